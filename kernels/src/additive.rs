@@ -6,6 +6,7 @@ use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
 use crate::mapped::ActiveDims;
 use crate::pairwise::{self, LANES, OfDifferences, Run, Sums};
 use crate::parameter::Parameter;
+use crate::random_feature::{Chance, Joined, Line, RandomFeature, Wave};
 use crate::stationary::Stationary;
 use crate::vector_math::exp;
 use faer::{MatMut, MatRef};
@@ -275,6 +276,27 @@ impl Kernel for Additive {
             Box::new(term)
         };
         self.lengthscales.values.iter().enumerate().map(term).collect()
+    }
+
+    /// A sum over orders of waves in a random choice of that many columns, times the root of the number of choices.
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        let mut of_order = |order: usize, variance: f64| -> Box<dyn RandomFeature> {
+            let mut columns: Vec<usize> = (0..dims).collect();
+            for i in 0..order {
+                let rest = (dims - i) as f64;
+                columns.swap(i, i + ((chance.uniform() * rest) as usize).min(dims - i - 1));
+            }
+            let chosen = &columns[..order];
+            let phase = Line::new(0.0, (dims, &self.dimensions), chance, |d, is_code, chance| {
+                let rate = chance.normal() / self.lengthscales.at(d);
+                let rate = if is_code { rate * std::f64::consts::FRAC_1_SQRT_2 } else { rate };
+                if chosen.contains(&d) { rate } else { 0.0 }
+            });
+            Box::new(Wave::new(variance.sqrt(), phase, chance))
+        };
+        let orders = self.variances.values.iter().zip(self.products()).enumerate();
+        let features = orders.map(|(o, (variance, count))| of_order(o + 1, variance * count)).collect();
+        Some(Box::new(Joined { features, product: false }))
     }
 
     fn expression(&self) -> String {

@@ -4,6 +4,7 @@ use crate::dimension::{Dimension, NoCategories};
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
+use crate::random_feature::{Chance, Joined, Line, RandomFeature};
 use faer::{MatMut, MatRef};
 
 /// How the children of a [`Combination`] combine.
@@ -253,6 +254,16 @@ impl Kernel for Combination {
         self.children[0].fix_scale();
     }
 
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        let features: Option<Vec<_>> =
+            self.children.iter().map(|child| child.random_feature(dims, chance)).collect();
+        Some(Box::new(Joined { features: features?, product: self.operation == Operation::Product }))
+    }
+
+    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+        self.children.iter().flat_map(|child| child.lengths(dims)).collect()
+    }
+
     fn expression(&self) -> String {
         let operator = match self.operation {
             Operation::Sum => " + ",
@@ -404,6 +415,16 @@ impl Kernel for Scale {
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         self.variance.start(|_| target_variance);
         self.inner.initialise(spread, target_variance / self.variance.at(0));
+    }
+
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        let scale: Box<dyn RandomFeature> = Box::new(Line::constant(self.variance.at(0).sqrt()));
+        let features = vec![scale, self.inner.random_feature(dims, chance)?];
+        Some(Box::new(Joined { features, product: true }))
+    }
+
+    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+        std::iter::once(Vec::new()).chain(self.inner.lengths(dims)).collect()
     }
 
     fn expression(&self) -> String {

@@ -5,6 +5,7 @@ use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::matrix::{column, column_mut, mirror_upper};
 use crate::parameter::Parameter;
+use crate::random_feature::{Chance, Joined, Line, RandomFeature};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
@@ -110,6 +111,11 @@ impl Kernel for Constant {
 
     fn columns(&self) -> Option<Vec<usize>> {
         Some(Vec::new())
+    }
+
+    fn random_feature(&self, _dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        let offset = self.variance.at(0).sqrt() * chance.normal();
+        (!self.white).then(|| Box::new(Line::constant(offset)) as Box<dyn RandomFeature>)
     }
 
     fn expression(&self) -> String {
@@ -400,6 +406,18 @@ impl Kernel for Polynomial {
     /// Only a linear kernel with one variance for all dimensions is a multiple of it.
     fn fix_scale(&mut self) {
         self.variance.fixed |= self.offset.is_none() && !self.variance.per_dimension();
+    }
+
+    /// A product of as many random linear functions as the degree.
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        let mut line = || -> Box<dyn RandomFeature> {
+            let offset = self.offset().sqrt() * chance.normal();
+            Box::new(Line::new(offset, (dims, &self.dimensions), chance, |d, _, chance| {
+                self.variance.at(d).sqrt() * chance.normal()
+            }))
+        };
+        let features = (0..self.degree).map(|_| line()).collect();
+        Some(Box::new(Joined { features, product: true }))
     }
 
     fn expression(&self) -> String {

@@ -4,6 +4,7 @@ use crate::dimension::{Dimension, NoCategories, any_category};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
 use crate::parameter::{Parameter, Transform};
+use crate::random_feature::{Chance, Line, RandomFeature};
 use faer::{MatMut, MatRef};
 
 pub(crate) const COREGION: Entry = Entry {
@@ -241,6 +242,24 @@ impl Kernel for Coregion {
 
     fn initialise(&mut self, _: &[f64], target_variance: f64) {
         self.start(target_variance);
+    }
+
+    /// An effect of every level of a single column of codes. Levels in several columns have none here.
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        if dims != 1 || !any_category(&self.dimensions) {
+            return None;
+        }
+        let shared: Vec<f64> = (0..self.rank).map(|_| chance.normal()).collect();
+        let mut level = 0;
+        Some(Box::new(Line::new(0.0, (1, &self.dimensions), chance, |_, _, chance| {
+            let own = level;
+            level += 1;
+            if own >= self.levels() {
+                return self.variance(own).sqrt() * chance.normal();
+            }
+            let common: f64 = self.row(own).iter().zip(&shared).map(|(w, z)| w * z).sum();
+            common + self.variances.at(own).sqrt() * chance.normal()
+        })))
     }
 
     fn expression(&self) -> String {

@@ -2,6 +2,7 @@
 
 use crate::dimension::{Dimension, NoCategories, any_category};
 use crate::parameter::Parameter;
+use crate::random_feature::{Chance, RandomFeature};
 use faer::{MatMut, MatRef};
 use std::fmt::Debug;
 
@@ -170,6 +171,21 @@ pub trait Kernel: Send + Sync + Debug {
         Vec::new()
     }
 
+    /// A random function of points with `dims` columns whose products have the kernel as their mean; `None` where none is known.
+    ///
+    /// Draws of a prior that can be evaluated anywhere are sums of such functions; see [`RandomFeature`].
+    fn random_feature(&self, _dims: usize, _chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        None
+    }
+
+    /// For every parameter value, in the order of [`Kernel::for_each_parameter`], the columns of the points (of `dims`) whose unit it has as
+    /// a length; none for a number without such a unit.
+    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+        let mut lengths = Vec::new();
+        self.for_each_parameter(&mut |parameter| lengths.extend(lengths_of(parameter, "lengthscales", dims)));
+        lengths
+    }
+
     /// The columns of points that values depend on; `None` for a kernel that looks at all of them.
     fn columns(&self) -> Option<Vec<usize>> {
         None
@@ -234,6 +250,17 @@ pub trait Kernel: Send + Sync + Debug {
 
     /// A copy behind a new box.
     fn boxed_clone(&self) -> Box<dyn Kernel>;
+}
+
+/// The columns that the values of a parameter are lengths along, if it is the one of this name.
+pub(crate) fn lengths_of(parameter: &Parameter, name: &str, dims: usize) -> Vec<Vec<usize>> {
+    let count = parameter.values.len();
+    let of = |value: usize| match (parameter.name == name, count) {
+        (false, _) => Vec::new(),
+        (true, 1) => (0..dims).collect(),
+        (true, _) => vec![value],
+    };
+    (0..count).map(of).collect()
 }
 
 impl Clone for Box<dyn Kernel> {

@@ -5,6 +5,7 @@ use crate::dimension::{Dimension, NoCategories, is_category};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::parameter::{Parameter, Transform};
+use crate::random_feature::{Chance, RandomFeature};
 use crate::stationary::Stationary;
 use faer::{MatMut, MatRef};
 use std::fmt::Debug;
@@ -402,6 +403,35 @@ impl<M: InputMap> Mapped<M> {
     }
 }
 
+/// A random feature of mapped points.
+struct MappedFeature<M> {
+    map: M,
+    width: usize,
+    inner: Box<dyn RandomFeature>,
+}
+
+impl<M: InputMap> MappedFeature<M> {
+    fn mapped(&self, x: &[f64]) -> Vec<f64> {
+        let mut to = vec![0.0; self.width];
+        self.map.map(MatRef::from_column_major_slice(x, 1, x.len()), &mut to);
+        to
+    }
+}
+
+impl<M: InputMap> RandomFeature for MappedFeature<M> {
+    fn value(&self, x: &[f64]) -> f64 {
+        self.inner.value(&self.mapped(x))
+    }
+
+    fn add_gradient(&self, x: &[f64], weight: f64, gradient: &mut [f64]) {
+        let mut bar = vec![0.0; self.width];
+        self.inner.add_gradient(&self.mapped(x), weight, &mut bar);
+        let point = MatRef::from_column_major_slice(x, 1, x.len());
+        let target = MatMut::from_column_major_slice_mut(gradient, 1, x.len());
+        self.map.pull_back(point, &bar, Some(target), &mut []);
+    }
+}
+
 impl<M: InputMap> Kernel for Mapped<M> {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
         let sides = self.sides(inputs, scratch);
@@ -492,6 +522,22 @@ impl<M: InputMap> Kernel for Mapped<M> {
 
     fn fix_scale(&mut self) {
         self.inner.fix_scale();
+    }
+
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        let (map, width) = (self.map.clone(), self.map.width(dims));
+        let inner = self.inner.random_feature(width, chance)?;
+        Some(Box::new(MappedFeature { map, width, inner }))
+    }
+
+    /// Those of the selected columns; other maps leave no units.
+    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+        let own = self.map.parameters().iter().map(|parameter| parameter.values.len()).sum();
+        let selected = self.map.columns();
+        let inner = self.inner.lengths(self.map.width(dims)).into_iter().map(|columns| {
+            selected.as_ref().map_or_else(Vec::new, |all| columns.iter().map(|&column| all[column]).collect())
+        });
+        std::iter::repeat_n(Vec::new(), own).chain(inner).collect()
     }
 
     fn expression(&self) -> String {

@@ -2,9 +2,10 @@
 
 use crate::distance::{Measure, PairGradient};
 use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with, lengths_of};
 use crate::matrix::mirror_upper;
 use crate::parameter::Parameter;
+use crate::random_feature::{Chance, Line, RandomFeature, Wave};
 use crate::stationary::{Coefficients, Profile, Scaled};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -205,6 +206,22 @@ impl Kernel for Periodic {
         self.period.start_from_spread(spread, |s, _| s);
     }
 
+    /// A wave of a random harmonic in every column: `exp(κ cos θ) e^−κ = Σ_k e^−κ I_k(κ) e^{ikθ}` with `κ = 1/(4ℓ²)`.
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        let phase = Line::new(0.0, (dims, &[]), chance, |d, _, chance| {
+            let rate = 0.25 / self.lengthscales.at(d).powi(2);
+            2.0 * PI * chance.skellam(rate) / self.period.at(d)
+        });
+        Some(Box::new(Wave::new(self.variance.at(0).sqrt(), phase, chance)))
+    }
+
+    /// The period alone: lengthscales are parts of it.
+    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+        let mut lengths = Vec::new();
+        self.for_each_parameter(&mut |parameter| lengths.extend(lengths_of(parameter, "period", dims)));
+        lengths
+    }
+
     fn expression(&self) -> String {
         let option = |parameter: &Parameter, name: &str| parameter.per_dimension().then(|| name.to_owned());
         expression_with("periodic", &[option(&self.lengthscales, "ard"), option(&self.period, "ard_period")])
@@ -356,6 +373,12 @@ impl Kernel for Cosine {
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         self.variance.start(|_| target_variance);
         self.lengthscales.start_from_spread(spread, |s, dims| 4.0 * s * dims.sqrt());
+    }
+
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        let rate = |d: usize, _: bool, _: &mut Chance<'_>| 2.0 * PI / self.lengthscales.at(d);
+        let phase = Line::new(0.0, (dims, &[]), chance, rate);
+        Some(Box::new(Wave::new(self.variance.at(0).sqrt(), phase, chance)))
     }
 
     fn expression(&self) -> String {

@@ -5,6 +5,7 @@ use crate::distance::{Measure, PairGradient, ScaledPair};
 use crate::entry::{Build, Entry, Options, ParseError};
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::parameter::Parameter;
+use crate::random_feature::{Chance, Line, RandomFeature, Wave};
 use crate::vector_math::{Pass, dispatch, exp, ln_1p, map_in_place, mul_add};
 use faer::{MatMut, MatRef};
 use pulp::Simd;
@@ -582,6 +583,29 @@ impl Kernel for Stationary {
         if let Some(alpha) = &mut self.alpha {
             alpha.start(|_| 1.0);
         }
+    }
+
+    /// A wave whose frequencies have the spectral density of the kernel (Rahimi & Recht 2007): normal, Student's t with 2ν degrees of freedom
+    /// for Matérn-ν, and normal with a gamma precision for the rational quadratic. A category is one-hot codes, whose levels are equally far.
+    fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        let student =
+            |chance: &mut Chance<'_>, degrees: usize| (degrees as f64 / chance.chi_squared(degrees)).sqrt();
+        let spread = match self.profile {
+            Profile::SquaredExponential => 1.0,
+            Profile::Matern12 => student(chance, 1),
+            Profile::Matern32 => student(chance, 3),
+            Profile::Matern52 => student(chance, 5),
+            Profile::RationalQuadratic => {
+                let alpha = self.alpha.as_ref()?.at(0);
+                (chance.gamma(alpha) / alpha).sqrt()
+            }
+            Profile::Wendland0 | Profile::Wendland1 | Profile::Wendland2 => return None,
+        };
+        let phase = Line::new(0.0, (dims, &self.dimensions), chance, |d, is_code, chance| {
+            let rate = spread * chance.normal() / self.lengthscales.at(d);
+            if is_code { rate * std::f64::consts::FRAC_1_SQRT_2 } else { rate }
+        });
+        Some(Box::new(Wave::new(self.variance.at(0).sqrt(), phase, chance)))
     }
 
     fn expression(&self) -> String {

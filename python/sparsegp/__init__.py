@@ -9,17 +9,17 @@ written in Python, ``sparsegp.likelihoods`` that of likelihoods, ``sparsegp.test
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._sparsegp import FitError, __version__
 
 if TYPE_CHECKING:
-    from . import kernels, likelihoods, metrics, plot, testing
-    from ._compare import Comparison, compare
-    from ._linear import BayesianLinearClassifier, BayesianLinearRegressor
-    from ._outputs import SparseGPMultiOutputRegressor
-    from ._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
-    from ._svgp import SVGP
+    from . import kernels as kernels, likelihoods as likelihoods, metrics as metrics, plot as plot, testing as testing
+    from ._compare import Comparison as Comparison, compare as compare
+    from ._linear import BayesianLinearClassifier as BayesianLinearClassifier, BayesianLinearRegressor as BayesianLinearRegressor
+    from ._outputs import SparseGPMultiOutputRegressor as SparseGPMultiOutputRegressor
+    from ._processes import SparseGPClassifier as SparseGPClassifier, SparseGPCountRegressor as SparseGPCountRegressor, SparseGPRegressor as SparseGPRegressor
+    from ._svgp import SVGP as SVGP
 
 _WHERE = {
     "SparseGPRegressor": "._processes",
@@ -38,16 +38,19 @@ _MODULES = ("kernels", "likelihoods", "metrics", "plot", "testing")
 __all__ = ["FitError", "__version__", *_WHERE, *_MODULES]
 
 
-def __getattr__(name: str):
-    from importlib import import_module
+if not TYPE_CHECKING:
+    # Names that are absent stay errors for type checkers.
 
-    if name in _MODULES:
-        return import_module(f".{name}", __name__)
-    if name not in _WHERE:
-        raise AttributeError(f"module 'sparsegp' has no attribute {name!r}")
-    value = getattr(import_module(_WHERE[name], __name__), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name in _MODULES:
+            return import_module(f".{name}", __name__)
+        if name not in _WHERE:
+            raise AttributeError(f"module 'sparsegp' has no attribute {name!r}")
+        value = getattr(import_module(_WHERE[name], __name__), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -4,55 +4,80 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from functools import partial
+from os import PathLike
+from types import FunctionType
+from typing import Any, Literal, Self, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
 from . import _sparsegp, _tables
-from ._functions import FunctionDraws
+from ._functions import ExactDraws, FunctionDraws
 from ._custom import engine_custom
 from ._options import custom_of, custom_parts, engine_options, seed_of
 from ._progress import Progress, listener
-from .kernels import Kernel
+from ._units import in_units
+from ._types import Array, Column, Rows, Seed
+from .kernels import CustomKernel, Kernel
+from .likelihoods import CustomLikelihood
+
+T = TypeVar("T")
 
 #: What the parameters mean, for the docstrings of all estimators of sparse processes.
 PARAMETERS = """kernel : str or Kernel, optional
         The kernel, one of :mod:`sparsegp.kernels` or a text, for example ``"matern52(ard)"`` or ``"rbf[0] + periodic[0] * rbf[0]"``. Chosen by held-out rows where
         it is not given, unless ``auto`` says otherwise; ``"rbf(ard)"`` then.
-    likelihood : str, optional
-        The distribution of the target around the latent function, by the name that the command line has for it.
+    likelihood : str or CustomLikelihood, optional
+        The distribution of the target around the latent function; chosen by held-out rows where it is not given. Of numbers
+        ``"gaussian"``, ``"gaussian-heteroskedastic"``, ``"student-t"``, ``"student-t-heteroskedastic"``; of positive numbers ``"gamma"``,
+        ``"gamma-shaped"``, ``"exponential"``; of shares ``"beta-logit"``, ``"beta-probit"``, ``"beta-precise"``; of counts
+        ``"poisson"``, ``"poisson-softplus"``, ``"negative-binomial"``, ``"negative-binomial-dispersed"``, ``"zero-inflated-poisson"``,
+        ``"zero-inflated-negative-binomial"``, ``"hurdle-poisson"``, ``"hurdle-negative-binomial"``; of two classes
+        ``"bernoulli-probit"``, ``"bernoulli-logit"``; of more ``"softmax"``; of ordered levels ``"ordinal"``.
     objective : {"elbo", "dlm-log", "dlm-square", "vfe", "fitc"}, optional
         What is minimised.
     beta : float, "auto" or list of float, default=1.0
         The weight of the KL term; a list is a grid of which held-out rows choose one, ``"auto"`` a grid that suits the data.
     n_inducing : int or "auto", optional
-        The number of inducing inputs, or as many as it takes.
+        The number of inducing inputs, or as many as it takes; by the number of rows where it is not given.
     neighbours : int, "auto" or "none", optional
-        How many nearest training rows stand beside the inducing inputs.
+        How many nearest training rows stand beside the inducing inputs; none unless they are chosen.
     auto : str or list of str, default="all"
         What held-out training rows decide where no parameter does: ``"all"``, ``"none"``, or some of ``"likelihood"``,
         ``"warp-inputs"``, ``"warp-target"``, ``"kernel"``, ``"neighbours"`` and ``"objective"``.
-    warp_inputs, warp_target : str, optional
-        What is done to inputs and target before they are standardised.
-    mean : {"constant", "zero"}, optional
+    warp_inputs : {"none", "normal-scores"}, optional
+        What is done to every input before it is standardised; ``"none"`` unless it is chosen.
+    warp_target : {"none", "log", "softplus"}, optional
+        What is done to the target, which is positive, before it is standardised; ``"none"`` unless it is chosen.
+    mean : {"constant", "zero"}, default="constant"
         The prior mean of the latent function.
     hyper : {"joint", "dual", "alternating", "collapsed", "fixed"}, optional
         How hyper-parameters and inducing inputs are tuned.
-    batch_size, learning_rate, epochs, max_seconds, tolerance : optional
-        Rows of a mini-batch, Adam's rate, the most epochs, the most seconds, and the progress below which training ends.
-    validation_fraction : float, optional
+    batch_size : int, default=1024
+        Rows of a mini-batch.
+    learning_rate : float, default=0.01
+        Adam's rate.
+    epochs, max_seconds, tolerance : optional
+        The most epochs (by the number of rows), the most seconds of choices and training together (no limit), and the progress
+        below which training ends (by the way to train).
+    validation_fraction : float, default=0
         The share of the rows held out to choose when to stop.
-    patience : int, optional
+    patience : int, default=20
         Epochs without a better score of these rows before stopping.
-    restarts : int, optional
+    restarts : int, default=1
         The number of starts that are compared by short fits.
     fix, bounds, prior, tie : list of str, optional
         What is known of hyper-parameters, as ``"likelihood.noise_variance=0.1"`` or ``"*.lengthscales=0.1,"``.
     standardize : bool, default=True
         Whether inputs and target are standardised.
+    keep, exclude : str or list of str, optional
+        Columns of a table that are inputs although they look like identifiers, and columns that are none. Every column that is left
+        out unasked is told in a warning; identifiers that the target follows are kept.
     categorical : list of str, optional
         Columns of a table that are categories although they look like numbers.
     ordered : dict of str to list, optional
@@ -74,14 +99,25 @@ PARAMETERS = """kernel : str or Kernel, optional
         The seed of everything random. None stands for 0, so that the same call gives the same model."""
 
 
-def documented(cls):
-    """Writes the shared parameters into the docstring of an estimator."""
-    if cls.__doc__:
-        cls.__doc__ = cls.__doc__.replace("{parameters}", PARAMETERS)
+def named_init(cls: type[T]) -> type[T]:
+    """Gives an estimator an ``__init__`` that goes by its own name in messages, where it shares one."""
+    if "__init__" not in cls.__dict__:
+        shared = cls.__init__
+        own = FunctionType(shared.__code__, shared.__globals__, "__init__", shared.__defaults__, shared.__closure__)  # type: ignore[attr-defined]
+        own.__kwdefaults__, own.__annotations__ = shared.__kwdefaults__, shared.__annotations__  # type: ignore[attr-defined]
+        own.__qualname__ = f"{cls.__name__}.__init__"
+        cls.__init__ = own  # type: ignore[assignment, misc]
     return cls
 
 
-def fitted_part(estimator, name: str):
+def documented(cls: type[T]) -> type[T]:
+    """Writes the shared parameters into the docstring of an estimator."""
+    if cls.__doc__:
+        cls.__doc__ = cls.__doc__.replace("{parameters}", PARAMETERS)
+    return named_init(cls)
+
+
+def fitted_part(estimator: Any, name: str) -> Any:
     """What a fit leaves in an estimator under a name; scikit-learn's error where there was none."""
     if name not in estimator.__dict__:
         raise NotFittedError(
@@ -94,8 +130,11 @@ def fitted_part(estimator, name: str):
 class Estimator(BaseEstimator):
     """An estimator around a model of the engine."""
 
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
     #: What is given to the engine besides parameters.
-    _given: dict = {}
+    _given: dict[str, Any] = {}
 
     #: The kinds of target that saved models of it have, and whether they are linear.
     _kinds: tuple = ("real", "positive", "unit interval", "ordinal", "count")
@@ -108,14 +147,22 @@ class Estimator(BaseEstimator):
 
     def _rows(self, X, *, reset: bool):
         """The table of ``X``, checked as scikit-learn checks it, and for arrays the names that keep all columns."""
+        if reset:
+            self._arrays = not _tables.is_named(X)
+        elif _tables.is_pandas(X) and self._takes_arrays(X.shape[1]):
+            # A frame for a model of an array: its columns in their order.
+            X = X.to_numpy(dtype=np.float64, na_value=np.nan)
         if not _tables.is_named(X):
-            # A broadcast array may have more rows than memory has room for.
-            if isinstance(X, np.ndarray) and X.ndim == 2:
+            # A broadcast array, or a sparse one, may have more cells than memory has room for.
+            if getattr(X, "ndim", None) == 2 and (isinstance(X, np.ndarray) or hasattr(X, "toarray")):
                 _sparsegp.check_room(*X.shape)
-            X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=2 if reset else 1)
+            least = 2 if reset else 1
+            checks = {"dtype": np.float64, "accept_sparse": True, "ensure_all_finite": "allow-nan", "ensure_min_samples": least}
+            X = validate_data(self, X, reset=reset, **checks)
+            X = X.toarray() if hasattr(X, "toarray") else X
             names = getattr(self, "feature_names_in_", None)
-            return _tables.matrix_table(X, names), True
-        table = _tables.named_table(X)
+            return _tables.matrix_table(X, names).called("X"), True
+        table = _tables.named_table(X).called("X", _tables.row_labels(X))
         if _tables.is_pandas(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
@@ -124,6 +171,10 @@ class Estimator(BaseEstimator):
         if len(table) < (2 if reset else 1):
             raise ValueError(f"Found array with {len(table)} sample(s) while a minimum of {2 if reset else 1} is required.")
         return table, False
+
+    def _takes_arrays(self, columns: int) -> bool:
+        """Whether the model was fitted to an array of so many columns."""
+        return self.__dict__.get("_arrays", "feature_names_in_" not in self.__dict__) and columns == self.__dict__.get("n_features_in_")
 
     def _column_of(self, values, table, name: str) -> np.ndarray:
         """Numbers that go with the rows, such as exposures."""
@@ -170,6 +221,12 @@ class Estimator(BaseEstimator):
         if told is not None:
             warnings.warn(told, UserWarning, stacklevel=4)
 
+    def _tell_left_out(self):
+        """Warns of columns that no parameter excludes and that are no inputs all the same."""
+        for told in self._document["fit"]["warnings"]:
+            if " left out: " in told:
+                warnings.warn(told, UserWarning, stacklevel=5)
+
     # Fitting.
 
     def _fit(self, X, y, sample_weight=None, exposure=None, **given):
@@ -181,6 +238,7 @@ class Estimator(BaseEstimator):
         table, columns = self._training_table(X, y, self._named_targets, sample_weight, exposure)
         model = self._heard(lambda hearing: _sparsegp.fit(table, columns, options, betas=betas, **hearing))
         self._take_model(model, **custom_parts(self._engine_params()))
+        self._tell_left_out()
         return self
 
     def _fit_outputs(self, X, y, names, sample_weight, sharing):
@@ -242,7 +300,8 @@ class Estimator(BaseEstimator):
             "targets": named,
             "exposure": None,
             "weights": None,
-            "keep": table.names if keep_all else [],
+            "keep": table.names if keep_all else _tables.names_of(self.keep),
+            "exclude": _tables.names_of(self.exclude),
             **_tables.category_columns(X, self.categorical, self.ordered),
             "positive_label": self._positive_label(),
         }
@@ -252,7 +311,8 @@ class Estimator(BaseEstimator):
         if weights is not None and not np.all(weights == 1.0):
             columns["weights"] = _tables.free_name("weight", taken)
             more.append((columns["weights"], ("number", weights)))
-        return table.with_columns(_sparsegp.Table.of_columns("y", more)), columns
+        labels = _tables.row_labels(X) if rows is None else _tables.row_labels(take_rows(X, rows))
+        return table.with_columns(_sparsegp.Table.of_columns("y", more)).called("X, y", labels), columns
 
     def _named_targets(self, y, taken):
         return [(_tables.free_name(self._target_name(y), taken), self._training_target(y))]
@@ -285,7 +345,7 @@ class Estimator(BaseEstimator):
 
     # What a fitted model is.
 
-    def _fitted(self):
+    def _fitted(self) -> Any:
         return fitted_part(self, "_model")
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -312,7 +372,7 @@ class Estimator(BaseEstimator):
         if model is not None:
             self._take_model(_sparsegp.Model.from_bytes(model, engine_custom(**own)), **own)
 
-    def save(self, path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Save the model in a file that the command line and :meth:`load` read.
 
         Parameters
@@ -322,7 +382,9 @@ class Estimator(BaseEstimator):
         """
         self._fitted().save(path)
 
-    def report(self, path, X_test=None, y_test=None, exposure=None) -> None:
+    def report(
+        self, path: str | PathLike[str], X_test: Rows = None, y_test: Column = None, exposure: Column = None
+    ) -> None:
         """Write a report of the fit with figures, one HTML file that needs nothing else to show.
 
         Parameters
@@ -348,7 +410,13 @@ class Estimator(BaseEstimator):
         model.report(path, f"{self!r}.fit(X, y).report({str(path)!r}{rows})", table, threads=self.n_threads)
 
     @classmethod
-    def load(cls, path, *, kernels=(), likelihoods=()):
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        kernels: Sequence[CustomKernel] = (),
+        likelihoods: Sequence[CustomLikelihood] = (),
+    ) -> Self:
         """Read a model that :meth:`save` or the command line wrote.
 
         Parameters
@@ -366,6 +434,9 @@ class Estimator(BaseEstimator):
             A fitted estimator, whose predictions are those of the saved model to the last bit. Its parameters are the
             defaults; what the model was fitted with is in ``document_``.
         """
+        with open(path, "rb"):
+            # What Python says of a file that is absent or cannot be read.
+            pass
         model = _sparsegp.Model.load(path, engine_custom(kernels, likelihoods))
         kind, linear = model.columns()["kind"], model.kernel() is None
         if kind not in cls._kinds or linear != cls._linear:
@@ -382,7 +453,7 @@ class Estimator(BaseEstimator):
         return self
 
     @property
-    def document_(self) -> dict:
+    def document_(self) -> dict[str, Any]:
         """The metrics document of the fit: options as used, figures, hyper-parameters, trace."""
         self._fitted()
         return self._document
@@ -395,18 +466,29 @@ class Estimator(BaseEstimator):
         return None if found is None else Kernel._tuned(*found, custom=self._own["kernels"])
 
     @property
-    def hyperparameters_(self) -> dict:
-        """Hyper-parameters by name, on the scale the model sees."""
-        return self.document_["hyperparameters"]
+    def hyperparameters_(self) -> dict[str, float]:
+        """Hyper-parameters by name, in units of columns and target: lengthscales and periods in those of their input, which stands
+        in brackets behind their name; noise, mean and the variances of a sum's terms in those of the target. Inputs and targets
+        that are warped have no unit, and what is of them stays on the scale that the model sees, as all of
+        ``document_["hyperparameters"]`` is, which :class:`~sparsegp.kernels.Kernel` and ``fix=`` are about."""
+        self._fitted()
+        return in_units(self._document["hyperparameters"], _sparsegp.kernel_units(self._model), self._columns)
 
     @property
-    def inducing_points_(self):
+    def input_names_(self) -> NDArray[Any]:
+        """The model's inputs: numbers, categories and what dates are made into, in the order of gradients and ``inducing_points_``."""
+        self._fitted()
+        return np.array(self._columns["inputs"], dtype=object)
+
+    @property
+    def inducing_points_(self) -> Array | None:
         """The inducing inputs in original units, a row each; None for linear models."""
         return self._fitted().inducing_points()
 
     @property
     def noise_variance_(self) -> float | None:
-        """The noise variance in squared units of the target, with Gaussian noise; else None."""
+        """The noise variance in squared units of the target, with Gaussian noise; None with other noise, and around a warped target,
+        where it differs from row to row."""
         return self._fitted().noise_variance()
 
     @property
@@ -415,14 +497,14 @@ class Estimator(BaseEstimator):
         return self.document_["fit"]["objective"]
 
     @property
-    def history_(self) -> dict:
+    def history_(self) -> dict[str, Array]:
         """The trace of the training: arrays with an entry per epoch."""
         trace = self.document_["trace"]
         names = ("epoch", "seconds", "objective", "validation_nll")
         return {name: np.array([np.nan if row[name] is None else row[name] for row in trace]) for name in names}
 
     @property
-    def warnings_(self) -> list:
+    def warnings_(self) -> list[str]:
         """What a user should know about the fit, in words."""
         return self.document_["fit"]["warnings"]
 
@@ -432,23 +514,31 @@ class Estimator(BaseEstimator):
         return self.document_["fit"]["epochs"]
 
     @property
-    def choices_(self) -> dict:
-        """What held-out rows decided: for every part the value that was taken."""
-        choices = self.document_["fit"].get("choices") or {"parts": []}
-        return {
-            part["part"]: next((tried["value"] for tried in part["tried"] if tried["chosen"]), part["tried"][0]["value"])
-            for part in choices["parts"]
-        }
+    def choices_(self) -> dict[str, Any]:
+        """What held-out rows decided, as parameters: an estimator with them, and with what was given, makes the same fit."""
+        choices = (self.document_["fit"].get("choices") or {"parts": []})["parts"]
+        chosen: dict = {"auto": "none"}
+        for part in choices:
+            value = next((tried["value"] for tried in part["tried"] if tried["chosen"]), part["tried"][0]["value"])
+            chosen[part["part"].replace("-", "_")] = int(value) if value.isdigit() else value
+        return chosen
 
     @property
-    def log_marginal_likelihood_bounds_(self) -> tuple:
+    def log_marginal_likelihood_bounds_(self) -> tuple[float | None, float | None]:
         """A lower and an upper bound on the log evidence, None where one is not known."""
         return self.document_["fit"]["elbo_sum"], self.document_["fit"]["evidence_upper_bound"]
 
     # Predictions.
 
-    def predict_f(self, X, full_cov=False):
-        """The latent function, the target without its noise.
+    @overload
+    def predict_f(self, X: Rows, full_cov: bool = False, return_gradient: Literal[False] = False) -> tuple[Array, Array]: ...
+    @overload
+    def predict_f(
+        self, X: Rows, full_cov: Literal[False] = False, *, return_gradient: Literal[True]
+    ) -> tuple[Array, Array, Array, Array]: ...
+    def predict_f(self, X: Rows, full_cov: bool = False, return_gradient: bool = False) -> Any:
+        """Predict the function: the target without its noise, in units of the target. Of a warped target it is the function that the
+        noise is around, in units of the target too; of classes it is the latent function, which has no unit.
 
         Parameters
         ----------
@@ -456,25 +546,35 @@ class Estimator(BaseEstimator):
             The inputs.
         full_cov : bool, default=False
             Whether the covariance of all rows is wanted (at most 2000 rows), instead of variances.
+        return_gradient : bool, default=False
+            Whether the gradients of mean and variance in the inputs are wanted too, unless ``full_cov``. Categories have none; with
+            ``warp_inputs`` there are none.
 
         Returns
         -------
         mean : ndarray of shape (n,), or (n, functions) for models of several latent functions
         variance : ndarray of the same shape, or of shape (n, n)
+        mean_gradient, variance_gradient : ndarray of shape (n, inputs)
+            With ``return_gradient``; of several functions, those of the first.
         """
         model, table = self._prediction_table(X, exposure=self._unit_exposure(X))
+        if full_cov and return_gradient:
+            raise ValueError("full_cov and return_gradient cannot both be True")
         if full_cov:
             return model.joint(table, threads=self.n_threads)
         (latent,) = model.predict(table, ["latent"], threads=self.n_threads)
         half = latent.shape[1] // 2
         mean, variance = latent[:, :half], latent[:, half:]
-        return (mean[:, 0].copy(), variance[:, 0].copy()) if half == 1 else (mean.copy(), variance.copy())
+        found = (mean[:, 0].copy(), variance[:, 0].copy()) if half == 1 else (mean.copy(), variance.copy())
+        return (*found, *_sparsegp.slopes(model, table, threads=self.n_threads)[2:]) if return_gradient else found
 
-    def sample_f(self, n_samples=1, random_state=0):
-        """Draw latent functions, which can be evaluated anywhere.
+    def sample_f(self, n_samples: int = 1, random_state: Seed = 0) -> FunctionDraws:
+        """Draw functions of the posterior, in units of the target, which can be evaluated anywhere, any number of rows at a time, and
+        differentiated.
 
-        Values at rows that were evaluated before stay what they were, and values at new rows are drawn given those, by the
-        posterior covariance of them all: the functions are exact draws, whatever the kernel.
+        They are pathwise draws: a draw of the prior by random features, which the inducing inputs, and neighbours if there are some,
+        pull to the posterior (Wilson et al. 2020). Of linear models and of kernels without random features (``wendland``, ``white``,
+        custom ones) they are exact draws at rows instead, at most 2000 different ones in all calls, without gradients.
 
         Parameters
         ----------
@@ -486,16 +586,36 @@ class Estimator(BaseEstimator):
         Returns
         -------
         callable
-            Takes inputs of shape (n, d) and returns an ndarray of shape (n, n_samples); of at most 2000 different rows
-            in all calls together.
-        """
-        self._fitted()
-        return FunctionDraws(partial(self.predict_f, full_cov=True), int(n_samples), seed_of(random_state))
+            Takes inputs of shape (n, d) and returns an ndarray of shape (n, n_samples); its ``gradient`` takes them too and returns
+            an ndarray of shape (n, inputs, n_samples).
 
-    def _joint_of_process(self, X, process: int):
-        """Mean and covariance of a latent process at rows of inputs, on the scale that the model sees."""
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsegp import SparseGPRegressor
+        >>> X = np.linspace(0, 10, 200)[:, None]
+        >>> model = SparseGPRegressor("rbf", n_inducing=20, auto="none").fit(X, np.sin(X[:, 0]))
+        >>> functions = model.sample_f(3)
+        >>> functions(X).shape, functions.gradient(X).shape
+        ((200, 3), (200, 1, 3))
+        """
+        return self._function_draws(n_samples, random_state, 0)
+
+    def _function_draws(self, n_samples: int, random_state: Seed, output: int) -> FunctionDraws:
+        """Draws of the function, of one of several outputs."""
+        model, count, seed = self._fitted(), int(n_samples), seed_of(random_state)
+        if count < 1:
+            raise ValueError(f"n_samples is {count}, expected at least 1")
+        functions = _sparsegp.functions(model, count, seed, output, threads=self.n_threads)
+        if functions is None:
+            joint = partial(_sparsegp.joint_at, model, threads=self.n_threads)
+            functions = ExactDraws(joint, count, [seed, output])
+        return FunctionDraws(self._design, functions, self.n_threads)
+
+    def _design(self, X: Rows) -> Array:
+        """The model's inputs at rows."""
         model, table = self._prediction_table(X, exposure=self._unit_exposure(X))
-        return model.joint(table, process=process, threads=self.n_threads)
+        return _sparsegp.design(model, table)
 
     def _unit_exposure(self, X):
         """Exposures of 1 for what does not depend on them."""
@@ -504,7 +624,7 @@ class Estimator(BaseEstimator):
             return None
         return np.ones(len(X) if hasattr(X, "__len__") else X.shape[0])
 
-    def log_density(self, X, y, exposure=None):
+    def log_density(self, X: Rows, y: Column, exposure: Column = None) -> Array:
         """The log predictive density of each target, or for discrete targets its log probability.
 
         Parameters
@@ -523,10 +643,12 @@ class Estimator(BaseEstimator):
         model, table = self._prediction_table(X, y=y, exposure=exposure)
         return model.predict(table, ["log_density"], threads=self.n_threads)[0][:, 0].copy()
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         return tags
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from . import _tables
+from . import _sparsegp, _tables
 from ._base import Estimator
 from ._options import seed_of
 from ._targets import checked_target, named_target
+from ._types import Array, Column, Rows, Seed
 
 
 class Classification(ClassifierMixin, Estimator):
@@ -17,8 +23,9 @@ class Classification(ClassifierMixin, Estimator):
 
     _given = {"task": "classification"}
     _kinds = ("binary", "class")
+    classes_: NDArray[Any]
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Rows, y: Column, sample_weight: Column = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -37,9 +44,18 @@ class Classification(ClassifierMixin, Estimator):
         y = named_target(y, numeric=False)
         if y is not None:
             check_classification_targets(np.asarray(y))
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, self._weighted(y, sample_weight))
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None, *, forget=0.0):
+    def _weighted(self, y, sample_weight):
+        """Sample weights times those of the rows' classes."""
+        if getattr(self, "class_weight", None) is None or y is None:
+            return sample_weight
+        own = compute_sample_weight(self.class_weight, np.asarray(y))
+        return own if sample_weight is None else own * np.asarray(sample_weight, dtype=np.float64)
+
+    def partial_fit(
+        self, X: Rows, y: Column, classes: Column = None, sample_weight: Column = None, *, forget: float = 0.0
+    ) -> Self:
         """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
 
         With Gaussian noise the parts of a data set may come one after the other, and the end is the posterior of all rows; with
@@ -69,7 +85,7 @@ class Classification(ClassifierMixin, Estimator):
             absent = np.setdiff1d([] if classes is None else classes, np.asarray(y))
             if len(absent):
                 raise ValueError(f"the first call has no rows of the classes {list(absent[:5])}, expected rows of every class")
-        return self._partial_fit(X, y, sample_weight, forget=forget)
+        return self._partial_fit(X, y, self._weighted(y, sample_weight), forget=forget)
 
     def _training_target(self, y):
         labels = np.asarray(y)
@@ -94,7 +110,7 @@ class Classification(ClassifierMixin, Estimator):
             self.classes_ = _classes_of(self._columns["levels"])
         self._places = _tables.class_places(self._columns["levels"], self.classes_)
 
-    def predict(self, X):
+    def predict(self, X: Rows) -> NDArray[Any]:
         """Predict the most probable class.
 
         Parameters
@@ -112,7 +128,7 @@ class Classification(ClassifierMixin, Estimator):
         place[self._places] = np.arange(len(self.classes_))
         return self.classes_[place[labels[:, 0].astype(np.int64)]]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Rows) -> Array:
         """Predict the probability of every class.
 
         Parameters
@@ -128,7 +144,7 @@ class Classification(ClassifierMixin, Estimator):
         model, table = self._prediction_table(X)
         return model.predict(table, ["probabilities"], threads=self.n_threads)[0][:, self._places]
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Rows) -> Array:
         """Predict the logarithm of the probability of every class.
 
         Parameters
@@ -143,7 +159,7 @@ class Classification(ClassifierMixin, Estimator):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def decision_function(self, X):
+    def decision_function(self, X: Rows) -> Array:
         """What decides between the classes: the log odds of the second of two, the log probabilities of more.
 
         Parameters
@@ -158,8 +174,8 @@ class Classification(ClassifierMixin, Estimator):
         logs = self.predict_log_proba(X)
         return logs if logs.shape[1] > 2 else logs[:, 1] - logs[:, 0]
 
-    def sample_y(self, X, n_samples=1, random_state=0):
-        """Draw classes, each row by itself.
+    def sample_y(self, X: Rows, n_samples: int = 1, random_state: Seed = 0, joint: bool = True) -> NDArray[Any]:
+        """Draw classes: the latent functions at all rows together, then a class at every row.
 
         Parameters
         ----------
@@ -169,13 +185,17 @@ class Classification(ClassifierMixin, Estimator):
             The number of draws.
         random_state : int, RandomState or None, default=0
             The seed.
+        joint : bool, default=True
+            Whether the functions are drawn at all rows together; otherwise at every row by itself, which is quicker. Linear models
+            and kernels without random features (see :meth:`sample_f`) take at most 2000 rows together.
 
         Returns
         -------
         ndarray of shape (n, n_samples)
         """
         model, table = self._prediction_table(X)
-        draws = model.draws(table, int(n_samples), seed_of(random_state), threads=self.n_threads).astype(np.int64)
+        draw = partial(_sparsegp.draws_together, model) if joint else model.draws
+        draws = draw(table, int(n_samples), seed_of(random_state), threads=self.n_threads).astype(np.int64)
         place = np.empty(len(self.classes_), dtype=np.int64)
         place[self._places] = np.arange(len(self.classes_))
         return self.classes_[place[draws]]

@@ -5,13 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from os import PathLike
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from . import _sparsegp, _tables
 from ._options import custom_of, engine_options
+from ._types import Column, Rows, Seed, Texts
+from .kernels import Kernel
+from .likelihoods import CustomLikelihood
 
 
 #: The figures that a comparison is printed with, where its task has them.
@@ -41,9 +49,9 @@ class Comparison:
         What a user should know about the data.
     """
 
-    results: dict
-    summary: dict
-    notes: list = field(default_factory=list)
+    results: dict[str, NDArray[Any]]
+    summary: dict[str, NDArray[Any]]
+    notes: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         """The summary as a table: means over the repeats, with standard errors where there are several."""
@@ -61,13 +69,13 @@ class Comparison:
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
 
     @property
-    def frame(self):
+    def frame(self) -> Any:
         """``summary`` as a pandas frame, which needs pandas: a row per objective and number of training rows."""
         import pandas
 
         return pandas.DataFrame(self.summary)
 
-    def plot(self, figure="nll", ax=None):
+    def plot(self, figure: str = "nll", ax: Any = None) -> Any:
         """Plot a figure of the test rows against the number of training rows, with standard errors.
 
         Parameters
@@ -87,25 +95,27 @@ class Comparison:
 
 
 def compare(
-    X,
-    y,
-    objectives=("elbo", "dlm-log"),
+    X: Rows,
+    y: Column,
+    objectives: Sequence[str] = ("elbo", "dlm-log"),
     *,
-    likelihood=None,
-    task=None,
-    kernel=None,
-    betas=None,
-    repeats=1,
-    train_sizes=(),
-    test_fraction=0.2,
-    exposure=None,
-    categorical=None,
-    ordered=None,
-    folder=None,
-    n_threads=None,
-    random_state=None,
-    options=None,
-):
+    likelihood: str | CustomLikelihood | None = None,
+    task: str | None = None,
+    kernel: str | Kernel | None = None,
+    betas: str | Sequence[float] | None = None,
+    repeats: int = 1,
+    train_sizes: Sequence[int] = (),
+    test_fraction: float = 0.2,
+    exposure: Column = None,
+    keep: Texts = None,
+    exclude: Texts = None,
+    categorical: Texts = None,
+    ordered: Mapping[str, Sequence[Any]] | None = None,
+    folder: str | PathLike[str] | None = None,
+    n_threads: int | None = None,
+    random_state: Seed = None,
+    options: dict[str, Any] | None = None,
+) -> Comparison:
     """Compare objectives by held-out rows, over repeats and numbers of training rows.
 
     Ctrl-C is heard when all fits are done.
@@ -131,6 +141,8 @@ def compare(
         The share of the rows to compare by.
     exposure : array-like of shape (n,), optional
         Exposures, for counts.
+    keep, exclude : str or list of str, optional
+        Columns of a table that are inputs although they look like identifiers, and columns that are none.
     categorical : list of str, optional
         Columns that are categories although they look like numbers.
     ordered : dict of str to list, optional
@@ -166,7 +178,8 @@ def compare(
     name = getattr(y, "name", None)
     target = _tables.free_name(name if isinstance(name, str) and name else "y", names)
     more = [(target, _tables.column(np.asarray(y), target))]
-    columns = {"target": target, "exposure": None, "weights": None, "keep": table.names if array else []}
+    columns = {"target": target, "exposure": None, "weights": None, "keep": table.names if array else _tables.names_of(keep)}
+    columns["exclude"] = _tables.names_of(exclude)
     columns |= _tables.category_columns(X, categorical, ordered) | {"positive_label": None}
     if exposure is not None:
         columns["exposure"] = _tables.free_name("exposure", names | {target})
@@ -189,7 +202,7 @@ def compare(
     return Comparison(_arrays(results), _arrays(summary), notes)
 
 
-def _arrays(text: str) -> dict:
+def _arrays(text: str) -> dict[str, NDArray[Any]]:
     """The columns of a CSV text: numbers where all cells are, NaN where they are empty."""
     rows = list(csv.reader(io.StringIO(text)))
     columns = {}

@@ -10,7 +10,7 @@ import numpy as np
 from . import _sparsegp
 
 #: Arguments of their methods, which no parameter can be called.
-_ARGUMENTS = frozenset({"self", "X", "Y", "W", "w", "y", "f", "rng", "exposure"})
+_ARGUMENTS = frozenset({"self", "X", "Y", "W", "y", "f", "rng", "exposure"})
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,8 @@ class Custom:
             if not isinstance(parameter, Parameter):
                 raise TypeError(f"{kind}.hyperparameters[{name!r}] is {parameter!r}, expected a Parameter")
             if not name.isidentifier() or not name.isascii() or name in _ARGUMENTS:
-                raise ValueError(f"{kind}.hyperparameters has {name!r}, expected a name that is no argument of a method")
+                why = "is an argument of its methods" if name in _ARGUMENTS else "is no name of an argument in ASCII"
+                raise ValueError(f"{kind}.hyperparameters has {name!r}, which {why}: expected another name")
             (low, high), first = parameter._ends(), parameter._first()
             if not low < first < high:
                 raise ValueError(f"{kind}.hyperparameters[{name!r}] starts at {first}, expected a number between {low} and {high}")

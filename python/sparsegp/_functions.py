@@ -1,37 +1,86 @@
-"""Draws of latent functions as callables: values at new rows given those at rows evaluated before; no fitting."""
+"""Draws of functions as callables: those of the engine, or exact draws at a limited number of rows where it has none; no fitting."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 
 
 class FunctionDraws:
-    """Functions drawn from a posterior whose mean and covariance at rows of inputs ``joint`` gives; see ``sample_f``."""
+    """Functions drawn from a posterior, which can be evaluated anywhere; made by ``sample_f``."""
 
-    def __init__(self, joint, n_samples: int, seed):
-        if n_samples < 1:
-            raise ValueError(f"n_samples is {n_samples}, expected at least 1")
+    def __init__(self, design: Callable[[Any], Array], functions: Any, threads: int | None) -> None:
+        self._design, self._functions, self._threads = design, functions, threads
+
+    def __call__(self, X: Any) -> Array:
+        """Evaluate the functions.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+            In units of the target.
+        """
+        return self._functions.values(self._design(X), threads=self._threads)
+
+    def gradient(self, X: Any) -> Array:
+        """Differentiate the functions in their inputs.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, inputs, n_samples)
+            In units of the target per unit of each input; 0 for categories. Inputs are the columns of an array, and
+            ``input_names_`` of a table.
+        """
+        return np.stack(self._functions.gradients(self._design(X), threads=self._threads), axis=-1)
+
+
+class ExactDraws:
+    """Draws at rows given those at rows evaluated before, for models whose functions the engine cannot draw: linear models and kernels
+    without random features. ``joint`` gives mean and covariance at rows of inputs."""
+
+    def __init__(self, joint: Callable[[Array], tuple[Any, Array]], n_samples: int, seed: Any) -> None:
         self._joint = joint
         self._random = np.random.default_rng(seed)
-        self._rows = None
+        self._rows: Array | None = None
         self._values = np.empty((0, n_samples))
 
-    def __call__(self, X) -> np.ndarray:
+    def values(self, X: Array, threads: int | None = None) -> Array:
         """The values of every function at rows of inputs, of shape (n, n_samples)."""
         # 0.0 is added so that −0 and 0 are one row.
-        X = np.atleast_2d(np.asarray(X, dtype=np.float64)) + 0.0
+        X = X + 0.0
         old = np.empty((0, X.shape[1])) if self._rows is None else self._rows
         rows, places = np.unique(np.vstack([old, X]), axis=0, return_index=True)
         fresh = np.sort(places[places >= len(old)]) - len(old)
         if len(fresh):
             self._draw(old, X[fresh])
+        assert self._rows is not None
         known = {row.tobytes(): i for i, row in enumerate(self._rows)}
         return self._values[[known[row.tobytes()] for row in X]]
 
-    def _draw(self, old: np.ndarray, new: np.ndarray) -> None:
+    def gradients(self, X: Array, threads: int | None = None) -> list[Array]:
+        """Refused: draws at rows say nothing of what lies between them."""
+        raise ValueError("the functions have no gradients: the model is linear, or its kernel has no random features")
+
+    def _draw(self, old: Array, new: Array) -> None:
         """Draws values at new rows given those at the old ones: ``f | f_old ~ N(m + K (f_old - m_old), C - K C_old Kᵀ)``."""
         rows = np.vstack([old, new])
         mean, covariance = self._joint(rows)
+        mean = np.asarray(mean)
         n = len(old)
         shift, left = np.zeros((len(new), 1)), covariance[n:, n:]
         if n:
@@ -45,25 +94,43 @@ class FunctionDraws:
 
 
 class OutputFunctionDraws:
-    """Functions of several outputs, drawn together: ``offsets[p] + Σ_l weights[p, l] · processes[l]``."""
+    """Functions of several outputs, drawn together; made by ``sample_f``. Those that mix processes share their draws."""
 
-    def __init__(self, processes: list, weights: np.ndarray, offsets: np.ndarray):
-        self._processes, self._weights, self._offsets = processes, weights, offsets
+    def __init__(self, outputs: list[FunctionDraws]) -> None:
+        self._outputs = outputs
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: Any) -> Array:
         """The values of every function at rows of inputs, of shape (n, outputs, n_samples)."""
-        values = np.stack([process(X) for process in self._processes], axis=1)
-        return self._offsets[:, None] + np.einsum("pl,nls->nps", self._weights, values)
+        return np.stack([output(X) for output in self._outputs], axis=1)
+
+    def gradient(self, X: Any) -> Array:
+        """The gradients in the inputs at rows, of shape (n, inputs, outputs, n_samples)."""
+        return np.stack([output.gradient(X) for output in self._outputs], axis=2)
 
 
-def _solve(covariance: np.ndarray, right: np.ndarray) -> np.ndarray:
+class MixedDraws:
+    """The functions of an output that mixes processes: ``offset + Σ_l weights[l] · processes[l]``, for :class:`ExactDraws`."""
+
+    def __init__(self, processes: list[ExactDraws], weights: Array, offset: float) -> None:
+        self._processes, self._weights, self._offset = processes, weights, offset
+
+    def values(self, X: Array, threads: int | None = None) -> Array:
+        """The values of every function at rows of inputs."""
+        return self._offset + sum(weight * process.values(X) for weight, process in zip(self._weights, self._processes))
+
+    def gradients(self, X: Array, threads: int | None = None) -> list[Array]:
+        """Refused, as by the processes."""
+        return self._processes[0].gradients(X)
+
+
+def _solve(covariance: Array, right: Array) -> Array:
     """``C⁻¹ B`` where C may be singular: along directions that are known already nothing is left to say."""
     values, vectors = np.linalg.eigh(covariance)
     kept = values > 1e-10 * values[-1]
     return vectors[:, kept] @ ((vectors[:, kept].T @ right) / values[kept, None])
 
 
-def _root(covariance: np.ndarray, scale: float) -> np.ndarray:
+def _root(covariance: Array, scale: float) -> Array:
     """``R`` with ``R Rᵀ = C``; what is below rounding of the prior's scale is nothing."""
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
     return vectors * np.sqrt(np.where(values > 1e-12 * scale, values, 0.0))

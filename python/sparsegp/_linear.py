@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
-from ._base import PARAMETERS
+import numpy as np
+from numpy.typing import NDArray
+
+from ._base import PARAMETERS, named_init
 from ._classification import Classification
 from ._regression import Regression
+from ._types import Array, Callback, ClassWeight, Hyper, Objective, Seed, Texts
+from .likelihoods import CustomLikelihood
+
+T = TypeVar("T")
 
 
 class _Parameters:
@@ -18,32 +26,34 @@ class _Parameters:
     def __init__(
         self,
         *,
-        likelihood=None,
-        objective=None,
-        beta=1.0,
-        prior_mean=None,
-        prior_variance=None,
-        mean=None,
-        auto="all",
-        hyper=None,
-        batch_size=None,
-        learning_rate=None,
-        epochs=None,
-        max_seconds=None,
-        tolerance=None,
-        fix=None,
-        bounds=None,
-        prior=None,
-        standardize=True,
-        categorical=None,
-        ordered=None,
-        unseen="new",
-        options=None,
-        callbacks=None,
-        verbose=False,
-        n_threads=None,
-        random_state=None,
-    ):
+        likelihood: str | CustomLikelihood | None = None,
+        objective: Objective | None = None,
+        beta: float | Literal["auto"] | Sequence[float] = 1.0,
+        prior_mean: float | None = None,
+        prior_variance: float | None = None,
+        mean: Literal["constant", "zero"] | None = None,
+        auto: str | Sequence[str] = "all",
+        hyper: Hyper | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        epochs: int | None = None,
+        max_seconds: float | None = None,
+        tolerance: float | None = None,
+        fix: Texts = None,
+        bounds: Texts = None,
+        prior: Texts = None,
+        standardize: bool = True,
+        keep: Texts = None,
+        exclude: Texts = None,
+        categorical: Texts = None,
+        ordered: Mapping[str, Sequence[Any]] | None = None,
+        unseen: Literal["new", "error"] = "new",
+        options: dict[str, Any] | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+        n_threads: int | None = None,
+        random_state: Seed = None,
+    ) -> None:
         self.likelihood = likelihood
         self.objective = objective
         self.beta = beta
@@ -61,6 +71,8 @@ class _Parameters:
         self.bounds = bounds
         self.prior = prior
         self.standardize = standardize
+        self.keep = keep
+        self.exclude = exclude
         self.categorical = categorical
         self.ordered = ordered
         self.unseen = unseen
@@ -70,7 +82,7 @@ class _Parameters:
         self.n_threads = n_threads
         self.random_state = random_state
 
-    def _coefficients(self):
+    def _coefficients(self) -> tuple[Array, int]:
         """Means of intercept and slopes, and where the slopes begin."""
         self._fitted()
         coefficients = self.document_["coefficients"]
@@ -80,13 +92,13 @@ class _Parameters:
         return means, len(means) - len(self._columns["inputs"])
 
     @property
-    def coef_names_(self) -> np.ndarray:
+    def coef_names_(self) -> NDArray[Any]:
         """The inputs that the slopes are of: columns, or ``column=category``."""
         self._fitted()
         return np.array(self._columns["inputs"], dtype=object)
 
     @property
-    def coef_cov_(self) -> np.ndarray:
+    def coef_cov_(self) -> Array:
         """The posterior covariance of the slopes."""
         _, slopes = self._coefficients()
         covariance = self._fitted().coefficient_covariance()
@@ -95,13 +107,13 @@ class _Parameters:
         return covariance[slopes:, slopes:]
 
     @property
-    def coef_sd_(self) -> np.ndarray:
+    def coef_sd_(self) -> Array:
         """The posterior standard deviations of the slopes."""
         return np.sqrt(np.diag(self.coef_cov_))
 
 
 _ABOUT = PARAMETERS.replace(PARAMETERS[: PARAMETERS.index("likelihood : str")], "")
-for _name in ("n_inducing", "neighbours", "warp_inputs, warp_target", "validation_fraction", "patience", "restarts"):
+for _name in ("n_inducing", "neighbours", "warp_inputs", "warp_target", "validation_fraction", "patience", "restarts"):
     _start = _ABOUT.index(f"    {_name} :")
     _end = _ABOUT.index("\n    ", _start)
     while _ABOUT[_end + 1 :].startswith("        "):
@@ -115,9 +127,9 @@ _ABOUT = _ABOUT.replace("fix, bounds, prior, tie", "fix, bounds, prior").replace
 )
 
 
-def _documented(cls):
-    cls.__doc__ = cls.__doc__.replace("{parameters}", _ABOUT)
-    return cls
+def _documented(cls: type[T]) -> type[T]:
+    cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", _ABOUT)
+    return named_init(cls)
 
 
 @_documented
@@ -154,7 +166,7 @@ class BayesianLinearRegressor(_Parameters, Regression):
         return {**super()._given_options(), **self._shared}
 
     @property
-    def coef_(self) -> np.ndarray:
+    def coef_(self) -> Array:
         """The posterior means of the slopes, per unit of each input."""
         means, slopes = self._coefficients()
         return means[slopes:]
@@ -173,6 +185,8 @@ class BayesianLinearClassifier(_Parameters, Classification):
     Parameters
     ----------
     {parameters}
+    class_weight : dict or "balanced", optional
+        How much the rows of every class count, as in scikit-learn: by class, or by one over its frequency.
 
     Attributes
     ----------
@@ -198,17 +212,80 @@ class BayesianLinearClassifier(_Parameters, Classification):
     (True, ['ill'])
     """
 
+    def __init__(
+        self,
+        *,
+        likelihood: str | CustomLikelihood | None = None,
+        objective: Objective | None = None,
+        beta: float | Literal["auto"] | Sequence[float] = 1.0,
+        prior_mean: float | None = None,
+        prior_variance: float | None = None,
+        mean: Literal["constant", "zero"] | None = None,
+        auto: str | Sequence[str] = "all",
+        hyper: Hyper | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        epochs: int | None = None,
+        max_seconds: float | None = None,
+        tolerance: float | None = None,
+        fix: Texts = None,
+        bounds: Texts = None,
+        prior: Texts = None,
+        standardize: bool = True,
+        keep: Texts = None,
+        exclude: Texts = None,
+        categorical: Texts = None,
+        ordered: Mapping[str, Sequence[Any]] | None = None,
+        unseen: Literal["new", "error"] = "new",
+        options: dict[str, Any] | None = None,
+        class_weight: ClassWeight = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+        n_threads: int | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        super().__init__(
+            likelihood=likelihood,
+            objective=objective,
+            beta=beta,
+            prior_mean=prior_mean,
+            prior_variance=prior_variance,
+            mean=mean,
+            auto=auto,
+            hyper=hyper,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            epochs=epochs,
+            max_seconds=max_seconds,
+            tolerance=tolerance,
+            fix=fix,
+            bounds=bounds,
+            prior=prior,
+            standardize=standardize,
+            keep=keep,
+            exclude=exclude,
+            categorical=categorical,
+            ordered=ordered,
+            unseen=unseen,
+            options=options,
+            callbacks=callbacks,
+            verbose=verbose,
+            n_threads=n_threads,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
     def _given_options(self) -> dict:
         return {**super()._given_options(), **self._shared}
 
     @property
-    def coef_(self) -> np.ndarray:
+    def coef_(self) -> Array:
         """The posterior means of the slopes of two classes, per unit of each input."""
         means, slopes = self._coefficients()
         return means[None, slopes:]
 
     @property
-    def intercept_(self) -> np.ndarray:
+    def intercept_(self) -> Array:
         """The value where all inputs are 0."""
         means, slopes = self._coefficients()
         return means[:1] if slopes else np.zeros(1)

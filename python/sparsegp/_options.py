@@ -16,7 +16,20 @@ from .likelihoods import CustomLikelihood
 RENAMED = {"n_inducing": "inducing", "random_state": "seed"}
 
 #: Parameters that are not options of the engine.
-OWN = {"options", "categorical", "ordered", "unseen", "callbacks", "verbose", "n_threads", "beta", "random_state"}
+OWN = {
+    "options",
+    "keep",
+    "exclude",
+    "categorical",
+    "ordered",
+    "unseen",
+    "class_weight",
+    "callbacks",
+    "verbose",
+    "n_threads",
+    "beta",
+    "random_state",
+}
 
 _NUMBER, _WHOLE, _TEXT = (numbers.Real,), (numbers.Integral,), (str,)
 _TEXTS = (str, list, tuple)
@@ -50,7 +63,9 @@ TYPES = {
     "prior_variance": _NUMBER,
     "standardize": (bool, np.bool_),
     "options": (dict,),
-    "categorical": (list, tuple),
+    "keep": _TEXTS,
+    "exclude": _TEXTS,
+    "categorical": _TEXTS,
     "ordered": (dict,),
     "unseen": _TEXT,
     "callbacks": (list, tuple),
@@ -72,6 +87,8 @@ def check_types(params: dict) -> None:
     threads = params.get("n_threads")
     if threads is not None and threads < 1:
         raise ValueError(f"n_threads is {threads}, expected at least 1")
+    if threads is not None and threads > 2**31:
+        raise ValueError(f"n_threads is {threads}, expected no more than the machine has room for")
     for callback in params.get("callbacks") or ():
         if not callable(callback):
             raise TypeError(f"callbacks holds {callback!r}, expected functions")
@@ -96,12 +113,14 @@ def seed_of(random_state) -> int:
 
 
 def engine_options(params: dict, **given) -> tuple[str, str | None]:
-    """The options as JSON text, and the grid of beta where there is one. Whatever is None was not given."""
+    """The options as JSON text, and the grid of beta where there is one. Whatever is None was not given; ``options`` joins in what a kernel
+    says of its parameters where there is no parameter for it."""
     check_types(params)
     options = {RENAMED.get(name, name): value for name, value in params.items() if name not in OWN}
+    more = dict(params.get("options") or {})
     said = params["kernel"]._options() if isinstance(params.get("kernel"), Kernel) else {}
     for name in ("fix", "bounds", "prior", "tie"):
-        own = options.get(name)
+        own = options.get(name) if name in params else more.pop(name, None)
         own = [own] if isinstance(own, str) else list(own or [])
         options[name] = _united(name, said.get(name, []), own) or None
     if isinstance(options.get("auto"), (list, tuple)):
@@ -109,7 +128,6 @@ def engine_options(params: dict, **given) -> tuple[str, str | None]:
     # What is as the engine has it anyway was not said.
     if options.get("standardize", None):
         options["standardize"] = None
-    more = dict(params.get("options") or {})
     own = {RENAMED.get(name, name): name for name in params} | {name: name for name in given}
     for name in more:
         if name in own:

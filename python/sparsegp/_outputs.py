@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from os import PathLike
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -12,10 +15,13 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from . import _sparsegp, _tables
 from ._base import Estimator, fitted_part, take_rows
 from ._custom import engine_custom
-from ._functions import FunctionDraws, OutputFunctionDraws
+from ._functions import ExactDraws, MixedDraws, OutputFunctionDraws
 from ._options import seed_of
 from ._processes import SparseGPRegressor
 from ._regression import Regression
+from ._types import Array, Column, Rows, Seed
+from .kernels import CustomKernel
+from .likelihoods import CustomLikelihood
 
 
 class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
@@ -57,11 +63,16 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
     ((1, 2), True)
     """
 
-    def __init__(self, estimator=None, *, outputs=None):
+    estimators_: list[Regression]
+    target_names_: list[str]
+    outputs_: str
+    n_features_in_: int
+
+    def __init__(self, estimator: Regression | None = None, *, outputs: str | None = None) -> None:
         self.estimator = estimator
         self.outputs = outputs
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Rows, y: Column, sample_weight: Column = None) -> Self:
         """Fit the models.
 
         Parameters
@@ -88,7 +99,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         self.estimators_, self.outputs_ = how._fit_outputs(X, values, names, sample_weight, self.outputs)
         return self._with(names)
 
-    def partial_fit(self, X, y, sample_weight=None, *, forget=0.0):
+    def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:
         """Fit the models, or let each learn from the new rows that have its target; see ``SparseGPRegressor.partial_fit``.
 
         Parameters
@@ -119,7 +130,21 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         self.estimators_ = learned
         return self
 
-    def predict(self, X, return_std=False, return_cov=False, quantiles=None):
+    @overload
+    def predict(
+        self, X: Rows, return_std: Literal[False] = False, return_cov: Literal[False] = False, quantiles: None = None
+    ) -> Array: ...
+    @overload
+    def predict(
+        self, X: Rows, return_std: Literal[True], return_cov: Literal[False] = False, quantiles: None = None
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self, X: Rows, return_std: bool = False, return_cov: bool = False, quantiles: Sequence[float] | Array | None = None
+    ) -> Any: ...
+    def predict(
+        self, X: Rows, return_std: bool = False, return_cov: bool = False, quantiles: Sequence[float] | Array | None = None
+    ) -> Any:
         """Predict the targets.
 
         Parameters
@@ -151,7 +176,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         axes = [1] + [1] * bool(return_std) + [2] * bool(return_cov) + [1] * (quantiles is not None)
         return tuple(np.stack(parts, axis=axis) for parts, axis in zip(zip(*answers), axes))
 
-    def predict_f(self, X, full_output_cov=False):
+    def predict_f(self, X: Rows, full_output_cov: bool = False) -> tuple[Array, Array]:
         """The functions, the targets without their noise.
 
         Parameters
@@ -174,7 +199,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         covariances = covariances.reshape(len(mean), len(models), len(models))
         return mean, covariances if full_output_cov else np.einsum("npp->np", covariances).copy()
 
-    def sample_y(self, X, n_samples=1, random_state=0):
+    def sample_y(self, X: Rows, n_samples: int = 1, random_state: Seed = 0) -> Array:
         """Draw targets, each row by itself. Targets that mix processes are drawn together, others independently.
 
         Parameters
@@ -196,7 +221,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         draws = _sparsegp.output_draws(models, table, count, seed_of(random_state), threads=estimators[0].n_threads)
         return draws.reshape(len(draws), len(models), count)
 
-    def sample_f(self, n_samples=1, random_state=0):
+    def sample_f(self, n_samples: int = 1, random_state: Seed = 0) -> OutputFunctionDraws:
         """Draw the functions of all targets, which can be evaluated anywhere; see ``SparseGPRegressor.sample_f``.
 
         Functions that mix processes are combinations of the same draws of the processes, others are independent.
@@ -211,21 +236,27 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         callable
-            Takes inputs of shape (n, d) and returns an ndarray of shape (n, targets, n_samples); of at most 2000 different rows
-            in all calls together.
+            Takes inputs of shape (n, d) and returns an ndarray of shape (n, targets, n_samples); its ``gradient`` takes them too and
+            returns an ndarray of shape (n, inputs, targets, n_samples).
         """
         estimators, seed = self._fitted(), seed_of(random_state)
-        mixing = [estimator._model.mixing() for estimator in estimators]
-        if any(mixed is None for mixed in mixing):
-            joints = [partial(estimator.predict_f, full_cov=True) for estimator in estimators]
-            weights, offsets = np.eye(len(estimators)), np.zeros(len(estimators))
-        else:
-            weights, offsets = np.array([mixed[0] for mixed in mixing]), np.array([mixed[1] for mixed in mixing])
-            joints = [partial(estimators[0]._joint_of_process, process=process) for process in range(weights.shape[1])]
-        draws = [FunctionDraws(joint, int(n_samples), [seed, place]) for place, joint in enumerate(joints)]
-        return OutputFunctionDraws(draws, weights, offsets)
+        draws = [estimator._function_draws(n_samples, seed, place) for place, estimator in enumerate(estimators)]
+        if all(isinstance(draw._functions, ExactDraws) for draw in draws):
+            self._mix(draws, int(n_samples), seed)
+        return OutputFunctionDraws(draws)
 
-    def log_density(self, X, y):
+    def _mix(self, draws, n_samples, seed):
+        """Lets exact draws of outputs that mix processes share draws of these."""
+        models = [estimator._model for estimator in self._fitted()]
+        mixing = [model.mixing() for model in models]
+        if any(mixed is None for mixed in mixing):
+            return
+        joints = [partial(_sparsegp.joint_at, models[0], process=process) for process in range(len(mixing[0][0]))]
+        processes = [ExactDraws(joint, n_samples, [seed, place]) for place, joint in enumerate(joints)]
+        for draw, (weights, offset) in zip(draws, mixing):
+            draw._functions = MixedDraws(processes, np.array(weights), offset)
+
+    def log_density(self, X: Rows, y: Column) -> Array:
         """The log predictive density of each target.
 
         Parameters
@@ -242,7 +273,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         """
         return self._judged("log_density", X, y)
 
-    def crps(self, X, y):
+    def crps(self, X: Rows, y: Column) -> Array:
         """The continuous ranked probability score of each target, in its units; smaller is better.
 
         Parameters
@@ -259,7 +290,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         """
         return self._judged("crps", X, y)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Rows, y: Column, sample_weight: Column = None) -> float:
         """The coefficient of determination R² of the predicted means, averaged over targets; missing targets are left out.
 
         Parameters
@@ -283,7 +314,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         ]
         return float(np.mean(scores))
 
-    def save(self, path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Save the models in one file that the command line and :meth:`load` read.
 
         Parameters
@@ -294,7 +325,13 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         _sparsegp.save_outputs([estimator._model for estimator in self._fitted()], path)
 
     @classmethod
-    def load(cls, path, *, kernels=(), likelihoods=()):
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        kernels: Sequence[CustomKernel] = (),
+        likelihoods: Sequence[CustomLikelihood] = (),
+    ) -> Self:
         """Read models that :meth:`save` or the command line wrote.
 
         Parameters
@@ -330,7 +367,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
             self.feature_names_in_ = first.feature_names_in_
         return self
 
-    def _fitted(self) -> list[Estimator]:
+    def _fitted(self) -> list[Any]:
         return fitted_part(self, "estimators_")
 
     def _known(self, X, y):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
 from sklearn.utils.metaestimators import available_if
 
 from ._base import documented
 from ._classification import Classification
 from ._regression import Regression
 from ._targets import named_target
+from ._types import Array, Callback, ClassWeight, Column, Hyper, InputWarp, Objective, Rows, Seed, TargetWarp, Texts
+from .kernels import Kernel
+from .likelihoods import CustomLikelihood
 
 
 class _Parameters:
@@ -15,40 +21,42 @@ class _Parameters:
 
     def __init__(
         self,
-        kernel=None,
+        kernel: str | Kernel | None = None,
         *,
-        likelihood=None,
-        objective=None,
-        beta=1.0,
-        n_inducing=None,
-        neighbours=None,
-        auto="all",
-        warp_inputs=None,
-        warp_target=None,
-        mean=None,
-        hyper=None,
-        batch_size=None,
-        learning_rate=None,
-        epochs=None,
-        max_seconds=None,
-        tolerance=None,
-        validation_fraction=None,
-        patience=None,
-        restarts=None,
-        fix=None,
-        bounds=None,
-        prior=None,
-        tie=None,
-        standardize=True,
-        categorical=None,
-        ordered=None,
-        unseen="new",
-        options=None,
-        callbacks=None,
-        verbose=False,
-        n_threads=None,
-        random_state=None,
-    ):
+        likelihood: str | CustomLikelihood | None = None,
+        objective: Objective | None = None,
+        beta: float | Literal["auto"] | Sequence[float] = 1.0,
+        n_inducing: int | Literal["auto"] | None = None,
+        neighbours: int | Literal["auto", "none"] | None = None,
+        auto: str | Sequence[str] = "all",
+        warp_inputs: InputWarp | None = None,
+        warp_target: TargetWarp | None = None,
+        mean: Literal["constant", "zero"] | None = None,
+        hyper: Hyper | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        epochs: int | None = None,
+        max_seconds: float | None = None,
+        tolerance: float | None = None,
+        validation_fraction: float | None = None,
+        patience: int | None = None,
+        restarts: int | None = None,
+        fix: Texts = None,
+        bounds: Texts = None,
+        prior: Texts = None,
+        tie: Texts = None,
+        standardize: bool = True,
+        keep: Texts = None,
+        exclude: Texts = None,
+        categorical: Texts = None,
+        ordered: Mapping[str, Sequence[Any]] | None = None,
+        unseen: Literal["new", "error"] = "new",
+        options: dict[str, Any] | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+        n_threads: int | None = None,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
         self.objective = objective
@@ -73,6 +81,8 @@ class _Parameters:
         self.prior = prior
         self.tie = tie
         self.standardize = standardize
+        self.keep = keep
+        self.exclude = exclude
         self.categorical = categorical
         self.ordered = ordered
         self.unseen = unseen
@@ -83,7 +93,7 @@ class _Parameters:
         self.random_state = random_state
 
 
-def _has_levels(estimator) -> bool:
+def _has_levels(estimator: Any) -> bool:
     estimator._fitted()
     return estimator._columns["kind"] == "ordinal"
 
@@ -125,7 +135,7 @@ class SparseGPRegressor(Regression, _Parameters):
     """
 
     @available_if(_has_levels)
-    def predict_proba(self, X):
+    def predict_proba(self, X: Rows) -> Array:
         """Predict the probability of every ordered level (``likelihood="ordinal"``).
 
         Parameters
@@ -149,6 +159,8 @@ class SparseGPClassifier(Classification, _Parameters):
     Parameters
     ----------
     {parameters}
+    class_weight : dict or "balanced", optional
+        How much the rows of every class count, as in scikit-learn: by class, or by one over its frequency.
 
     Attributes
     ----------
@@ -175,6 +187,83 @@ class SparseGPClassifier(Classification, _Parameters):
     >>> model.predict_proba([[1.5]]).shape
     (1, 2)
     """
+
+    def __init__(
+        self,
+        kernel: str | Kernel | None = None,
+        *,
+        likelihood: str | CustomLikelihood | None = None,
+        objective: Objective | None = None,
+        beta: float | Literal["auto"] | Sequence[float] = 1.0,
+        n_inducing: int | Literal["auto"] | None = None,
+        neighbours: int | Literal["auto", "none"] | None = None,
+        auto: str | Sequence[str] = "all",
+        warp_inputs: InputWarp | None = None,
+        warp_target: TargetWarp | None = None,
+        mean: Literal["constant", "zero"] | None = None,
+        hyper: Hyper | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        epochs: int | None = None,
+        max_seconds: float | None = None,
+        tolerance: float | None = None,
+        validation_fraction: float | None = None,
+        patience: int | None = None,
+        restarts: int | None = None,
+        fix: Texts = None,
+        bounds: Texts = None,
+        prior: Texts = None,
+        tie: Texts = None,
+        standardize: bool = True,
+        keep: Texts = None,
+        exclude: Texts = None,
+        categorical: Texts = None,
+        ordered: Mapping[str, Sequence[Any]] | None = None,
+        unseen: Literal["new", "error"] = "new",
+        options: dict[str, Any] | None = None,
+        class_weight: ClassWeight = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+        n_threads: int | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            likelihood=likelihood,
+            objective=objective,
+            beta=beta,
+            n_inducing=n_inducing,
+            neighbours=neighbours,
+            auto=auto,
+            warp_inputs=warp_inputs,
+            warp_target=warp_target,
+            mean=mean,
+            hyper=hyper,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            epochs=epochs,
+            max_seconds=max_seconds,
+            tolerance=tolerance,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            restarts=restarts,
+            fix=fix,
+            bounds=bounds,
+            prior=prior,
+            tie=tie,
+            standardize=standardize,
+            keep=keep,
+            exclude=exclude,
+            categorical=categorical,
+            ordered=ordered,
+            unseen=unseen,
+            options=options,
+            callbacks=callbacks,
+            verbose=verbose,
+            n_threads=n_threads,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
 
 
 @documented
@@ -212,7 +301,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
     _task = "count"
     _kinds = ("count",)
 
-    def fit(self, X, y, sample_weight=None, *, exposure=None):
+    def fit(self, X: Rows, y: Column, sample_weight: Column = None, *, exposure: Column = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -232,7 +321,9 @@ class SparseGPCountRegressor(Regression, _Parameters):
         """
         return self._fit(X, named_target(y, numeric=True), sample_weight, exposure)
 
-    def partial_fit(self, X, y, sample_weight=None, *, exposure=None, forget=0.0):
+    def partial_fit(
+        self, X: Rows, y: Column, sample_weight: Column = None, *, exposure: Column = None, forget: float = 0.0
+    ) -> Self:
         """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
 
         With Gaussian noise the parts of a data set may come one after the other, and the end is the posterior of all rows; with
@@ -258,7 +349,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
         """
         return self._partial_fit(X, named_target(y, numeric=True), sample_weight, exposure, forget)
 
-    def score(self, X, y, sample_weight=None, exposure=None):
+    def score(self, X: Rows, y: Column, sample_weight: Column = None, exposure: Column = None) -> float:
         """The coefficient of determination R² of the predicted means.
 
         Parameters
@@ -278,9 +369,9 @@ class SparseGPCountRegressor(Regression, _Parameters):
         """
         from sklearn.metrics import r2_score
 
-        return r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight)
+        return float(r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, Self, overload
+
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from . import _sparsegp
 from ._base import Estimator
 from ._options import seed_of
 from ._targets import checked_target, named_target
+from ._types import Array, Column, Rows, Seed
 
 
 class Regression(RegressorMixin, Estimator):
@@ -15,7 +21,7 @@ class Regression(RegressorMixin, Estimator):
 
     _task = "regression"
 
-    def _given_options(self) -> dict:
+    def _given_options(self) -> dict[str, Any]:
         # A likelihood is for one kind of target, which is then known.
         return {**self._given, "task": self._task if self.likelihood is None else None}
 
@@ -24,7 +30,7 @@ class Regression(RegressorMixin, Estimator):
 
     _training_target = _target_column
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Rows, y: Column, sample_weight: Column = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -42,7 +48,7 @@ class Regression(RegressorMixin, Estimator):
         """
         return self._fit(X, named_target(y, numeric=True), sample_weight)
 
-    def partial_fit(self, X, y, sample_weight=None, *, forget=0.0):
+    def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:
         """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
 
         With Gaussian noise the parts of a data set may come one after the other, and the end is the posterior of all rows; with
@@ -71,7 +77,100 @@ class Regression(RegressorMixin, Estimator):
         levels = self._columns["levels"]
         return float(levels[0]) if levels and self._columns["kind"] == "ordinal" else 0.0
 
-    def predict(self, X, return_std=False, return_cov=False, quantiles=None, exposure=None):
+    @overload
+    def predict(
+        self,
+        X: Rows,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        quantiles: None = None,
+        exposure: Column = None,
+        return_gradient: Literal[False] = False,
+    ) -> Array: ...
+    @overload
+    def predict(
+        self,
+        X: Rows,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        quantiles: None = None,
+        exposure: Column = None,
+        return_gradient: Literal[False] = False,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: Rows,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        *,
+        quantiles: Sequence[float] | Array,
+        exposure: Column = None,
+        return_gradient: Literal[False] = False,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: Rows,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        *,
+        quantiles: Sequence[float] | Array,
+        exposure: Column = None,
+        return_gradient: Literal[False] = False,
+    ) -> tuple[Array, Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: Rows,
+        return_std: Literal[False] = False,
+        *,
+        return_cov: Literal[True],
+        quantiles: None = None,
+        exposure: Column = None,
+        return_gradient: Literal[False] = False,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: Rows,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        quantiles: None = None,
+        exposure: Column = None,
+        *,
+        return_gradient: Literal[True],
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: Rows,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        quantiles: None = None,
+        exposure: Column = None,
+        *,
+        return_gradient: Literal[True],
+    ) -> tuple[Array, Array, Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: Rows,
+        return_std: bool = False,
+        return_cov: bool = False,
+        quantiles: Sequence[float] | Array | None = None,
+        exposure: Column = None,
+        return_gradient: bool = False,
+    ) -> Any: ...
+    def predict(
+        self,
+        X: Rows,
+        return_std: bool = False,
+        return_cov: bool = False,
+        quantiles: Sequence[float] | Array | None = None,
+        exposure: Column = None,
+        return_gradient: bool = False,
+    ) -> Any:
         """Predict the target.
 
         Parameters
@@ -81,11 +180,14 @@ class Regression(RegressorMixin, Estimator):
         return_std : bool, default=False
             Whether the standard deviation of the target, noise included, is wanted.
         return_cov : bool, default=False
-            Whether the covariance of the targets of all rows is wanted (Gaussian noise, at most 2000 rows).
+            Whether the covariance of the targets of all rows is wanted (likelihoods of one function, at most 2000 rows).
         quantiles : sequence of float, optional
             Probabilities whose quantiles of the target are wanted.
         exposure : array-like of shape (n,), optional
             Exposures, for counts that were fitted with them.
+        return_gradient : bool, default=False
+            Whether the gradient of the mean in the inputs is wanted, and with ``return_std`` that of the standard deviation.
+            Categories have none; with ``warp_inputs`` there are none.
 
         Returns
         -------
@@ -97,6 +199,11 @@ class Regression(RegressorMixin, Estimator):
             With ``return_cov``.
         quantiles : ndarray of shape (n, number of quantiles)
             With ``quantiles``.
+        mean_gradient : ndarray of shape (n, inputs)
+            With ``return_gradient``: in units of the target per unit of each input. Inputs are the columns of an array, and
+            ``input_names_`` of a table.
+        std_gradient : ndarray of shape (n, inputs)
+            With ``return_gradient`` and ``return_std``.
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True")
@@ -113,18 +220,20 @@ class Regression(RegressorMixin, Estimator):
             answer.append(self._covariance(model, table))
         if quantiles is not None:
             answer.append(out[1] + first)
+        if return_gradient:
+            mean_slope, variance_slope, *_ = _sparsegp.slopes(model, table, threads=self.n_threads)
+            answer.append(mean_slope)
+            if return_std:
+                answer.append(0.5 * variance_slope / answer[1][:, None])
         return answer[0] if len(answer) == 1 else tuple(answer)
 
     def _covariance(self, model, table):
-        noise = model.noise_variance()
-        if noise is None or self._columns["warped"]:
-            raise ValueError("return_cov=True needs the gaussian likelihood and a target that is not warped")
-        covariance = model.joint(table, threads=self.n_threads)[1]
-        covariance[np.diag_indices_from(covariance)] += noise
-        return covariance
+        return _sparsegp.target_joint(model, table, threads=self.n_threads)[1]
 
-    def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
-        """Draw targets: at every row a latent function, then a target around it, each row by itself.
+    def sample_y(
+        self, X: Rows, n_samples: int = 1, random_state: Seed = 0, exposure: Column = None, joint: bool = True
+    ) -> Array:
+        """Draw targets: the function at all rows together, then a target around it at every row, as scikit-learn's do.
 
         Parameters
         ----------
@@ -136,16 +245,20 @@ class Regression(RegressorMixin, Estimator):
             The seed.
         exposure : array-like of shape (n,), optional
             Exposures, for counts that were fitted with them.
+        joint : bool, default=True
+            Whether the function is drawn at all rows together; otherwise at every row by itself, which is quicker. Linear models and
+            kernels without random features (see :meth:`sample_f`) take at most 2000 rows together.
 
         Returns
         -------
         ndarray of shape (n, n_samples)
         """
         model, table = self._prediction_table(X, exposure=exposure)
-        draws = model.draws(table, int(n_samples), seed_of(random_state), threads=self.n_threads)
+        draw = partial(_sparsegp.draws_together, model) if joint else model.draws
+        draws = draw(table, int(n_samples), seed_of(random_state), threads=self.n_threads)
         return draws + self._first_level()
 
-    def crps(self, X, y, exposure=None):
+    def crps(self, X: Rows, y: Column, exposure: Column = None) -> Array:
         """The continuous ranked probability score of each target, in its units; smaller is better.
 
         Parameters
@@ -164,7 +277,7 @@ class Regression(RegressorMixin, Estimator):
         model, table = self._prediction_table(X, y=y, exposure=exposure)
         return model.predict(table, ["crps"], threads=self.n_threads)[0][:, 0].copy()
 
-    def pit(self, X, y, exposure=None):
+    def pit(self, X: Rows, y: Column, exposure: Column = None) -> Array:
         """For each target the predicted probability of less than it and of no more than it; uniform where predictions are right.
 
         Parameters

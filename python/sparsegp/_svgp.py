@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _sparsegp
-from ._options import custom_of, engine_options
+from ._options import custom_of, engine_options, seed_of
+from ._types import Array, Seed
+from .kernels import Kernel
+from .likelihoods import CustomLikelihood
 
 
 class SVGP:
@@ -36,7 +43,9 @@ class SVGP:
     random_state : int, RandomState or None, default=None
         The seed of estimators that sample.
     options : dict, optional
-        Other options of a fit by name, such as ``{"estimator": "bmc:10", "family": "diagonal"}``.
+        Other options of a fit by name, such as ``{"estimator": "bmc:10", "family": "diagonal"}``; ``fix``, ``bounds`` and ``prior``
+        join in what the kernel says of its parameters, ``{"fix_inducing": True}`` and ``{"mean": "zero"}`` keep inducing inputs and
+        mean where they are.
 
     Examples
     --------
@@ -58,25 +67,49 @@ class SVGP:
 
     def __init__(
         self,
-        kernel,
-        inducing_points,
-        likelihood="gaussian",
+        kernel: str | Kernel,
+        inducing_points: ArrayLike,
+        likelihood: str | CustomLikelihood = "gaussian",
         *,
-        objective="elbo",
-        update="ngd",
-        beta=1.0,
-        n_classes=2,
-        n_threads=None,
-        random_state=None,
-        options=None,
-    ):
+        objective: Literal["elbo", "dlm-log"] = "elbo",
+        update: str = "ngd",
+        beta: float = 1.0,
+        n_classes: int = 2,
+        n_threads: int | None = None,
+        random_state: Seed = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self._arguments = {
+            "kernel": kernel,
+            "inducing_points": _array(inducing_points, 2, "inducing_points").copy(),
+            "likelihood": likelihood,
+            "objective": objective,
+            "update": update,
+            "beta": beta,
+            "n_classes": n_classes,
+            "n_threads": n_threads,
+            "random_state": random_state,
+            "options": options,
+        }
         given = {"kernel": kernel, "likelihood": likelihood, "objective": objective, "beta": beta, "random_state": random_state}
         text, _ = engine_options(given | {"options": options, "auto": "none"}, q_update=update)
         points, custom = _array(inducing_points, 2, "inducing_points"), custom_of(given)
         self._svgp = _sparsegp.Svgp(text, points, int(n_classes), custom=custom, threads=n_threads)
 
-    def loss(self, X, y, *, exposure=None, scale=1.0, hyper=False) -> float:
-        """The objective at a batch, ``scale · Σ loss of a datum + β KL(q ‖ p)``, to be minimised; its gradients are kept.
+    def __getstate__(self) -> dict[str, Any]:
+        return {"arguments": self._arguments, "theta": self.theta, "posterior": self.posterior}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["arguments"])  # type: ignore[misc]
+        # The rule of q begins anew: what it had averaged is not kept.
+        self.theta = state["theta"]
+        self.posterior = state["posterior"]
+
+    def loss(
+        self, X: ArrayLike, y: ArrayLike, *, exposure: ArrayLike | None = None, scale: float = 1.0, hyper: bool = False
+    ) -> float:
+        """The objective at a batch, ``scale · Σ loss of a datum + β KL(q ‖ p) − Σ log p(θ)`` with the priors of hyper-parameters, to be
+        minimised; its gradients are kept.
 
         Parameters
         ----------
@@ -98,7 +131,7 @@ class SVGP:
         exposure = None if exposure is None else _array(exposure, 1, "exposure")
         return self._svgp.loss(_array(X, 2, "X"), _array(y, 1, "y"), exposure, float(scale), bool(hyper))
 
-    def step(self, size=1.0) -> float:
+    def step(self, size: float = 1.0) -> float:
         """Move q by its rule along the gradient of the last :meth:`loss`.
 
         Parameters
@@ -114,24 +147,24 @@ class SVGP:
         return self._svgp.step(float(size))[0]
 
     @property
-    def gradient(self) -> list:
+    def gradient(self) -> list[tuple[Array, Array]]:
         """The gradient of the last :meth:`loss` without the KL term in ``(m, S)``, a pair for every function."""
         return self._svgp.gradients()
 
     @property
-    def posterior(self) -> list:
+    def posterior(self) -> list[tuple[Array, Array]]:
         """``(m, S)`` of every function; S is a vector where it is diagonal. Can be set."""
         return self._svgp.posteriors()
 
     @posterior.setter
-    def posterior(self, pairs) -> None:
+    def posterior(self, pairs: Iterable[tuple[ArrayLike, ArrayLike]]) -> None:
         self._svgp.set_posteriors([tuple(np.ascontiguousarray(part, dtype=np.float64) for part in pair) for pair in pairs])
 
     @property
-    def natural_parameters(self) -> list:
+    def natural_parameters(self) -> list[tuple[Array, Array]]:
         """``(S⁻¹m, −½ S⁻¹)`` of every function."""
 
-        def natural(mean, cov):
+        def natural(mean: Array, cov: Array) -> tuple[Array, Array]:
             precision = 1.0 / cov if cov.ndim == 1 else np.linalg.inv(cov)
             return (precision * mean if cov.ndim == 1 else precision @ mean), -0.5 * precision
 
@@ -146,7 +179,7 @@ class SVGP:
         """
         return self._svgp.kl()
 
-    def marginals(self, X):
+    def marginals(self, X: ArrayLike) -> tuple[Array, Array]:
         """The latent functions at inputs under q.
 
         Parameters
@@ -161,7 +194,81 @@ class SVGP:
         """
         return self._svgp.marginals(_array(X, 2, "X"))
 
-    def log_density(self, X, y, exposure=None) -> np.ndarray:
+    def covariance(self, X: ArrayLike, function: int = 0) -> Array:
+        """The covariance of a latent function at inputs under q.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The inputs.
+        function : int, default=0
+            Which of the functions.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+        """
+        return self._svgp.covariance(_array(X, 2, "X"), int(function))
+
+    def optimize(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        epochs: int = 20,
+        batch_size: int = 256,
+        step: float = 0.5,
+        learning_rate: float = 0.02,
+        random_state: Seed = None,
+    ) -> Array:
+        """Train q by its rule, and hyper-parameters and inducing inputs by Adam (Kingma & Ba 2015), on mini-batches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Inputs.
+        y : array-like of shape (n,)
+            Targets.
+        exposure : array-like of shape (n,), optional
+            Exposures of counts.
+        epochs : int, default=20
+            Passes over the rows.
+        batch_size : int, default=256
+            Rows of a mini-batch.
+        step : float, default=0.5
+            The step of q.
+        learning_rate : float, default=0.02
+            Adam's; 0 leaves hyper-parameters and inducing inputs where they are.
+        random_state : int, RandomState or None, default=None
+            The seed of the order of rows.
+
+        Returns
+        -------
+        ndarray of shape (epochs,)
+            The mean objective of every epoch.
+        """
+        X, y = _array(X, 2, "X"), _array(y, 1, "y")
+        exposure = None if exposure is None else _array(exposure, 1, "exposure")
+        random, n, trains = np.random.default_rng(seed_of(random_state)), len(X), learning_rate > 0
+        first, second, count, losses = np.zeros_like(self.theta), np.zeros_like(self.theta), 0, []
+        for _ in range(int(epochs)):
+            order, sums = random.permutation(n), []
+            for rows in np.array_split(order, max(1, -(-n // int(batch_size)))):
+                own = None if exposure is None else exposure[rows]
+                sums.append(self.loss(X[rows], y[rows], exposure=own, scale=n / len(rows), hyper=trains))
+                gradient = self.theta_gradient if trains else None
+                self.step(step)
+                if gradient is None:
+                    continue
+                count += 1
+                first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+                rate = learning_rate * np.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+                self.theta = self.theta - rate * first / (np.sqrt(second) + 1e-8)
+            losses.append(np.mean(sums))
+        return np.array(losses)
+
+    def log_density(self, X: ArrayLike, y: ArrayLike, exposure: ArrayLike | None = None) -> Array:
         """The log predictive density of every target.
 
         Parameters
@@ -181,33 +288,38 @@ class SVGP:
         return self._svgp.log_density(_array(X, 2, "X"), _array(y, 1, "y"), exposure)
 
     @property
-    def hyperparameters(self) -> dict:
+    def hyperparameters(self) -> dict[str, float]:
         """Hyper-parameters by name, inducing inputs apart."""
         return dict(self._svgp.hyperparameters())
 
     @property
-    def inducing_points(self) -> np.ndarray:
+    def inducing_points(self) -> Array:
         """The inducing inputs."""
         return self._svgp.inducing_points()
 
     @property
-    def theta(self) -> np.ndarray:
+    def theta(self) -> Array:
         """Hyper-parameters and inducing inputs as one unconstrained vector, for an optimiser. Can be set: q stays as it is in
         whitened form. ``FitError`` is raised, and nothing has changed, where the model cannot be evaluated."""
         return self._svgp.theta()
 
     @theta.setter
-    def theta(self, values) -> None:
+    def theta(self, values: ArrayLike) -> None:
         if not self._svgp.move_to(_array(values, 1, "theta")):
             raise _sparsegp.FitError("the covariance of the inducing inputs has no Cholesky factor at theta")
 
     @property
-    def theta_gradient(self) -> np.ndarray:
+    def theta_names(self) -> list[str]:
+        """What every entry of :attr:`theta` is of: a hyper-parameter by name, or ``inducing.i.d`` for column d of inducing input i."""
+        return self._svgp.theta_names()
+
+    @property
+    def theta_gradient(self) -> Array:
         """The gradient of the last ``loss(…, hyper=True)`` in :attr:`theta`."""
         return self._svgp.theta_gradient()
 
 
-def _array(values, dimensions: int, name: str) -> np.ndarray:
+def _array(values: ArrayLike, dimensions: int, name: str) -> Array:
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != dimensions:
         raise ValueError(f"{name} has {values.ndim} dimensions, expected {dimensions}")

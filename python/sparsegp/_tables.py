@@ -41,7 +41,7 @@ def named_table(X) -> _sparsegp.Table:
 
 def category_columns(X, categorical, ordered) -> dict:
     """The columns with categories and with ordered levels: as they are named, else as the types of a pandas frame say."""
-    categorical = list(categorical or [])
+    categorical = names_of(categorical)
     levels = {name: [_label(level) for level in known] for name, known in dict(ordered or {}).items()}
     if is_pandas(X):
         named = {*categorical, *levels}
@@ -53,6 +53,19 @@ def category_columns(X, categorical, ordered) -> dict:
             else:
                 categorical.append(name)
     return {"categorical": categorical, "ordered": list(levels.items())}
+
+
+def names_of(columns) -> list[str]:
+    """Names of columns, of which one alone may be given as a text."""
+    return [columns] if isinstance(columns, str) else list(columns or [])
+
+
+def row_labels(X):
+    """What a pandas frame calls its rows; None where it counts them from 0, as arrays do."""
+    index = getattr(X, "index", None) if is_pandas(X) else None
+    if index is None or (getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1):
+        return None
+    return [str(label) for label in index]
 
 
 def frame_names(X) -> list[str]:

@@ -34,6 +34,7 @@ True
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._custom import Custom, Parameter
 
@@ -93,7 +94,7 @@ class CustomLikelihood(Custom):
         more = ("gradient",) if self.hyperparameters else ()
         return ("log_density", "derivatives", *more, *(() if self.target == "binary" else ("mean_and_variance", "cdf")))
 
-    def start(self, y) -> dict:
+    def start(self, y: NDArray[np.float64]) -> dict[str, float]:
         """Where training starts, from the targets as the model sees them.
 
         Parameters
@@ -108,7 +109,7 @@ class CustomLikelihood(Custom):
         """
         return {}
 
-    def sample(self, f, rng, **hyperparameters) -> float:
+    def sample(self, f: float, rng: np.random.Generator, **hyperparameters: float) -> float:
         """A draw of y given f; of targets that are not binary by inversion of ``cdf``, which is slower, where a subclass has no formula.
 
         Parameters

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+
+from ._types import Column, Rows, Seed
 
 __all__ = [
     "fit",
@@ -92,8 +96,9 @@ def _with_column(X, place: int, change):
     return X
 
 
-def fit(model, X, y=None, *, feature=0, ax=None):
-    """Plot the predictive mean with bands of 50 % and 95 %, along one input.
+def fit(model: Any, X: Rows, y: Column = None, *, feature: int | str = 0, ax: Any = None) -> Any:
+    """Plot the predictive mean with bands of 50 % and 95 %, along one input. Further inputs stay at their values in the row whose
+    input is the median.
 
     Parameters
     ----------
@@ -128,12 +133,19 @@ def fit(model, X, y=None, *, feature=0, ax=None):
     ax = _axes(ax)
     along, name = _column(X, feature)
     levels = [level for mass, _ in _BANDS for level in (0.5 - mass / 2, 0.5 + mass / 2)]
-    mean, quantiles = model.predict(X, quantiles=levels)
-    order = np.argsort(along, kind="stable")
+    line, rows = along, X
+    if len(_names(X)) > 1:
+        # Along one input of several: the others stay at those of the middle row, as means of different rows are no line.
+        line = np.linspace(np.nanmin(along), np.nanmax(along), 200)
+        place = feature if isinstance(feature, (int, np.integer)) else _names(X).index(str(feature))
+        middle = np.full(len(line), np.argsort(along, kind="stable")[len(along) // 2])
+        rows = _with_column(_rows(X, middle), place % len(_names(X)), lambda _: line)
+    mean, quantiles = model.predict(rows, quantiles=levels)
+    order = np.argsort(line, kind="stable")
     for band, (mass, shade) in enumerate(_BANDS):
         low, high = quantiles[order, 2 * band], quantiles[order, 2 * band + 1]
-        ax.fill_between(along[order], low, high, alpha=shade, color="C0", linewidth=0, label=f"{100 * mass:g} %")
-    ax.plot(along[order], mean[order], color="C0", label="mean")
+        ax.fill_between(line[order], low, high, alpha=shade, color="C0", linewidth=0, label=f"{100 * mass:g} %")
+    ax.plot(line[order], mean[order], color="C0", label="mean")
     if y is not None:
         ax.plot(along, np.asarray(y, dtype=np.float64), ".", color="0.2", markersize=3, label="data")
     ax.set_xlabel(name)
@@ -142,7 +154,7 @@ def fit(model, X, y=None, *, feature=0, ax=None):
     return ax
 
 
-def calibration(model, X, y, *, bins=10, ax=None):
+def calibration(model: Any, X: Rows, y: Column, *, bins: int = 10, ax: Any = None) -> Any:
     """Plot how often targets are where predictions say: observed against predicted probabilities.
 
     Parameters
@@ -200,7 +212,7 @@ def calibration(model, X, y, *, bins=10, ax=None):
     return ax
 
 
-def trace(model, *, ax=None):
+def trace(model: Any, *, ax: Any = None) -> Any:
     """Plot the objective, and the score of validation rows where there are some, against epochs.
 
     Parameters
@@ -237,7 +249,7 @@ def trace(model, *, ax=None):
     return ax
 
 
-def residuals(model, X, y, *, ax=None):
+def residuals(model: Any, X: Rows, y: Column, *, ax: Any = None) -> Any:
     """Plot standardised residuals against predicted means, with the lines that 95 % of them should be within.
 
     Parameters
@@ -278,7 +290,7 @@ def residuals(model, X, y, *, ax=None):
     return ax
 
 
-def relevance(model, X=None, y=None, *, repeats=5, random_state=0, ax=None):
+def relevance(model: Any, X: Rows = None, y: Column = None, *, repeats: int = 5, random_state: Seed = 0, ax: Any = None) -> Any:
     """Plot how much each input matters: by its lengthscale, or by what is lost when its values are permuted.
 
     Parameters
@@ -352,7 +364,7 @@ def _inverse_lengthscales(model):
     return names, np.max(found, axis=0)
 
 
-def partial_dependence(model, X, feature=0, *, points=40, mass=0.9, rows=200, ax=None):
+def partial_dependence(model: Any, X: Rows, feature: int | str = 0, *, points: int = 40, mass: float = 0.9, rows: int = 200, ax: Any = None) -> Any:
     """Plot how predictions depend on one input, averaged over rows in which it is given every value in turn.
 
     Parameters
@@ -418,7 +430,7 @@ def partial_dependence(model, X, feature=0, *, points=40, mass=0.9, rows=200, ax
     return ax
 
 
-def decision_regions(model, X, y=None, *, features=(0, 1), points=80, ax=None):
+def decision_regions(model: Any, X: Rows, y: Column = None, *, features: tuple[int | str, int | str] = (0, 1), points: int = 80, ax: Any = None) -> Any:
     """Plot which class is predicted where two inputs are, darker where the model is surer; other inputs stay as in the middle row.
 
     Parameters
@@ -484,7 +496,7 @@ def decision_regions(model, X, y=None, *, features=(0, 1), points=80, ax=None):
 _ADDS_NOISE = ("gaussian", "student-t", "gaussian-heteroskedastic", "student-t-heteroskedastic")
 
 
-def noise(model, X, *, feature=0, ax=None):
+def noise(model: Any, X: Rows, *, feature: int | str = 0, ax: Any = None) -> Any:
     """Plot the standard deviation of the noise along one input: what of the target's own remains where the function is known.
 
     Parameters
@@ -530,7 +542,7 @@ def noise(model, X, *, feature=0, ax=None):
     return ax
 
 
-def comparison(compared, figure="nll", *, ax=None):
+def comparison(compared: Any, figure: str = "nll", *, ax: Any = None) -> Any:
     """Plot a figure of test rows against the number of training rows, a line per objective.
 
     Parameters

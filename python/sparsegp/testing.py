@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _sparsegp
 from ._custom import engine_custom
@@ -12,7 +15,9 @@ from .likelihoods import CustomLikelihood
 __all__ = ["check_kernel", "check_likelihood"]
 
 
-def check_kernel(kernel, X=None, Y=None, *, columns=2) -> None:
+def check_kernel(
+    kernel: Kernel, X: ArrayLike | None = None, Y: ArrayLike | None = None, *, columns: int = 2
+) -> None:
     """Check the whole contract of a kernel at two sets of points.
 
     Covariances are symmetric and positive semi-definite, the variances are their diagonal, gradients are those of finite
@@ -45,7 +50,7 @@ def check_kernel(kernel, X=None, Y=None, *, columns=2) -> None:
     _refuse(kernel, kernel._at(X.shape[1]).check(X, Y))
 
 
-def check_likelihood(likelihood, y, exposure=None) -> None:
+def check_likelihood(likelihood: CustomLikelihood, y: ArrayLike, exposure: ArrayLike | None = None) -> None:
     """Check the whole contract of a likelihood written in Python at some targets.
 
     Derivatives are those of finite differences, expectations those of slow integration (so ``width`` is not too large), mean,
@@ -94,6 +99,6 @@ def check_likelihood(likelihood, y, exposure=None) -> None:
     _refuse(likelihood, violation)
 
 
-def _refuse(what, violation: str | None) -> None:
+def _refuse(what: Any, violation: str | None) -> None:
     if violation is not None:
         raise AssertionError(f"{type(what).__name__}: {violation}")

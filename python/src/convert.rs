@@ -7,6 +7,7 @@ use numpy::{
 };
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use sparsegp::options::FitOptions;
 use sparsegp::{Error, ErrorKind};
 use std::ops::Deref;
 
@@ -18,23 +19,89 @@ pyo3::create_exception!(
 );
 
 /// Options that scikit-learn's habits call otherwise than the command line does.
-const NAMES: [(&str, &str); 4] = [
+const NAMES: [(&str, &str); 8] = [
+    ("betas", "beta"),
+    ("checkpoint", "folder"),
+    ("features", "X"),
     ("inducing", "n_inducing"),
-    ("max_inducing", "max_inducing"),
+    ("out", "folder"),
     ("seed", "random_state"),
+    ("target", "y"),
     ("threads", "n_threads"),
 ];
 
+/// Options whose values are classes here.
+const CLASSES: [(&str, &str, &str); 5] = [
+    ("model", "gp", "SparseGPRegressor"),
+    ("model", "glm", "BayesianLinearRegressor"),
+    ("task", "classification", "SparseGPClassifier"),
+    ("task", "count", "SparseGPCountRegressor"),
+    ("task", "regression", "SparseGPRegressor"),
+];
+
+/// Options that are parameters of estimators by their own name; the others of a fit are given in `options`.
+const PARAMETERS: [&str; 25] = [
+    "auto",
+    "batch_size",
+    "beta",
+    "bounds",
+    "epochs",
+    "fix",
+    "hyper",
+    "kernel",
+    "learning_rate",
+    "likelihood",
+    "max_seconds",
+    "mean",
+    "neighbours",
+    "objective",
+    "patience",
+    "prior",
+    "prior_mean",
+    "prior_variance",
+    "restarts",
+    "standardize",
+    "tie",
+    "tolerance",
+    "validation_fraction",
+    "warp_inputs",
+    "warp_target",
+];
+
+/// Parameters that are lists of columns.
+const LISTS: [&str; 3] = ["categorical", "exclude", "keep"];
+
 /// An option as a Python program writes it.
 pub fn python(name: &str, value: Option<&str>) -> String {
-    let name = NAMES.iter().find(|(word, _)| *word == name).map_or(name, |(_, name)| name);
-    match value {
-        None => name.to_owned(),
-        Some("true") => format!("{name}=True"),
-        Some("false") => format!("{name}=False"),
-        Some(number) if number.parse::<f64>().is_ok() => format!("{name}={number}"),
-        Some(word) => format!("{name}='{word}'"),
+    let class = CLASSES.iter().find(|(option, word, _)| (*option, Some(*word)) == (name, value));
+    if let Some((_, _, class)) = class {
+        return (*class).to_owned();
     }
+    let called = NAMES.iter().find(|(word, _)| *word == name).map_or(name, |(_, name)| name);
+    let inside = called == name && !PARAMETERS.contains(&name);
+    let inside = inside && FitOptions::names().iter().any(|known| known == name);
+    let Some(value) = value else {
+        return if inside { format!("options={{'{name}': …}}") } else { called.to_owned() };
+    };
+    let value = match value {
+        "true" => "True".to_owned(),
+        "false" => "False".to_owned(),
+        columns if LISTS.contains(&name) => {
+            let quoted: Vec<String> =
+                columns.trim_matches('\'').split(',').map(|column| format!("'{column}'")).collect();
+            format!("[{}]", quoted.join(", "))
+        }
+        number if number.parse::<f64>().is_ok() => number.to_owned(),
+        word => format!("'{word}'"),
+    };
+    if inside { format!("options={{'{name}': {value}}}") } else { format!("{called}={value}") }
+}
+
+/// An option of a message, as a Python program writes it.
+#[pyfunction]
+#[pyo3(signature = (name, value=None))]
+pub fn option_called(name: &str, value: Option<&str>) -> String {
+    python(name, value)
 }
 
 /// An error of the engine as an exception, its hint after the message.

@@ -42,6 +42,8 @@ pub struct Columns {
     #[pyo3(item)]
     keep: Vec<String>,
     #[pyo3(item)]
+    exclude: Vec<String>,
+    #[pyo3(item)]
     categorical: Vec<String>,
     #[pyo3(item)]
     ordered: Vec<(String, Vec<String>)>,
@@ -56,6 +58,7 @@ impl Columns {
             exposure: self.exposure,
             weights: self.weights,
             keep: self.keep,
+            exclude: self.exclude,
             categorical: self.categorical,
             ordered: self.ordered,
             positive_label: self.positive_label,

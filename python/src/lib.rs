@@ -7,6 +7,7 @@ mod command;
 mod convert;
 mod custom;
 mod fit;
+mod functions;
 mod host;
 mod kernel;
 mod model;
@@ -20,11 +21,15 @@ mod _sparsegp {
     #[pymodule_export]
     use super::command::main;
     #[pymodule_export]
-    use super::convert::{FitError, check_room};
+    use super::convert::{FitError, check_room, option_called};
     #[pymodule_export]
     use super::custom::Custom;
     #[pymodule_export]
     use super::fit::{compare, fit, option_names};
+    #[pymodule_export]
+    use super::functions::{
+        Functions, design, draws_together, functions, joint_at, kernel_units, slopes, target_joint,
+    };
     #[pymodule_export]
     use super::kernel::{Kernel, check_likelihood};
     #[pymodule_export]

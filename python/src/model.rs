@@ -55,6 +55,11 @@ impl Model {
         self.model.clone()
     }
 
+    /// What is custom in it.
+    pub fn custom(&self) -> Custom {
+        self.custom.clone()
+    }
+
     /// The same with rows of its fit.
     pub fn with_sample(self, sample: Option<TrainingSample>) -> Model {
         Model { sample, ..self }
@@ -269,7 +274,16 @@ impl Model {
         columns.set_item("kind", schema.encoding().kind().to_string())?;
         columns.set_item("levels", schema.encoding().levels())?;
         columns.set_item("inputs", schema.input_names())?;
-        columns.set_item("warped", !self.model.scaling().target_map().is_none())?;
+        let (scaling, layer) =
+            (self.model.scaling(), self.model.latent().layers.iter().find_map(Layer::inducing));
+        columns.set_item("kernel", layer.map_or_else(String::new, |layer| layer.kernel().expression()))?;
+        columns.set_item("warped", !scaling.target_map().is_none())?;
+        let units = scaling.inputs.iter().enumerate();
+        let units = units.map(|(input, affine)| (!scaling.warps_input(input)).then_some(affine.scale));
+        columns.set_item("units", units.collect::<Vec<Option<f64>>>())?;
+        columns.set_item("shifts", scaling.inputs.iter().map(|affine| affine.shift).collect::<Vec<f64>>())?;
+        columns.set_item("target_unit", scaling.target.scale)?;
+        columns.set_item("target_shift", scaling.target.shift)?;
         Ok(columns)
     }
 
@@ -294,9 +308,11 @@ impl Model {
         rows_of(py, rows, self.model.inputs()).map(Some)
     }
 
-    /// The noise variance in squared units of the target, with Gaussian noise.
+    /// The noise variance in squared units of the target, with Gaussian noise around a target that is not warped.
     fn noise_variance(&self) -> Option<f64> {
-        self.model.latent().noise_variance().map(|noise| self.model.scaling().unscale_variance(noise))
+        let plain = self.model.scaling().target_map().is_none();
+        let noise = self.model.latent().noise_variance().filter(|_| plain);
+        noise.map(|noise| self.model.scaling().unscale_variance(noise))
     }
 
     /// A variance on the scale the model sees in squared units of the target.

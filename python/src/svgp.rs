@@ -16,7 +16,7 @@ use sparsegp::latent::InducingPrior;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Targets;
-use sparsegp::options::FitOptions;
+use sparsegp::options::{FitOptions, MeanKind};
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{MatrixRef, Normal, RuleOptions, Rules};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -66,8 +66,8 @@ impl State {
         let likelihood = registry.likelihood(options.likelihood_kind(), levels).map_err(raised)?;
         let functions = likelihood.functions();
         let layer = InducingPrior::new(kernel, z, options.jitter).map_err(raised)?;
-        let mut model =
-            LatentModel::new(layer.with_means(vec![0.0; functions], false).into(), likelihood, false);
+        let layer = layer.with_means(vec![0.0; functions], options.mean == MeanKind::Zero);
+        let mut model = LatentModel::new(layer.into(), likelihood, options.fix_inducing);
         model.constrain(&options.constraints, false).map_err(raised)?;
         let model = model.factorised().map_err(|_| {
             PyValueError::new_err("the covariance of the inducing inputs has no Cholesky factor")
@@ -171,7 +171,7 @@ impl Svgp {
         Ok(Svgp { state: Mutex::new(state), threads, custom })
     }
 
-    /// The objective, `scale·Σ ℓ_i + β KL`, at a batch, whose gradients are kept.
+    /// The objective, `scale·Σ ℓ_i + β KL − Σ log p(θ)` with the priors of hyper-parameters, at a batch, whose gradients are kept.
     #[pyo3(signature = (x, y, exposure, scale, hyper))]
     fn loss(
         &self,
@@ -189,7 +189,7 @@ impl Svgp {
             let value =
                 state.model.evaluate_under_all(Batch { x: x.as_ref(), targets, scale }, hyper, &state.rules);
             state.evaluated = (value.is_finite(), hyper);
-            value
+            value + state.free.penalty(&state.model.model.natural())
         })
     }
 
@@ -258,6 +258,24 @@ impl Svgp {
         Ok((rows_of(py, found.mean, found.functions)?, rows_of(py, found.variance, found.functions)?))
     }
 
+    /// The covariance of a function at inputs.
+    fn covariance<'py>(
+        &self,
+        py: Python<'py>,
+        x: LentMatrix<'py>,
+        function: usize,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (x, ..) = self.state(py).rows(&x, None, None)?;
+        let functions = self.state(py).model.posteriors().len();
+        if function >= functions {
+            return Err(PyValueError::new_err(format!(
+                "function is {function}, expected a number below {functions}"
+            )));
+        }
+        let found = self.work(py, |state| state.posterior().covariance_of(function, x.as_ref()))?;
+        matrix(py, found.as_ref())
+    }
+
     /// The log predictive density of every target.
     fn log_density<'py>(
         &self,
@@ -283,6 +301,13 @@ impl Svgp {
     fn theta<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         let state = self.state(py);
         PyArray1::from_vec(py, state.free.pack(&state.model.model.natural()))
+    }
+
+    /// What every entry of that vector is of: hyper-parameters, and `inducing.i.d` for column d of inducing input i.
+    fn theta_names(&self, py: Python<'_>) -> Vec<String> {
+        let state = self.state(py);
+        let all = state.model.model.descriptors();
+        state.free.indices().map(|index| all[index].name.clone()).collect()
     }
 
     /// The kept gradient in that vector.

@@ -5,7 +5,7 @@ use numpy::ndarray::Axis;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sparsegp_tables::tables::{Column, NamedColumn, Table as Columns, read_csv};
+use sparsegp_tables::tables::{Column, NamedColumn, RowNames, Table as Columns, read_csv};
 use std::io::Cursor;
 
 /// Rows of a matrix that are made columns of together.
@@ -77,7 +77,15 @@ impl Table {
     fn with_columns(&self, other: &Table) -> PyResult<Table> {
         let kept = self.0.columns().iter().filter(|named| other.0.column(&named.name).is_none());
         let columns = kept.chain(other.0.columns()).cloned().collect();
-        Columns::new(self.0.source(), columns).map(Table).map_err(raised)
+        let all = Columns::new(self.0.source(), columns).map_err(raised)?;
+        Ok(Table(all.with_row_names(self.0.row_names().clone())))
+    }
+
+    /// The same as messages call it: under another name, and rows by these labels, or by their numbers from 0 on.
+    #[pyo3(signature = (source, labels=None))]
+    fn called(&self, source: &str, labels: Option<Vec<String>>) -> Table {
+        let names = labels.map_or(RowNames::FromZero, |labels| RowNames::Labels(labels.into()));
+        Table(self.0.clone().called(source).with_row_names(names))
     }
 
     /// The names of the columns.

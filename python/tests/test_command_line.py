@@ -88,7 +88,7 @@ def test_models_of_arrays_have_columns_for_the_command_line(co2, tmp_path):
     run("predict", "array.model", "new.csv", "--out", "out.csv", cwd=tmp_path)
     assert np.array_equal(model.predict(X[:5]), numbers(columns(tmp_path / "out.csv")["mean"]))
     told = json.loads(run("inspect", "array.model", "--json", cwd=tmp_path))
-    assert told["hyperparameters"] == model.hyperparameters_
+    assert told["hyperparameters"] == model.document_["hyperparameters"]
     again = sparsegp.SparseGPRegressor.load(tmp_path / "array.model")
     assert np.array_equal(again.predict(X), model.predict(X)) and not hasattr(again, "feature_names_in_")
 

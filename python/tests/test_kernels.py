@@ -23,7 +23,7 @@ def test_what_is_said_goes_with_the_parameter_wherever_the_kernel_goes():
     assert RBF()._options() == {} and rough != RBF() and rough == RBF().bounds("lengthscales", 0.1, 2).prior("variance", "lognormal(0, 1)")
     # A name without a piece is of every piece that has it.
     assert len((RBF() + RBF()).fix("lengthscales")._options()["fix"]) == 2
-    assert RBF("ard").fix("lengthscales.1", 2.0)._options() == {"fix": ["kernel.lengthscales.1=2.0"]}
+    assert RBF(ard=True).fix("lengthscales.1", 2.0)._options() == {"fix": ["kernel.lengthscales.1=2.0"]}
     with pytest.raises(ValueError, match="'period', expected one of variance, lengthscales"):
         RBF().fix("period")
 
@@ -31,7 +31,7 @@ def test_what_is_said_goes_with_the_parameter_wherever_the_kernel_goes():
 def test_estimators_do_what_kernels_say():
     kernel = RBF().bounds("lengthscales", upper=0.3)[0] + Linear().fix("variance", 0.25)
     model = SparseGPRegressor(kernel, fix=["likelihood.noise_variance=0.04"], **SHORT).fit(X, Y)
-    values = model.hyperparameters_
+    values = model.document_["hyperparameters"]
     assert values["kernel.rbf.lengthscales"] < 0.3
     assert (values["kernel.linear.variance"], values["likelihood.noise_variance"]) == (0.25, 0.04)
     with pytest.raises(ValueError, match="expected one of them") as error:
@@ -56,7 +56,7 @@ def test_tuned_kernels_have_the_values_in_their_text(text):
     tuned = model.kernel_
     engine = dict(model._fitted().kernel()[1])
     assert tuned._at(2).values() == list(engine.items())
-    assert {f"kernel.{name}": value for name, value in engine.items()}.items() <= model.hyperparameters_.items()
+    assert {f"kernel.{name}": value for name, value in engine.items()}.items() <= model.document_["hyperparameters"].items()
     again = Kernel(str(tuned))
     assert np.array_equal(again(X), tuned(X)) and again == tuned
     # It starts a fit where the last one ended.

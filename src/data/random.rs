@@ -35,6 +35,8 @@ pub enum Purpose {
     Baselines,
     /// The rows and the orders of columns by which predictions are explained.
     Explanation,
+    /// Draws of functions from a posterior.
+    Functions,
 }
 
 impl Purpose {
@@ -55,6 +57,7 @@ impl Purpose {
             Purpose::Choices => 12,
             Purpose::Baselines => 13,
             Purpose::Explanation => 14,
+            Purpose::Functions => 15,
         }
     }
 }

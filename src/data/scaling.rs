@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::moments::Moments;
 use super::warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::quadrature::Integrator;
 use sparsegp_kernels::Dimension;
 
@@ -245,6 +245,24 @@ impl Scaling {
         integrator: &mut Integrator,
     ) -> (f64, f64) {
         self.map.moments((self.unscale_mean(mean), self.unscale_variance(variance)), integrator)
+    }
+
+    /// The derivative of the target in original units in its scaled value.
+    pub fn target_slope(&self, scaled: f64) -> f64 {
+        self.target.scale / self.map.log_slope(self.unscaled_target(scaled)).exp()
+    }
+
+    /// The derivative of every scaled input in the input in original units.
+    ///
+    /// # Errors
+    ///
+    /// A usage error when inputs are warped: their maps have kinks.
+    pub fn input_slopes(&self) -> Result<Vec<f64>> {
+        if !self.scores.is_empty() {
+            return Err(Error::usage("gradients in inputs do not exist where inputs are warped")
+                .hint("fit with ⟨warp_inputs none⟩"));
+        }
+        Ok(self.inputs.iter().map(|input| input.scale.recip()).collect())
     }
 
     /// What to add to a log density of the scaled target at y to have it in original units.

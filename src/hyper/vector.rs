@@ -105,6 +105,11 @@ impl FreeVector {
         self.free.is_empty()
     }
 
+    /// Where every free number stands in the natural vector.
+    pub fn indices(&self) -> impl Iterator<Item = usize> {
+        self.free.iter().map(|free| free.index)
+    }
+
     /// The free vector of `natural`.
     pub fn pack(&self, natural: &[f64]) -> Vec<f64> {
         let free = |f: &Free| f.transform.inverse(f.transform.inside(natural[f.index], Self::EDGE)) / f.unit;
@@ -127,7 +132,7 @@ impl FreeVector {
     }
 
     /// `−Σ log p` over the free numbers with a prior (natural density, up to constants).
-    pub(crate) fn penalty(&self, natural: &[f64]) -> f64 {
+    pub fn penalty(&self, natural: &[f64]) -> f64 {
         let term = |f: &Free| Some(f.prior?.log_density(natural[f.index]).0);
         -self.free.iter().filter_map(term).sum::<f64>()
     }

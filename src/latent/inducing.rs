@@ -285,6 +285,14 @@ impl InducingLayer {
         }
     }
 
+    /// The jitter of the factor as it was added to the diagonal of `K_uu`.
+    pub fn absolute_jitter(&self) -> f64 {
+        match self.used_jitter {
+            Jitter::Relative(ratio) => ratio * trace(self.k_uu.as_ref()) / self.z.nrows().max(1) as f64,
+            Jitter::Absolute(value) => value,
+        }
+    }
+
     /// An estimate of the condition number `‖K_uu‖₂ ‖K_uu⁻¹‖₂` by power iteration, usually within a factor of two.
     pub fn condition_estimate(&self) -> f64 {
         linalg::gram_norm(self.l.transpose()) * linalg::gram_norm(self.linv.as_ref())

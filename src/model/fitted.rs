@@ -260,28 +260,61 @@ impl Model {
         let on_scale = self.on_scale(x);
         let mut all: Mat<f64> = Mat::zeros(x.nrows(), count);
         for part in self.parts() {
-            let (mean, covariance) = self.joint_of(part.process, &on_scale);
-            let root = symmetric_root(&covariance)?;
-            let mut random = ChaCha8Rng::seed_from_u64(seed);
-            random.set_stream(if self.mixed().is_some() { part.process as u64 } else { output });
-            let noise: Mat<f64> = Mat::from_fn(x.nrows(), count, |_, _| StandardNormal.sample(&mut random));
-            let deviations = &root * &noise;
-            let value = |row: usize, draw: usize| mean[row] + deviations[(row, draw)];
-            all += Mat::from_fn(x.nrows(), count, |row, draw| part.weight * value(row, draw));
+            let stream = if self.mixed().is_some() { part.process as u64 } else { output };
+            let own = self.process_samples(&on_scale, (count, seed), (part.process, stream))?;
+            all += own * Scale(part.weight);
         }
         let offset = self.mixed().map_or(0.0, |(_, offset)| offset);
         let draw = |k: usize| all.col(k).iter().map(|f| self.scaling.unscaled_target(f + offset)).collect();
         Ok((0..count).map(draw).collect())
     }
 
-    /// Mean (n) and covariance (`n × n`) of the latent function at all rows of `x` (`n × D`, original units) together, in original units;
-    /// where the target is warped, of what the warp makes of it. The function of an output that mixes processes is their combination; of
-    /// other models of several functions it is the first.
+    /// `count` draws of a latent process at all rows of `x` together, on the scale the model sees.
+    pub(super) fn latent_samples(
+        &self,
+        x: MatRef<'_, f64>,
+        count_and_seed: (usize, u64),
+        process: usize,
+    ) -> Result<Vec<Vec<f64>>> {
+        self.check_joint(x)?;
+        let all = self.process_samples(&self.on_scale(x), count_and_seed, (process, process as u64))?;
+        Ok(all.col_iter().map(|draw| draw.iter().copied().collect()).collect())
+    }
+
+    /// The same at inputs on the scale the model sees (`D × n`), `n × count`, by the random numbers of a stream.
+    fn process_samples(
+        &self,
+        on_scale: &Mat<f64>,
+        (count, seed): (usize, u64),
+        (process, stream): (usize, u64),
+    ) -> Result<Mat<f64>> {
+        let (mean, covariance) = self.joint_of(process, on_scale);
+        let root = symmetric_root(&covariance)?;
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(stream);
+        let noise: Mat<f64> = Mat::from_fn(mean.len(), count, |_, _| StandardNormal.sample(&mut random));
+        let deviations = &root * &noise;
+        Ok(Mat::from_fn(mean.len(), count, |row, draw| mean[row] + deviations[(row, draw)]))
+    }
+
+    /// Mean (n) and covariance (`n × n`) of the function at all rows of `x` (`n × D`, original units) together, in units of the target. The
+    /// function of an output that mixes processes is their combination; of other models of several functions it is the first.
     ///
     /// # Errors
     ///
     /// As for [`Model::predict`], and when there are more than [`Model::MOST_JOINT_ROWS`] rows.
     pub fn joint(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
+        let (means, covariance) = self.joint_on_scale(x)?;
+        if !self.scaling.target_map().is_none() {
+            return Ok(self.unwarped(&means, &covariance));
+        }
+        let means = means.into_iter().map(|mean| self.scaling.unscale_mean(mean)).collect();
+        let unit = self.scaling.unscale_variance(1.0);
+        Ok((means, covariance * Scale(unit)))
+    }
+
+    /// The same on the scale the model sees.
+    pub(super) fn joint_on_scale(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
         self.check_joint(x)?;
         let on_scale = self.on_scale(x);
         let offset = self.mixed().map_or(0.0, |(_, offset)| offset);
@@ -291,9 +324,7 @@ impl Model {
             means.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += part.weight * mean);
             covariance += own * Scale(part.weight * part.weight);
         }
-        let means = means.into_iter().map(|mean| self.scaling.unscale_mean(mean)).collect();
-        let unit = self.scaling.unscale_variance(1.0);
-        Ok((means, covariance * Scale(unit)))
+        Ok((means, covariance))
     }
 
     /// Mean (n) and covariance (`n × n`) of a latent process at all rows of `x` (`n × D`, original units) together, on the scale the model
@@ -323,7 +354,7 @@ impl Model {
     }
 
     /// The weights of the processes and the offset of an output that mixes processes.
-    fn mixed(&self) -> Option<(Vec<f64>, f64)> {
+    pub(super) fn mixed(&self) -> Option<(Vec<f64>, f64)> {
         let joint = self.latent.likelihood.joint()?;
         let output = joint.output(0).filter(|_| joint.mixing().is_some())?;
         Some((output.weights().to_vec(), output.offset()))

@@ -150,6 +150,13 @@ impl Nearby {
         predictor.marginals(x, (&self.index, near.as_ref()), count)
     }
 
+    /// The `count` rows that are nearest to each row of `x` (`Q × D`).
+    pub(super) fn lists(&self, layer: &InducingLayer, x: MatRef<'_, f64>, count: usize) -> Vec<Vec<u32>> {
+        let near = in_units_of(layer.kernel(), x, &self.units);
+        let lists = self.index.nearest(near.as_ref(), count).1;
+        (0..x.nrows()).map(|row| lists.get(row).to_vec()).collect()
+    }
+
     /// Means and variances of f at some of these rows by `count` nearest others of each, without what they told q, in which every row
     /// counted `1/beta` times.
     pub(super) fn left_out(

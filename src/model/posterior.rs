@@ -174,7 +174,7 @@ impl Posterior {
     }
 
     /// What neighbours are looked up in, how many, and what they stand beside.
-    fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
+    pub(super) fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
         let Neighbours { layer, nearby, q, count } = self.neighbours.as_ref()?;
         Some((nearby, *count, Beside { layer, q, noise: self.likelihood.gaussian_noise() }))
     }
@@ -330,7 +330,7 @@ impl Posterior {
     }
 
     /// The same of a function.
-    pub(crate) fn covariance_of(&self, process: usize, x: MatRef<'_, f64>) -> Mat<f64> {
+    pub fn covariance_of(&self, process: usize, x: MatRef<'_, f64>) -> Mat<f64> {
         if let Some((nearby, count, given)) = self.beside() {
             return nearby.covariance(given, x, count);
         }

@@ -52,7 +52,7 @@ pub struct Prediction {
     pub mean: f64,
     /// The variance of y.
     pub variance: f64,
-    /// The mean of the latent function (of several, the first); where the target is warped, of what the warp makes of it.
+    /// The mean of the latent function (of several, the first) in units of the target.
     pub latent_mean: f64,
     /// The variance of the latent function, likewise.
     pub latent_variance: f64,
@@ -229,11 +229,12 @@ impl Predictions<'_> {
         let (mu, v) = latent.of(0);
         let moments = self.posterior.likelihood().predictive_moments(latent, self.exposure_at(row), tools);
         let (mean, variance) = self.scaling.unscale_moments(moments, &mut tools.outer);
+        let (latent_mean, latent_variance) = self.scaling.unscale_moments((mu, v), &mut tools.outer);
         Prediction {
             mean,
             variance: self.defined(variance),
-            latent_mean: self.scaling.unscale_mean(mu),
-            latent_variance: self.defined(self.scaling.unscale_variance(v)),
+            latent_mean,
+            latent_variance: self.defined(latent_variance),
         }
     }
 

@@ -117,7 +117,7 @@ fn check_model(model: &Model) -> Result<()> {
             "fit it with ⟨objective elbo⟩ or ⟨objective dlm-log⟩",
         ),
         _ if mixes => {
-            ("outputs that mix processes cannot be updated one by one", "fit them without ⟨mixing⟩")
+            ("outputs that mix processes cannot be updated one by one", "fit them with ⟨outputs own⟩")
         }
         _ if model.options().steps.nonnegative => {
             ("a model of ⟨q_nonnegative⟩ cannot be updated", "fit it to all rows again")

@@ -126,7 +126,8 @@ class _DaskEstimator(BaseEstimator):
             "target": target,
             "exposure": None if exposure is None else _tables.free_name("exposure", taken),
             "weights": None if sample_weight is None else _tables.free_name("weight", taken),
-            "keep": [] if partitions.frame else names,
+            "keep": _tables.names_of(self.keep) if partitions.frame else names,
+            "exclude": _tables.names_of(self.exclude),
             **_tables.category_columns(meta, self.categorical, self.ordered),
             "positive_label": None if classes is None or len(classes) != 2 else _tables._label(classes[1]),
         }

@@ -27,4 +27,4 @@ pub use predictions::{PredictedRows, PredictedTable, PredictionWriter, WriterBeh
 pub use read::{ReadOptions, TableBlocks, column_names, read_csv, read_table, read_table_with};
 pub use reading::{Reading, Readings};
 pub use size::large_size;
-pub use table::{NamedColumn, Table};
+pub use table::{NamedColumn, RowNames, Table};

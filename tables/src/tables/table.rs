@@ -9,6 +9,7 @@ use super::reading::{Reading, Readings};
 use sha2::{Digest, Sha256};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::hexadecimal;
+use std::sync::Arc;
 
 /// How similar a name must be (Jaro–Winkler, 1 is equal) to be offered for one that is absent.
 const CLOSE: f64 = 0.75;
@@ -30,6 +31,19 @@ fn places(columns: &[NamedColumn]) -> HashMap<String, usize> {
     columns.iter().enumerate().map(|(place, named)| (named.name.clone(), place)).collect()
 }
 
+impl RowNames {
+    /// Those of some rows.
+    fn take(&self, rows: &[usize]) -> RowNames {
+        let label = |labels: &Arc<[String]>, row: usize| labels.get(row).cloned().unwrap_or_default();
+        match self {
+            RowNames::Labels(labels) => {
+                RowNames::Labels(rows.iter().map(|&row| label(labels, row)).collect())
+            }
+            numbers => numbers.clone(),
+        }
+    }
+}
+
 /// Named columns of equal length, read from one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -48,6 +62,20 @@ pub struct Table {
     notes: Vec<String>,
     /// Columns as they stand in the file, to be copied.
     copies: Vec<NamedColumn>,
+    /// What messages call rows.
+    row_names: RowNames,
+}
+
+/// What messages call the rows of a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RowNames {
+    /// Their numbers from 1 on, as in a file.
+    #[default]
+    FromOne,
+    /// Their numbers from 0 on, as in an array.
+    FromZero,
+    /// Labels of their own, one each.
+    Labels(Arc<[String]>),
 }
 
 impl Table {
@@ -80,7 +108,20 @@ impl Table {
     ) -> Table {
         let places = places(&columns);
         let (kept, decimal_comma, notes, copies) = (None, None, Vec::new(), Vec::new());
-        Table { source, columns, places, rows, first_row, lines, kept, decimal_comma, notes, copies }
+        let row_names = RowNames::default();
+        Table {
+            source,
+            columns,
+            places,
+            rows,
+            first_row,
+            lines,
+            kept,
+            decimal_comma,
+            notes,
+            copies,
+            row_names,
+        }
     }
 
     /// The same table read from text with decimal commas, as this cell shows.
@@ -154,7 +195,23 @@ impl Table {
             decimal_comma: self.decimal_comma.clone(),
             notes: self.notes.clone(),
             copies: Vec::new(),
+            row_names: self.row_names.clone(),
         }
+    }
+
+    /// The same table whose rows messages call so.
+    pub fn with_row_names(self, row_names: RowNames) -> Table {
+        Table { row_names, ..self }
+    }
+
+    /// The same table under another name in messages.
+    pub fn called(self, source: &str) -> Table {
+        Table { source: source.to_owned(), ..self }
+    }
+
+    /// What messages call the rows.
+    pub fn row_names(&self) -> &RowNames {
+        &self.row_names
     }
 
     /// The same rows as a part of a larger table, in which `first_row` rows come before them.
@@ -225,6 +282,7 @@ impl Table {
             kept: None,
             decimal_comma: self.decimal_comma.clone(),
             notes: self.notes.clone(),
+            row_names: self.row_names.take(rows),
             copies: Vec::new(),
         }
     }
@@ -344,7 +402,13 @@ impl Table {
     pub(crate) fn cell(&self, row: usize, column: &str) -> String {
         let line =
             self.lines.line(self.within(row)).map_or_else(String::new, |line| format!(" (line {line})"));
-        format!("row {}{line}, column {}", self.row(row) + 1, quoted(column))
+        let at = self.row(row);
+        let name = match &self.row_names {
+            RowNames::FromOne => (at + 1).to_string(),
+            RowNames::FromZero => at.to_string(),
+            RowNames::Labels(labels) => labels.get(at).map_or_else(|| at.to_string(), |label| quoted(label)),
+        };
+        format!("row {name}{line}, column {}", quoted(column))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the columns of a table decide about a fit, and what the fit decides about the columns; no fitting.
 
 use super::model::TableModel;
-use crate::schema::{Schema, SchemaOptions};
+use crate::schema::{Schema, SchemaOptions, followed};
 use crate::tables::Table;
 use crate::tabular::survey::constant_target;
 use sparsegp::error::{Error, Result};
@@ -66,7 +66,9 @@ pub(crate) fn find_schema(
     columns: &SchemaOptions,
     options: &FitOptions,
 ) -> Result<(Schema, Vec<String>)> {
-    Schema::infer(table, &schema_options(columns, options)?)
+    let mut columns = schema_options(columns, options)?;
+    columns.keep.extend(followed(table, &columns.target));
+    Schema::infer(table, &columns)
 }
 
 /// Which columns a fit uses and how, with what follows from how it is fitted.

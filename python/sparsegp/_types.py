@@ -1,0 +1,43 @@
+"""The types of what users hand over and get back; no values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+
+#: Numbers that are handed back.
+Array: TypeAlias = NDArray[np.float64]
+
+#: Rows: an array, a sparse matrix, or a pandas, polars or Arrow table, whose types depend on what is installed.
+Rows: TypeAlias = Any
+
+#: Targets, weights or exposures.
+Column: TypeAlias = Any
+
+Seed: TypeAlias = int | np.integer[Any] | RandomState | None
+Texts: TypeAlias = str | Sequence[str] | None
+Callback: TypeAlias = Callable[[dict[str, Any]], object]
+Objective: TypeAlias = Literal["elbo", "dlm-log", "dlm-square", "vfe", "fitc"]
+Hyper: TypeAlias = Literal["joint", "dual", "alternating", "collapsed", "fixed"]
+InputWarp: TypeAlias = Literal["none", "normal-scores"]
+TargetWarp: TypeAlias = Literal["none", "log", "softplus"]
+ClassWeight: TypeAlias = Mapping[Any, float] | Literal["balanced"] | None
+
+__all__ = [
+    "Array",
+    "ArrayLike",
+    "Callback",
+    "ClassWeight",
+    "Column",
+    "Hyper",
+    "InputWarp",
+    "Objective",
+    "Rows",
+    "Seed",
+    "TargetWarp",
+    "Texts",
+]

@@ -1,0 +1,37 @@
+"""Hyper-parameters in units of columns and target, from those on the scale that a model sees; no fitting."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+#: Kernels whose variance is one of the function itself.
+_PLAIN = ("rbf", "squared_exponential", "matern12", "matern32", "matern52", "rational_quadratic", "rq", "wendland")
+_PLAIN += ("periodic", "cosine", "constant", "white")
+
+
+def in_units(values: dict[str, float], lengths: list[tuple[str, list[int]]], columns: dict[str, Any]) -> dict[str, float]:
+    """The values with their units: ``lengths`` says of every name which inputs it is a length of; ``columns`` names the inputs and
+    has the unit of each, None where it is warped, and that of the target."""
+    kernel, gaussian = columns["kernel"], columns["kind"] == "real" and not columns["warped"]
+    unit, shift = columns["target_unit"], columns["target_shift"]
+    found = {}
+    for name, inputs in lengths:
+        value = values[name]
+        if len(inputs) == 1 and columns["units"][inputs[0]] is not None:
+            name = f"{re.sub(r'[.][0-9]+$', '', name)}[{columns['inputs'][inputs[0]]}]"
+            value *= columns["units"][inputs[0]]
+        elif gaussian and name == "mean.constant":
+            value = value * unit + shift
+        elif gaussian and (name == "likelihood.noise_variance" or _is_of_target(name, kernel)):
+            value *= unit**2
+        found[name] = value
+    return found
+
+
+def _is_of_target(name: str, kernel: str) -> bool:
+    """Whether a value is the variance of the function, or of a term of its sum."""
+    if not kernel or "*" in kernel or not re.fullmatch(r"kernel([.]\w+)?[.]variance", name):
+        return False
+    piece = name.split(".")[1] if name.count(".") == 2 else re.match(r"\w*", kernel).group()  # type: ignore[union-attr]
+    return re.sub(r"_[0-9]+$", "", piece) in _PLAIN and not re.search(r"(scale|changepoint|warp)\(", kernel)

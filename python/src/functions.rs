@@ -1,0 +1,185 @@
+//! Draws of functions as Python holds them, and gradients of predictions: arrays in, arrays out; no maths.
+
+use crate::convert::{LentMatrix, check_room, points, raised, rows_of};
+use crate::custom::Custom;
+use crate::host;
+use crate::model::Model;
+use crate::table::Table;
+use faer::Mat;
+use numpy::PyArray2;
+use pyo3::prelude::*;
+use sparsegp::ErrorKind;
+use sparsegp::model::FunctionDraws;
+use sparsegp_tables::schema::UnseenLevels;
+use std::sync::Arc;
+
+/// Functions drawn from a posterior, which can be evaluated anywhere.
+#[pyclass(frozen, module = "sparsegp._sparsegp")]
+pub struct Functions {
+    draws: Arc<FunctionDraws>,
+    custom: Custom,
+}
+
+/// Arrays of equal shape.
+type Arrays<'py> = Vec<Bound<'py, PyArray2<f64>>>;
+
+fn array<'py>(py: Python<'py>, values: &Mat<f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    crate::convert::matrix(py, values.as_ref())
+}
+
+#[pymethods]
+impl Functions {
+    /// The values at rows of the model's inputs, in original units: a row per row, a column per function.
+    #[pyo3(signature = (x, *, threads=None))]
+    fn values<'py>(
+        &self,
+        py: Python<'py>,
+        x: LentMatrix<'py>,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let x = points(&x);
+        let work = |_: host::Host<'_>| self.draws.values(x.as_ref());
+        let found = self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))?;
+        let numbers = (0..x.nrows()).flat_map(|row| found.iter().map(move |draw| draw[row])).collect();
+        rows_of(py, numbers, self.draws.count())
+    }
+
+    /// The gradients in the inputs at the same rows, an array for every function.
+    #[pyo3(signature = (x, *, threads=None))]
+    fn gradients<'py>(
+        &self,
+        py: Python<'py>,
+        x: LentMatrix<'py>,
+        threads: Option<usize>,
+    ) -> PyResult<Arrays<'py>> {
+        let x = points(&x);
+        let work = |_: host::Host<'_>| self.draws.gradients(x.as_ref());
+        let found = self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))?;
+        found.iter().map(|gradient| array(py, gradient)).collect()
+    }
+}
+
+/// The inputs of a table's rows in original units, categories as codes: a row per row.
+#[pyfunction]
+pub fn design<'py>(py: Python<'py>, model: &Model, table: &Table) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let design = model.shared().schema().design(&table.0, UnseenLevels::New).map_err(raised)?;
+    array(py, &design)
+}
+
+/// Functions drawn from the posterior; none where no way is known for the model.
+#[pyfunction]
+#[pyo3(signature = (model, count, seed, output=0, *, threads=None))]
+pub fn functions(
+    py: Python<'_>,
+    model: &Model,
+    count: usize,
+    seed: u64,
+    output: u64,
+    threads: Option<usize>,
+) -> PyResult<Option<Functions>> {
+    // Features with their numbers.
+    check_room(count, 1 << 14)?;
+    let engine = model.shared();
+    let work = |_: host::Host<'_>| match engine.function_draws(count, seed, output) {
+        Ok(draws) => Ok(Some(draws)),
+        Err(error) if error.kind() == ErrorKind::Usage => Ok(None),
+        Err(error) => Err(error),
+    };
+    let draws = model.run(py, threads, work)?;
+    Ok(draws.map(|draws| Functions { draws: Arc::new(draws), custom: model.custom() }))
+}
+
+/// All hyper-parameters by name, each with the inputs whose unit it has as a length.
+#[pyfunction]
+pub fn kernel_units(model: &Model) -> Vec<(String, Vec<usize>)> {
+    let engine = model.shared();
+    let (latent, dims) = (engine.latent(), engine.inputs());
+    let mut lengths = Vec::new();
+    for layer in &latent.layers {
+        lengths.extend(layer.inducing().map_or_else(Vec::new, |layer| layer.kernel().lengths(dims)));
+        let means = layer.inducing().map_or(0, |layer| layer.mean().values.len());
+        lengths.extend(std::iter::repeat_n(Vec::new(), means));
+    }
+    let names = engine.hyperparameters().into_iter().map(|(name, _)| name);
+    names.zip(lengths.into_iter().chain(std::iter::repeat(Vec::new()))).collect()
+}
+
+/// Mean and covariance of the function, or of a process on the scale that the model sees, at rows of the model's inputs, as [`design`] has
+/// them.
+#[pyfunction]
+#[pyo3(signature = (model, x, *, process=None, threads=None))]
+pub fn joint_at<'py>(
+    py: Python<'py>,
+    model: &Model,
+    x: LentMatrix<'py>,
+    process: Option<usize>,
+    threads: Option<usize>,
+) -> PyResult<(Vec<f64>, Bound<'py, PyArray2<f64>>)> {
+    let (x, engine) = (points(&x), model.shared());
+    let (mean, covariance) = model.run(py, threads, |_| match process {
+        None => engine.model().joint(x.as_ref()),
+        Some(process) => engine.model().joint_of_process(x.as_ref(), process),
+    })?;
+    Ok((mean, array(py, &covariance)?))
+}
+
+/// Mean and covariance of the targets at all rows of a table together.
+#[pyfunction]
+#[pyo3(signature = (model, table, *, threads=None))]
+pub fn target_joint<'py>(
+    py: Python<'py>,
+    model: &Model,
+    table: &Table,
+    threads: Option<usize>,
+) -> PyResult<(Vec<f64>, Bound<'py, PyArray2<f64>>)> {
+    let engine = model.shared();
+    let work = |_: host::Host<'_>| {
+        let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();
+        engine.target_joint(engine.schema().design(&table.0, UnseenLevels::New)?.as_ref(), &exposure)
+    };
+    let (mean, covariance) = model.run(py, threads, work)?;
+    Ok((mean, array(py, &covariance)?))
+}
+
+/// Draws of targets at all rows of a table together: a row per row of the table, a column per draw.
+#[pyfunction]
+#[pyo3(signature = (model, table, count, seed, *, threads=None))]
+pub fn draws_together<'py>(
+    py: Python<'py>,
+    model: &Model,
+    table: &Table,
+    count: usize,
+    seed: u64,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    check_room(table.0.rows(), count)?;
+    let engine = model.shared();
+    let work = |_: host::Host<'_>| {
+        let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();
+        let x = engine.schema().design(&table.0, UnseenLevels::New)?;
+        engine.target_draws(x.as_ref(), &exposure, count, seed)
+    };
+    let found = model.run(py, threads, work)?;
+    let rows = table.0.rows();
+    let numbers = (0..rows).flat_map(|row| found.iter().map(move |draw| draw[row])).collect();
+    rows_of(py, numbers, count)
+}
+
+/// The gradients of predictions in the inputs at the rows of a table: of mean and variance of the target, then of the function.
+#[pyfunction]
+#[pyo3(signature = (model, table, *, threads=None))]
+pub fn slopes<'py>(
+    py: Python<'py>,
+    model: &Model,
+    table: &Table,
+    threads: Option<usize>,
+) -> PyResult<Arrays<'py>> {
+    let engine = model.shared();
+    let work = |_: host::Host<'_>| {
+        let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();
+        engine.slopes(engine.schema().design(&table.0, UnseenLevels::New)?.as_ref(), &exposure)
+    };
+    let found = model.run(py, threads, work)?;
+    let all = [found.mean, found.variance, found.latent_mean, found.latent_variance];
+    all.iter().map(|gradient| array(py, gradient)).collect()
+}

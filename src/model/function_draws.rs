@@ -1,0 +1,381 @@
+//! Draws of a posterior as functions: pathwise updates of random features of the prior, evaluated anywhere with gradients; no fitting.
+
+use super::fitted::Model;
+use super::local::Local;
+use super::nearby::{Beside, Nearby};
+use super::posterior::Posterior;
+use crate::data::{Purpose, Scaling, part_generator};
+use crate::error::{Error, Result};
+use crate::latent::{InducingLayer, InducingPrior, Layer};
+use crate::linalg::{matvec, symmetric_eigen};
+use crate::variational::{MatrixRef, Normal};
+use faer::{Mat, MatRef};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+use sparsegp_kernels::{Chance, Gradient, Inputs, RandomFeature, Scratch};
+
+/// The features of a draw of a prior: its covariance is off by some 3 % of the variance, without bias.
+const FEATURES: usize = 1024;
+
+/// Rows that are evaluated together.
+const ROWS: usize = 128;
+
+/// Rows up to which targets are drawn by their exact covariance, which is quicker there than features are.
+const EXACT_ROWS: usize = 500;
+
+/// Functions drawn from the posterior of a model, by pathwise conditioning (Wilson et al. 2020, eq. 10–13):
+/// `f(x) = g(x) + k(x, Z) (K_uu + jI)⁻¹ (u − g(Z) − √j ε)`, where g is a draw of the prior made of random features, and u one of the inducing
+/// variables. Of models with neighbours, their values pull on every row in the same way: `f(x) + rᵀC⁻¹(y_N − f(N) − ε_N)` with the covariance
+/// that the inducing inputs leave. The mean and the covariance over draws are those of the posterior; each draw alone has the prior's covariance approximately.
+pub struct FunctionDraws {
+    processes: Vec<Process>,
+    offset: f64,
+    scaling: Scaling,
+    count: usize,
+    /// Of models with neighbours: what looks them up, and the noise of every training row in every draw.
+    local: Option<(Posterior, Vec<Vec<f64>>)>,
+}
+
+/// The draws of a latent process, and its weight in the function of the target.
+struct Process {
+    weight: f64,
+    prior: InducingPrior,
+    /// Random features of every draw.
+    features: Vec<Vec<Box<dyn RandomFeature>>>,
+    /// What every feature of a draw is multiplied by.
+    loads: Vec<Vec<f64>>,
+    /// `(K_uu + jI)⁻¹ (u − g(Z) − √j ε)`, `M × count`.
+    updates: Mat<f64>,
+    constant: f64,
+}
+
+impl Model {
+    /// Draws functions of the target without its noise, in units of the target, that can be evaluated anywhere. Outputs that mix processes
+    /// share draws with the same seed; other models draw by the place of their `output` among several.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors for linear models, kernels without random features and models that define a mean alone.
+    pub fn function_draws(&self, count: usize, seed: u64, output: u64) -> Result<FunctionDraws> {
+        let mixed = self.mixed();
+        let (weights, offset) = mixed.clone().unwrap_or_else(|| (vec![1.0], 0.0));
+        let weights: Vec<(usize, f64)> = weights.into_iter().enumerate().collect();
+        let output = if mixed.is_some() { 0 } else { output };
+        Ok(FunctionDraws { offset, ..self.draws_of(&weights, count, (seed, output))? })
+    }
+
+    /// The draws of a weighted sum of processes on the scale the model sees.
+    fn draws_of(
+        &self,
+        weights: &[(usize, f64)],
+        count: usize,
+        (seed, output): (u64, u64),
+    ) -> Result<FunctionDraws> {
+        if self.mean_only() {
+            return Err(Error::usage("a model that defines a mean alone has no functions to draw"));
+        }
+        let random = |stream: u64, draw: usize| part_generator(seed, Purpose::Functions, stream, draw as u64);
+        let process = |&(process, weight): &(usize, f64)| {
+            Process::draw(self, (process, weight), count, &|draw| random(output + process as u64, draw))
+        };
+        let processes = weights.iter().map(process).collect::<Result<_>>()?;
+        let local = self.neighbours().map(|nearby| {
+            let noise = |draw: usize| {
+                let mut random = random(output + (1 << 32), draw);
+                let normals = (0..nearby.len()).map(|_| StandardNormal.sample(&mut random));
+                normals.collect::<Vec<f64>>()
+            };
+            (self.posterior().clone(), (0..count).map(noise).collect())
+        });
+        Ok(FunctionDraws { processes, offset: 0.0, scaling: self.scaling().clone(), count, local })
+    }
+
+    /// Draws targets at all rows of `x` (`n × D`, original units) together, with these exposures (none when all are 1): latent functions as
+    /// the posterior has them at all rows, then a target around them at every row. `count` vectors of n.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::predict`], and when functions of the model cannot be drawn at so many rows.
+    pub fn target_draws(
+        &self,
+        x: MatRef<'_, f64>,
+        exposure: &[f64],
+        count: usize,
+        seed: u64,
+    ) -> Result<Vec<Vec<f64>>> {
+        let predictions = self.predict(x, exposure)?;
+        let exact = |process: usize| self.latent_samples(x, (count, seed), process);
+        let of_process = |process: usize| match self.draws_of(&[(process, 1.0)], count, (seed, 0)) {
+            Ok(draws) => draws.latent(x),
+            Err(_) => exact(process),
+        };
+        let of_process: &dyn Fn(usize) -> Result<Vec<Vec<f64>>> =
+            if x.nrows() <= EXACT_ROWS { &exact } else { &of_process };
+        let functions = (0..self.latent().processes()).map(of_process).collect::<Result<Vec<_>>>()?;
+        let one = |draw: usize| {
+            let of_row = |row: usize| {
+                let values: Vec<f64> = functions.iter().map(|function| function[draw][row]).collect();
+                let mut random = part_generator(seed, Purpose::Prediction, row as u64, draw as u64);
+                predictions.draw_given(row, &values, &mut random)
+            };
+            (0..x.nrows()).map(of_row).collect()
+        };
+        Ok((0..count).into_par_iter().map(one).collect())
+    }
+}
+
+impl Process {
+    fn draw(
+        model: &Model,
+        (process, weight): (usize, f64),
+        count: usize,
+        random: &(dyn Fn(usize) -> ChaCha8Rng + Sync),
+    ) -> Result<Process> {
+        let layers = model.latent().layers();
+        let own = layers.of(process);
+        let Layer::Inducing(prior) = layers.get(own) else {
+            return Err(Error::usage("a linear model has no random features"));
+        };
+        let layer = prior
+            .factorised()
+            .map_err(|_| Error::fit("the covariance of the inducing inputs has no Cholesky factor"))?;
+        let root = root_of(&model.posteriors()[process])?;
+        let one = |draw: usize| OneDraw::new(&layer, &model.posteriors()[process], &root, random(draw));
+        let draws = (0..count).into_par_iter().map(one).collect::<Result<Vec<OneDraw>>>()?;
+        let updates = Mat::from_fn(layer.z().nrows(), count, |m, draw| draws[draw].update[m]);
+        let (features, loads) = draws.into_iter().map(|draw| (draw.features, draw.loads)).unzip();
+        let constant = prior.constant(process - layers.members(own).start).unwrap_or(0.0);
+        Ok(Process { weight, prior: (**prior).clone(), features, loads, updates, constant })
+    }
+
+    /// Adds the values at some rows (`n × D`) to those of every draw (`n × count`).
+    fn add_values(&self, x: MatRef<'_, f64>, out: &mut [Vec<f64>]) {
+        let k = self.cross(x);
+        let smooth = k.transpose() * &self.updates;
+        let rows: Vec<Vec<f64>> = rows_of(x);
+        for (draw, out) in out.iter_mut().enumerate() {
+            for (i, (out, row)) in out.iter_mut().zip(&rows).enumerate() {
+                let features = self.features[draw].iter().zip(&self.loads[draw]);
+                let prior: f64 = features.map(|(feature, load)| load * feature.value(row)).sum();
+                *out += self.weight * (self.constant + prior + smooth[(i, draw)]);
+            }
+        }
+    }
+
+    /// Adds the gradients of a draw at some rows (`n × D`), a row each.
+    fn add_gradients(&self, draw: usize, x: MatRef<'_, f64>, out: &mut Mat<f64>) {
+        let (n, m) = (x.nrows(), self.updates.nrows());
+        let (k, mut scratch) = (self.cross(x), Scratch::new());
+        let kbar = Mat::from_fn(m, n, |row, _| self.weight * self.updates[(row, draw)]);
+        let target = Gradient { parameters: &mut [], left: None, right: Some(out.as_mut()) };
+        let inputs = Inputs::Cross { left: self.prior.z(), right: x };
+        self.prior.kernel().adjoint(inputs, k.as_ref(), kbar.as_ref(), target, &mut scratch);
+        for (i, row) in rows_of(x).iter().enumerate() {
+            let mut own = vec![0.0; x.ncols()];
+            for (feature, load) in self.features[draw].iter().zip(&self.loads[draw]) {
+                feature.add_gradient(row, self.weight * load, &mut own);
+            }
+            own.iter().enumerate().for_each(|(d, own)| out[(i, d)] += own);
+        }
+    }
+
+    /// `k(Z, x)`.
+    fn cross(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let mut k = Mat::zeros(self.updates.nrows(), x.nrows());
+        let inputs = Inputs::Cross { left: self.prior.z(), right: x };
+        self.prior.kernel().eval(inputs, k.as_mut(), &mut Scratch::new());
+        k
+    }
+}
+
+/// A draw of a process: features with their loads, and the update.
+struct OneDraw {
+    features: Vec<Box<dyn RandomFeature>>,
+    loads: Vec<f64>,
+    update: Vec<f64>,
+}
+
+impl OneDraw {
+    fn new(layer: &InducingLayer, q: &Normal, root: &Mat<f64>, mut random: ChaCha8Rng) -> Result<OneDraw> {
+        let (m, dims) = layer.z().shape();
+        let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
+        let scale = (FEATURES as f64).sqrt().recip();
+        let loads: Vec<f64> = (0..FEATURES).map(|_| scale * normal()).collect();
+        let w: Vec<f64> = (0..m).map(|_| normal()).collect();
+        let jitter = layer.absolute_jitter().sqrt();
+        let noise: Vec<f64> = (0..m).map(|_| jitter * normal()).collect();
+        let mut chance = Chance::new(&mut normal);
+        let features: Option<Vec<_>> =
+            (0..FEATURES).map(|_| layer.kernel().random_feature(dims, &mut chance)).collect();
+        let features = features.ok_or_else(|| {
+            Error::usage(format!("the kernel {} has no random features", layer.kernel().expression()))
+        })?;
+        let prior = |row: &Vec<f64>| -> f64 {
+            features.iter().zip(&loads).map(|(feature, load)| load * feature.value(row)).sum()
+        };
+        let at_z: Vec<f64> = rows_of(layer.z()).iter().map(prior).collect();
+        // u = L (m + R w), so that L⁻ᵀ (L⁻¹ u − L⁻¹ (g + √j ε)) is the update.
+        let prior: Vec<f64> = at_z.iter().zip(&noise).map(|(value, noise)| value + noise).collect();
+        let (mut rest, mut deviation, mut update) = (vec![0.0; m], vec![0.0; m], vec![0.0; m]);
+        matvec(layer.inverse_factor(), &prior, &mut rest);
+        matvec(root.as_ref(), &w, &mut deviation);
+        for (i, rest) in rest.iter_mut().enumerate() {
+            *rest = q.mean()[i] + deviation[i] - *rest;
+        }
+        matvec(layer.inverse_factor().transpose(), &rest, &mut update);
+        Ok(OneDraw { features, loads, update })
+    }
+}
+
+/// `R` with `R Rᵀ = S`.
+fn root_of(q: &Normal) -> Result<Mat<f64>> {
+    let m = q.dim();
+    match q.cov() {
+        MatrixRef::Diagonal(s) => Ok(Mat::from_fn(m, m, |i, j| if i == j { s[i].sqrt() } else { 0.0 })),
+        MatrixRef::Full(_) => {
+            let (values, vectors) = symmetric_eigen(q.cov().to_dense().as_ref())
+                .ok_or_else(|| Error::fit("the posterior covariance holds values that are not finite"))?;
+            Ok(Mat::from_fn(m, m, |i, j| vectors[(i, j)] * values[j].max(0.0).sqrt()))
+        }
+    }
+}
+
+fn rows_of(x: MatRef<'_, f64>) -> Vec<Vec<f64>> {
+    (0..x.nrows()).map(|i| x.row(i).iter().copied().collect()).collect()
+}
+
+impl FunctionDraws {
+    /// The number of functions.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The values of every function at inputs in original units (`n × D`), `count` vectors of n.
+    ///
+    /// # Errors
+    ///
+    /// Data errors for another number of columns.
+    pub fn values(&self, x: MatRef<'_, f64>) -> Result<Vec<Vec<f64>>> {
+        let mut all = self.latent(x)?;
+        let in_units = |f: &mut f64| *f = self.scaling.unscaled_target(*f + self.offset);
+        all.iter_mut().flatten().for_each(in_units);
+        Ok(all)
+    }
+
+    /// The same on the scale the model sees, without an offset of the output.
+    pub(super) fn latent(&self, x: MatRef<'_, f64>) -> Result<Vec<Vec<f64>>> {
+        let scaled = self.on_scale(x)?;
+        let mut values = self.global(scaled.as_ref());
+        if let Some(local) = self.locals(scaled.as_ref()) {
+            let of_row = |row: usize| {
+                let (point, near) = (scaled.as_ref().subrows(row, 1), local.of_row(row, scaled.as_ref()));
+                (0..self.count).map(|draw| near.update(point, local.rest(row, draw))).collect::<Vec<f64>>()
+            };
+            let updates: Vec<Vec<f64>> = (0..x.nrows()).into_par_iter().map(of_row).collect();
+            for (draw, values) in values.iter_mut().enumerate() {
+                values.iter_mut().zip(&updates).for_each(|(value, update)| *value += update[draw]);
+            }
+        }
+        Ok(values)
+    }
+
+    /// Values by inducing variables alone at scaled inputs.
+    fn global(&self, scaled: MatRef<'_, f64>) -> Vec<Vec<f64>> {
+        let n = scaled.nrows();
+        let blocks = (0..n).step_by(ROWS).collect::<Vec<_>>();
+        let of_block = |&from: &usize| {
+            let block = scaled.subrows(from, ROWS.min(n - from));
+            let mut out = vec![vec![0.0; block.nrows()]; self.count];
+            self.processes.iter().for_each(|process| process.add_values(block, &mut out));
+            out
+        };
+        let found: Vec<Vec<Vec<f64>>> = blocks.par_iter().map(of_block).collect();
+        (0..self.count).map(|draw| found.iter().flat_map(|block| &block[draw]).copied().collect()).collect()
+    }
+
+    /// The neighbours of scaled inputs, and how far each draw is from them.
+    fn locals(&self, scaled: MatRef<'_, f64>) -> Option<Locals<'_>> {
+        let (posterior, noise) = self.local.as_ref()?;
+        let (nearby, count, given) = posterior.beside()?;
+        let lists = nearby.lists(given.layer, scaled, count);
+        let mut near: Vec<u32> = lists.iter().flatten().copied().collect();
+        near.sort_unstable();
+        near.dedup();
+        let (data, targets) = nearby.data();
+        let points = Mat::from_fn(near.len(), data.ncols(), |i, j| data[(near[i] as usize, j)]);
+        let values = self.global(points.as_ref());
+        let of_draw = |(values, noise): (&Vec<f64>, &Vec<f64>)| {
+            let rest = |(&row, value): (&u32, &f64)| {
+                let row = row as usize;
+                let own = nearby.noise().map_or(given.noise, |noise| Some(noise[row])).unwrap_or(f64::NAN);
+                targets[row] - value - own.sqrt() * noise[row]
+            };
+            near.iter().zip(values).map(rest).collect::<Vec<f64>>()
+        };
+        let rest = values.iter().zip(noise).map(of_draw).collect();
+        Some(Locals { nearby, given, lists, near, rest })
+    }
+
+    /// The gradients of every function in the inputs at the same rows, in original units: `count` matrices, `n × D`. Those in codes of
+    /// categories are 0.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FunctionDraws::values`], and usage errors for warped inputs.
+    pub fn gradients(&self, x: MatRef<'_, f64>) -> Result<Vec<Mat<f64>>> {
+        let (scaled, slopes) = (self.on_scale(x)?, self.scaling.input_slopes()?);
+        let values = self.latent(x)?;
+        let local = self.locals(scaled.as_ref());
+        let of_draw = |draw: usize| {
+            let mut out = Mat::zeros(x.nrows(), x.ncols());
+            self.processes.iter().for_each(|process| process.add_gradients(draw, scaled.as_ref(), &mut out));
+            for i in 0..x.nrows() {
+                if let Some(local) = &local {
+                    let own = local.of_row(i, scaled.as_ref());
+                    let own = own.update_slopes(scaled.as_ref().subrows(i, 1), local.rest(i, draw));
+                    (0..x.ncols()).for_each(|d| out[(i, d)] += own[(0, d)]);
+                }
+                let unit = self.scaling.target_slope(values[draw][i] + self.offset);
+                slopes.iter().enumerate().for_each(|(d, slope)| out[(i, d)] *= unit * slope);
+            }
+            out
+        };
+        Ok((0..self.count).into_par_iter().map(of_draw).collect())
+    }
+
+    /// Inputs on the scale the model sees.
+    fn on_scale(&self, x: MatRef<'_, f64>) -> Result<Mat<f64>> {
+        if x.ncols() != self.scaling.dims() {
+            let (found, expected) = (x.ncols(), self.scaling.dims());
+            return Err(Error::data(format!(
+                "the inputs have {found} columns, expected {expected}, one per input"
+            )));
+        }
+        let mut scaled = x.to_owned();
+        self.scaling.scale_inputs(scaled.as_mut());
+        Ok(scaled)
+    }
+}
+
+/// The neighbours of some rows, with `y − f − ε` at all of them for every draw.
+struct Locals<'a> {
+    nearby: &'a Nearby,
+    given: Beside<'a>,
+    lists: Vec<Vec<u32>>,
+    /// All neighbours in rising order.
+    near: Vec<u32>,
+    rest: Vec<Vec<f64>>,
+}
+
+impl Locals<'_> {
+    fn of_row(&self, row: usize, scaled: MatRef<'_, f64>) -> Local<'_> {
+        Local::new(self.nearby, self.given, &self.lists[row], scaled.subrows(row, 1))
+    }
+
+    /// `y − f − ε` at the neighbours of a row.
+    fn rest(&self, row: usize, draw: usize) -> Vec<f64> {
+        let of = |near: &u32| self.near.binary_search(near).map_or(f64::NAN, |at| self.rest[draw][at]);
+        self.lists[row].iter().map(of).collect()
+    }
+}

@@ -1,0 +1,249 @@
+//! Gradients of predictions in inputs: of means and variances, latent and of the target; no draws.
+
+use super::fitted::Model;
+use super::local::Local;
+use super::nearby::{Beside, Nearby};
+use super::posterior::{Marginals, Posterior, Root};
+use crate::error::{Error, Result};
+use crate::latent::{InducingPrior, Layer};
+use crate::likelihood::joint::{JointIntegrator, Marginal};
+use faer::{Mat, MatRef};
+use rayon::prelude::*;
+use sparsegp_kernels::{Gradient, Inputs, Scratch};
+
+/// Rows of a block.
+const ROWS: usize = 128;
+
+/// Gradients in the inputs at some rows, `n × D`, in original units; those in codes of categories are 0.
+#[derive(Clone, Debug)]
+pub struct Slopes {
+    /// Of the mean of the target.
+    pub mean: Mat<f64>,
+    /// Of its variance.
+    pub variance: Mat<f64>,
+    /// Of the mean of the function, the target without its noise; of several latent functions, the first one's, on the scale of the model.
+    pub latent_mean: Mat<f64>,
+    /// Of its variance, likewise.
+    pub latent_variance: Mat<f64>,
+}
+
+impl Model {
+    /// The gradients of predictions in the inputs at rows in original units (`n × D`) with these exposures (none when all are 1). Those of
+    /// neighbours are of the rows' own neighbours, which jump from row to row.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::predict`], and usage errors for warped inputs and for models that define a mean alone.
+    pub fn slopes(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<Slopes> {
+        let predictions = self.predict(x, exposure)?;
+        if self.mean_only() {
+            return Err(Error::usage("a model that defines a mean alone has no gradient of its predictions"));
+        }
+        let units = self.scaling().input_slopes()?;
+        let mut scaled = x.to_owned();
+        self.scaling().scale_inputs(scaled.as_mut());
+        let latent = self.posterior().slopes(scaled.as_ref());
+        let marginals = &predictions.latent;
+        let (n, d) = x.shape();
+        let rows = |row: usize| {
+            let exposure = exposure.get(row).copied().unwrap_or(1.0);
+            let (target, function) = self.chains(marginals, row, exposure);
+            let of = |chain: &[(f64, f64)], d: usize| -> f64 {
+                let each = chain.iter().zip(&latent);
+                units[d]
+                    * each
+                        .map(|(chain, own)| chain.0 * own.0[(row, d)] + chain.1 * own.1[(row, d)])
+                        .sum::<f64>()
+            };
+            [&target.mean, &target.variance, &function.mean, &function.variance]
+                .map(|chain| (0..d).map(|d| of(chain, d)).collect::<Vec<f64>>())
+        };
+        let found: Vec<[Vec<f64>; 4]> = (0..n).into_par_iter().map(rows).collect();
+        let [mean, variance, latent_mean, latent_variance] =
+            [0, 1, 2, 3].map(|which| Mat::from_fn(n, d, |i, j| found[i][which][j]));
+        Ok(Slopes { mean, variance, latent_mean, latent_variance })
+    }
+
+    /// The derivatives of the target's moments, and of the function's, in the mean and the variance of every latent function at a row.
+    fn chains(&self, marginals: &Marginals, row: usize, exposure: f64) -> (Chain, Chain) {
+        let at = marginals.row(row);
+        let likelihood = self.posterior().likelihood();
+        let mut tools = JointIntegrator::default();
+        let unit = self.scaling().target.scale;
+        let plain = self.scaling().target_map().is_none();
+        let linear = || {
+            let mut chain = Chain::zeros(marginals.functions);
+            (chain.mean[0].0, chain.variance[0].1) = (unit, unit * unit);
+            chain
+        };
+        let function = if plain {
+            linear()
+        } else {
+            Chain::of(at, &mut |mean, variance| {
+                self.scaling().unscale_moments((mean[0], variance[0]), &mut JointIntegrator::default().outer)
+            })
+        };
+        if plain && likelihood.gaussian_noise().is_some() {
+            return (linear(), function);
+        }
+        let target = Chain::of(at, &mut |mean, variance| {
+            let moments = likelihood.predictive_moments(Marginal { mean, variance }, exposure, &mut tools);
+            self.scaling().unscale_moments(moments, &mut tools.outer)
+        });
+        (target, function)
+    }
+}
+
+/// Derivatives of two moments in the means and variances of latent functions.
+struct Chain {
+    mean: Vec<(f64, f64)>,
+    variance: Vec<(f64, f64)>,
+}
+
+impl Chain {
+    fn zeros(functions: usize) -> Chain {
+        Chain { mean: vec![(0.0, 0.0); functions], variance: vec![(0.0, 0.0); functions] }
+    }
+
+    /// By central differences of fourth order: the moments are smooth, and no likelihood has these derivatives in closed form.
+    fn of(at: Marginal<'_>, moments: &mut dyn FnMut(&[f64], &[f64]) -> (f64, f64)) -> Chain {
+        let functions = at.mean.len();
+        let mut chain = Chain::zeros(functions);
+        for function in 0..functions {
+            let (mean, variance) = (at.mean.to_vec(), at.variance.to_vec());
+            let step_of_mean = 1e-3 * (1.0 + variance[function].sqrt());
+            let mut shifted = |by: f64| {
+                let mut mean = mean.clone();
+                mean[function] += by;
+                moments(&mean, &variance)
+            };
+            let in_mean = difference(&mut shifted, step_of_mean);
+            let step_of_variance = 1e-3 * variance[function];
+            let mut spread = |by: f64| {
+                let mut variance = variance.clone();
+                variance[function] += by;
+                moments(&mean, &variance)
+            };
+            let in_variance = difference(&mut spread, step_of_variance);
+            chain.mean[function] = (in_mean.0, in_variance.0);
+            chain.variance[function] = (in_mean.1, in_variance.1);
+        }
+        chain
+    }
+}
+
+/// The derivative of a pair at 0: `(8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h`.
+fn difference(of: &mut dyn FnMut(f64) -> (f64, f64), h: f64) -> (f64, f64) {
+    let (near, far) = ((of(h), of(-h)), (of(2.0 * h), of(-2.0 * h)));
+    let one = |near: (f64, f64), far: (f64, f64)| (8.0 * (near.0 - near.1) - (far.0 - far.1)) / (12.0 * h);
+    (one((near.0.0, near.1.0), (far.0.0, far.1.0)), one((near.0.1, near.1.1), (far.0.1, far.1.1)))
+}
+
+/// Gradients of means and of variances, `n × D` each.
+type Pair = (Mat<f64>, Mat<f64>);
+
+impl Posterior {
+    /// The gradients of the mean and the variance of every latent process at `x` (`n × D`), on the scale the model sees.
+    pub fn slopes(&self, x: MatRef<'_, f64>) -> Vec<Pair> {
+        if let Some((nearby, count, given)) = self.beside() {
+            return vec![local_slopes(nearby, given, x, count)];
+        }
+        (0..self.factors().len()).map(|process| self.slopes_of(process, x)).collect()
+    }
+
+    fn slopes_of(&self, process: usize, x: MatRef<'_, f64>) -> Pair {
+        let layers = self.layers();
+        let layer = layers.get(layers.of(process));
+        let (n, d) = x.shape();
+        let starts: Vec<usize> = (0..n).step_by(ROWS).collect();
+        let of_block = |&from: &usize| {
+            let block = x.subrows(from, ROWS.min(n - from));
+            match layer {
+                Layer::Inducing(prior) => self.block_slopes(process, prior, block),
+                Layer::Linear(_) => self.linear_slopes(process, block),
+            }
+        };
+        let found: Vec<Pair> = starts.par_iter().map(of_block).collect();
+        let of = |pick: &dyn Fn(&Pair) -> &Mat<f64>| {
+            Mat::from_fn(n, d, |i, j| pick(&found[i / ROWS])[(i % ROWS, j)])
+        };
+        (of(&|pair| &pair.0), of(&|pair| &pair.1))
+    }
+
+    /// `∂μ/∂x = Wᵀm · ∂k/∂x` and `∂v/∂x = ∂k(x, x)/∂x − 2 (Q₊ᵀQ₊ − Q₋ᵀQ₋) k · ∂k/∂x`.
+    fn block_slopes(&self, process: usize, prior: &InducingPrior, x: MatRef<'_, f64>) -> Pair {
+        let (b, m) = (x.nrows(), prior.z().nrows());
+        let factors = &self.factors()[process];
+        let mut scratch = Scratch::new();
+        let inputs = Inputs::Cross { left: prior.z(), right: x };
+        let mut k = Mat::zeros(m, b);
+        prior.kernel().eval(inputs, k.as_mut(), &mut scratch);
+        let mut pull = |kbar: &Mat<f64>| {
+            let mut out = Mat::zeros(b, x.ncols());
+            let target = Gradient { parameters: &mut [], left: None, right: Some(out.as_mut()) };
+            prior.kernel().adjoint(inputs, k.as_ref(), kbar.as_ref(), target, &mut scratch);
+            out
+        };
+        let mean = pull(&Mat::from_fn(m, b, |i, _| factors.weights[i]));
+        let mut kbar = Mat::zeros(m, b);
+        for (root, sign) in [(&factors.roots.reduction, -2.0), (&factors.roots.increase, 2.0)] {
+            if let Some(root) = root {
+                root.add_square(sign, &k, &mut kbar);
+            }
+        }
+        let mut variance = pull(&kbar);
+        add_diagonal_slopes(prior, x, &mut variance);
+        (mean, variance)
+    }
+
+    /// Of a linear model by differences, which are exact where the mean is linear and the variance quadratic.
+    fn linear_slopes(&self, process: usize, x: MatRef<'_, f64>) -> Pair {
+        let (n, d) = x.shape();
+        let shifted = |column: usize, by: f64| {
+            let moved = Mat::from_fn(n, d, |i, j| x[(i, j)] + if j == column { by } else { 0.0 });
+            self.marginals(moved.as_ref())
+        };
+        let (mut mean, mut variance) = (Mat::zeros(n, d), Mat::zeros(n, d));
+        for column in 0..d {
+            let (up, down) = (shifted(column, 1.0), shifted(column, -1.0));
+            for i in 0..n {
+                let at = i * up.functions + process;
+                mean[(i, column)] = 0.5 * (up.mean[at] - down.mean[at]);
+                variance[(i, column)] = 0.5 * (up.variance[at] - down.variance[at]);
+            }
+        }
+        (mean, variance)
+    }
+}
+
+/// Adds the gradient of `k(x, x)`.
+fn add_diagonal_slopes(prior: &InducingPrior, x: MatRef<'_, f64>, out: &mut Mat<f64>) {
+    let target = Gradient { parameters: &mut [], left: Some(out.as_mut()), right: None };
+    prior.kernel().diag_adjoint(x, &vec![1.0; x.nrows()], target, &mut Scratch::new());
+}
+
+impl Root {
+    /// Adds `sign · QᵀQ k`.
+    fn add_square(&self, sign: f64, k: &Mat<f64>, out: &mut Mat<f64>) {
+        match self {
+            Root::Upper(q) => *out += faer::Scale(sign) * (q.transpose() * (q * k)),
+            Root::Diagonal(q) => {
+                *out += Mat::from_fn(k.nrows(), k.ncols(), |i, j| sign * q[i] * q[i] * k[(i, j)])
+            }
+        }
+    }
+}
+
+/// The gradients of predictions from neighbours, each row's being the ones it has.
+fn local_slopes(nearby: &Nearby, given: Beside<'_>, x: MatRef<'_, f64>, count: usize) -> Pair {
+    let lists = nearby.lists(given.layer, x, count);
+    let row = |i: usize| {
+        let point = x.subrows(i, 1);
+        let (mean, mut variance) = Local::new(nearby, given, &lists[i], point).slopes(point);
+        add_diagonal_slopes(given.layer, point, &mut variance);
+        (mean, variance)
+    };
+    let found: Vec<Pair> = (0..x.nrows()).into_par_iter().map(row).collect();
+    let (n, d) = x.shape();
+    (Mat::from_fn(n, d, |i, j| found[i].0[(0, j)]), Mat::from_fn(n, d, |i, j| found[i].1[(0, j)]))
+}

@@ -1,0 +1,202 @@
+//! Draws of functions and gradients of predictions: moments over draws against the posterior, derivatives against finite differences.
+
+use faer::{Mat, MatRef, mat};
+use sparsegp::model::{Model, Slopes};
+use sparsegp::options::FitOptions;
+use sparsegp::prelude::*;
+
+fn inputs() -> Mat<f64> {
+    Mat::from_fn(150, 2, |i, d| ((i * (7 + 6 * d)) % 150) as f64 / 15.0)
+}
+
+fn target(x: &Mat<f64>) -> Vec<f64> {
+    let wobble = |i: usize| 0.2 * (i as f64 * 1.7).sin();
+    (0..x.nrows()).map(|i| 40.0 + 8.0 * ((x[(i, 0)]).sin() + 0.3 * x[(i, 1)] + wobble(i))).collect()
+}
+
+fn fitted(options: FitOptions, map: impl Fn(f64) -> f64) -> Model {
+    let x = inputs();
+    let y: Vec<f64> = target(&x).into_iter().map(map).collect();
+    let options = FitOptions { inducing: Some(12), ..options };
+    ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit")
+}
+
+fn fixed(kernel: &str) -> FitOptions {
+    FitOptions { kernel: kernel.to_owned(), open: sparsegp::options::Open::NOTHING, ..FitOptions::default() }
+}
+
+fn rows() -> Mat<f64> {
+    mat![[1.0, 2.0], [1.4, 2.1], [5.0, 8.5], [14.0, -3.0]]
+}
+
+/// Mean and covariance over draws.
+fn moments(draws: &[Vec<f64>]) -> (Vec<f64>, Mat<f64>) {
+    let (count, n) = (draws.len() as f64, draws[0].len());
+    let mean: Vec<f64> = (0..n).map(|i| draws.iter().map(|draw| draw[i]).sum::<f64>() / count).collect();
+    let product = |i: usize, j: usize| {
+        draws.iter().map(|draw| (draw[i] - mean[i]) * (draw[j] - mean[j])).sum::<f64>() / count
+    };
+    (mean.clone(), Mat::from_fn(n, n, product))
+}
+
+#[test]
+fn moments_over_draws_are_those_of_the_posterior() {
+    const COUNT: usize = 500;
+    for kernel in ["rbf(ard)", "matern32 + linear", "rbf[0] * periodic[0] + matern52[1]"] {
+        let model = fitted(fixed(kernel), |y| y);
+        let draws =
+            model.function_draws(COUNT, 3, 0).expect("draws").values(rows().as_ref()).expect("values");
+        let (mean, covariance) = moments(&draws);
+        let (expected, joint) = model.joint(rows().as_ref()).expect("a covariance");
+        for i in 0..4 {
+            let sd = joint[(i, i)].sqrt();
+            assert!(
+                (mean[i] - expected[i]).abs() < 5.0 * sd / (COUNT as f64).sqrt(),
+                "{kernel}: mean of row {i}"
+            );
+            for j in 0..4 {
+                let scale = sd * joint[(j, j)].sqrt();
+                let apart = (covariance[(i, j)] - joint[(i, j)]).abs() / scale;
+                // A standard error is √(1 + ρ²) / √count, more where features are few.
+                assert!(
+                    apart < 6.0 * (2.0 / COUNT as f64).sqrt(),
+                    "{kernel}: covariance of {i}, {j} off by {apart}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn draws_of_models_with_neighbours_have_their_means_and_variances() {
+    const COUNT: usize = 500;
+    let options = FitOptions { neighbours: Some(8), ..fixed("matern32(ard)") };
+    let model = fitted(options, |y| y);
+    assert!(model.neighbours().is_some());
+    let draws = model.function_draws(COUNT, 1, 0).expect("draws").values(rows().as_ref()).expect("values");
+    let (mean, covariance) = moments(&draws);
+    let predictions = model.predict(rows().as_ref(), &[]).expect("predictions");
+    for i in 0..4 {
+        let at = predictions.row(i);
+        let sd = at.latent_variance.sqrt();
+        assert!((mean[i] - at.latent_mean).abs() < 5.0 * sd / (COUNT as f64).sqrt(), "mean of row {i}");
+        let ratio = covariance[(i, i)] / at.latent_variance;
+        assert!((ratio - 1.0).abs() < 6.0 * (2.0 / COUNT as f64).sqrt(), "variance of row {i}: {ratio}");
+    }
+}
+
+#[test]
+fn functions_have_gradients_and_values_that_do_not_depend_on_other_rows() {
+    let near = FitOptions { neighbours: Some(8), ..fixed("matern52(ard)") };
+    let warped = FitOptions { warp_target: "log".parse().expect("a warp"), ..fixed("rbf(ard)") };
+    for options in [fixed("rbf(ard) + linear"), near, warped] {
+        let name = format!("{} {:?}", options.kernel, options.neighbours);
+        let functions = fitted(options, |y| y).function_draws(3, 8, 0).expect("draws");
+        let x = rows();
+        let (all, gradients) = (functions.values(x.as_ref()), functions.gradients(x.as_ref()));
+        let (all, gradients) = (all.expect("values"), gradients.expect("gradients"));
+        for i in 0..3 {
+            let one = functions.values(x.as_ref().subrows(i, 1)).expect("values");
+            for draw in 0..3 {
+                assert!((one[draw][0] - all[draw][i]).abs() < 1e-9 * all[draw][i].abs(), "{name}");
+                for d in 0..2 {
+                    let at = |step: f64| {
+                        let moved = Mat::from_fn(1, 2, |_, j| x[(i, j)] + if j == d { step } else { 0.0 });
+                        functions.values(moved.as_ref()).expect("values")[draw][0]
+                    };
+                    let expected = (at(1e-5) - at(-1e-5)) / 2e-5;
+                    let found = gradients[draw][(i, d)];
+                    assert!(
+                        (found - expected).abs() < 1e-4 * (1.0 + expected.abs()),
+                        "{name}: {found}, expected {expected}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn check_slopes(model: &Model, exposure: &[f64], name: &str) {
+    let x = rows();
+    let Slopes { mean, variance, latent_mean, latent_variance } =
+        model.slopes(x.as_ref(), exposure).expect("slopes");
+    let at = |x: MatRef<'_, f64>, i: usize| model.predict(x, exposure).expect("predictions").row(i);
+    for i in 0..4 {
+        for d in 0..2 {
+            let step = |by: f64| {
+                let moved = Mat::from_fn(4, 2, |k, j| x[(k, j)] + if (k, j) == (i, d) { by } else { 0.0 });
+                at(moved.as_ref(), i)
+            };
+            let (up, down) = (step(1e-5), step(-1e-5));
+            let check = |found: f64, of: &dyn Fn(&sparsegp::model::Prediction) -> f64, what: &str| {
+                let expected = (of(&up) - of(&down)) / 2e-5;
+                let size = 1.0 + expected.abs() + of(&up).abs();
+                assert!(
+                    (found - expected).abs() < 2e-5 * size,
+                    "{name}, {what} at {i}, {d}: {found}, {expected}"
+                );
+            };
+            check(mean[(i, d)], &|p| p.mean, "mean");
+            check(variance[(i, d)], &|p| p.variance, "variance");
+            check(latent_mean[(i, d)], &|p| p.latent_mean, "latent mean");
+            check(latent_variance[(i, d)], &|p| p.latent_variance, "latent variance");
+        }
+    }
+}
+
+#[test]
+fn gradients_of_predictions_are_those_of_finite_differences() {
+    check_slopes(&fitted(fixed("matern32(ard) + linear"), |y| y), &[], "gaussian");
+    let near = FitOptions { neighbours: Some(8), ..fixed("matern52(ard)") };
+    check_slopes(&fitted(near, |y| y), &[], "neighbours");
+    let alone = FitOptions { neighbours: Some(8), inducing: Some(0), ..fixed("matern52(ard)") };
+    let x = inputs();
+    let alone = ModelBuilder::new().options(alone).fit(x.as_ref(), &target(&x)).expect("a fit");
+    check_slopes(&alone, &[], "neighbours alone");
+    let warped = FitOptions { warp_target: "log".parse().expect("a warp"), ..fixed("rbf(ard)") };
+    check_slopes(&fitted(warped, |y| y), &[], "warped");
+    let counts = FitOptions { likelihood: "poisson".parse().ok(), ..fixed("rbf(ard)") };
+    check_slopes(&fitted(counts, |y| (y / 5.0).round()), &[1.0, 2.0, 0.5, 3.0], "counts");
+    let classes = FitOptions { likelihood: "bernoulli-logit".parse().ok(), ..fixed("rbf(ard)") };
+    check_slopes(&fitted(classes, |y| f64::from(y > 45.0)), &[], "classes");
+    let linear = FitOptions {
+        model: sparsegp::options::ModelKind::Glm,
+        open: sparsegp::options::Open::NOTHING,
+        ..FitOptions::default()
+    };
+    let linear = ModelBuilder::new().options(linear).fit(x.as_ref(), &target(&x)).expect("a fit");
+    check_slopes(&linear, &[], "linear");
+}
+
+#[test]
+fn what_has_no_gradient_or_no_functions_is_refused() {
+    let warped = FitOptions { warp_inputs: "normal-scores".parse().expect("a warp"), ..fixed("rbf(ard)") };
+    let model = fitted(warped, |y| y);
+    assert!(model.slopes(rows().as_ref(), &[]).is_err());
+    let draws = model.function_draws(1, 0, 0).expect("draws");
+    assert!(draws.values(rows().as_ref()).is_ok() && draws.gradients(rows().as_ref()).is_err());
+    assert!(draws.values(mat![[1.0]].as_ref()).is_err());
+    assert!(fitted(fixed("wendland"), |y| y).function_draws(1, 0, 0).is_err());
+}
+
+#[test]
+fn targets_are_drawn_together() {
+    let near = mat![[14.0, -3.0], [14.001, -3.0]];
+    for kernel in ["rbf(ard)", "wendland"] {
+        // By the exact covariance, and by functions at more rows than that is for.
+        let far = Mat::from_fn(600, 2, |i, d| if i < 2 { near[(i, d)] } else { i as f64 });
+        let draws = if kernel == "rbf(ard)" {
+            fitted(fixed(kernel), |y| y).target_draws(far.as_ref(), &[], 100, 2).expect("draws")
+        } else {
+            Vec::new()
+        };
+        assert!(
+            draws.is_empty()
+                || moments(&draws.iter().map(|draw| draw[..2].to_vec()).collect::<Vec<_>>()).1[(0, 1)] > 0.0
+        );
+        let draws = fitted(fixed(kernel), |y| y).target_draws(near.as_ref(), &[], 300, 2).expect("draws");
+        let (_, covariance) = moments(&draws);
+        let correlation = covariance[(0, 1)] / (covariance[(0, 0)] * covariance[(1, 1)]).sqrt();
+        assert!(correlation > 0.7, "{kernel}: {correlation}");
+    }
+}
