@@ -47,7 +47,7 @@ fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
             .hint("the file is looked at again when the same command goes on after an interruption"));
     }
     settings.validate()?;
-    let given = args.given();
+    let given = &args.given;
     given.check(&settings.options)?;
     match given.mini_batch_option(&settings.options) {
         Some(name) if !settings.needs_elbo() => {

@@ -129,7 +129,7 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     options.validate()?;
     args.check(options)?;
     fitting::check(args, options)?;
-    args.given().check_training(options)?;
+    args.given.check_training(options)?;
     let output = &args.output;
     if let Some(path) = &output.predictions {
         if args.held_out.test.is_none() && args.test_fraction() == 0.0 {

@@ -2,47 +2,12 @@
 
 use super::check::foreign;
 use super::fit::FitOptions;
+use super::list::{Effect, names_of};
 use super::open::{Open, Part};
 use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
 use crate::variational::QUpdate;
 use std::collections::BTreeSet;
-
-/// The options that only have an effect on mini-batches, besides the warm start.
-const MINI_BATCH: [&str; 15] = [
-    "family",
-    "q_update",
-    "q_step",
-    "q_guard",
-    "q_average",
-    "q_bounds",
-    "q_nonnegative",
-    "q_smoothness",
-    "polish",
-    "learning_rate",
-    "batch_size",
-    "batch_schedule",
-    "sample_schedule",
-    "max_steps",
-    "precision",
-];
-
-/// The options of linear models alone.
-const LINEAR: [&str; 3] = ["prior_mean", "prior_variance", "q_nonnegative"];
-
-/// The options of sparse Gaussian processes alone.
-const SPARSE: [&str; 10] = [
-    "kernel",
-    "inducing",
-    "inducing_init",
-    "fix_inducing",
-    "neighbours",
-    "warp_inputs",
-    "warp_target",
-    "jitter",
-    "warm_start",
-    "default_priors",
-];
 
 /// The names of the options that somebody gave: what nobody named is open, and what has no effect is refused even where it says what is
 /// so by default.
@@ -62,10 +27,10 @@ impl Given {
     }
 
     /// The first of these that was named, as messages call it.
-    fn first(&self, names: &[&str]) -> Option<String> {
-        let name = names.iter().find(|name| self.has(name))?;
+    fn first(&self, names: impl IntoIterator<Item = &'static str>) -> Option<String> {
+        let name = names.into_iter().find(|name| self.has(name))?;
         // Polishing is what happens unless somebody denied it.
-        Some(if *name == "polish" { "⟨polish false⟩".to_owned() } else { format!("⟨{name}⟩") })
+        Some(if name == "polish" { "⟨polish false⟩".to_owned() } else { format!("⟨{name}⟩") })
     }
 
     /// What held-out rows decide of these parts, which nobody named.
@@ -91,10 +56,10 @@ impl Given {
     /// Adam on all rows too, and the warm start for the squared error.
     pub fn mini_batch_option(&self, options: &FitOptions) -> Option<String> {
         let has_rate = options.hyper_optimizer == Some(HyperOptimizer::Adam);
-        let names: Vec<&str> =
-            MINI_BATCH.into_iter().filter(|name| !has_rate || *name != "learning_rate").collect();
+        let names = names_of(&[Effect::Steps, Effect::LinearSteps]);
+        let names = names.filter(|name| !has_rate || *name != "learning_rate");
         let warm_start = || (options.objective != ObjectiveKind::DlmSquare).then_some("warm_start");
-        self.first(&names).or_else(|| self.first(warm_start().as_slice()))
+        self.first(names).or_else(|| self.first(warm_start()))
     }
 
     /// The options by mini-batches, where somebody said how these are to be used: whoever does wants them, although there may be a closed
@@ -110,14 +75,14 @@ impl Given {
     ///
     /// A usage error that names the first of them.
     pub fn check(&self, options: &FitOptions) -> Result<()> {
-        let names = match options.model {
-            ModelKind::Gp => &LINEAR[..],
-            ModelKind::Glm => &SPARSE[..],
+        let foreigners: &'static [Effect] = match options.model {
+            ModelKind::Gp => &[Effect::Linear, Effect::LinearSteps],
+            ModelKind::Glm => &[Effect::Sparse],
         };
-        if let Some(name) = self.first(names) {
+        if let Some(name) = self.first(names_of(foreigners)) {
             return Err(foreign(&name, options.model));
         }
-        let about_growth = self.first(&["inducing_tolerance", "max_inducing"]);
+        let about_growth = self.first(["inducing_tolerance", "max_inducing"]);
         if let Some(name) = about_growth.filter(|_| options.growth.is_none()) {
             return Err(Error::usage(format!("{name} has no effect without ⟨inducing auto⟩")));
         }

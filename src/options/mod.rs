@@ -5,6 +5,7 @@ mod check;
 mod fit;
 mod given;
 mod growth;
+mod list;
 mod named;
 mod neighbours;
 mod open;

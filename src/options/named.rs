@@ -3,6 +3,7 @@
 use super::fit::FitOptions;
 use super::given::Given;
 use super::growth::Growth;
+use super::list::OPTIONS;
 use super::open::{Open, Part};
 use super::steps::StepOptions;
 use crate::error::{Error, Result};
@@ -11,22 +12,13 @@ use crate::latent::Jitter;
 use crate::variational::Schedule;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
-
-/// What stands in stored options under another name or in another form than users know.
-const STORED: [&str; 5] = ["growth", "constraints", "open", "inducing", "neighbours"];
-
-/// What users say instead.
-const SAID: [&str; 9] =
-    ["inducing", "inducing_tolerance", "max_inducing", "neighbours", "auto", "fix", "bounds", "prior", "tie"];
 
 impl FitOptions {
     /// The names that [`FitOptions::named`] knows, in alphabetical order.
     pub fn names() -> Vec<String> {
-        let default = serde_json::to_value(FitOptions::default()).unwrap_or_default();
-        let stored = default.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-        let names: BTreeSet<&str> = stored.filter(|name| !STORED.contains(name)).chain(SAID).collect();
-        names.into_iter().map(str::to_owned).collect()
+        let mut names: Vec<String> = OPTIONS.iter().map(|option| option.name.to_owned()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// The options that these names and values ask for, with what the command line concludes from which of them were given; null is as
@@ -61,15 +53,22 @@ impl FitOptions {
         }
         let given: Given = values.keys().map(String::as_str).chain(others.iter().copied()).collect();
         let mut take = |name: &str| values.remove(name);
-        let said = SAID.map(&mut take);
-        let [inducing, tolerance, most, neighbours, auto, fix, bounds, priors, ties] = said;
+        let (inducing, neighbours) = (take("inducing"), take("neighbours"));
         let (jitter, step) = (take("jitter"), take("q_step"));
+        let growth = Growth {
+            tolerance: read("inducing_tolerance", take("inducing_tolerance"))?,
+            most: read("max_inducing", take("max_inducing"))?,
+        };
+        let constraints = Constraints {
+            bounds: read("bounds", take("bounds"))?.unwrap_or_default(),
+            fix: read("fix", take("fix"))?.unwrap_or_default(),
+            ties: read("tie", take("tie"))?.unwrap_or_default(),
+            priors: read("prior", take("prior"))?.unwrap_or_default(),
+        };
         let (m, grows) = number_or("inducing", inducing, &["auto"])?;
         let (count, beside) = number_or("neighbours", neighbours, &["auto", "none"])?;
-        let auto: Open = read("auto", auto)?.unwrap_or(Open::EVERYTHING);
+        let auto: Open = read("auto", take("auto"))?.unwrap_or(Open::EVERYTHING);
         let open = given.open(auto);
-        let growth =
-            Growth { tolerance: read("inducing_tolerance", tolerance)?, most: read("max_inducing", most)? };
         let plain = plain(&values)?;
         let options = FitOptions {
             inducing: m,
@@ -78,12 +77,7 @@ impl FitOptions {
             open: if beside.as_deref() == Some("auto") { open.with(Part::Neighbours) } else { open },
             jitter: jitter_of(jitter)?.unwrap_or(plain.jitter),
             steps: StepOptions { step: step_of(step)?, ..plain.steps },
-            constraints: Constraints {
-                bounds: read("bounds", bounds)?.unwrap_or_default(),
-                fix: read("fix", fix)?.unwrap_or_default(),
-                ties: read("tie", ties)?.unwrap_or_default(),
-                priors: read("prior", priors)?.unwrap_or_default(),
-            },
+            constraints,
             ..plain
         };
         let options = given.by_batches(options);

@@ -63,14 +63,12 @@ pub struct CompareArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub training: TrainingArgs,
+    /// The options that were given, whatever their values.
+    #[arg(skip)]
+    pub given: Given,
 }
 
 impl CompareArgs {
-    /// The options that were given, whatever their values.
-    pub fn given(&self) -> Given {
-        self.model.given().chain(self.training.given()).collect()
-    }
-
     /// What these arguments ask to compare.
     pub fn settings(&self) -> Settings {
         Settings {

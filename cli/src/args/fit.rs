@@ -1,7 +1,7 @@
 //! The options of `fit`: what is minimised, which rows are held out, what is written; no work.
 
 use super::parsers::{Beside, betas, unseen, words};
-use super::shared::{ColumnArgs, ModelArgs, TrainingArgs, given, options};
+use super::shared::{ColumnArgs, ModelArgs, TrainingArgs, options};
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::options::{Betas, FitOptions, Given, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open};
@@ -62,6 +62,9 @@ pub struct FitArgs {
     pub interruption: InterruptionArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+    /// The options that were given, whatever their values.
+    #[arg(skip)]
+    pub given: Given,
 }
 
 /// What is kept for the case that the fit is interrupted.
@@ -207,18 +210,6 @@ impl ObjectiveArgs {
 }
 
 impl FitArgs {
-    /// The options that were given, whatever their values.
-    pub fn given(&self) -> Given {
-        let objective = &self.objective;
-        let own = given([
-            ("from", objective.from.is_some()),
-            ("betas", objective.betas.is_some()),
-            ("objective", objective.objective.is_some()),
-            ("beta", objective.beta != FitOptions::default().beta),
-        ]);
-        own.chain(self.model.given()).chain(self.training.given()).collect()
-    }
-
     /// What several targets have in common, where an option says so.
     pub fn sharing(&self) -> Option<Sharing> {
         self.outputs.or(self.mixing.map(Sharing::Processes))
@@ -252,7 +243,7 @@ impl FitArgs {
             }
             options.with_neighbours(1).validate()?;
         }
-        self.given().check(options)
+        self.given.check(options)
     }
 
     /// The options of the fit that these arguments ask for, with the kind of the model that is started from.
@@ -267,9 +258,9 @@ impl FitArgs {
             hyper_optimizer: objective.hyper_optimizer,
             validation_fraction: self.held_out.validation_fraction.unwrap_or_default(),
             restarts: self.restarts,
-            open: self.model.open(&self.given(), self.auto),
+            open: self.model.open(&self.given, self.auto),
             ..options(&self.columns, &self.model, &self.training)
         };
-        self.given().by_batches(options)
+        self.given.by_batches(options)
     }
 }

@@ -9,10 +9,12 @@ pub use compare::CompareArgs;
 pub use fit::{FitArgs, OutputArgs};
 pub use parsers::RowNumbers;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use parsers::{delimiter, draws, numbers, orders, positive, unseen, words};
 use sparsegp::explain::Settings;
+use sparsegp::options::{FitOptions, Given};
 use sparsegp_tables::schema::UnseenLevels;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -57,7 +59,14 @@ impl Cli {
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let mut command = Cli::everyday();
         let matches = command.try_get_matches_from_mut(arguments)?;
-        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        let of_command = matches.subcommand().map(|(_, matches)| given(matches)).unwrap_or_default();
+        match &mut cli.command {
+            Command::Fit(args) => args.given = of_command,
+            Command::Compare(args) => args.given = of_command,
+            _ => {}
+        }
+        Ok(cli)
     }
 
     /// All commands, of whose options `-h` shows those of every day.
@@ -72,6 +81,15 @@ impl Cli {
         let program = Cli::command().mut_subcommand("fit", |fit| brief(fit, &[]));
         program.mut_subcommand("compare", |compare| brief(compare, &EVERYDAY_COMPARED))
     }
+}
+
+/// The options of a command that the user gave, by their names in the library: `--no-polish` speaks of `polish`. A β of 1 is none, as in
+/// Python.
+fn given(matches: &ArgMatches) -> Given {
+    let by_user = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let says = |name: &&str| *name != "beta" || matches.get_one("beta") != Some(&FitOptions::default().beta);
+    let names = matches.ids().map(|id| id.as_str()).filter(by_user).filter(says);
+    names.map(|name| name.strip_prefix("no_").unwrap_or(name)).collect()
 }
 
 /// What to do.

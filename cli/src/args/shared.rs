@@ -280,28 +280,6 @@ pub struct TrainingArgs {
 }
 
 impl TrainingArgs {
-    /// The options that were given and from which something follows, whatever their values.
-    pub fn given(&self) -> impl Iterator<Item = &'static str> {
-        given([
-            ("family", self.family.is_some()),
-            ("q_update", self.q_update.is_some()),
-            ("q_step", self.q_step.is_some()),
-            ("q_guard", self.q_guard.is_some()),
-            ("q_average", self.q_average.is_some()),
-            ("q_bounds", self.q_bounds.is_some()),
-            ("q_nonnegative", self.q_nonnegative),
-            ("q_smoothness", self.q_smoothness.is_some()),
-            ("polish", self.no_polish),
-            ("learning_rate", self.learning_rate.is_some()),
-            ("batch_size", self.batch_size.is_some()),
-            ("batch_schedule", self.batch_schedule.is_some()),
-            ("sample_schedule", self.sample_schedule.is_some()),
-            ("max_steps", self.max_steps.is_some()),
-            ("precision", self.precision.is_some()),
-            ("warm_start", self.warm_start.is_some()),
-        ])
-    }
-
     /// How q is moved by mini-batches.
     fn steps(&self) -> StepOptions {
         let default = StepOptions::default();
@@ -323,32 +301,7 @@ impl TrainingArgs {
     }
 }
 
-/// The names of the options that were given.
-pub fn given<const N: usize>(options: [(&'static str, bool); N]) -> impl Iterator<Item = &'static str> {
-    options.into_iter().filter_map(|(name, given)| given.then_some(name))
-}
-
 impl ModelArgs {
-    /// The options that were given and from which something follows, whatever their values.
-    pub fn given(&self) -> impl Iterator<Item = &'static str> {
-        given([
-            ("likelihood", self.likelihood.is_some()),
-            ("prior_mean", self.prior_mean.is_some()),
-            ("prior_variance", self.prior_variance.is_some()),
-            ("kernel", self.kernel.is_some()),
-            ("inducing", self.inducing.is_some()),
-            ("inducing_tolerance", self.inducing_tolerance.is_some()),
-            ("max_inducing", self.max_inducing.is_some()),
-            ("inducing_init", self.inducing_init.is_some()),
-            ("fix_inducing", self.fix_inducing),
-            ("neighbours", self.neighbours.is_some()),
-            ("warp_inputs", self.warp_inputs.is_some()),
-            ("warp_target", self.warp_target.is_some()),
-            ("jitter", self.jitter.is_some()),
-            ("default_priors", self.constraints.default_priors.is_some()),
-        ])
-    }
-
     /// What held-out rows decide of these parts, which nobody named.
     pub fn open(&self, given: &Given, all: Open) -> Open {
         let open = given.open(all);
