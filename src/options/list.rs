@@ -3,7 +3,7 @@
 /// The fits that an option has an effect on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// All, or those that its own checks name.
+    /// All fits, except where the option has a check of its own.
     Any,
     /// Fits whose q takes steps on mini-batches.
     Steps,

@@ -1,6 +1,6 @@
 //! Sparse Gaussian processes on tables: files to typed columns, what columns mean, fits and predictions, comparisons, reports.
 //!
-//! This crate may know files, columns and pages and whatever [`sparsegp`] makes public; it knows no command line. [`fit_table`] has an
+//! This crate may know files, columns and pages, and everything public of [`sparsegp`]; it knows no command line. [`fit_table`] has an
 //! example.
 //!
 //! [`fit_table`]: tabular::fit_table

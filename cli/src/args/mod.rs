@@ -83,7 +83,7 @@ impl Cli {
     }
 }
 
-/// The options of a command that the user gave, by their names in the library: `--no-polish` speaks of `polish`. A β of 1 is none, as in
+/// The options of a command that the user gave, by their names in the library: `--no-polish` is about `polish`. A β of 1 counts as unset, as in
 /// Python.
 fn given(matches: &ArgMatches) -> Given {
     let by_user = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
