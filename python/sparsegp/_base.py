@@ -660,6 +660,8 @@ def _brief(value) -> str:
 
 def take_rows(values, rows):
     """Some rows of an array or a table."""
+    if hasattr(values, "tocsr"):
+        return values.tocsr()[np.flatnonzero(rows)]
     if hasattr(values, "iloc"):
         return values.iloc[np.flatnonzero(rows)]
     if hasattr(values, "filter") and hasattr(values, "columns"):
