@@ -1,11 +1,16 @@
 """Types of documented use: mypy and pyright, both strict, agree with them and refuse what does not exist."""
 
+import ast
+import doctest
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import sparsegp
 
 HERE = Path(__file__).parent
 
@@ -41,3 +46,32 @@ def test_what_does_not_exist_is_refused(tmp_path):
     (tmp_path / "wrong.py").write_text(WRONG)
     said = checked(MYPY, tmp_path / "wrong.py")
     assert all(f"wrong.py:{line}: error" in said for line in (5, 6, 7)), said
+
+
+def examples() -> dict[str, str]:
+    """The README's code and every docstring's examples, by the name of a file."""
+    text = (HERE.parent / "README.md").read_text(encoding="utf-8")
+    found = {"readme": "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))}
+    parser, package = doctest.DocTestParser(), Path(sparsegp.__file__).parent
+    for path in sorted(package.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                continue
+            examples = parser.get_examples(ast.get_docstring(node) or "")
+            if examples:
+                name = f"{path.stem}_{getattr(node, 'name', 'module')}_{getattr(node, 'lineno', 0)}"
+                found[name.strip("_")] = "".join(example.source for example in examples)
+    return found
+
+
+def test_examples_have_their_types(tmp_path):
+    """Examples have classes without annotations, which strict checks refuse; everything else of them is checked. Doctests run them."""
+    files = examples()
+    assert len(files) > 15
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    lenient = ["mypy", "--check-untyped-defs", "--no-incremental", "--disable-error-code", "import-untyped"]
+    # Where several classes of one name are written out, each file is a module of its own.
+    said = checked([*lenient, "--scripts-are-modules"], tmp_path)
+    assert "Success" in said, said
