@@ -39,16 +39,14 @@ def checked(tool: list[str], path: Path) -> str:
 
 
 @pytest.mark.parametrize("tool", [MYPY, ["pyright", "--pythonpath", sys.executable]], ids=["mypy", "pyright"])
-def test_documented_use_has_its_types(tool, tmp_path):
-    (tmp_path / "use.py").write_text((HERE / "typed_use.py").read_text())
-    said = checked(tool, tmp_path / "use.py")
-    assert "Success" in said or "0 errors" in said, said
-
-
-def test_what_does_not_exist_is_refused(tmp_path):
-    (tmp_path / "wrong.py").write_text(WRONG)
-    said = checked(MYPY, tmp_path / "wrong.py")
-    assert all(f"wrong.py:{line}: error" in said for line in (5, 6, 7)), said
+def test_documented_use_has_its_types_and_what_does_not_exist_is_refused(tool, tmp_path):
+    (tmp_path / "use.py").write_text((HERE / "typed_use.py").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "wrong.py").write_text(WRONG, encoding="utf-8")
+    said = checked(tool, tmp_path)
+    # Both tools write the file, the line and the column, or the line alone.
+    errors = re.findall(r"(\w+)\.py:(\d+)[:\d]*:? -? ?error", said)
+    assert {name for name, _ in errors} == {"wrong"}, said
+    assert {int(line) for _, line in errors} == {5, 6, 7}, said
 
 
 def examples() -> dict[str, str]:
