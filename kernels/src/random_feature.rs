@@ -9,7 +9,7 @@ pub trait RandomFeature: Send + Sync {
     /// The value at a point (D numbers).
     fn value(&self, x: &[f64]) -> f64;
 
-    /// Adds `weight` times the gradient at a point to `gradient` (D numbers). Codes of categories have none.
+    /// Adds `weight` times the gradient at a point to `gradient` (D numbers). The gradient in codes of categories is 0.
     fn add_gradient(&self, x: &[f64], weight: f64, gradient: &mut [f64]);
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Line {
     columns: Vec<Effect>,
 }
 
-/// What a column adds to a linear function.
+/// The addend of a column in a linear function.
 enum Effect {
     /// The slope of a number.
     Slope(f64),
@@ -160,7 +160,7 @@ impl RandomFeature for Wave {
 pub(crate) struct Joined {
     /// The features.
     pub features: Vec<Box<dyn RandomFeature>>,
-    /// Whether they are multiplied.
+    /// True for a product, false for a sum.
     pub product: bool,
 }
 

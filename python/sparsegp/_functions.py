@@ -1,4 +1,4 @@
-"""Draws of functions as callables: those of the engine, or exact draws at a limited number of rows where it has none; no fitting."""
+"""Draws of functions as callables, by the engine, or exact at a limited number of rows if the engine has no way; no fitting."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ExactDraws:
 
 
 class OutputFunctionDraws:
-    """Functions of several outputs, drawn together; made by ``sample_f``. Those that mix processes share their draws."""
+    """Functions of several outputs, drawn together; made by ``sample_f``. Outputs that mix processes share their draws."""
 
     def __init__(self, outputs: list[FunctionDraws]) -> None:
         self._outputs = outputs

@@ -341,6 +341,8 @@ class _Pair(Kernel):
 
     def __init__(self, k1: Kernel, k2: Kernel) -> None:
         self.k1, self.k2 = k1, k2
+        # Refuses two kernels of one name.
+        _ = self._custom
 
     def _operands(self) -> tuple[Kernel, ...]:
         return self.k1, self.k2

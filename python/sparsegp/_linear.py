@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ._base import PARAMETERS, named_init
 from ._classification import Classification
+from ._documentation import PARAMETERS, named_init
 from ._regression import Regression
 from ._types import Array, Callback, ClassWeight, Hyper, Objective, Seed, Texts
 from .likelihoods import CustomLikelihood

@@ -390,6 +390,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.target_tags.multi_output, tags.target_tags.single_output = True, False
         tags.input_tags.categorical = tags.input_tags.string = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
         return tags
 
 

@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 
 from sklearn.utils.metaestimators import available_if
 
-from ._base import documented
 from ._classification import Classification
+from ._documentation import documented
 from ._regression import Regression
 from ._targets import named_target
 from ._types import Array, Callback, ClassWeight, Column, Hyper, InputWarp, Objective, Rows, Seed, TargetWarp, Texts

@@ -8,6 +8,9 @@ import pytest
 
 matplotlib.use("Agg")
 
+#: Code that type checkers read and nobody runs.
+collect_ignore = ["typed_use.py"]
+
 DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
 
 

@@ -1,4 +1,4 @@
-//! Covariances of targets and of warped functions at several rows together, from those of the latent function; no draws.
+//! Covariances of targets and of warped functions at several rows, from the covariances of the latent function; no draws.
 
 use super::fitted::Model;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::likelihood::joint::{JointIntegrator, Marginal};
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
-/// Hermite polynomials of an expansion: what is left of a function is below rounding where it is as smooth as link functions are.
+/// The number of Hermite polynomials in an expansion: for functions as smooth as link functions the remainder is below rounding.
 const ORDER: usize = 40;
 
 /// Nodes of the trapezoidal rule over ±8 standard deviations.

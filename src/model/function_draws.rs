@@ -27,7 +27,7 @@ const EXACT_ROWS: usize = 500;
 /// Functions drawn from the posterior of a model, by pathwise conditioning (Wilson et al. 2020, eq. 10–13):
 /// `f(x) = g(x) + k(x, Z) (K_uu + jI)⁻¹ (u − g(Z) − √j ε)`, where g is a draw of the prior made of random features, and u one of the inducing
 /// variables. Of models with neighbours, their values pull on every row in the same way: `f(x) + rᵀC⁻¹(y_N − f(N) − ε_N)` with the covariance
-/// that the inducing inputs leave. The mean and the covariance over draws are those of the posterior; each draw alone has the prior's covariance approximately.
+/// that the inducing inputs leave. Over draws, mean and covariance equal the posterior's; each draw alone has the prior's covariance approximately.
 pub struct FunctionDraws {
     processes: Vec<Process>,
     offset: f64,
@@ -43,7 +43,7 @@ struct Process {
     prior: InducingPrior,
     /// Random features of every draw.
     features: Vec<Vec<Box<dyn RandomFeature>>>,
-    /// What every feature of a draw is multiplied by.
+    /// The factor of every feature of a draw.
     loads: Vec<Vec<f64>>,
     /// `(K_uu + jI)⁻¹ (u − g(Z) − √j ε)`, `M × count`.
     updates: Mat<f64>,
@@ -149,7 +149,7 @@ impl Process {
         Ok(Process { weight, prior: (**prior).clone(), features, loads, updates, constant })
     }
 
-    /// Adds the values at some rows (`n × D`) to those of every draw (`n × count`).
+    /// Adds the values at some rows (`n × D`) to the values of every draw (`n × count`).
     fn add_values(&self, x: MatRef<'_, f64>, out: &mut [Vec<f64>]) {
         let k = self.cross(x);
         let smooth = k.transpose() * &self.updates;
@@ -263,7 +263,7 @@ impl FunctionDraws {
         Ok(all)
     }
 
-    /// The same on the scale the model sees, without an offset of the output.
+    /// The values on the scale the model sees, without the offset of the output.
     pub(super) fn latent(&self, x: MatRef<'_, f64>) -> Result<Vec<Vec<f64>>> {
         let scaled = self.on_scale(x)?;
         let mut values = self.global(scaled.as_ref());
@@ -317,7 +317,7 @@ impl FunctionDraws {
         Some(Locals { nearby, given, lists, near, rest })
     }
 
-    /// The gradients of every function in the inputs at the same rows, in original units: `count` matrices, `n × D`. Those in codes of
+    /// The gradients of every function in the inputs at the same rows, in original units: `count` matrices, `n × D`. Gradients in codes of
     /// categories are 0.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ impl<'a> Local<'a> {
         Local { given, near, features, factor, loads }
     }
 
-    /// The gradients of mean and variance, but for that of `k(x, x)`, at the row.
+    /// The gradients of mean and variance at the row, except the gradient of `k(x, x)`.
     pub fn slopes(&self, point: MatRef<'_, f64>) -> (Mat<f64>, Mat<f64>) {
         let q = self.given.q;
         let (a, r) = self.at(point);
@@ -77,7 +77,7 @@ impl<'a> Local<'a> {
         (a, r)
     }
 
-    /// What the data add to a draw of the function that has not seen them: `rᵀC⁻¹(y_N − f_N − ε_N)`, given the brackets.
+    /// The update that the data add to a draw of the function: `rᵀC⁻¹(y_N − f_N − ε_N)`, given the brackets.
     pub fn update(&self, point: MatRef<'_, f64>, mut rest: Vec<f64>) -> f64 {
         solve_factored(self.factor.as_ref(), &mut rest);
         self.at(point).1.col(0).iter().zip(&rest).map(|(r, load)| r * load).sum()

@@ -14,22 +14,22 @@ use sparsegp_kernels::{Gradient, Inputs, Scratch};
 /// Rows of a block.
 const ROWS: usize = 128;
 
-/// Gradients in the inputs at some rows, `n × D`, in original units; those in codes of categories are 0.
+/// Gradients in the inputs at some rows, `n × D`, in original units; gradients in codes of categories are 0.
 #[derive(Clone, Debug)]
 pub struct Slopes {
-    /// Of the mean of the target.
+    /// The gradient of the target's mean.
     pub mean: Mat<f64>,
-    /// Of its variance.
+    /// The gradient of the target's variance.
     pub variance: Mat<f64>,
-    /// Of the mean of the function, the target without its noise; of several latent functions, the first one's, on the scale of the model.
+    /// The gradient of the mean of the function, the target without its noise; for several latent functions, of the first one.
     pub latent_mean: Mat<f64>,
-    /// Of its variance, likewise.
+    /// The gradient of the variance of that function.
     pub latent_variance: Mat<f64>,
 }
 
 impl Model {
-    /// The gradients of predictions in the inputs at rows in original units (`n × D`) with these exposures (none when all are 1). Those of
-    /// neighbours are of the rows' own neighbours, which jump from row to row.
+    /// The gradients of predictions in the inputs at rows in original units (`n × D`) with these exposures (none when all are 1). With
+    /// neighbours, a row's own neighbours are held fixed; predictions jump where these change.
     ///
     /// # Errors
     ///
@@ -94,6 +94,9 @@ impl Model {
     }
 }
 
+/// A mean and a variance, given the means and variances of all latent functions.
+type MomentsAt<'a> = dyn FnMut(&[f64], &[f64]) -> (f64, f64) + 'a;
+
 /// Derivatives of two moments in the means and variances of latent functions.
 struct Chain {
     mean: Vec<(f64, f64)>,
@@ -106,7 +109,7 @@ impl Chain {
     }
 
     /// By central differences of fourth order: the moments are smooth, and no likelihood has these derivatives in closed form.
-    fn of(at: Marginal<'_>, moments: &mut dyn FnMut(&[f64], &[f64]) -> (f64, f64)) -> Chain {
+    fn of(at: Marginal<'_>, moments: &mut MomentsAt<'_>) -> Chain {
         let functions = at.mean.len();
         let mut chain = Chain::zeros(functions);
         for function in 0..functions {
@@ -196,7 +199,7 @@ impl Posterior {
         (mean, variance)
     }
 
-    /// Of a linear model by differences, which are exact where the mean is linear and the variance quadratic.
+    /// Slopes of a linear model by differences, which are exact: the mean is linear and the variance quadratic.
     fn linear_slopes(&self, process: usize, x: MatRef<'_, f64>) -> Pair {
         let (n, d) = x.shape();
         let shifted = |column: usize, by: f64| {

@@ -6,6 +6,7 @@ mod diagnosis;
 mod dlm;
 mod explain;
 mod fit;
+mod function_draws;
 mod growth;
 mod inducing_init;
 mod interruption;

@@ -5,4 +5,5 @@ mod contract;
 mod edges;
 mod extension;
 mod grammar;
+mod random_features;
 mod reference;

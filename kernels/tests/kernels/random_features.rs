@@ -114,7 +114,7 @@ fn lengths_are_those_of_the_columns_that_a_kernel_sees() {
     let none = Vec::new;
     assert_eq!(lengths("rbf(ard)"), [none(), vec![0], vec![1], vec![2]]);
     assert_eq!(lengths("rbf"), [none(), vec![0, 1, 2]]);
-    assert_eq!(lengths("2.0 * periodic[2] + linear").len(), 5);
+    assert_eq!(lengths("constant * periodic[2] + linear").len(), 5);
     assert_eq!(lengths("periodic[2]"), [none(), none(), vec![2]]);
     assert_eq!(lengths("scale(matern32[1])"), [none(), none(), vec![1]]);
     assert!(lengths("warp(rbf(ard))").iter().all(Vec::is_empty));
