@@ -28,7 +28,7 @@ PARAMETERS = """kernel : str or Kernel, optional
         How many nearest training rows stand beside the inducing inputs; none unless they are chosen.
     auto : str or list of str, default="all"
         What held-out training rows decide where no parameter does: ``"all"``, ``"none"``, or some of ``"likelihood"``,
-        ``"warp-inputs"``, ``"warp-target"``, ``"kernel"``, ``"neighbours"`` and ``"objective"``.
+        ``"warp-inputs"``, ``"warp-target"``, ``"kernel"``, ``"neighbours"``, ``"objective"`` and ``"inducing"``.
     warp_inputs : {"none", "normal-scores"}, optional
         What is done to every input before it is standardised; ``"none"`` unless it is chosen.
     warp_target : {"none", "log", "softplus"}, optional

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn what_was_named_is_closed_and_what_has_no_effect_is_refused() {
         let given: Given = ["kernel", "beta"].into_iter().collect();
-        assert_eq!(given.open(Open::EVERYTHING).to_string(), "warp-target,likelihood,neighbours");
+        assert_eq!(given.open(Open::EVERYTHING).to_string(), "warp-target,likelihood,neighbours,inducing");
         assert_eq!(Given::from_iter(["betas"]).open(Open::EVERYTHING), Open::NOTHING);
 
         let glm = FitOptions { model: ModelKind::Glm, ..FitOptions::default() };

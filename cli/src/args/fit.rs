@@ -32,7 +32,7 @@ pub struct FitArgs {
     pub training: TrainingArgs,
     /// What short fits and held-out training rows decide where no option does: all, none, or parts separated by commas
     ///
-    /// Parts are likelihood, warp-inputs, warp-target, kernel, neighbours and objective. What was decided is printed as the options that
+    /// Parts are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and inducing. What was decided is printed as the options that
     /// say the same.
     #[arg(long, value_name = "PARTS", default_value_t = Open::EVERYTHING, conflicts_with = "from", help_heading = "Model")]
     pub auto: Open,
