@@ -5,6 +5,7 @@ Run as a program it writes what the code prints now into the chapters, or into t
 """
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -187,7 +188,7 @@ def anchors(path: Path) -> set[str]:
 
 def test_links_lead_somewhere_and_every_chapter_is_in_the_contents():
     for page in [*PAGES, ROOT / "python" / "README.md"]:
-        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        for target in re.findall(r'(?:\]\(|src="|srcset=")([^)\s"]+)[)"]', page.read_text()):
             if re.match(r"https?:", target):
                 continue
             name, _, anchor = target.partition("#")
@@ -198,6 +199,35 @@ def test_links_lead_somewhere_and_every_chapter_is_in_the_contents():
     contents = (DOCS / "SUMMARY.md").read_text()
     missing = [path.name for path in CHAPTERS if path.name != "SUMMARY.md" and f"({path.name})" not in contents]
     assert not missing
+
+
+def readme_table():
+    """The program that makes the README's table of results."""
+    place = ROOT / "benches" / "peers" / "readme_table.py"
+    specification = importlib.util.spec_from_file_location(place.stem, place)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_results_of_the_readme_are_those_of_the_measurement_files():
+    text = (ROOT / "README.md").read_text()
+    assert text == readme_table().renewed(text), "run python3 benches/peers/readme_table.py --write"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benches/peers/results").glob("*.csv")), ids=lambda path: path.stem)
+def test_measurement_files_hold_the_numbers_of_their_chapter(path):
+    file = readme_table().Measurements(path.stem)
+    assert {"date", "machine", "ours", "peer", "chapter"} <= set(file.facts)
+    chapter, anchor = file.facts["chapter"].split("#")
+    assert anchor in anchors(ROOT / chapter)
+    number = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+    lines = [line for line in (ROOT / chapter).read_text().split("\n") if line.startswith("| ")]
+    shown = [re.sub(r"(\d),(\d{3})", r"\1\2", line.replace("−", "-")) for line in lines]
+    for row in file.rows:
+        values = {float(value) for name, value in row.items() if name not in ("set", "task", "options")}
+        named = [set(map(float, number.findall(line))) for line in shown if line.startswith(f"| {row['set']}")]
+        assert any(values <= found for found in named), f"{chapter} has no line of {row}"
 
 
 def write(names: list[str]) -> None:
