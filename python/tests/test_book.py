@@ -187,7 +187,7 @@ def anchors(path: Path) -> set[str]:
 
 
 def test_links_lead_somewhere_and_every_chapter_is_in_the_contents():
-    for page in [*PAGES, ROOT / "python" / "README.md"]:
+    for page in [*PAGES, ROOT / "python" / "README.md", ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r'(?:\]\(|src="|srcset=")([^)\s"]+)[)"]', page.read_text()):
             if re.match(r"https?:", target):
                 continue
