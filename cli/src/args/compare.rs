@@ -21,7 +21,7 @@ After an interruption, the same command continues where it stopped.";
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArgs {
-    /// The data: CSV with a header row, plain or gzipped, Parquet or Arrow
+    /// Data file: CSV with a header row, plain or gzipped, Parquet or Arrow
     pub data: PathBuf,
     /// Objectives to compare, separated by commas. dlm-log, dlm-square and beta-elbo start from the elbo fit to the same rows;
     /// with :fixed, only the posterior is trained, at the hyper-parameters of that fit

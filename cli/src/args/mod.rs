@@ -131,9 +131,9 @@ pub struct UnseenArgs {
     after_help = "Example: sparsegp predict houses.model new.csv --out predicted.csv --quantiles 0.05,0.95"
 )]
 pub struct PredictArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
-    /// The data; columns are matched by name; '-' reads CSV or Arrow from standard input
+    /// Data file; columns are matched by name; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
     /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
     #[arg(long, value_name = "FILE")]
@@ -160,7 +160,7 @@ pub struct PredictArgs {
     /// Add K draws of the target as columns draw0, …, drawn independently for each row. Outputs fitted with --mixing are drawn together
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub draws: usize,
-    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     /// Random seed of --samples and --draws
@@ -177,11 +177,11 @@ pub struct PredictArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp evaluate houses.model held-out.csv --json")]
 pub struct EvaluateArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
-    /// The data, with the target; '-' reads CSV or Arrow from standard input
+    /// Data file with the target; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
-    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     /// Save the metrics document (JSON)
@@ -203,11 +203,11 @@ pub const DEFAULT_ROWS: u64 = 5;
     after_help = "Example: sparsegp explain houses.model houses.csv --rows 1,7-9 --out explained --report explained.html"
 )]
 pub struct ExplainArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
-    /// The data; permuting columns needs the target; '-' reads CSV or Arrow from standard input
+    /// Data file; permuting columns needs the target; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
-    /// A folder for relevance.csv, dependence.csv and contributions.csv (made if absent)
+    /// Folder for relevance.csv, dependence.csv and contributions.csv (made if absent)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Save a report with figures (one HTML file)
@@ -233,7 +233,7 @@ pub struct ExplainArgs {
     /// = + - @ or a tab
     #[arg(long, requires = "out")]
     pub csv_safe: bool,
-    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     #[command(flatten)]
@@ -244,7 +244,7 @@ pub struct ExplainArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp update houses.model this-week.csv --model-out houses.model")]
 pub struct UpdateArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
     /// The new rows, with the target; columns are matched by name; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
@@ -254,7 +254,7 @@ pub struct UpdateArgs {
     /// Share of the earlier information to forget: 0 keeps all of it, 1 keeps only the hyper-parameters
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub forget: f64,
-    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     /// Print only the figures as JSON, on standard output
@@ -266,7 +266,7 @@ pub struct UpdateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp inspect houses.model")]
 pub struct InspectArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
     /// Show every hyper-parameter and coefficient, not only the ten most relevant ones
     #[arg(long, conflicts_with = "json")]
@@ -280,7 +280,7 @@ pub struct InspectArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp demo --out demo")]
 pub struct DemoArgs {
-    /// A folder for report.html and the figures (made if absent)
+    /// Folder for report.html and the figures (made if absent)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Show no progress

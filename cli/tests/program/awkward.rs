@@ -418,7 +418,7 @@ fn the_program_says_what_it_did_and_refuses_what_has_no_effect() {
         "warning: new.csv: cells are missing in columns that had all in training: 'when' (1); the mean of training stands in for them\n"
     );
     work.run(&format!("fit f.csv --target y --split-by g --validation-fraction 0 {quick}"))
-        .fails(2, &["--split-by has no effect where no rows are held out"]);
+        .fails(2, &["--split-by has no effect if no rows are held out"]);
     assert_eq!(work.run(&format!("fit f.csv --target y --delimiter x {quick}")).code(), 2);
     work.run(&format!("fit f.csv --target y --delimiter , {quick}"))
         .fails(3, &["row 1 (line 2) has 3 fields, expected 1 as in the header"]);
