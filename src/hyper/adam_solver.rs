@@ -8,13 +8,12 @@ use serde::{Deserialize, Serialize};
 
 /// [`Adam`] for `argmin::core::Executor`, on any problem with cost and gradient whose parameter is a `Vec<f64>`.
 ///
-/// The state holds the point with its cost and gradient. The rate decays over `max_iters`, if that is set and the options
-/// ask for it. It ends when there is no point left to go on from.
+/// The state holds the point with its cost and gradient. The rate decays over `max_iters`, if that is set and the options ask for decay.
+/// The solver ends when no point is left to continue from.
 ///
 /// # Errors
 ///
-/// When the state has no parameter to start from, and what cost and gradient return. To have a trial step taken back,
-/// let the cost be NaN.
+/// If the state has no starting parameter, and errors of cost and gradient. A cost of NaN rolls back the trial step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AdamSolver {
     options: AdamOptions,
