@@ -1,4 +1,5 @@
-//! The objective at its best q as a function of θ and Z: q solved for at every point, the gradient by the envelope; no solver.
+//! The objective at its best q, as a function of θ and Z: q is optimised at every point, and the gradient follows from the envelope
+//! theorem; no solver.
 
 use super::rows::AllRows;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
@@ -11,9 +12,9 @@ use crate::model::{Posterior, Score};
 use crate::variational::Parameterization;
 use crate::variational::{Guard, Normal};
 
-/// A model whose q is solved for on all data whenever θ and Z have moved, by natural gradients from where q was.
+/// A model whose q is optimised on all rows whenever θ and Z have moved, by natural gradients from the previous q.
 ///
-/// At the best q the objective's derivative in q is zero, so its derivative in θ is the partial one.
+/// At the best q the derivative of the objective in q is zero, so its derivative in θ is the partial one.
 pub(super) struct Alternating<'a> {
     model: VariationalModel,
     free: FreeVector,
@@ -24,9 +25,9 @@ pub(super) struct Alternating<'a> {
     guard: Guard,
     limits: SolveLimits,
     counts: UpdateCounts,
-    /// The point with the best validation score, or the lowest value where there is no validation.
+    /// The point with the best validation score, or without validation the one with the lowest value.
     best: Option<Solved>,
-    /// The point evaluated last, whose q the next one starts from.
+    /// The last evaluated point; its q starts the next optimisation.
     last: Option<Solved>,
     error: Option<Error>,
 }
@@ -73,17 +74,17 @@ impl<'a> Alternating<'a> {
         }
     }
 
-    /// The free vector to start from.
+    /// Returns the free vector to start from.
     pub(super) fn start(&self) -> Vec<f64> {
         self.free.pack(&self.natural)
     }
 
-    /// Why sums over rows elsewhere could not be had, if that is so: from then on the objective has no value.
+    /// Returns the error of sums over remote rows, if there was one; from then on the objective has no value.
     pub(super) fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// The best point, its value (a sum, without priors), and how much work q was.
+    /// Returns the best point, its value (a sum, without priors), and the work counts of q.
     pub(super) fn into_best(mut self) -> (VariationalModel, f64, UpdateCounts) {
         let Some(best) = self.best.take() else { return (self.model, f64::NAN, self.counts) };
         self.model.set_natural(&best.natural);
@@ -91,7 +92,7 @@ impl<'a> Alternating<'a> {
         (self.model, best.value, self.counts)
     }
 
-    /// Moves to `theta` and solves for q; the value there, not finite if that failed.
+    /// Moves to `theta` and optimises q; returns the value, which is not finite if that failed.
     fn solve(&mut self, theta: &[f64]) -> f64 {
         if self.error.is_some() {
             return f64::NAN;
@@ -118,7 +119,7 @@ impl<'a> Alternating<'a> {
         }
     }
 
-    /// The gradient at the present point in natural units: the partial one, whatever moves with θ.
+    /// Returns the gradient at the current point in natural units: the partial one, although q moves with θ.
     fn gradient(&mut self) -> Result<Vec<f64>> {
         let mut sum = vec![0.0; self.natural.len()];
         let held = self.model.hold(Parameterization::Whitened);
