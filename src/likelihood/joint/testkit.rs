@@ -329,7 +329,7 @@ fn draws(likelihood: &dyn JointLikelihood, exposure: f64, marginal: Marginal<'_>
         .collect()
 }
 
-/// Checks that the probabilities of classes sum to 1, are those of observations, and those of draws.
+/// Checks that the probabilities of classes sum to 1 and agree with those of observations and of draws.
 ///
 /// # Errors
 ///
@@ -354,8 +354,8 @@ pub(crate) fn check_classes(likelihood: &dyn JointLikelihood, marginal: Marginal
     Ok(())
 }
 
-/// Checks the predictive distribution: it rises by the predictive density, quantiles invert it, moments and the continuous ranked probability
-/// score are those of draws.
+/// Checks the predictive distribution: it is the integral of the predictive density, quantiles invert it, and moments and the continuous
+/// ranked probability score agree with draws.
 ///
 /// # Errors
 ///
