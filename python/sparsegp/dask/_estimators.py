@@ -1,4 +1,4 @@
-"""Estimators on Dask collections: parameters, fitting, lazy predictions, scores; rounds and partitions have files of their own."""
+"""Estimators on Dask collections: parameters, fitting, lazy predictions, scores; rounds and partitions are in other files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _OWN = {"client": None, "persist": True, "checkpoint": None, "checkpoint_every":
 
 
 class _DaskEstimator(BaseEstimator):
-    """What all of them share. ``_of`` is the estimator of arrays in memory that a fit ends with."""
+    """The base of all Dask estimators. ``_of`` is the estimator of arrays in memory that holds the fitted model."""
 
     _of: type
 
@@ -144,7 +144,7 @@ class _DaskEstimator(BaseEstimator):
         return "local_" in self.__dict__
 
     def __getattr__(self, name: str):
-        # What a fit leaves behind is the local estimator's.
+        # The attributes that a fit sets are the local estimator's.
         if name.endswith("_") and not name.startswith("_") and "local_" in self.__dict__:
             return getattr(self.__dict__["local_"], name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -217,7 +217,7 @@ def _refuse(estimator, betas) -> None:
 
 
 class _Numbers(RegressorMixin, _DaskEstimator):
-    """What estimators of numbers share."""
+    """The base of estimators of numbers."""
 
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
@@ -245,7 +245,7 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         X : dask array or dataframe of shape (n, d)
             The inputs.
         return_std : bool, default=False
-            Whether the standard deviation of the target, noise included, is wanted.
+            Return the standard deviation of the target, noise included.
         quantiles : sequence of float, optional
             Probabilities whose quantiles of the target are wanted.
         exposure : dask array or series of shape (n,), optional
@@ -254,7 +254,7 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         Returns
         -------
         mean : dask array or series of shape (n,)
-            The mean of the target, in the partitions of X; alone where nothing else is wanted.
+            The mean of the target, in the partitions of X. It is returned alone unless more is asked for.
         std : dask array or series of shape (n,)
             With ``return_std``.
         quantiles : dask array or dataframe of shape (n, number of quantiles)
@@ -355,7 +355,7 @@ class DaskSparseGPCountRegressor(_Numbers):
         sample_weight : dask array or series of shape (n,), optional
             How much each row counts.
         exposure : dask array or series of shape (n,), optional
-            What the rate of each row is multiplied by. Predictions need it too.
+            The factor of each row's rate. Predictions need it too.
 
         Returns
         -------
