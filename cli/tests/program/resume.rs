@@ -364,7 +364,7 @@ fn an_interrupted_fit_leaves_a_checkpoint_and_its_own_status() {
     assert_eq!(child.wait().expect("ended").code(), Some(130));
     let [.., error, hint] = rest.as_slice() else { panic!("{rest:?}") };
     assert_eq!(error, "error: interrupted; a checkpoint is left in m.checkpoint");
-    assert_eq!(hint, "hint: the same command with --resume m.checkpoint goes on from there");
+    assert_eq!(hint, "hint: repeat the command with --resume m.checkpoint to continue");
     assert_eq!(work.names(), ["data.csv", "m.checkpoint", "whole.json"], "nothing half-written");
 
     let other = work.run(&format!("{FIT} --epochs 300 --seed 1 --resume m.checkpoint"));
