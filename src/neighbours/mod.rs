@@ -15,7 +15,7 @@
 //!
 //! let x = Mat::from_fn(400, 1, |i, _| ((i * 31) % 400) as f64 / 10.0);
 //! let y: Vec<f64> = (0..400).map(|i| (3.0 * x[(i, 0)]).sin()).collect();
-//! Ten inducing inputs cannot represent twenty waves; ten neighbours in addition can.
+//! // Ten inducing inputs cannot represent twenty waves; ten neighbours in addition can.
 //! let z = Mat::from_fn(10, 1, |i, _| 4.0 * i as f64);
 //! let layer = InducingPrior::new(parse("matern52", 1)?, z, Jitter::DEFAULT)?.factorised().expect("a factor");
 //! let (noise, order): ([f64; 1], Vec<u32>) = ([0.01], (0..400).collect());
