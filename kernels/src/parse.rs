@@ -91,7 +91,9 @@ impl Default for Grammar {
 #[non_exhaustive]
 pub enum NameError {
     /// A name that could not be read back.
-    #[error("'{0}' is no name for a kernel: expected a letter, then letters, digits and underscores")]
+    #[error(
+        "'{0}' is not a valid name for a kernel: expected a letter, then letters, digits and underscores"
+    )]
     Malformed(String),
     /// A name that another kernel has.
     #[error("'{0}' is the name of another kernel: choose another one")]

@@ -57,7 +57,7 @@ impl FromStr for NamePattern {
         let known = |c: char| c.is_ascii_alphanumeric() || "._*".contains(c);
         if text.is_empty() || !text.chars().all(known) {
             return Err(Error::usage(format!(
-                "'{text}' is no name of a hyper-parameter, expected one like kernel.lengthscales.0, kernel.lengthscales or *.variance"
+                "'{text}' is not the name of a hyper-parameter, expected a name like kernel.lengthscales.0, kernel.lengthscales or *.variance"
             )));
         }
         Ok(NamePattern(text.to_owned()))
@@ -135,7 +135,7 @@ impl FromStr for BoundsFor {
                 .ok()
                 .filter(|x: &f64| x.is_finite())
                 .map(Some)
-                .ok_or_else(|| wrong("has an end that is no number")),
+                .ok_or_else(|| wrong("has a bound that is not a number")),
         };
         let (lower, upper) = (end(lower)?, end(upper)?);
         match (lower, upper) {

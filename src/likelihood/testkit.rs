@@ -112,7 +112,7 @@ fn with_own(likelihood: &dyn Likelihood, i: usize, value: f64) -> Box<dyn Likeli
 pub(crate) fn check_parameters(likelihood: &dyn Likelihood) -> Verdict {
     let name = likelihood.name();
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is no word"))?;
+    ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is not a word"))?;
     let before = parameters(likelihood);
     for (i, parameter) in before.iter().enumerate() {
         let own = &parameter.name;

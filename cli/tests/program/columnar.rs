@@ -277,7 +277,9 @@ fn files_are_known_by_their_first_bytes_and_refused_when_damaged() {
     let polars = fs::read(written("polars.arrow")).unwrap();
     let error = read_csv("standard input", Cursor::new(polars)).unwrap_err().to_string();
     assert!(
-        error.ends_with("a message is not where it should be; save it to a file if it is one"),
+        error.ends_with(
+            "a message is missing; if this is an Arrow file and not a stream, save it to disk first"
+        ),
         "{error}"
     );
     let error = read_csv("standard input", Cursor::new(parquet)).unwrap_err().to_string();

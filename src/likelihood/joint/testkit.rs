@@ -106,7 +106,7 @@ fn with_own(likelihood: &dyn JointLikelihood, i: usize, value: f64) -> Box<dyn J
 pub(crate) fn check_parameters(likelihood: &dyn JointLikelihood, observations: &[Observation]) -> Verdict {
     let name = likelihood.name();
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is no word"))?;
+    ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is not a word"))?;
     let functions = likelihood.functions();
     for (i, function) in functions.iter().enumerate() {
         ensure(function.chars().all(word) && !functions[..i].contains(function), || {

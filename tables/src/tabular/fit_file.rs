@@ -182,7 +182,7 @@ fn check_readable_twice(path: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "{source}: is no ordinary file, which ⟨shuffle_buffer⟩ reads again in every epoch"
+        "{source}: is not an ordinary file; ⟨shuffle_buffer⟩ reads its file again in every epoch"
     )))
 }
 

@@ -170,8 +170,10 @@ impl Messages {
             self.ended = mark.is_empty();
             if !self.ended && mark != ARROW_MESSAGE {
                 return Err(damaged(match self.input {
-                    Reader::Pipe(_) => "a message is not where it should be; save it to a file if it is one",
-                    _ => "a message is not where it should be",
+                    Reader::Pipe(_) => {
+                        "a message is missing; if this is an Arrow file and not a stream, save it to disk first"
+                    }
+                    _ => "a message is missing",
                 }));
             }
         }
