@@ -1,6 +1,6 @@
 """The book (`docs/`) and the README: their links lead somewhere, and their code runs, chapter by chapter, and prints what the chapters show.
 
-Run as a program it writes what the code prints now into the chapters, or into those that are named:
+Run as a program it writes what the code prints now into the chapters, or only into the named chapters:
 `python python/tests/test_book.py failures`.
 """
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CHAPTERS = sorted(DOCS.glob("*.md"))
 PAGES = [ROOT / "README.md", *CHAPTERS]
-# A command prints what it printed before but for its numbers; so do the words around a gap.
+# A command prints the same as before except for numbers. The words around a gap have to agree too.
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
 GAP = "…"
 
@@ -73,7 +73,7 @@ def parts(text: str) -> list[list[str]]:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether a text with gaps is what was printed."""
+    """True if a text with gaps agrees with the printed text."""
     wanted, (words,) = parts(shown), parts(re.sub(rf"(?<!\S){GAP}(?!\S)", "...", printed))
     place = 0
     for index, part in enumerate(wanted):
@@ -87,7 +87,7 @@ def agrees(shown: str, printed: str) -> bool:
 
 
 def renewed(shown: list[str], printed: str) -> list[str]:
-    """What is printed now in place of what is shown, with the same gaps."""
+    """The shown lines with the present output in place of the old one, and the same gaps."""
     now = printed.rstrip("\n").split("\n")
     if not any(GAP in line.split() for line in shown):
         return now
@@ -102,7 +102,7 @@ def renewed(shown: list[str], printed: str) -> list[str]:
 
 
 class Chapter:
-    """A chapter whose code runs in a folder and a namespace of its own."""
+    """A chapter whose code runs in its own folder and namespace."""
 
     def __init__(self, path: Path, folder: Path):
         self.path, self.folder = path, folder
@@ -111,7 +111,7 @@ class Chapter:
         (folder / "examples").symlink_to(ROOT / "examples")
 
     def run(self, compare) -> None:
-        """Runs all blocks, the last first to compare, so that places stay where they are while lines are replaced."""
+        """Runs all blocks, then compares them from the last to the first, so that places stay valid while lines are replaced."""
         outcomes, before = [], None
         for block in blocks(self.lines):
             if block.language == "console":
@@ -129,7 +129,7 @@ class Chapter:
             compare(self, command, at, shown, printed)
 
     def between(self, block: Block) -> bool:
-        """Whether words stand between a block and the one before it."""
+        """True if there is text between a block and the one before it."""
         lines = self.lines[: block.first - 1]
         while lines and not lines[-1].strip():
             lines.pop()
