@@ -451,7 +451,7 @@ fn without_a_terminal_a_tenth_of_the_work_is_a_line() {
     }
 }
 
-/// Rows of 57 numbers, of which a few explain `y`.
+/// Rows of 57 numbers; `y` depends on a few of them.
 fn wide(rows: usize) -> String {
     let mut text: String = (0..57).map(|column| format!("x{column},")).collect::<String>() + "y\n";
     for row in 0..rows {

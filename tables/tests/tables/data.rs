@@ -300,7 +300,7 @@ fn gzip_is_read_whatever_its_name_and_refused_when_truncated() {
         let error = read_table(&path).unwrap_err().to_string();
         assert!(error.contains("the compressed data end early after row"), "{error}");
     }
-    // Padding is none of the data; other bytes are somebody's mistake.
+    // Padding is not part of the data; other bytes are an error.
     for tail in [&[0; 700][..], &[0; 3]] {
         let padded = [&packed, tail].concat();
         assert_eq!(numbers(&read_csv("f", Cursor::new(padded)).unwrap(), "a").len(), 5000);
