@@ -32,6 +32,12 @@ class Measurements:
         pairs = [(float(row[column]), float(row[f"peer_{column}"])) for row in self.rows]
         return sum(ours < peer for ours, peer in pairs), sum(peer < ours for ours, peer in pairs)
 
+    def count(self, column: str) -> list[str]:
+        """The cells for a column: the sets with their ties to the digits of the file, and the wins of both."""
+        wins = self.wins(column)
+        ties = len(self.rows) - sum(wins)
+        return [f"{len(self.rows)} sets" + (f", {ties} tied" if ties else ""), *(f"{count} sets" for count in wins)]
+
     def link(self, text: str) -> str:
         """A link to the chapter with the whole comparison."""
         return f"[{text}]({self.facts['chapter']})"
@@ -60,8 +66,8 @@ def table() -> list[str]:
     rows += [pair(gpboost.row(data), data, what) for data in ("kin40k", "cadata")]
     for column, what in (("nll", "lower test NLL"), ("error", "lower test RMSE or error rate")):
         what = f"{what}: default fit, {lightgbm.link('LightGBM')} with early stopping"
-        rows.append([what, f"{len(lightgbm.rows)} sets", *(f"{count} sets" for count in lightgbm.wins(column))])
-    rows.append(["less time for these fits", f"{len(lightgbm.rows)} sets", *(f"{count} sets" for count in lightgbm.wins("seconds"))])
+        rows.append([what, *lightgbm.count(column)])
+    rows.append(["less time for these fits", *lightgbm.count("seconds")])
     satellite = Measurements("satellite")
     ours, linear = satellite.row("satellite"), satellite.row("linear model")
     what = f"RMSE of the pixels under clouds in {satellite.link('a satellite image')}, default fit"
