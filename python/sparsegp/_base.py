@@ -304,11 +304,11 @@ class Estimator(BaseEstimator):
             Rows that the model was not fitted to. Without them there are no figures of test rows, of relevance, of
             partial dependence and of the function.
         y_test : array-like of shape (n,), optional
-            Their targets. Without them the rows serve for partial dependence and the function alone. The figures stand
-            beside those of training rows, of the best constant and of a linear model, unless the model was loaded or has
-            learned more since its fit, or its rows are more than four million numbers.
+            The targets of these rows. Without them the rows are used only for partial dependence and the function. The report
+            also shows figures of the training rows, of the best constant and of a linear model, unless the model was loaded or has
+            learned more since its fit, or its rows have more than four million numbers.
         exposure : array-like of shape (n,), optional
-            Their exposures, for counts that were fitted with them.
+            The exposures of these rows, for counts that were fitted with exposures.
         """
         model, table = self._fitted(), None
         if X_test is not None:
@@ -369,8 +369,8 @@ class Estimator(BaseEstimator):
 
     @property
     def kernel_(self) -> Kernel | None:
-        """The kernel with its tuned values, of inputs on the scale the model sees; None for linear models. Of a model of several
-        latent functions, the first one's."""
+        """The kernel with its tuned values, for inputs on the scale the model sees; None for linear models. For several latent
+        functions it is the kernel of the first."""
         found = self._fitted().kernel()
         return None if found is None else Kernel._tuned(*found, custom=self._own["kernels"])
 

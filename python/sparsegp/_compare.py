@@ -142,7 +142,7 @@ def compare(
     exposure : array-like of shape (n,), optional
         Exposures, for counts.
     keep, exclude : str or list of str, optional
-        Columns of a table that are inputs although they look like identifiers, and columns that are none.
+        Columns of a table to keep as inputs although they look like identifiers, and columns to leave out.
     categorical : list of str, optional
         Columns that are categories although they look like numbers.
     ordered : dict of str to list, optional

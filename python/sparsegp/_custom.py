@@ -20,8 +20,8 @@ class Parameter:
     Parameters
     ----------
     start : float, optional
-        Where training starts. Without it, training starts ``variance`` and ``lengthscales`` of a kernel from the data, as those of
-        the other kernels, and what a likelihood's ``start`` does not set at 1, or inside the range where 1 is not.
+        The start value in training. Without it, ``variance`` and ``lengthscales`` of a kernel start from the data, as for built-in
+        kernels; other parameters start at 1, or inside their range if 1 is outside, unless a likelihood's ``start`` sets them.
     lower, upper : float, optional
         Bounds that the values stay between. By default values are positive. None for no bound.
     per_column : bool, default=False

@@ -47,12 +47,12 @@ TARGETS = ("real", "positive", "unit interval", "count", "binary")
 class CustomLikelihood(Custom):
     """A likelihood ``p(y | f)`` of one latent function, written in Python.
 
-    A subclass says what it is and defines the density with its derivatives; the engine integrates it. An object is given as
+    A subclass declares its name and targets and defines the density with its derivatives; the engine integrates it. An object is given as
     ``likelihood=`` to an estimator or :class:`~sparsegp.SVGP`, and again when a saved model is loaded (``likelihoods=[…]``).
-    :func:`sparsegp.testing.check_likelihood` finds what is wrong with one.
+    :func:`sparsegp.testing.check_likelihood` finds mistakes in one.
 
-    The functions take ``y`` and ``f`` as numbers or arrays that broadcast, and every hyper-parameter as a keyword argument; those
-    of counts take ``exposure`` besides. ``f`` is on the scale the model sees: real targets are standardised. The functions are
+    The functions take ``y`` and ``f`` as numbers or arrays that broadcast, and every hyper-parameter as a keyword argument. For
+    counts they also take ``exposure``. ``f`` is on the scale the model sees: real targets are standardised. The functions are
     called on the engine's threads, one at a time; an exception that one raises ends the fit and is raised from it.
 
     Attributes

@@ -70,7 +70,7 @@ where
         let taken = adam.take(state.get_cost(), gradient, Pace { total_steps, plateaus: 0 });
         let theta = adam.theta().to_vec();
         let state = evaluated(problem, state, theta)?;
-        let stuck = TerminationReason::SolverExit("no point left to go on from".to_owned());
+        let stuck = TerminationReason::SolverExit("no point left to continue from".to_owned());
         Ok((if taken == Taken::Stuck { state.terminate_with(stuck) } else { state }, None))
     }
 }

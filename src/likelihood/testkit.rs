@@ -411,7 +411,7 @@ fn check_moments(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verdict 
     let (got, want) = ((mean, variance), (centre + first, second - first * first));
     let sd = variance.sqrt();
     ensure((got.0 - want.0).abs() <= 1e-4 * sd && close(got.1, want.1, 1e-3, 0.0), || {
-        format!("given f = {f}, mean and variance are {got:?}, those of the distribution function {want:?}")
+        format!("given f = {f}, mean and variance are {got:?}, but the distribution function has {want:?}")
     })
 }
 

@@ -261,7 +261,7 @@ impl FitOptions {
             ),
             (
                 self.growth.is_some(),
-                "⟨inducing auto⟩ cannot be had with ⟨neighbours⟩, which carry what inducing inputs do not"
+                "⟨inducing auto⟩ cannot be combined with ⟨neighbours⟩, which replace further inducing inputs"
                     .to_owned(),
             ),
             (
@@ -344,7 +344,7 @@ impl FitOptions {
     fn check_precision(&self) -> Result<()> {
         if self.steps.precision == Precision::Mixed && self.estimator.is_sampled() {
             return Err(Error::usage(format!(
-                "⟨precision mixed⟩ is checked against double precision on the same batch, which ⟨estimator {}⟩ estimates anew",
+                "⟨precision mixed⟩ is checked against double precision on the same batch, but ⟨estimator {}⟩ draws new samples each time",
                 self.estimator
             ))
             .hint("leave ⟨precision⟩ out, or use ⟨estimator exact⟩"));
@@ -394,7 +394,7 @@ impl FitOptions {
         }
         if self.growth.is_some() {
             return Err(Error::usage(
-                "⟨restarts⟩ cannot be had with ⟨inducing auto⟩: each is a search of its own",
+                "⟨restarts⟩ cannot be combined with ⟨inducing auto⟩: each is a separate search",
             )
             .hint("find the number of inducing inputs first, then give it with ⟨restarts⟩"));
         }

@@ -214,7 +214,7 @@ impl FitOptions {
     pub(crate) fn told(&self, mut kernel: Box<dyn Kernel>, d: usize) -> Result<Box<dyn Kernel>> {
         let known = self.dimensions.len();
         if !(known == 0 || known == d) {
-            return Err(Error::usage(format!("⟨dimensions⟩ are those of {known} inputs, expected {d}")));
+            return Err(Error::usage(format!("⟨dimensions⟩ describe {known} inputs, expected {d}")));
         }
         kernel.set_dimensions(&self.dimensions).map_err(|error| {
             Error::usage(format!("⟨kernel⟩: {error}")).hint(

@@ -277,7 +277,7 @@ fn check_estimator(estimator: Estimator, likelihood: &ObservationModel) -> Resul
         || matches!(estimator, Estimator::Price { .. });
     if curved && likelihood.resolution(Observation::of(1.0)).strip == 0.0 {
         return Err(Error::usage(format!(
-            "⟨estimator {estimator}⟩ uses the curvature of the log density, of which the kink of {} has a part that no sample meets",
+            "⟨estimator {estimator}⟩ uses the curvature of the log density, but samples miss the curvature at the kink of {}",
             likelihood.name()
         ))
         .hint("use ⟨estimator exact⟩ with expectations in closed form, or reparam-ent:L"));

@@ -220,11 +220,11 @@ impl ModelAt {
         };
         let layers = self.layers.into_iter().map(layer).collect::<Result<Vec<_>>>()?;
         if !(layers.len() == 1 || layers.len() == likelihood.functions()) {
-            return Err(unreadable(&"its layers are not those of its likelihood"));
+            return Err(unreadable(&"its layers do not match its likelihood"));
         }
         let mut model = LatentPrior::of_layers(layers, likelihood, false);
         if model.natural().len() != self.natural.len() {
-            return Err(unreadable(&"its values are not those of its model"));
+            return Err(unreadable(&"its values do not match its model"));
         }
         model.set_natural(&self.natural);
         model.factorised().map_err(|_| {

@@ -131,7 +131,7 @@ fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
     had.map_err(|_| {
         let gib = bytes as f64 / (1u64 << 30) as f64;
         Error::fit(format!(
-            "{size} {what} and {threads} threads need {gib:.1} GiB of memory or more, which are not to be had"
+            "{size} {what} and {threads} threads need {gib:.1} GiB of memory or more, which is not available"
         ))
         .hint(format!("give fewer {option} or ⟨threads⟩"))
     })

@@ -78,7 +78,7 @@ impl Trainer {
         let plan = Plan::new(&options, &prototype.likelihood, n)?;
         let Way::Batches(steps) = plan.way.clone() else {
             return Err(Error::usage(
-                "a trainer takes steps on mini-batches, which this objective or mode has none of",
+                "a trainer takes steps on mini-batches, but this objective or mode does not use mini-batches",
             )
             .hint("use the objectives elbo or dlm-log, with hyper-parameters joint, dual or fixed"));
         };

@@ -472,7 +472,7 @@ fn what_neighbours_do_not_go_with_is_refused() {
     );
     refused(FitOptions { objective: ObjectiveKind::Vfe, ..beside(5) }, "vfe");
     refused(FitOptions { hyper: Some(Hyper::Joint), ..beside(5) }, "closed form");
-    refused(FitOptions { growth: Some(Growth::default()), ..beside(5) }, "cannot be had");
+    refused(FitOptions { growth: Some(Growth::default()), ..beside(5) }, "cannot be combined");
     refused(beside(501), "at most 500");
     refused(FitOptions { inducing: Some(0), ..beside(0) }, "nothing to predict from");
     refused(FitOptions { keep_rows: Some(3), ..FitOptions::default() }, "without");

@@ -570,7 +570,7 @@ fn matrices_that_there_is_no_memory_for_are_refused_before_any_work() {
             .expect("the program runs");
         sparsegp_testkit::program::Run(done).fails(4, words);
     };
-    let words = ["3000 inducing inputs", "1.1 GiB", "not to be had", "--inducing"];
+    let words = ["3000 inducing inputs", "1.1 GiB", "not available", "--inducing"];
     refused(900_000, "--threads 1 --inducing 3000", &words);
     // Every thread packs the operands of products, however small they are, in 64 MiB.
     refused(250_000, "--threads 4 --inducing 20", &["4 threads need 0.3 GiB", "--threads"]);

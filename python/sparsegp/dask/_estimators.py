@@ -21,26 +21,26 @@ from ._partitions import Partitions, is_frame
 from ._rounds import Cluster, Questions
 
 _MORE = """client : distributed.Client, optional
-        Where the work goes; the default client when not given.
+        The client that runs the work; the default client when not given.
     persist : bool, default=True
-        Whether the workers keep the rows of their partitions, scaled and coded, from one round to the next. Without it every round
-        reads and prepares them again, which needs room for one partition a worker alone.
+        Keep the rows of the partitions, scaled and coded, on the workers from one round to the next. Without it every round reads
+        and prepares them again, so a worker needs memory for only one partition.
     checkpoint : str or path-like, optional
-        A file on the client that holds the state of the training. A fit that finds it goes on from there, to the same bits; it is gone
-        once the fit is done.
+        A file on the client that holds the state of the training. A fit that finds it continues from there, with the same bits. It
+        is removed when the fit is done.
     checkpoint_every : float, default=60.0
         Seconds between two writes of it."""
 
 _PARAMETERS = f"""{_MORE}
     kernel, likelihood, objective, beta, n_inducing, ... : optional
-        All parameters of :class:`sparsegp.{{local}}`, with the same meaning. ``batch_size`` is 32,768 where it is not given. Those that
-        need all rows in one place are refused: ``neighbours``, ``restarts``, ``n_inducing="auto"`` and a grid for ``beta``. What ``auto``
-        leaves open is decided on a sample of the rows, on the client."""
+        All parameters of :class:`sparsegp.{{local}}`, with the same meaning. ``batch_size`` is 32,768 by default. Parameters
+        that need all rows in one place are refused: ``neighbours``, ``restarts``, ``n_inducing="auto"`` and a grid for ``beta``. The
+        choices of ``auto`` are made on the client, on a sample of the rows."""
 
 _ATTRIBUTES = """Attributes
     ----------
     local_ : {local}
-        The fitted estimator without Dask. Its attributes are those of this one too: ``kernel_``, ``hyperparameters_``, ``history_``, ..."""
+        The fitted estimator without Dask. This estimator has the same attributes: ``kernel_``, ``hyperparameters_``, ``history_``, ..."""
 
 
 def _with_more(**more):

@@ -35,7 +35,6 @@ enum Zeros {
 /// The detail `probability_of_zero` is P(y = 0) given the exposure. Zero inflation also has `probability_of_excess_zero`, which is E w,
 /// the probability of an additional zero; for a hurdle both are equal. The unit deviance is that of the counts without additional zeros:
 /// its mean is smallest at the true mean, for every distribution.
-/// is least at the true mean, whatever the distribution.
 #[derive(Clone, Debug)]
 pub struct ZeroAltered {
     name: &'static str,
