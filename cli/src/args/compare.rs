@@ -13,7 +13,8 @@ pass the options in its row 'the same with'.
 
 Examples:
   sparsegp compare houses.csv --target price --objectives elbo,vfe,fitc --repeats 5 --out houses
-  sparsegp compare counts.csv --target deaths --exposure person_years --objectives elbo,beta-elbo,dlm-log \\
+  sparsegp compare counts.csv --target deaths --exposure person_years \\
+      --objectives elbo,beta-elbo,dlm-log \\
       --betas auto --repeats 10 --train-sizes 100,200,500,1000 --out counts
 After an interruption, the same command continues where it stopped.";
 
