@@ -1,7 +1,7 @@
 //! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions; no q, no kernels.
 //!
-//! A likelihood is a type that is a [`Likelihood`]. Those of this crate are listed by name as [`LikelihoodKind`]s; one from outside is
-//! handed to a fit in the model it starts from, or entered in a [`Registry`](crate::Registry) and then asked for by name.
+//! A likelihood is a type that implements [`Likelihood`]. The built-in likelihoods are listed by name as [`LikelihoodKind`]s. Your own
+//! likelihood is passed to a fit in the model it starts from, or entered in a [`Registry`](crate::Registry) and then named in options.
 //!
 //! ```
 //! use rand::RngExt;
@@ -367,7 +367,7 @@ pub trait Likelihood: Send + Sync + Debug {
     /// 1); returns the latent mean that fits them best.
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64;
 
-    /// Visits the own parameters in the fixed order that flat gradients use; there are none unless a family says so.
+    /// Visits the likelihood's own parameters in the fixed order that flat gradients use; by default there are no parameters.
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         let _ = visit;
     }

@@ -171,7 +171,7 @@ mod tests {
         assert!(only(&with(0.9, 0.8)).contains("the mean alone"));
         assert!(only(&with(0.9, 0.8)).contains("⟨features⟩"));
         assert!(only(&with(1.1, 0.8)).contains("⟨model glm⟩"));
-        // Within the standard error nobody is better.
+        // Differences within the standard error do not count.
         assert!(next(&with(0.96, 0.96)).is_empty());
         let warned = Facts { warned: vec!["kernel", "seed"], ..with(0.9, 1.5) };
         assert!(next(&warned).is_empty(), "the noise that explains all was warned of");

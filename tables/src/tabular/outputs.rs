@@ -35,7 +35,7 @@ pub struct OutputsRequest<'a> {
     pub options: &'a FitOptions,
     /// The share of the rows with a target that is held out for testing.
     pub test_fraction: f64,
-    /// What the outputs share. If it is `None`, held-out training rows decide, unless nothing is [open](FitOptions::open).
+    /// The structure that the outputs share. If it is `None`, held-out training rows decide, unless nothing is [open](FitOptions::open).
     pub sharing: Option<Sharing>,
 }
 
@@ -47,7 +47,7 @@ pub struct OutputsFit {
     pub train: Table,
     /// The test rows, if any were requested.
     pub test: Option<Table>,
-    /// What the outputs share.
+    /// The structure that the outputs share.
     pub sharing: Sharing,
     /// The candidates that held-out training rows judged, if they decided.
     pub tried: Vec<Tried>,
@@ -142,7 +142,7 @@ fn together(
                 "⟨outputs {sharing}⟩ is for targets of numbers with Gaussian noise, '{}' is of another kind",
                 schema.target_name()
             ))
-            .hint("say ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩: every target then has a model of its own"));
+            .hint("say ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩: every target then has its own model"));
         }
     }
     if options.model == ModelKind::Glm {
@@ -344,7 +344,7 @@ impl TableOutputs {
         let inputs = |model: &TableModel| model.schema().features().len();
         let alike = models.iter().all(|model| inputs(model) == inputs(&models[0]));
         if models.len() < 2 || !alike {
-            return Err(damaged_model(name, &"its models are not those of several outputs"));
+            return Err(damaged_model(name, &"its models do not fit together as several outputs"));
         }
         Ok(models.into())
     }

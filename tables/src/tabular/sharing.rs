@@ -1,4 +1,4 @@
-//! What several targets share, given by an option or decided by held-out training rows; no fits to all rows.
+//! The structure that several targets share, given by an option or decided by held-out training rows; no fits to all rows.
 
 use super::outputs::{OutputsRequest, TableOutputs, fit_known};
 use super::rows::target_of;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
-/// What the models of several targets share.
+/// The structure that the models of several targets share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// Nothing: the targets have separate models.
