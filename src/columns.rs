@@ -201,10 +201,10 @@ pub(crate) fn add_transposes(mut a: MatMut<'_, f64>, mut b: MatMut<'_, f64>) {
 /// The largest entry in size; infinite where an entry is not finite.
 pub(crate) fn largest(a: MatRef<'_, f64>) -> f64 {
     if a.row_stride() != 1 {
-        // Of a view across columns; those of a step lie along them.
+        // A view across columns is strided; a view along a step is contiguous.
         return largest(a.to_owned().as_ref());
     }
-    // As integers, sizes order like the numbers, then infinity, then what is no number.
+    // As integers, absolute values have the order of the numbers, followed by infinity and NaN.
     let size = |x: f64| x.abs().to_bits() as i64;
     let most = Arch::new().dispatch(
         #[inline(always)]

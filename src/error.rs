@@ -1,24 +1,24 @@
-//! The one error type: what was wrong, where, and what to try, with the options it speaks of as data; numerical outcomes during a fit are
+//! The one error type: the problem, its place and something to try, with the options it names as data; numerical outcomes during a fit are
 //! status values.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What went wrong, by who can mend it; each maps to one exit status of the command line.
+/// The kind of a problem, by the person who can solve it; each maps to one exit status of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An option or argument that makes no sense (exit status 2).
+    /// An option or argument that is invalid (exit status 2).
     Usage,
     /// Bad data or an unusable file (exit status 3).
     Data,
-    /// The fit failed numerically although everything reasonable was tried (exit status 4).
+    /// The fit failed numerically after everything reasonable was tried (exit status 4).
     Fit,
     /// The user interrupted the work (exit status 130).
     Interrupted,
 }
 
-/// An error with one clear line and, where there is something to try, a hint.
+/// An error with one clear line and, if there is something to try, a hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
     kind: ErrorKind,
@@ -26,11 +26,11 @@ pub struct Error {
     hint: Option<String>,
 }
 
-/// How an option is called to a reader: by its name (`q_step`), and with a value where one is spoken of.
+/// Writes an option for a reader: its name (`q_step`), with a value if one is given.
 pub type Say<'a> = dyn Fn(&str, Option<&str>) -> String + 'a;
 
-/// A text in which options stand between ⟨ and ⟩, by name and with a value or without, as a reader is to see it: `⟨hyper dual⟩` is
-/// `--hyper dual` on a command line, `hyper = dual` in a program.
+/// A text with options between ⟨ and ⟩, by name and with or without a value, as a reader sees it: `⟨hyper dual⟩` is `--hyper dual` on a
+/// command line, `hyper = dual` in a program.
 pub fn spoken(text: &str, say: &Say<'_>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -47,7 +47,7 @@ pub fn spoken(text: &str, say: &Say<'_>) -> String {
                 out.push_str(&say(name, value));
                 rest
             }
-            // Whatever it is, it is no option.
+            // This is not an option.
             None => {
                 out.push('⟨');
                 after
@@ -58,7 +58,7 @@ pub fn spoken(text: &str, say: &Say<'_>) -> String {
     out
 }
 
-/// The options whose names in Rust are not those of the command line.
+/// The options whose names in Rust differ from the command line.
 const RUST_NAMES: &[(&str, &str)] = &[
     ("family", "steps.family"),
     ("q_update", "steps.update"),
@@ -97,7 +97,7 @@ pub(crate) fn rust_name(name: &str, value: Option<&str>) -> String {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An option or argument that makes no sense.
+    /// An option or argument that is invalid.
     pub fn usage(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Usage, message: message.into(), hint: None }
     }
@@ -107,17 +107,17 @@ impl Error {
         Error { kind: ErrorKind::Data, message: message.into(), hint: None }
     }
 
-    /// A fit that failed numerically; say what was tried.
+    /// A fit that failed numerically; say which remedies were tried.
     pub fn fit(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Fit, message: message.into(), hint: None }
     }
 
-    /// Work that the user interrupted; say what is left of it.
+    /// Work that the user interrupted; say what is kept.
     pub fn interrupted(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Interrupted, message: message.into(), hint: None }
     }
 
-    /// Sums over data, of these dimensions, that are not of one model and cannot be added.
+    /// Sums over data, of these dimensions, that belong to different models and cannot be added.
     pub(crate) fn unlike_sums(own: usize, other: usize) -> Self {
         Error::data(format!(
             "sums over data of dimension {own} and {other} are of different shapes and cannot be added"
@@ -125,33 +125,33 @@ impl Error {
         .hint("compute every part with the same layer, posterior, objective and form")
     }
 
-    /// The same error with something to try.
+    /// The same error with a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Who can mend it.
+    /// The kind of the problem.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What to try, if anything, with options called as in Rust.
+    /// Something to try, if there is any, with options named as in Rust.
     pub fn advice(&self) -> Option<String> {
         self.advice_with(&rust_name)
     }
 
-    /// The message with options called as `say` calls them.
+    /// The message with options written by `say`.
     pub fn message_with(&self, say: &Say<'_>) -> String {
         spoken(&self.message, say)
     }
 
-    /// What to try, if anything, with options called as `say` calls them.
+    /// Something to try, if there is any, with options written by `say`.
     pub fn advice_with(&self, say: &Say<'_>) -> Option<String> {
         self.hint.as_deref().map(|hint| spoken(hint, say))
     }
 
-    /// The names of the options that the message speaks of, such as `q_step`, in the order of the message.
+    /// The names of the options in the message, such as `q_step`, in the order of the message.
     pub fn options(&self) -> Vec<String> {
         let names = std::cell::RefCell::new(Vec::new());
         spoken(&self.message, &|name, _| {
@@ -161,7 +161,7 @@ impl Error {
         names.into_inner()
     }
 
-    /// The message with its options marked, for a message of which it is a part.
+    /// The message with its options marked, for use inside another message.
     pub fn marked(&self) -> &str {
         &self.message
     }

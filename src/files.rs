@@ -17,11 +17,11 @@ use sha2::{Digest, Sha256};
 /// is a device or pipe (`/dev/stdout`) is written to directly, and a symbolic link is followed.
 #[derive(Debug)]
 pub struct AtomicFile {
-    /// What the caller calls the file, for messages.
+    /// The file name as the caller gave it, for messages.
     given: PathBuf,
     path: PathBuf,
     out: Out,
-    /// Dropped after the file itself, which removes the temporary name; none where there is no such name.
+    /// Removes the temporary name; dropped after the file itself. `None` if there is no temporary name.
     _transient: Option<Transient>,
 }
 
@@ -30,7 +30,7 @@ enum Out {
     Direct(BufWriter<Box<dyn Write + Send>>),
 }
 
-/// The names that must not outlive the process: those of temporary files and of locks.
+/// The names that must not outlive the process: temporary files and locks.
 static TRANSIENT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn transient_names() -> MutexGuard<'static, BTreeSet<PathBuf>> {
@@ -126,7 +126,7 @@ impl AtomicFile {
         Ok(AtomicFile { given, path, out, _transient: Some(transient) })
     }
 
-    /// What is written to a stream as it comes; `name` is what messages call it.
+    /// A file that is written to a stream directly; messages call it `name`.
     pub fn stream(name: &str, out: Box<dyn Write + Send>) -> AtomicFile {
         let out = Out::Direct(BufWriter::new(out));
         AtomicFile { given: name.into(), path: PathBuf::new(), out, _transient: None }
@@ -184,7 +184,7 @@ impl Write for AtomicFile {
     }
 }
 
-/// What went wrong without the name of the temporary file, which no user knows.
+/// The cause of a failure without the name of the temporary file, which the user does not know.
 fn without_path(error: std::io::Error) -> std::io::Error {
     if error.get_ref().is_some() { error.kind().into() } else { error }
 }
@@ -195,8 +195,7 @@ pub fn write_error(path: &Path, error: &dyn std::fmt::Display) -> Error {
         .hint("check that the disk has space; no partial file was left")
 }
 
-/// What a new file is created with elsewhere: readable by all as far as the user's mask allows, where temporary files
-/// would be private.
+/// The usual mode of a new file: readable by all as far as the user's mask allows. Temporary files would be private.
 #[cfg(unix)]
 fn new_file_permissions() -> Option<std::fs::Permissions> {
     Some(std::os::unix::fs::PermissionsExt::from_mode(0o666))
@@ -216,7 +215,7 @@ fn sync_folder(path: &Path) {
     }
 }
 
-/// What `hash` has come to, in hexadecimal.
+/// The digest of `hash`, in hexadecimal.
 pub fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -14,7 +14,7 @@
 //! let model = SparseGp(ModelBuilder::new().options(options)).fit(&train)?;
 //! assert!(model.predict(&test).r2(&test).unwrap() > 0.99);
 //!
-//! // All that a model knows is there besides.
+//! // The fitted model has everything else.
 //! assert!(model.0.hyperparameters().iter().any(|(name, _)| name == "likelihood.noise_variance"));
 //! # Ok::<(), sparsegp::Error>(())
 //! ```
@@ -65,7 +65,7 @@ impl<D: Data<Elem = f64>> PredictInplace<ArrayBase<D, Ix2>, Array1<f64>> for Fit
     }
 }
 
-/// Hands rows over as they lie where they are contiguous, and as a copy elsewhere.
+/// Passes rows without a copy if they are contiguous, and as a copy otherwise.
 fn with_rows<R>(x: ArrayView2<'_, f64>, take: impl FnOnce(MatRef<'_, f64>) -> R) -> R {
     let (rows, columns) = x.dim();
     if let Some(cells) = x.as_slice() {

@@ -1,4 +1,4 @@
-//! What most programs use, for one `use sparsegp::prelude::*`.
+//! The items that most programs use, for one `use sparsegp::prelude::*`.
 
 pub use crate::error::{Error, Result};
 pub use crate::hyper::{Event, Record, Session, Stage};

@@ -18,7 +18,7 @@ pub struct Resolution {
     pub strip: f64,
     /// The largest step in f that still resolves `p(y|f)` itself.
     pub step: f64,
-    /// Whether `log p(y|f)` is concave in f.
+    /// True if `log p(y|f)` is concave in f.
     pub concave: bool,
     /// Where in f the singularity lies that limits the strip, when there is one pair of them.
     pub pole: Option<f64>,
@@ -96,8 +96,8 @@ impl Default for Integrator {
 }
 
 impl Integrator {
-    /// An integrator that chooses the number of nodes itself, or takes `nodes` of them (at least 3) over ±8 standard
-    /// deviations of f whatever the likelihood.
+    /// An integrator that chooses the number of nodes itself, or takes `nodes` of them (at least 3) over ±8 standard deviations of f for
+    /// every likelihood.
     pub fn new(nodes: Option<usize>) -> Self {
         let fixed = nodes.map(|nodes| Rule::new(2.0 * REACH / (nodes.max(3) - 1) as f64, 1));
         Integrator {
@@ -160,8 +160,8 @@ impl Integrator {
         self.spread(mu, sd);
     }
 
-    /// Nodes at `f = pole + a sinh t`, t evenly spaced: the pair of singularities at `pole ± ia` moves to `t = ±iπ/2`
-    /// whatever a is, and the normal stays bounded within π/4 of the real line.
+    /// Nodes at `f = pole + a sinh t`, t evenly spaced: the pair of singularities at `pole ± ia` moves to `t = ±iπ/2` for every a, and the
+    /// normal stays bounded within π/4 of the real line.
     fn place_around(&mut self, pole: f64, a: f64, mu: f64, sd: f64) {
         let t = |z: f64| ((mu + sd * z - pole) / a).asinh();
         let (low, high) = (t(-REACH), t(REACH));

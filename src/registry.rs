@@ -7,7 +7,7 @@ use sparsegp_kernels::{Entry, Grammar, Kernel, Make};
 use std::fmt;
 use std::sync::Arc;
 
-/// What names of kernels and likelihoods stand for, in options and in model files. The default one knows the built-in ones.
+/// The kernels and likelihoods that names denote, in options and in model files. The default registry knows the built-in ones.
 ///
 /// ```
 /// use sparsegp::Registry;
@@ -53,13 +53,13 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// When its name is no word or stands for another kernel.
+    /// When its name is not a word or already denotes a kernel.
     pub fn with_kernel(self, entry: Entry) -> Result<Registry> {
         let grammar = self.grammar.with(entry).map_err(|error| Error::usage(error.to_string()))?;
         Ok(Registry { grammar, ..self })
     }
 
-    /// The same with a kernel that is made by a closure, by this name.
+    /// The registry with a kernel of this name that a closure makes.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Registry {
         self.with(Entered::Build(Build::One(build)))
     }
 
-    /// The same with one of several latent functions.
+    /// The registry with one more likelihood of several latent functions.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Registry {
         self.with(Entered::Build(Build::Joint(build)))
     }
 
-    /// The same with a likelihood of which models have copies.
+    /// The registry with a likelihood that models copy.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ impl<T> PerThread<T> {
         PerThread { free: Mutex::new(free), make: Box::new(make) }
     }
 
-    /// Lends a value: the one that was given back last, which most often this thread did.
+    /// Lends a value: the one returned last, usually by this thread.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         // A value is a buffer: what a thread that panicked left in others does not matter.
         let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);

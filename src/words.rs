@@ -1,4 +1,4 @@
-//! Options that are read and written as text, among them those of a few words: their macros, and lists of words; no options.
+//! Options that are read and written as text, including options with a few words: their macros, and lists of words; no options.
 
 /// Words as alternatives: `a, b or c`.
 pub(crate) fn either(words: &[&str]) -> String {

@@ -1,4 +1,4 @@
-//! Datasets of linfa: the same model as from arrays, whatever the layout of the records.
+//! Datasets of linfa: the same model as from arrays, for any layout of the records.
 
 use linfa::prelude::*;
 use ndarray::{Array2, ShapeBuilder, s};

@@ -21,7 +21,7 @@ TASKS |= {name: "classification" for name in CLASSES.split()}
 TASKS |= {name: "count" for name in COUNTS.split()}
 TARGETS = {"gas_turbine": ("NOX", ["CO"])}
 TEST_SHARE, HELD_OUT_SHARE = 0.1, 0.1
-# What somebody who knows the options might name, tried one after the other.
+# Options that an experienced user might set, tried one after the other.
 NEAR = ["--kernel", "matern32(ard)", "--neighbours", "50"]
 MANUAL = {
     "rbf": ["--kernel", "rbf(ard)"],

@@ -1,4 +1,4 @@
-"""What the peer scripts share: options, splits, k-means, threads, epochs, scores, one line of JSON."""
+"""The common part of the peer scripts: options, splits, k-means, threads, epochs, scores, one line of JSON."""
 
 import json
 import os
@@ -109,7 +109,7 @@ def parse_timing_arguments(parser):
 
 
 def precisions(options):
-    """What a record says of precisions; GPyTorch may factorise in a higher one."""
+    """The precisions in a record; GPyTorch may factorise in a higher one."""
     cholesky = "float64" if options.double_cholesky else options.precision
     return {"precision": options.precision, "cholesky": cholesky, "strategy": options.strategy}
 

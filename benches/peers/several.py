@@ -66,7 +66,7 @@ def sampled_gpflow(classes, options):
 
 
 def sampled_gpytorch(classes, options):
-    """The same of GPyTorch's softmax, with its 10 samples."""
+    """The same for GPyTorch's softmax, with its 10 samples."""
     import gpytorch
     import torch
     from linear_operator.operators import DiagLinearOperator

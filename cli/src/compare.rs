@@ -40,11 +40,11 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     show(&plan, &results, &groups)
 }
 
-/// Refuses, before the data are read, what cannot end well.
+/// Validates the arguments before the data are read.
 fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
     if args.data == Path::new("-") {
         return Err(Error::usage("compare reads its data from a file, not from standard input")
-            .hint("the file is looked at again when the same command goes on after an interruption"));
+            .hint("an interrupted comparison reads the file again"));
     }
     settings.validate()?;
     let given = &args.given;
@@ -65,12 +65,12 @@ fn threads(args: &CompareArgs) -> Result<usize> {
     Ok(threads)
 }
 
-/// What progress says of a unit that ended.
+/// Returns the progress message about a finished unit.
 fn text(news: &Finished<'_>) -> String {
     let Some(row) = news.row else { return "done before".to_owned() };
     let what = format!("{}  {} rows  repeat {}", row.objective, row.train_size, row.repeat);
     if row.error.is_some() {
-        // Why is said at the end, once for all that fail alike.
+        // The end of the comparison gives the reason, once for all units that fail for the same one.
         return format!("{what}  failed");
     }
     let nll = row.test.nll.map_or_else(|| "-".to_owned(), output::number);
@@ -87,7 +87,7 @@ fn write(args: &CompareArgs, plan: &Plan<'_>, results: &Results, groups: &[Group
     page::write(&page, Some(&args.out.join("report.html")), args.plots.as_deref())
 }
 
-/// Prints the table, with what failed on standard error.
+/// Prints the table, and on standard error the failures.
 fn show(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
     let failed = results.failures().count();
     for failure in results.failures_alike() {

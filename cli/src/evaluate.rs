@@ -1,4 +1,4 @@
-//! A model's figures on held-out rows or on a data file of any length, and the command `evaluate`; no fitting.
+//! The scores of a model on held-out rows or on a data file of any length, and the command `evaluate`; no fitting.
 
 use super::args::EvaluateArgs;
 use super::output;
@@ -11,7 +11,7 @@ use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tabular::{Baselines, TableModel, TableOutputs};
 use std::path::Path;
 
-/// Compares a model's predictions, and those of baselines, with the targets in a file.
+/// Compares the predictions of a model and of baselines with the targets in a file.
 pub fn evaluate(
     model: &TableModel,
     baselines: Option<&Baselines>,
@@ -68,7 +68,7 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
     })
 }
 
-/// The metrics document, or where there are several targets those of all of them by name.
+/// Returns the metrics document as text; with several targets, one document for each, by the target's name.
 pub fn documents_text(command: &str, documents: &[&Document]) -> String {
     if let [document] = documents {
         return document.to_json();
@@ -81,7 +81,7 @@ pub fn documents_text(command: &str, documents: &[&Document]) -> String {
     format!("{:#}\n", json!({ "command": command, "outputs": outputs }))
 }
 
-/// The figures of one target.
+/// Returns the metrics document of one target, and the text that `evaluate` prints about it.
 fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String)> {
     let Evaluation { rows, report, .. } =
         evaluate(model, None, (&args.data, args.delimiter), args.unseen.unseen)?;

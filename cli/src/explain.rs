@@ -1,4 +1,4 @@
-//! `explain`: what a saved model's predictions depend on, as tables and a report; no estimates.
+//! `explain`: tables and a report about what the predictions of a saved model depend on; no estimates.
 
 use super::args::{DEFAULT_ROWS, ExplainArgs};
 use super::predict::{BLOCK_ROWS, Unfamiliar};
@@ -10,11 +10,11 @@ use sparsegp_tables::report::{Explained, ExplainedRow, KeptRows, explained_page}
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::{Path, PathBuf};
 
-/// The columns of text, and the columns of the data whose contributions to a row are printed.
+/// The width of the text in characters, and the number of contributions that are printed for a row.
 const WIDTH: usize = 100;
 const PARTS: usize = 4;
 
-/// The columns whose partial dependence is told.
+/// The number of columns whose partial dependence is computed.
 const DEPENDENCES: usize = 10;
 
 /// Runs the command.
@@ -55,7 +55,7 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     explained.iter().try_for_each(show)
 }
 
-/// Some rows of the data, and those that are asked for.
+/// Reads a sample of the rows, and the rows that `--rows` names.
 fn read(args: &ExplainArgs, model: &TableModel) -> Result<(KeptRows, Vec<ExplainedRow>)> {
     let (mut kept, mut rows, mut unfamiliar) = (KeptRows::new(model), Vec::new(), Unfamiliar::default());
     let (schema, unseen) = (model.schema(), args.unseen.unseen);
@@ -83,7 +83,7 @@ fn read(args: &ExplainArgs, model: &TableModel) -> Result<(KeptRows, Vec<Explain
     if count == 0 {
         return Err(Error::data(format!("{name}: there are no rows, expected rows to explain by")));
     }
-    // The default may ask for more than there are.
+    // The default range may end after the last row.
     let last = args.rows.0.last().copied().filter(|&last| last > count && last > DEFAULT_ROWS);
     if let Some(last) = last {
         return Err(Error::usage(format!("--rows asks for row {last}, {name} has {count}")));
@@ -92,7 +92,7 @@ fn read(args: &ExplainArgs, model: &TableModel) -> Result<(KeptRows, Vec<Explain
     Ok((kept, rows))
 }
 
-/// Prints the ten most relevant columns with what the figures are, and the rows that were taken apart.
+/// Prints the ten most relevant columns, the meaning of the figures, and the contributions to the rows of `--rows`.
 fn show(explained: &Explained<'_>) -> Result<()> {
     const SHOWN: usize = 10;
     let table = explained.relevance_table();

@@ -1,4 +1,4 @@
-//! `fit`: a data file to a model, its figures and its files; no maths.
+//! `fit`: from a data file to a model, its scores and its files; no maths.
 
 use super::args::{FitArgs, OutputArgs};
 use super::evaluate::{documents_text, evaluate};
@@ -27,7 +27,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
     if let Some(test) = args.held_out.test.as_deref().filter(|test| *test != Path::new("-")) {
         for target in &targets {
             let columns = SchemaOptions { target: target.clone(), ..args.columns.schema_options() };
-            // None of several targets is an input.
+            // Targets are never inputs.
             let others = targets.iter().filter(|other| *other != target).cloned();
             let columns =
                 SchemaOptions { exclude: columns.exclude.into_iter().chain(others).collect(), ..columns };
@@ -45,7 +45,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
     }
     let (fitted, checkpoint) = fitting::fit((args, started), &options, start.as_ref())?;
     let model = fitted.model();
-    // Before test rows are read, which may fail.
+    // Saved first, because reading the test rows may fail.
     if let Some(path) = &args.output.model_out {
         model.save(path)?;
     }
@@ -75,17 +75,17 @@ pub fn run(args: &FitArgs) -> Result<()> {
     tell(args, &outcomes)
 }
 
-/// A model that was fitted, with the figures of test rows, if there are any, and the metrics document.
+/// A fitted model, with the scores of its test rows, if there are any, and the metrics document.
 pub struct Outcome<'a> {
     model: &'a TableModel,
     test: Option<Evaluation>,
     document: Document,
-    /// Rows of the data to explain the model by where there are no test rows.
+    /// A sample of the rows, to explain the model if there are no test rows.
     rows: Option<KeptRows>,
 }
 
 impl<'a> Outcome<'a> {
-    /// The same with rows of the data to explain the model by.
+    /// Adds a sample of the rows, to explain the model.
     pub fn with_rows(self, rows: Option<KeptRows>) -> Self {
         Outcome { rows, ..self }
     }
@@ -94,7 +94,7 @@ impl<'a> Outcome<'a> {
         self.model.schema().target_name()
     }
 
-    /// What became of a fit to data of so many rows.
+    /// Creates the outcome of a fit to `rows` rows.
     pub fn of(args: &FitArgs, model: &'a TableModel, rows: usize, test: Option<Evaluation>) -> Self {
         let data = DataSummary {
             rows: rows as u64,
@@ -117,14 +117,14 @@ impl<'a> Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// The same of one of several outputs that have this in common.
+    /// Records in the metrics document what several outputs share.
     pub fn with_outputs(mut self, sharing: Sharing) -> Self {
         self.document = self.document.with_config("outputs", sharing.to_string());
         self
     }
 }
 
-/// Refuses, before any work, what cannot end well.
+/// Validates the arguments before any work.
 fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     options.validate()?;
     args.check(options)?;
@@ -134,12 +134,12 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     if let Some(path) = &output.predictions {
         if args.held_out.test.is_none() && args.test_fraction() == 0.0 {
             return Err(Error::usage(
-                "--predictions are of test rows: add --test FILE or --test-fraction SHARE",
+                "--predictions saves predictions of test rows: add --test FILE or --test-fraction SHARE",
             ));
         }
         if args.held_out.test.as_deref() == Some(Path::new("-")) {
             return Err(Error::usage(
-                "--predictions read the test rows again: give --test a file, not standard input",
+                "--predictions reads the test rows again: give --test a file, not standard input",
             ));
         }
         output::check_predictions_name(path)?;
@@ -153,7 +153,7 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
         && args.objective.betas.is_none()
     {
         let name = if matches!(by, SplitBy::Group(_)) { "--split-by" } else { "--split-time" };
-        return Err(Error::usage(format!("{name} has no effect where no rows are held out"))
+        return Err(Error::usage(format!("{name} has no effect if no rows are held out"))
             .hint("add --test-fraction or --validation-fraction"));
     }
     interruption::check(args)?;
@@ -178,7 +178,7 @@ fn set_threads(threads: Option<usize>) -> Result<()> {
     pool.map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
 }
 
-/// Options that are not the fit's own.
+/// Returns the entries of the metrics document that `FitOptions` lacks.
 fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
     let path =
         |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string()).into();
@@ -195,8 +195,7 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
     ]
 }
 
-/// Tells what became of the fit: the metrics document, the summary, and then the report, which takes the longest and can be left out by
-/// Ctrl-C.
+/// Writes the metrics document, prints the summary, and then writes the report, which takes the longest; Ctrl-C skips it.
 pub fn tell(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
     if let Some(path) = &args.output.metrics {
         AtomicFile::write_all_to(path, json(outcomes).as_bytes())?;
@@ -205,11 +204,11 @@ pub fn tell(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
     write_page(args, outcomes)
 }
 
-/// Writes the report of all outputs and its figures, where these are asked for.
+/// Writes the report of all outputs and its figures, if the user asked for them.
 fn write_page(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
     if args.output.wants_page() {
         if !args.output.quiet {
-            output::note("report: explaining predictions and drawing figures; Ctrl-C leaves it out");
+            output::note("report: explaining predictions and drawing figures; Ctrl-C skips it");
         }
         let of_outcome = |outcome| FitReport {
             title: Outcome::target(outcome),
@@ -233,7 +232,7 @@ fn json(outcomes: &[Outcome<'_>]) -> String {
     documents_text("fit", &outcomes.iter().map(|outcome| &outcome.document).collect::<Vec<_>>())
 }
 
-/// Predictions of the rows of the data that were held out, with the row (counted from 1) that each is of.
+/// Writes the predictions of the held-out rows, with the number of each row in the data, counted from 1.
 fn write_test_predictions(args: &FitArgs, fitted: &Fitting, path: &Path) -> Result<()> {
     let model = fitted.model();
     let columns = PredictedColumns { row_numbers: true, ..PredictedColumns::of_test(model) };
@@ -250,7 +249,7 @@ fn write_test_predictions(args: &FitArgs, fitted: &Fitting, path: &Path) -> Resu
     writer.finish()
 }
 
-/// Predictions of the rows of blocks of test rows.
+/// Writes the predictions of test rows, block by block.
 pub fn write_predictions(
     args: &FitArgs,
     columns: &OutputColumns<'_>,
@@ -265,7 +264,7 @@ pub fn write_predictions(
     writer.finish()
 }
 
-/// Where all parameters of a fit are to be seen.
+/// Returns a note that says where all parameters of the fit are.
 fn where_all(output: &OutputArgs) -> String {
     match (&output.model_out, &output.metrics) {
         (Some(model), _) => inspect::where_all(model),

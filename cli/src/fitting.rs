@@ -1,4 +1,4 @@
-//! From arguments to a fit, with the rows in memory or on disk, whichever is asked for or fits; no output files.
+//! From arguments to a fit, with the rows in memory or on disk; no output files.
 
 use super::args::FitArgs;
 use super::interruption;
@@ -18,23 +18,23 @@ use sparsegp_tables::tabular::{
 };
 use std::time::{Duration, Instant};
 
-/// The numbers of a file that are not held in memory unless the fit needs that: 1 GiB of them. Reading and training need
-/// about three times that.
+/// The size in bytes of the numbers in a file from which a fit leaves the rows on disk, unless it needs them in memory. Reading and training
+/// need about three times as much memory as the numbers.
 const MOST_IN_MEMORY: u64 = 1 << 30;
 
-/// Phases after fits that take longer than this are told.
+/// After a fit that takes longer than this, a line announces the next phase.
 const LONG: Duration = Duration::from_secs(5);
 
-/// A fit, with the way to the rows that were held out.
+/// A finished fit, with access to its held-out rows.
 pub enum Fitting {
-    /// To rows in memory, so many, with what the figures of test rows are read against, or some of the rows for a report without test rows.
+    /// A fit to `rows` rows in memory, with the baselines for its test rows, or a sample of the rows for a report without test rows.
     Table { fit: Box<TableFit>, rows: usize, baselines: Option<Box<Baselines>>, kept: Option<KeptRows> },
-    /// To a file.
+    /// A fit to a file.
     File(Box<FileFit>),
 }
 
 impl Fitting {
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &TableModel {
         match self {
             Fitting::Table { fit, .. } => &fit.model,
@@ -42,7 +42,7 @@ impl Fitting {
         }
     }
 
-    /// The number of rows of the data.
+    /// Returns the number of rows of the data.
     pub fn rows(&self) -> usize {
         match self {
             Fitting::Table { rows, .. } => *rows,
@@ -50,7 +50,7 @@ impl Fitting {
         }
     }
 
-    /// The rows of the shuffle buffer, where there was one.
+    /// Returns the number of rows of the shuffle buffer, if the fit used one.
     pub fn shuffle_buffer(&self) -> Option<usize> {
         match self {
             Fitting::Table { .. } => None,
@@ -58,7 +58,7 @@ impl Fitting {
         }
     }
 
-    /// Some rows of the data, where a report is to be made without test rows.
+    /// Returns a sample of the rows, if the report has no test rows.
     pub fn rows_kept(&self) -> Option<&KeptRows> {
         match self {
             Fitting::Table { kept, .. } => kept.as_ref(),
@@ -73,7 +73,7 @@ impl Fitting {
         }
     }
 
-    /// Hands over the rows that were held out for testing, in parts.
+    /// Calls `visit` with the test rows, in parts.
     pub fn for_each_test(&self, visit: &mut dyn FnMut(&TableRows) -> Result<()>) -> Result<()> {
         match self {
             Fitting::Table { fit, .. } => fit.test.iter().try_for_each(visit),
@@ -81,7 +81,7 @@ impl Fitting {
         }
     }
 
-    /// What the figures of test rows are read against, where that is at hand.
+    /// Returns the baselines for the test rows, if they were fitted.
     pub fn baselines(&self) -> Option<&Baselines> {
         match self {
             Fitting::Table { baselines, .. } => baselines.as_deref(),
@@ -89,7 +89,7 @@ impl Fitting {
         }
     }
 
-    /// The figures of the rows that were held out for testing.
+    /// Computes the scores of the test rows.
     pub fn evaluate(&self) -> Result<Evaluation> {
         let mut evaluator = Evaluator::new(self.model(), self.baselines()).keeping_rows();
         self.for_each_test(&mut |part| {
@@ -99,18 +99,18 @@ impl Fitting {
         Ok(evaluator.finish())
     }
 
-    /// The figures of the validation rows, where there are any.
+    /// Computes the scores of the validation rows, if there are any.
     pub fn evaluate_validation(&self) -> Option<Evaluation> {
         self.validation().map(|part| Evaluation::of_part(self.model(), part))
     }
 }
 
-/// The clock of the command, where it has a time limit.
+/// Returns the clock of the command, if it has a time limit.
 pub fn clock(options: &FitOptions, started: Instant) -> Option<Clock> {
     options.max_seconds.map(|seconds| Clock::since(started, seconds))
 }
 
-/// What the figures of test rows are read against: a help, so that nothing ends because it cannot be had or was interrupted.
+/// Fits the baselines for the test rows. They are optional, so a failure or an interruption returns `None`.
 pub fn baselines((request, started): (&FitRequest<'_>, Instant), model: &TableModel) -> Option<Baselines> {
     let mut quiet = |_: &Event| {};
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
@@ -132,7 +132,7 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     check_file_fit(&args.data, options, args.shuffle_buffer)
 }
 
-/// Fits, through a shuffle buffer if that was asked for or the file is too large to be held.
+/// Fits the model, through a shuffle buffer if the user asked for one or the file is too large for memory.
 pub fn fit(
     (args, started): (&FitArgs, Instant),
     options: &FitOptions,
@@ -190,7 +190,7 @@ pub fn fit(
     Ok((fitting, checkpoint))
 }
 
-/// Runs a fit whose progress is shown, which Ctrl-C ends, and whose state is kept in a checkpoint.
+/// Runs a fit, shows its progress, ends it at Ctrl-C, and saves its state in a checkpoint.
 fn watched(
     (args, started): (&FitArgs, Instant),
     (options, start): (&FitOptions, Option<&TableModel>),
@@ -209,7 +209,7 @@ fn watched(
     Ok((fitted, checkpoint))
 }
 
-/// What the course of the fit depends on.
+/// Returns everything that determines the course of the fit; a checkpoint of another identity is refused.
 fn identity(
     args: &FitArgs,
     options: &FitOptions,
@@ -238,7 +238,7 @@ fn identity(
     Ok(identity)
 }
 
-/// Whether the file is too large to be held in memory, said on standard error unless that is to be quiet.
+/// Returns true if the rows should stay on disk because the file is too large for memory, and prints a note unless `--quiet` is set.
 fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>) -> bool {
     let columns = args.columns.schema_options();
     let names = start.map(|start| start.schema().used_names());
@@ -252,9 +252,9 @@ fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>
     if !args.output.quiet {
         output::note(&match on_disk {
             true => format!(
-                "note: {size}, are left on disk; --shuffle-buffer chooses how many are shuffled in memory"
+                "note: {size}; the rows stay on disk, --shuffle-buffer sets how many are shuffled in memory"
             ),
-            false => format!("note: {size}, all of which this fit needs in memory"),
+            false => format!("note: {size}; this fit needs all of them in memory"),
         });
     }
     on_disk

@@ -1,4 +1,4 @@
-//! `inspect`: what is in a model file, for people or as JSON; no data.
+//! `inspect`: the contents of a model file, as text or as JSON; no data.
 
 use super::args::InspectArgs;
 use super::evaluate::documents_text;
@@ -56,7 +56,7 @@ fn text(args: &InspectArgs, model: &TableModel) -> String {
     text
 }
 
-/// How to see all parameters of the model in a file.
+/// Returns a note with the command that shows all parameters of a model file.
 pub fn where_all(path: &Path) -> String {
     format!("all: sparsegp inspect {} --all", path.display())
 }

@@ -1,8 +1,8 @@
-//! Signals and checkpoints: every command ends within a second of the first signal; where the checkpoint of a fit is; no fitting.
+//! Signals and checkpoints: every command ends within a second of the first signal; the location of the checkpoint of a fit; no fitting.
 //!
-//! Signals arrive on a thread of their own, which ends the process: no loop of any command can delay that. Nothing half-written stays,
-//! because files take their names when they are complete ([`sparsegp::files`]). A fit that keeps a checkpoint is asked first and has
-//! [`GRACE`] to end after its step; if the step takes longer, this thread writes the latest states that the fit kept.
+//! A separate thread receives the signals and ends the process, so no loop of a command can delay the end. No half-written file remains,
+//! because a file gets its name when it is complete ([`sparsegp::files`]). A fit with a checkpoint has [`GRACE`] to end after its current
+//! step; if the step takes longer, the thread writes the latest state that the fit stored.
 
 use super::args::FitArgs;
 use super::output;
@@ -24,7 +24,7 @@ const STATUS: i32 = 130;
 /// The time that a fit with a checkpoint has to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The state of the command for the thread of signals. The thread that holds the lock decides how the process ends.
+/// The state of the command, as the signal thread sees it. The thread that holds the lock decides how the process ends.
 struct Running {
     /// True until the command has ended.
     command: bool,
@@ -38,7 +38,7 @@ fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins a command, which Ctrl-C and requests to terminate end from here on.
+/// Begins a command; from now on Ctrl-C and SIGTERM end it.
 pub fn begin() -> Result<()> {
     static LISTENING: OnceLock<Result<()>> = OnceLock::new();
     INTERRUPTED.store(false, Ordering::Relaxed);
@@ -46,7 +46,7 @@ pub fn begin() -> Result<()> {
     LISTENING.get_or_init(listen).clone()
 }
 
-/// Ends a command: until the guard is dropped no signal ends the process, so that the command says how it ended.
+/// Ends a command. Until the guard is dropped, no signal ends the process, so the command can print its result.
 pub fn end() -> impl Drop {
     let mut running = running();
     (running.command, running.rescue) = (false, None);
@@ -63,7 +63,7 @@ fn listen() -> Result<()> {
     Ok(())
 }
 
-/// Ignores the end of the terminal; whether it was ignored already, as under `nohup`.
+/// Ignores SIGHUP, and returns true if it was ignored already, as under `nohup`.
 #[cfg(unix)]
 #[allow(unsafe_code)]
 fn ignore_hangup() -> bool {
@@ -78,7 +78,7 @@ fn ignore_hangup() -> bool {
     false
 }
 
-/// Ends the process at a signal, after a fit with a checkpoint had its time to end by itself.
+/// Ends the process at a signal; a fit with a checkpoint first has [`GRACE`] to end by itself.
 fn handle() {
     INTERRUPTED.store(true, Ordering::Relaxed);
     let asks = running().rescue.is_some();
@@ -94,12 +94,12 @@ fn handle() {
     std::process::exit(STATUS);
 }
 
-/// Set once the command is to end, for fits, which look at it between steps.
+/// Returns the flag that the first signal sets; fits read it between steps.
 pub fn flag() -> &'static AtomicBool {
     &INTERRUPTED
 }
 
-/// Refuses, before any work, what cannot be resumed.
+/// Validates the options about checkpoints before any work.
 pub fn check(args: &FitArgs) -> Result<()> {
     let interruption = &args.interruption;
     let every = interruption.checkpoint_every;
@@ -114,7 +114,7 @@ pub fn check(args: &FitArgs) -> Result<()> {
     }
 }
 
-/// The checkpoint of the fit, with the states of the one that is resumed.
+/// Creates the checkpoint of the fit, and loads the state that `--resume` names.
 pub fn checkpoint(args: &FitArgs, identity: impl FnOnce() -> Result<Identity>) -> Result<Checkpoint> {
     let interruption = &args.interruption;
     let asked = interruption.checkpoint.as_ref().or(interruption.resume.as_ref());
@@ -140,12 +140,12 @@ pub fn checkpoint(args: &FitArgs, identity: impl FnOnce() -> Result<Identity>) -
     Ok(checkpoint.with_warning(|failure| {
         let failure = failure.message_with(&output::dashes);
         output::note(&format!(
-            "warning: a checkpoint was not written, the fit goes on and tries again: {failure}"
+            "warning: a checkpoint could not be written; the fit continues and tries again: {failure}"
         ));
     }))
 }
 
-/// Where Ctrl-C leaves a checkpoint that nobody asked for.
+/// Returns the path of the checkpoint that Ctrl-C saves without `--checkpoint`.
 fn place(args: &FitArgs) -> PathBuf {
     let named = |path: &Path| {
         let mut name = path.file_name().map_or_else(|| OsString::from("fit"), OsString::from);
@@ -159,7 +159,7 @@ fn place(args: &FitArgs) -> PathBuf {
     }
 }
 
-/// Removes the checkpoint that was asked for: the fit is done.
+/// Removes the checkpoint of a finished fit.
 pub fn finish(args: &FitArgs, checkpoint: Checkpoint) {
     running().rescue = None;
     if args.interruption.checkpoint.is_none() && args.interruption.resume.is_none() {

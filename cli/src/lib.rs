@@ -1,6 +1,6 @@
 //! The command line as a function: arguments in, text and files out, an exit status; no maths.
 //!
-//! This crate may know everything of [`sparsegp_tables`] and [`sparsegp`], and it alone knows how options are spelled on a command line.
+//! This crate uses [`sparsegp_tables`] and [`sparsegp`]. It is the only crate that knows how options are spelled on a command line.
 
 mod args;
 mod compare;
@@ -25,12 +25,12 @@ use sparsegp::options::check_threads;
 use sparsegp::{Error, Result};
 use std::ffi::OsString;
 
-/// Makes every panic of this process one line on standard error.
+/// Reports every panic of this process as one line on standard error.
 pub fn report_panics() {
     std::panic::set_hook(Box::new(|panic| output::note(&defect(panic))));
 }
 
-/// The line about a panic: matrices that there is no memory for, or what should not have happened.
+/// Returns the line about a panic: not enough memory for a matrix, or a defect.
 fn defect(panic: &std::panic::PanicHookInfo<'_>) -> String {
     let words = panic.payload().downcast_ref::<String>().map(String::as_str);
     let words = words.or(panic.payload().downcast_ref::<&str>().copied()).unwrap_or("no words");
@@ -41,8 +41,8 @@ fn defect(panic: &std::panic::PanicHookInfo<'_>) -> String {
     format!("error: a defect of sparsegp, please report it: {} ({place})", one_line(words))
 }
 
-/// Does what these arguments, of which the first is the program's name, ask for; the exit status. The Python package, whose command this
-/// is too, calls it.
+/// Runs the program with these arguments, the first of which is the program's name, and returns the exit status. The command of the
+/// Python package calls this function too.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     page::keep_command(&arguments);
@@ -76,18 +76,18 @@ fn run(command: Command) -> Result<()> {
     }
 }
 
-/// Refuses a number of threads in the environment that the option would not take.
+/// Refuses a number of threads in the environment that `--threads` would refuse.
 fn check_environment() -> Result<()> {
     const NAME: &str = "RAYON_NUM_THREADS";
     let threads = std::env::var(NAME).ok().and_then(|threads| threads.trim().parse().ok());
-    // 0 stands for all cores there.
+    // In this variable 0 means all cores.
     threads
         .filter(|&threads| threads > 0)
         .map_or(Ok(()), check_threads)
         .map_err(|error| Error::usage(error.message_with(&|_, _| NAME.to_owned())))
 }
 
-/// Help and version go to standard output; wrong usage becomes one line and a hint, as every other error.
+/// Prints help and version on standard output, and wrong usage as an error of one line with a hint.
 fn usage(error: &clap::Error) -> u8 {
     let text = error.to_string();
     if !error.use_stderr() {

@@ -1,4 +1,4 @@
-//! What is printed and written: errors, tables, documents, and the check of output paths before work; no figures.
+//! Printing of errors, tables and documents, and the check of output paths before any work; no figures.
 
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
@@ -6,7 +6,7 @@ pub use sparsegp_tables::report::words::{duration, number, report_rows, table};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// Prints on standard output. A reader that has seen enough and closed the pipe is no error.
+/// Prints on standard output. A closed pipe, as in `| head`, is not an error.
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -17,7 +17,7 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Standard output as a stream of rows: the program ends without an error once nobody reads it any more.
+/// Standard output as a stream of rows. If the reader closes the pipe, the program ends without an error.
 pub struct StandardOutput;
 
 impl Write for StandardOutput {
@@ -36,16 +36,16 @@ fn end_with_reader(error: &std::io::Error) {
     }
 }
 
-/// Prints a line on standard error. Nobody can be told when that fails.
+/// Prints a line on standard error, and ignores failures, which have no place left to be reported.
 pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// An option as it is typed.
+/// Returns an option as the user types it.
 pub fn dashes(name: &str, value: Option<&str>) -> String {
     let words = name.replace('_', "-");
     match value {
-        // Options of the library that are on unless they are denied.
+        // Options of the library that are on by default.
         Some("false") => format!("--no-{words}"),
         Some(value) => format!("--{words} {value}"),
         None => format!("--{words}"),
@@ -83,7 +83,7 @@ fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Refuses a name for predictions whose ending is no known format.
+/// Refuses a file name for predictions that does not end in a known format.
 pub fn check_predictions_name(path: &Path) -> Result<()> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
     match ending.as_deref() {
@@ -95,7 +95,7 @@ pub fn check_predictions_name(path: &Path) -> Result<()> {
     }
 }
 
-/// Rows of a name and words, the words broken into several rows where a line would be longer than `width`.
+/// Wraps rows of a name and words, so that no line is longer than `width` characters.
 pub fn wrapped(rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
     let names = rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count()).max();
     let room = width.saturating_sub(names.unwrap_or(0) + 2);
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_words_go_on_in_the_next_row() {
+    fn long_texts_continue_in_the_next_row() {
         let rows = [vec!["ab".into(), "one two three four".into()], vec!["c".into(), "five".into()]];
         assert_eq!(table(&wrapped(&rows, 13)), "ab  one two\n    three\n    four\nc   five\n");
     }

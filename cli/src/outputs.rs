@@ -1,4 +1,4 @@
-//! `fit` with several targets: a model for each, their figures and one file; no maths.
+//! `fit` with several targets: a model for each, their scores and one file; no maths.
 
 use super::args::FitArgs;
 use super::evaluate::evaluate;
@@ -43,7 +43,7 @@ pub fn run((args, started): (&FitArgs, Instant), targets: &[String], options: &F
     if !fit.tried.is_empty() && !args.output.json {
         output::print(&decided(&fit))?;
     }
-    // Before test rows are read, which may fail.
+    // Saved first, because reading the test rows may fail.
     if let Some(path) = &args.output.model_out {
         fit.models.save(path)?;
     }
@@ -68,7 +68,7 @@ pub fn run((args, started): (&FitArgs, Instant), targets: &[String], options: &F
     fit::tell(args, &outcomes)
 }
 
-/// What the outputs have in common by held-out rows, with the losses and the option that says the same.
+/// Returns the line about the choice of `--outputs` on held-out rows: the losses, and the option that repeats the choice.
 fn decided(fit: &OutputsFit) -> String {
     let loss =
         |tried: &Tried| format!("{} {}", tried.value, tried.loss.map_or("failed".to_owned(), output::number));
@@ -79,7 +79,7 @@ fn decided(fit: &OutputsFit) -> String {
     )
 }
 
-/// Refuses what is about one target.
+/// Refuses options that work for one target only.
 fn check(args: &FitArgs) -> Result<()> {
     let given = [
         ("--from", args.objective.from.is_some()),
@@ -96,14 +96,14 @@ fn check(args: &FitArgs) -> Result<()> {
     }
 }
 
-/// Some of the rows that a model was trained on, for a report without test rows.
+/// Returns a sample of the training rows, for a report without test rows.
 fn rows_of(fit: &OutputsFit, model: &TableModel) -> Result<KeptRows> {
     let mut rows = KeptRows::new(model);
     rows.push_table(model, &fit.train.with_values(model.schema().target_name()), UnseenLevels::New)?;
     Ok(rows)
 }
 
-/// The figures of test rows, where there are any.
+/// Computes the scores of the test rows, if there are any.
 fn test_figures(
     (args, started): (&FitArgs, Instant),
     options: &FitOptions,

@@ -1,4 +1,4 @@
-//! Where reports and their figures go, and the command that makes them again; no content of theirs.
+//! The files of reports and figures, and the command that reproduces them; not their contents.
 
 use super::output;
 use sparsegp::files::AtomicFile;
@@ -9,22 +9,22 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The command that runs.
+/// The command line of this process.
 static COMMAND: Mutex<String> = Mutex::new(String::new());
 
-/// Keeps the command for the page that tells how it was made.
+/// Stores the command line; reports show it.
 pub fn keep_command(arguments: &[OsString]) {
     let words = arguments.iter().skip(1).map(|word| quoted(&word.to_string_lossy()));
     let command = std::iter::once("sparsegp".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
     *COMMAND.lock().unwrap_or_else(PoisonError::into_inner) = command;
 }
 
-/// The command as it may be typed again.
+/// Returns the command line as the user can type it again.
 pub fn command() -> String {
     COMMAND.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// A word of a command line, quoted where a shell would take it apart.
+/// Returns a word of a command line, quoted if a shell would split or expand it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -40,7 +40,7 @@ pub fn check_folder(folder: &Path) -> Result<()> {
     output::check_paths(&[&folder.join("figure.svg")], &[])
 }
 
-/// Writes the page, where that is asked for, and its figures to a folder, where that is, each as SVG and as PNG.
+/// Writes the page to a file and its figures to a folder, each as SVG and as PNG; `None` skips either.
 pub fn write(page: &Page, report: Option<&Path>, plots: Option<&Path>) -> Result<()> {
     if let Some(path) = report {
         AtomicFile::write_all_to(path, page.html().as_bytes())?;
@@ -54,8 +54,7 @@ pub fn write(page: &Page, report: Option<&Path>, plots: Option<&Path>) -> Result
     Ok(())
 }
 
-/// A name for the file of every figure: its own, with the place of its part before it where there are several parts, and a number after it
-/// where another has the same.
+/// Returns a file name for every figure. With several parts, the number of the part comes first; equal names get a number at the end.
 fn names(page: &Page) -> Vec<String> {
     let several = page.parts.len() > 1;
     let mut taken = HashSet::new();

@@ -14,35 +14,35 @@ use sparsegp_tables::tabular::{DrawRequest, OutputDraws, TableModel, TableOutput
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// Rows per block: the memory of a prediction, whatever the length of the file.
+/// The number of rows per block, which bounds the memory of a prediction for a file of any length.
 pub const BLOCK_ROWS: usize = 8192;
 
-/// The most numbers that are drawn together.
+/// The maximum number of values that are drawn together.
 const DRAWN_NUMBERS: usize = 1 << 23;
 
-/// Rows whose values one thread computes at a time.
+/// The number of rows that one thread computes at a time.
 const PART_ROWS: usize = 256;
 
-/// The columns of a predictions file besides those of draws.
+/// The columns of a predictions file, except draws.
 pub struct PredictedColumns<'a> {
-    /// Whose predictions they are.
+    /// The model that predicts.
     pub model: &'a TableModel,
-    /// Whether rows are numbered.
+    /// True if the first column numbers the rows.
     pub row_numbers: bool,
-    /// Columns of the data that are copied.
+    /// The columns of the data to copy.
     pub keep: &'a [String],
-    /// Whether the latent moments are among them.
+    /// True if the moments of the latent function are among the columns.
     pub latent: bool,
     /// The probabilities of the quantiles.
     pub quantiles: &'a [f64],
-    /// Whether there is a target to have a log density.
+    /// True if the data have the target, so that each row has a log density.
     pub log_density: bool,
     /// The numbers of draws of the latent function and of the target.
     pub drawn: (usize, usize),
 }
 
 impl<'a> PredictedColumns<'a> {
-    /// Mean and variance, or probabilities, alone.
+    /// Columns of the mean and the variance, or of the probabilities.
     pub fn of(model: &'a TableModel) -> Self {
         PredictedColumns {
             model,
@@ -55,12 +55,12 @@ impl<'a> PredictedColumns<'a> {
         }
     }
 
-    /// Those of rows whose targets are known, for a close look.
+    /// Columns for test rows, whose targets are known.
     pub fn of_test(model: &'a TableModel) -> Self {
         PredictedColumns { latent: true, log_density: true, ..PredictedColumns::of(model) }
     }
 
-    /// Their names in order, given what the copied columns of the first block hold.
+    /// Returns the names of the columns in order; `copies` holds the copied columns of the first block.
     pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
         let mut leading = Vec::new();
         leading.extend(self.row_numbers.then(|| ("row".to_owned(), false)));
@@ -80,7 +80,7 @@ impl<'a> PredictedColumns<'a> {
         matches!(self.kind(), TargetKind::Binary | TargetKind::Class | TargetKind::Ordinal)
     }
 
-    /// Whether a mean says more than the probabilities do.
+    /// Returns true if the predictions have a mean and a variance in addition to probabilities.
     fn has_mean(&self) -> bool {
         !matches!(self.kind(), TargetKind::Binary | TargetKind::Class)
     }
@@ -126,7 +126,7 @@ impl<'a> PredictedColumns<'a> {
         names
     }
 
-    /// Adds the numbers of a row; a target that is NaN is not known.
+    /// Appends the numbers of a row; NaN marks an unknown target.
     pub fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64, values: &mut Vec<f64>) {
         let moments = predictions.row(row);
         if self.has_mean() {
@@ -152,7 +152,7 @@ impl<'a> PredictedColumns<'a> {
         }
     }
 
-    /// The columns that come first, for rows of these numbers, with copies of columns of the data.
+    /// Returns the leading columns of rows with these numbers: row numbers and copied columns.
     pub fn leading(
         &self,
         predictions: &Predictions<'_>,
@@ -175,23 +175,23 @@ impl<'a> PredictedColumns<'a> {
     }
 }
 
-/// The columns of all outputs side by side; where there are several, the names of all but numbers of rows and copied columns end in the
-/// target's.
+/// The columns of all outputs side by side. With several outputs, all names except row numbers and copied columns end in the name of the
+/// target.
 pub struct OutputColumns<'a> {
-    /// Those of every output.
+    /// The columns of every output.
     pub outputs: Vec<PredictedColumns<'a>>,
-    /// The outputs whose functions' covariances are wanted too.
+    /// The outputs whose latent covariances are columns too.
     pub covariance: Option<&'a TableOutputs>,
 }
 
 impl<'a> OutputColumns<'a> {
-    /// Those of test rows.
+    /// Columns for test rows.
     pub fn of_test(models: impl IntoIterator<Item = &'a TableModel>) -> Self {
         let outputs = models.into_iter().map(PredictedColumns::of_test).collect();
         OutputColumns { outputs, covariance: None }
     }
 
-    /// Their names in order, given what the copied columns of the first block hold.
+    /// Returns the names of the columns in order; `copies` holds the copied columns of the first block.
     pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
         let mut all = PredictedTable::default();
         for output in &self.outputs {
@@ -214,7 +214,7 @@ impl<'a> OutputColumns<'a> {
         all
     }
 
-    /// The predictions of one block, which begins at row `first` of the file, with the draws of every output, if any.
+    /// Predicts one block, which begins at row `first` of the file; the draws of every output follow, if there are any.
     pub fn rows(
         &self,
         (block, first): (&Table, u64),
@@ -249,7 +249,7 @@ impl<'a> OutputColumns<'a> {
     }
 }
 
-/// CSV to standard output, or a file of predictions.
+/// The destination of predictions: CSV on standard output, or a file.
 fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> {
     if out == Path::new("-") {
         PredictionWriter::stream("standard output", Box::new(output::StandardOutput), table)?.behind()
@@ -258,7 +258,7 @@ fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> {
     }
 }
 
-/// What the cells of a file hold that training did not meet: missing numbers, for which the mean stands in, and new levels.
+/// Counts of cells unlike any in training: missing numbers, which the mean replaces, and new levels.
 #[derive(Default)]
 pub struct Unfamiliar {
     filled: BTreeMap<String, usize>,
@@ -266,7 +266,7 @@ pub struct Unfamiliar {
 }
 
 impl Unfamiliar {
-    /// Takes in those of a block.
+    /// Counts the cells of a block.
     pub fn add(&mut self, model: &TableModel, block: &Table) -> Result<()> {
         for (name, count) in model.schema().silent_gaps(block) {
             *self.filled.entry(name.to_owned()).or_default() += count;
@@ -280,7 +280,7 @@ impl Unfamiliar {
         Ok(())
     }
 
-    /// Says how many there were, in a line of standard error for each of the two kinds.
+    /// Prints the counts on standard error, one line for each kind of cell.
     pub fn tell(&self, data: &Path) {
         const MOST: usize = 5;
         if let Some(told) = UnseenColumn::told(&data.display().to_string(), &self.levels) {
@@ -307,15 +307,15 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let outputs = TableOutputs::load(&args.model)?;
     let models: Vec<&TableModel> = outputs.models().collect();
     if args.covariance && models.len() < 2 {
-        return Err(Error::usage("--covariance is between several outputs, the model has one"));
+        return Err(Error::usage("--covariance needs several outputs; the model has one"));
     }
     if args.covariance && !outputs.are_mixed() {
         return Err(Error::usage(
-            "--covariance is between outputs fitted with --mixing: those of separate processes are independent",
+            "--covariance needs outputs fitted with --mixing; outputs of separate processes are independent",
         ));
     }
     let unseen = args.unseen.unseen;
-    // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
+    // Draws need all rows together: one block, one row longer than allowed, so that longer files are detected.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
     let blocks = outputs.open_with(&args.data, most, (args.delimiter, &args.keep))?.or_none();
     let of_output = |model| PredictedColumns {
@@ -356,12 +356,12 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     }
 }
 
-/// The rows of a block with so many draws, whose memory does not grow with the draws.
+/// Returns the number of rows of a block for this number of draws, so that memory does not grow with the draws.
 fn block_rows_of(draws: usize) -> usize {
     BLOCK_ROWS.min(DRAWN_NUMBERS / draws.max(1)).max(1)
 }
 
-/// Refuses copied columns that are called like a prediction or copied twice.
+/// Refuses copied columns that have the name of a prediction or are named twice.
 fn check_names(table: &PredictedTable) -> Result<()> {
     let mut seen = HashSet::new();
     match table.names().find(|name| !seen.insert(*name)) {
@@ -371,8 +371,7 @@ fn check_names(table: &PredictedTable) -> Result<()> {
     }
 }
 
-/// The draws of the latent function and those of the target at the rows of a block that begins at row `first` of the file, for every
-/// output.
+/// Draws the latent functions and the targets of every output at the rows of a block, which begins at row `first` of the file.
 fn all_draws(
     outputs: &TableOutputs,
     block: &Table,
@@ -408,7 +407,7 @@ fn check(args: &PredictArgs) -> Result<()> {
     output::check_paths(&[&args.out], &[&args.model, &args.data])
 }
 
-/// The predictions of one block, which begins at row `first` of the file.
+/// Predicts one block, which begins at row `first` of the file.
 fn block_rows(
     (block, first): (&Table, u64),
     unseen: UnseenLevels,

@@ -6,39 +6,39 @@ use sparsegp::hyper::{Event, Limits, Record, Stage, time};
 use sparsegp::model::FitSummary;
 use std::io::IsTerminal;
 
-/// The parts of the work of which each is said by at most a line.
+/// The number of parts of the work; each gets at most one line.
 const PARTS: usize = 10;
 
-/// The bar of the epochs of a fit, of its other stages, and of fits.
+/// The formats of the bars of epochs, of other stages of a fit, and of fits.
 const EPOCHS: &str = "{bar:30} epoch {pos}/{len}  {msg}  {eta} left";
 const STAGES: &str = "{bar:30} {msg}";
 const FITS: &str = "{bar:30} {pos}/{len}  {msg}  {eta} left";
 
 /// Shows a fit, or the fits of a comparison.
 pub struct Progress {
-    /// What is worked on.
+    /// The name of the data.
     what: String,
     kind: Kind,
 }
 
 enum Kind {
     Quiet,
-    /// A line when it ends, for one of several fits.
+    /// Only a line at the end, for one of several fits.
     End,
     Lines(Lines),
     Bar(ProgressBar, Shown),
 }
 
-/// What the bar shows at the moment.
+/// The state of the bar.
 struct Shown {
-    /// The stage that all others are within.
+    /// The text of the outermost stage.
     around: String,
-    /// Whether it is a bar of epochs.
+    /// True if the bar counts epochs.
     epochs: bool,
     pace: Pace,
 }
 
-/// How long epochs take: what came before the first one that is told, such as a warm start, does not count.
+/// The pace of epochs. Time before the first reported epoch, such as a warm start, does not count.
 #[derive(Default)]
 struct Pace {
     /// The epoch and the seconds of the first record of the training.
@@ -46,9 +46,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// The seconds of an epoch, where there are two records to tell them by.
+    /// Returns the seconds per epoch, once there are two records.
     fn take(&mut self, record: &Record) -> Option<f64> {
-        // An epoch that is no later than the first is of another training.
+        // A number that is not larger than the first one belongs to a new training.
         let (epoch, seconds) = *self.first.insert(
             self.first.filter(|first| first.0 < record.epoch).unwrap_or((record.epoch, record.seconds)),
         );
@@ -57,12 +57,12 @@ impl Pace {
 }
 
 impl Progress {
-    /// Progress of a fit to `what`.
+    /// Creates the progress of a fit to the data named `what`.
     pub fn of_fit(what: String, quiet: bool) -> Progress {
         Progress::new(what, 0, EPOCHS, quiet)
     }
 
-    /// Progress of one of several fits: a bar on a terminal, elsewhere a line when it ends.
+    /// Creates the progress of one of several fits: a bar on a terminal, otherwise one line at the end.
     pub fn of_one_of_several(what: String, quiet: bool) -> Progress {
         let mut progress = Progress::of_fit(what, quiet);
         if matches!(progress.kind, Kind::Lines(_)) {
@@ -71,7 +71,7 @@ impl Progress {
         progress
     }
 
-    /// Progress over many fits to `what`.
+    /// Creates the progress over many fits to the data named `what`.
     pub fn of_fits(what: String, fits: usize, quiet: bool) -> Progress {
         Progress::new(what, fits, FITS, quiet)
     }
@@ -98,7 +98,7 @@ impl Progress {
         }
     }
 
-    /// Shows that so many fits are done.
+    /// Shows the number of finished fits.
     pub fn show_fit(&mut self, done: usize, total: usize, text: String) {
         match &mut self.kind {
             Kind::Quiet | Kind::End => {}
@@ -112,7 +112,7 @@ impl Progress {
         }
     }
 
-    /// Says that the fit has ended, and how.
+    /// Shows that the fit has ended, and why.
     pub fn end(self, summary: &FitSummary) {
         if matches!(self.kind, Kind::Lines(_) | Kind::End) {
             output::note(&format!(
@@ -128,7 +128,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Removes the bar, also when the fit fails, so that what follows starts on a clean line.
+    /// Removes the bar, also if the fit fails, so that the next output starts on a clean line.
     fn drop(&mut self) {
         if let Kind::Bar(bar, _) = &self.kind {
             bar.finish_and_clear();
@@ -137,11 +137,11 @@ impl Drop for Progress {
 }
 
 impl Shown {
-    /// The position and message of the bar.
+    /// Updates the position and the message of the bar.
     fn put(&mut self, bar: &ProgressBar, event: &Event) {
         match event {
             Event::Epoch { record, limits } => {
-                // The message comes first, so that no frame has the words of the stage before.
+                // The message is set first, so that no frame shows the text of the previous stage.
                 let pace = self.pace.take(record);
                 bar.set_message(format!("{}{}", self.around, words(record, pace)));
                 if !self.epochs {
@@ -176,12 +176,12 @@ fn set_style(bar: &ProgressBar, template: &str) {
     }
 }
 
-/// Whether other stages are within this one.
+/// Returns true if this stage contains other stages.
 fn is_around(stage: &Stage) -> bool {
     matches!(stage, Stage::Beta { .. } | Stage::Refit { .. })
 }
 
-/// What is done before a stage begins, of how much.
+/// Returns the finished and the total number of units before a stage begins.
 fn place(stage: &Stage) -> (usize, usize) {
     match *stage {
         Stage::Restart { number, of, .. } | Stage::Beta { number, of, .. } => (number.saturating_sub(1), of),
@@ -192,7 +192,7 @@ fn place(stage: &Stage) -> (usize, usize) {
     }
 }
 
-/// What is said of an epoch, at a pace of so many seconds each.
+/// Returns the text about an epoch; `pace` is the seconds per epoch.
 fn words(record: &Record, pace: Option<f64>) -> String {
     let mut text = format!("objective {}", output::number(record.objective));
     if let Some(nll) = record.validation_nll {
@@ -208,7 +208,7 @@ fn words(record: &Record, pace: Option<f64>) -> String {
     text
 }
 
-/// The same with the time that the limits leave at most.
+/// Like [`words`], followed by the maximum time that the limits leave.
 fn words_with_end(record: &Record, limits: &Limits, pace: Option<f64>) -> String {
     let of_epochs = pace.map(|seconds| seconds * limits.epochs.saturating_sub(record.epoch) as f64);
     let of_time = limits.seconds.map(|seconds| (seconds - record.seconds).max(0.0));
@@ -217,19 +217,19 @@ fn words_with_end(record: &Record, limits: &Limits, pace: Option<f64>) -> String
     words(record, pace) + &left
 }
 
-/// The share of a training that is done after an epoch, by its limits of epochs and of time.
+/// Returns the finished share of a training after an epoch, by its limits of epochs and of time.
 fn share(record: &Record, limits: &Limits) -> f64 {
     let epochs = record.epoch as f64 / limits.epochs.max(1) as f64;
     limits.seconds.map_or(epochs, |seconds| epochs.max(record.seconds / seconds))
 }
 
-/// Decides what is worth a line. The fits of a grid of β share the lines between them.
+/// Decides which events get a line. The fits of a grid of β share the lines.
 struct Lines {
-    /// The line that comes before the first one.
+    /// The line to print before all others, until it is printed.
     start: Option<String>,
-    /// The parts of a training of which each may be said.
+    /// The number of parts of a training that may get a line.
     parts: usize,
-    /// The parts of the work at hand that were said or passed.
+    /// The number of parts of the current work that were printed or passed.
     said: usize,
     pace: Pace,
 }
@@ -239,12 +239,12 @@ impl Lines {
         Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0, pace: Pace::default() }
     }
 
-    /// The lines to say about an event.
+    /// Returns the lines to print about an event.
     fn take(&mut self, event: &Event) -> Vec<String> {
         let line = match event {
             Event::Epoch { record, limits } => {
                 let part = (self.parts as f64 * share(record, limits)) as usize;
-                // The end of the fit has a line of its own.
+                // A separate line reports the end of the fit.
                 let worth = part > self.said && part < self.parts;
                 self.said = part;
                 let pace = self.pace.take(record);
@@ -268,7 +268,7 @@ impl Lines {
         self.started(line)
     }
 
-    /// The lines to say about a fit of many.
+    /// Returns the lines to print about one of many fits.
     fn take_fit(&mut self, done: usize, total: usize, text: &str) -> Vec<String> {
         let part = PARTS * done / total.max(1);
         let worth = part > self.said;
@@ -276,20 +276,20 @@ impl Lines {
         self.started(worth.then(|| format!("{done}/{total}  {text}")))
     }
 
-    /// Whether a stage is worth a line: of many alike, one for every tenth of them.
+    /// Returns true if a stage gets a line; of many equal stages, every tenth part gets one.
     fn is_worth(&self, stage: &Stage) -> bool {
         match stage {
             Stage::Restart { .. } | Stage::Beta { .. } => {
                 let (done, of) = place(stage);
                 done == 0 || of <= PARTS || PARTS * (done + 1) / of > PARTS * done / of
             }
-            // Every fit of a grid may have its own.
+            // Each fit of a grid may get a line.
             Stage::WarmStart { done, .. } => *done == 0 && self.parts == PARTS,
             _ => true,
         }
     }
 
-    /// A line, after the one that says that the work starts: an error before the first event is all that is said.
+    /// Returns a line, after the line about the start of the work. The start is printed late, so that an early error stands alone.
     fn started(&mut self, line: Option<String>) -> Vec<String> {
         self.start.take().into_iter().chain(line).collect()
     }

@@ -1,4 +1,4 @@
-//! What a shell and `man` are told of the commands and their options; no commands of its own.
+//! Completion scripts and manual pages, made from the commands and their options.
 
 use super::args::{Cli, CompletionArgs, ManArgs};
 use super::output;
@@ -21,7 +21,7 @@ pub fn manual(args: &ManArgs) -> Result<()> {
     let command = match &args.command {
         None => &program,
         Some(name) => program.find_subcommand(name).ok_or_else(|| {
-            Error::usage(format!("there is no command '{name}'")).hint("sparsegp --help lists the commands")
+            Error::usage(format!("unknown command '{name}'")).hint("sparsegp --help lists the commands")
         })?,
     };
     let mut page = Vec::new();

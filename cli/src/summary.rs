@@ -1,4 +1,4 @@
-//! What `fit` prints when it is done, on one screen; `inspect` and the metrics document say more.
+//! The summary that `fit` prints at the end, on one screen; `inspect` and the metrics document have more.
 
 use super::output;
 use sparsegp::hyper::StopReason;
@@ -10,27 +10,27 @@ use sparsegp_tables::report::Evaluation;
 use sparsegp_tables::report::words::{self, parameters};
 use sparsegp_tables::tabular::TableModel;
 
-/// The lines and columns of a screen.
+/// The numbers of lines and columns of a screen.
 const LINES: usize = 24;
 const COLUMNS: usize = 80;
 
-/// The figures of test rows in a line.
+/// The number of test figures per line.
 const FIGURES: usize = 4;
 
-/// The most values of β whose scores are shown.
+/// The maximum number of values of β whose scores are shown.
 const MOST_BETAS: usize = 5;
 
-/// The lines about coefficients besides the coefficients: a heading, a header, and where to see all.
+/// The number of lines around the coefficients: a heading, a header, and the note about the file with all of them.
 const COEFFICIENT_FRAME: usize = 3;
 
-/// The summary of a fit, the most important first; `where_all` tells where all parameters are to be seen.
+/// Returns the summary of a fit, most important lines first; `where_all` is the note that says where all parameters are.
 pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], where_all: &str) -> String {
     let mut head = fitted(model);
     head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());
     head.extend(next.iter().map(|line| row("next", line.clone())));
     head.extend(trained(model));
     let mut head = output::wrapped(&head, COLUMNS);
-    // Choices take the room that hyper-parameters leave.
+    // The choices get the lines that the hyper-parameters leave.
     let least = parameters::within(model, 0, where_all).len();
     let excess = (head.len() + least).saturating_sub(LINES);
     shorten(&mut head, "chosen", excess);
@@ -39,7 +39,7 @@ pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], wher
     let left = left.saturating_sub(parameters.len() + COEFFICIENT_FRAME);
     let most = left.clamp(parameters::LEAST_SHOWN, parameters::MOST_SHOWN);
     let coefficients = words::coefficient_text(model, most, where_all).unwrap_or_default();
-    // A blank line where there is room for one.
+    // A blank line, if there is room.
     let lines = head.len() + parameters.len() + coefficients.lines().count();
     let gap = if lines < LINES { "\n" } else { "" };
     let parameters = output::table(&parameters) + &coefficients;
@@ -47,7 +47,7 @@ pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], wher
     output::table(&head) + gap + &parameters
 }
 
-/// Takes up to so many lines off the end of a wrapped row; one of them is left, with a mark.
+/// Cuts up to this many lines off the end of a wrapped row; the last remaining line gets a mark.
 fn shorten(lines: &mut Vec<Vec<String>>, name: &str, excess: usize) {
     let Some(start) = lines.iter().position(|line| line[0] == name) else { return };
     let more = lines[start + 1..].iter().take_while(|line| line[0].is_empty()).count();
@@ -63,7 +63,7 @@ fn shorten(lines: &mut Vec<Vec<String>>, name: &str, excess: usize) {
     }
 }
 
-/// A line that ends with the screen.
+/// Cuts a line at the width of the screen.
 fn cut(line: &str) -> String {
     match line.char_indices().nth(COLUMNS) {
         Some(_) => line.chars().take(COLUMNS - 1).chain(['…']).collect(),
@@ -75,7 +75,7 @@ fn row(name: &str, value: String) -> Vec<String> {
     vec![name.to_owned(), value]
 }
 
-/// What was fitted to what.
+/// Returns the rows about the task, the model and the data.
 fn fitted(model: &TableModel) -> Vec<Vec<String>> {
     let (options, latent) = (model.options(), model.latent());
     let (rows, inputs) = (words::count(model.training_rows()), model.schema().dims());
@@ -106,7 +106,7 @@ fn fitted(model: &TableModel) -> Vec<Vec<String>> {
     fitted
 }
 
-/// How training went.
+/// Returns the rows about the training.
 fn trained(model: &TableModel) -> Vec<Vec<String>> {
     let summary = model.summary();
     let stopped = match summary.stop_reason {
@@ -122,7 +122,7 @@ fn trained(model: &TableModel) -> Vec<Vec<String>> {
     trained
 }
 
-/// What is proven of the steps on q.
+/// Returns the row about the guarantee for the steps on q, if there is one.
 fn guarantee(proven: &StepGuarantee) -> String {
     let StepGuarantee { smoothness, strong_convexity, noise, steps, distance } = proven;
     format!(
@@ -131,7 +131,7 @@ fn guarantee(proven: &StepGuarantee) -> String {
     )
 }
 
-/// How often the rejection sampler accepted, and how often it starved, if there was one.
+/// Returns the row about the acceptance rate of the rejection sampler, if there was one.
 fn sampling(counts: EstimatorCounts) -> Option<String> {
     let samples = counts.accepted + counts.starved;
     let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
@@ -145,7 +145,7 @@ fn sampling(counts: EstimatorCounts) -> Option<String> {
     })
 }
 
-/// The figures of the test rows, beside those of training rows and baselines where there are any.
+/// Returns the scores of the test rows, with those of training rows and baselines if there are any.
 fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
     let (mut beside, others) = words::short(test, model.task());
     let alone = beside.is_empty();
@@ -170,7 +170,7 @@ fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
     rows
 }
 
-/// The values of β with the best scores of the validation rows, the best first.
+/// Returns the values of β with the best validation scores, best first.
 fn scores(curve: &BetaCurve) -> String {
     let mut points: Vec<&BetaPoint> = curve.points.iter().collect();
     points.sort_by(|a, b| a.score.unwrap_or(f64::INFINITY).total_cmp(&b.score.unwrap_or(f64::INFINITY)));

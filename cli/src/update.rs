@@ -1,4 +1,4 @@
-//! `update`: a model and new rows to the model after them, with its figures at these rows before and after; no fitting.
+//! `update`: adds new rows to a model, with its scores on these rows before and after; no fitting.
 
 use super::args::UpdateArgs;
 use super::predict::Unfamiliar;
@@ -28,7 +28,7 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     let updated = models.updated(&table, args.forget, &mut session)?;
     let pairs = models.models().zip(updated.models());
     let of_targets = pairs.map(|(old, new)| Updated::of(old, new, &table)).collect::<Result<Vec<_>>>()?;
-    // The file may replace the model, so it comes after everything that can fail, and appears complete or not at all.
+    // The file may replace the model, so it is written last, after everything that can fail, and completely or not at all.
     updated.save(&args.model_out)?;
     let several = of_targets.len() > 1;
     for (old, new) in models.models().zip(updated.models()) {
@@ -44,10 +44,10 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     output::print(&format!("written to {}\n", args.model_out.display()))
 }
 
-/// What new rows made of a model.
+/// The result of an update.
 struct Updated {
     target: String,
-    /// Rows with a target, and rows before them.
+    /// The numbers of new rows with a target, and of earlier rows.
     rows: (u64, usize),
     before: Report,
     after: Report,

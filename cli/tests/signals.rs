@@ -73,7 +73,7 @@ fn text(child: &mut Child) -> String {
     text
 }
 
-/// The files in a folder and the folders in it, other than those that were there at first.
+/// The files and folders in a folder, except the ones that were there at first.
 fn files(folder: &Path, known: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {

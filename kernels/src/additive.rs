@@ -82,7 +82,7 @@ impl Additive {
         }
     }
 
-    /// Adds what diagonal entries with the sum `total` of `kbar` contribute.
+    /// Adds the contribution of diagonal entries whose `kbar` sums to `total`.
     fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
         parameters.iter_mut().zip(self.products()).for_each(|(variance, count)| *variance += total * count);
     }
@@ -121,7 +121,7 @@ fn extend(polynomials: &mut [Run], z: &Run) {
     }
 }
 
-/// Writes `e_0..=e_m` of no `z` at all.
+/// Writes `e_0..=e_m` without any `z`.
 #[inline(always)]
 fn begin(polynomials: &mut [Run]) {
     polynomials.fill([0.0; LANES]);
@@ -178,7 +178,7 @@ impl OfDifferences for Interactions<'_> {
             add_product(&mut variances_bar[o], kbar, &polynomials[dims * width + o + 1]);
             bars[o + 1] = kbar.map(|kbar| kbar * self.variances[o]);
         }
-        // The recursion backwards: bars are those of the polynomials of the first d + 1 columns, then of the first d.
+        // The recursion backwards: bars belong to the polynomials of the first d + 1 columns, then of the first d.
         for d in (0..dims).rev() {
             let mut z_bar = [0.0; LANES];
             for o in 1..width {
@@ -265,7 +265,7 @@ impl Kernel for Additive {
         self.variances.fixed |= self.variances.values.len() == 1;
     }
 
-    /// Of order 1 it is a sum over columns.
+    /// With order 1, the kernel is a sum over columns.
     fn terms(&self) -> Vec<Box<dyn Kernel>> {
         let [variance] = self.variances.values[..] else { return Vec::new() };
         let term = |(column, &lengthscale): (usize, &f64)| -> Box<dyn Kernel> {

@@ -34,7 +34,7 @@ pub struct ArcCosine {
 }
 
 impl ArcCosine {
-    /// The highest order there is a formula for.
+    /// The highest order with a formula.
     pub const MAX_ORDER: u32 = 2;
 
     /// `variance` in squared units of the target (for the higher orders, per `q^order`); `weight_variances` in inverse
@@ -113,7 +113,7 @@ impl ArcCosine {
         Side { units, squares, units_bar, squares_bar }
     }
 
-    /// From the gradients in unit vectors and squares of one side to that in its points, the weights and the bias.
+    /// Converts the gradients in unit vectors and squares of one side to gradients in its points, the weights and the bias.
     fn chain(
         &self,
         x: MatRef<'_, f64>,
@@ -157,7 +157,7 @@ fn angle(chord2: f64) -> (f64, f64, f64) {
     (2.0 * half.asin(), 2.0 * half * (1.0 - half * half).sqrt(), 1.0 - 2.0 * half * half)
 }
 
-/// `1/√v`; 0 where that does not exist, so that the zero vector stays one.
+/// Returns `1/√v`, or 0 if that does not exist, so that the zero vector stays zero.
 fn inverse_root(v: f64) -> f64 {
     if v > 0.0 { 1.0 / v.sqrt() } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! A kernel that goes over from one covariance to the next along a column; no covariance of its own.
+//! A kernel that changes from one covariance to the next along a column; no formulae of the covariances.
 
 use crate::compose::{reborrow, told, with_slots};
 use crate::dimension::{Dimension, NoCategories, is_category};
@@ -7,9 +7,9 @@ use crate::matrix::{column, column_mut};
 use crate::parameter::{Parameter, Transform};
 use faer::{MatMut, MatRef};
 
-/// `Σ_i w_i(x) k_i(x, x') w_i(x')`, `i = 0, …`, with `w_i = S_i (1 − S_{i+1})` and `S_i = σ(s_i (x_0 − l_i))`, σ the logistic function, `x_0` the
-/// first column, `S_0 = 1`: kernel `i` is the covariance between the locations `l_i` and `l_{i+1}`, and its draws go over into those of the next within about
-/// `4/s_i` (Saatçi, Turner & Rasmussen 2010; Lloyd et al. 2014; GPflow's `ChangePoints`).
+/// `Σ_i w_i(x) k_i(x, x') w_i(x')`, `i = 0, …`, with `w_i = S_i (1 − S_{i+1})` and `S_i = σ(s_i (x_0 − l_i))`. Here σ is the logistic
+/// function, `x_0` the first column, and `S_0 = 1`. Kernel `i` is the covariance between the locations `l_i` and `l_{i+1}`; its draws
+/// change into those of the next kernel within about `4/s_i` (Saatçi, Turner & Rasmussen 2010; Lloyd et al. 2014; GPflow's `ChangePoints`).
 #[derive(Clone, Debug)]
 pub struct Changepoint {
     /// Locations, in units of the first column, and steepnesses, one over that unit.
@@ -43,7 +43,7 @@ impl Changepoint {
         self.children.len() - 1
     }
 
-    /// Locations evenly between two spreads below and above 0.
+    /// Starts the locations evenly between two spreads below and above 0.
     fn start(&mut self, spread: f64) {
         let changes = self.changes() as f64;
         let [locations, steepness] = &mut self.own;
@@ -70,7 +70,7 @@ impl Changepoint {
         weights
     }
 
-    /// Adds what `bar = ∂F/∂w_i` of every point leads to.
+    /// Adds the gradients that follow from `bar = ∂F/∂w_i` of every point.
     fn pull_back(
         &self,
         i: usize,
@@ -102,7 +102,7 @@ impl Changepoint {
         }
     }
 
-    /// Splits a flat gradient into the slots of the changes and those of the kernels.
+    /// Splits a flat gradient into the entries of the changes and of the kernels.
     fn split<'a>(&self, parameters: &'a mut [f64]) -> (&'a mut [f64], &'a mut [f64]) {
         let own = parameters.len().min(2 * self.changes());
         parameters.split_at_mut(own)
@@ -244,7 +244,7 @@ impl Kernel for Changepoint {
         self.children.iter_mut().for_each(|child| child.initialise(spread, target_variance));
     }
 
-    /// As of a sum, the first kernel gives way.
+    /// As in a sum, the first kernel is fixed.
     fn fix_scale(&mut self) {
         self.children[0].fix_scale();
     }

@@ -1,4 +1,4 @@
-//! Kernels made of kernels: sum, product, scale; no formulae of their own.
+//! Kernels made of kernels: sum, product, scale; no other formulae.
 
 use crate::dimension::{Dimension, NoCategories};
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
@@ -61,7 +61,7 @@ impl Combination {
     }
 }
 
-/// The children after [`Kernel::set_dimensions`].
+/// Returns the children after [`Kernel::set_dimensions`].
 pub(crate) fn told(
     children: &[Box<dyn Kernel>],
     dimensions: &[Dimension],
@@ -249,7 +249,7 @@ impl Kernel for Combination {
         }
     }
 
-    /// Of a product, the first factor carries the scale; of a sum, the first term gives way.
+    /// In a product, the first factor keeps the scale; in a sum, the scale of the first term is fixed.
     fn fix_scale(&mut self) {
         self.children[0].fix_scale();
     }
@@ -290,7 +290,7 @@ impl Kernel for Combination {
     }
 }
 
-/// Whether one of the operators stands outside all parentheses.
+/// Returns true if one of the operators is outside all parentheses.
 pub(crate) fn top_level(text: &str, operators: &[char]) -> bool {
     let mut depth = 0;
     text.chars().any(|c| {
@@ -303,7 +303,7 @@ pub(crate) fn top_level(text: &str, operators: &[char]) -> bool {
     })
 }
 
-/// `variance · k`: a scale of its own for a kernel that has none, such as a sum.
+/// `variance · k`: adds a scale to a kernel without one, such as a sum.
 #[derive(Clone, Debug)]
 pub struct Scale {
     variance: Parameter,
@@ -316,7 +316,7 @@ impl Scale {
         Scale { variance: Parameter::positive("variance", vec![variance]), inner }
     }
 
-    /// Splits a flat gradient into the slot of the variance and those of the inner kernel.
+    /// Splits a flat gradient into the entry of the variance and those of the inner kernel.
     fn split<'a>(&self, parameters: &'a mut [f64]) -> (&'a mut [f64], &'a mut [f64]) {
         let own = parameters.len().min(1);
         parameters.split_at_mut(own)

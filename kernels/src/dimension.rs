@@ -1,11 +1,11 @@
-//! What a column of the points holds: a number, or the code of a category, which is equal to another one or not; no kernels.
+//! The contents of a column of the points: numbers, or codes of categories, which are equal or not; no kernels.
 
 use crate::vector_math::{Pass, dispatch};
 use pulp::Simd;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What one column of the points holds.
+/// The contents of one column of the points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {
@@ -13,13 +13,13 @@ pub enum Dimension {
     Number,
     /// The code of a category, a whole number: codes are equal or not, and nothing else about them matters.
     Category {
-        /// The number of levels that are known. They have the codes from 0 on; any other code is a level that was never seen.
+        /// The number of known levels. They have the codes from 0; any other code is a level that never occurred.
         levels: usize,
     },
 }
 
 impl Dimension {
-    /// Whether the column holds codes of categories.
+    /// Returns true if the column holds codes of categories.
     pub fn is_category(self) -> bool {
         matches!(self, Dimension::Category { .. })
     }
@@ -35,12 +35,12 @@ impl Dimension {
     }
 }
 
-/// Whether column `d` holds codes; an empty list stands for numbers alone.
+/// Returns true if column `d` holds codes; an empty list means that all columns are numbers.
 pub(crate) fn is_category(dimensions: &[Dimension], d: usize) -> bool {
     dimensions.get(d).is_some_and(|dimension| dimension.is_category())
 }
 
-/// Whether any column holds codes.
+/// Returns true if any column holds codes.
 pub(crate) fn any_category(dimensions: &[Dimension]) -> bool {
     dimensions.iter().any(|dimension| dimension.is_category())
 }
@@ -60,9 +60,9 @@ impl fmt::Display for NoCategories {
 
 impl std::error::Error for NoCategories {}
 
-/// Adds a number to a run wherever the codes of a run of left points differ from that of one right point (or equal it).
+/// Adds a number to a run wherever the codes of the left points differ from the code of one right point (or equal it).
 pub(crate) struct AddWhere<'a> {
-    /// Whether equal codes count, or different ones.
+    /// True to count equal codes, false to count different ones.
     pub equal: bool,
     pub codes: &'a [f64],
     pub code: f64,
@@ -85,9 +85,9 @@ impl Pass for AddWhere<'_> {
 /// Independent partial sums, so that the sums do not serialise the loop.
 const LANES: usize = 8;
 
-/// The sum of the weights of left points whose codes differ from that of one right point (or equal it).
+/// The sum of the weights of the left points whose codes differ from the code of one right point (or equal it).
 pub(crate) struct SumWhere<'a> {
-    /// Whether equal codes count, or different ones.
+    /// True to count equal codes, false to count different ones.
     pub equal: bool,
     pub codes: &'a [f64],
     pub code: f64,

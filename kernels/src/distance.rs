@@ -1,8 +1,7 @@
 //! Scaled squared distances between two sets of points, and their adjoint; no kernels.
 //!
-//! `r²_ij = Σ_d (s_d (x_id − z_jd))²` with one scale (inverse lengthscale) per dimension. Points are centred on the
-//! mean of the left set before they are scaled, so an offset shared by all inputs costs no digits. A dimension of categories
-//! adds `s_d²` where codes differ, whatever the codes.
+//! `r²_ij = Σ_d (s_d (x_id − z_jd))²` with one scale (inverse lengthscale) per dimension. Points are centred on the mean of the left set
+//! before they are scaled, so a shared offset of all inputs costs no digits. A dimension of categories adds `s_d²` if the codes differ.
 
 use crate::dimension::{AddWhere, Dimension, SumWhere, is_category};
 use crate::kernel::{Inputs, Scratch};
@@ -40,12 +39,12 @@ pub(crate) struct ScaledPair<'a> {
     norms: Vec<f64>,
 }
 
-/// What distances are made of.
+/// The definition of distances.
 #[derive(Clone, Copy)]
 pub(crate) struct Measure<'a> {
     /// One scale per column of the points.
     pub scales: &'a [f64],
-    /// What the columns hold; empty for numbers alone.
+    /// The contents of the columns; empty if all are numbers.
     pub dimensions: &'a [Dimension],
 }
 
@@ -57,7 +56,7 @@ impl<'a> Measure<'a> {
     }
 }
 
-/// What [`ScaledPair::adjoint`] adds to.
+/// The destination of the gradients of [`ScaledPair::adjoint`].
 pub(crate) struct PairGradient<'a> {
     /// `∂F/∂ log s_d`, one per dimension.
     pub log_scales: &'a mut [f64],
@@ -121,8 +120,8 @@ impl<'a> ScaledPair<'a> {
         pair
     }
 
-    /// Fills both sides of a Gram matrix from points that lie contiguously (`D × n`). The numbers are those of any other layout, read and
-    /// written in runs: rows with neighbours spend a third of their time here otherwise.
+    /// Fills both sides of a Gram matrix from contiguous points (`D × n`). The results equal those of any other layout, but reads and
+    /// writes are contiguous; otherwise kernels with neighbours spend a third of their time here.
     fn take_points(&mut self, points: MatRef<'_, f64>, scratch: &mut Scratch) {
         let (dims, rows, scales) = (self.dims, self.rows, self.measure.scales);
         if dims == 0 {
@@ -183,7 +182,7 @@ impl<'a> ScaledPair<'a> {
         (PANEL / self.rows.max(1)).clamp(4, 128)
     }
 
-    /// How many leading rows of column `j` are computed: all, or those above the diagonal of a Gram matrix.
+    /// Returns the number of leading rows of column `j` to compute: all, or those above the diagonal of a Gram matrix.
     fn height(&self, j: usize) -> usize {
         if self.gram { j } else { self.rows }
     }
@@ -221,7 +220,7 @@ impl<'a> ScaledPair<'a> {
         }
     }
 
-    /// Writes `r²` for the columns `first..` into `panel`; of a Gram matrix only what lies above the diagonal.
+    /// Writes `r²` for the columns `first..` into `panel`; for a Gram matrix only the entries above the diagonal.
     fn squared(&self, first: usize, mut panel: MatMut<'_, f64>) {
         self.squared_of_numbers(first, panel.as_mut());
         let [left, right] = &self.codes;
@@ -239,7 +238,7 @@ impl<'a> ScaledPair<'a> {
         }
     }
 
-    /// The part of `r²` that numbers make.
+    /// Writes the part of `r²` from columns of numbers.
     fn squared_of_numbers(&self, first: usize, mut panel: MatMut<'_, f64>) {
         let width = panel.ncols();
         if self.product_form() {
@@ -395,7 +394,7 @@ impl<'a> ScaledPair<'a> {
         }
     }
 
-    /// Adds the weights of the left points (a run from the first on) whose codes differ from those of right point `j`.
+    /// Adds the weights of the left points (a run from the first on) whose codes differ from the code of right point `j`.
     fn add_mismatches(&self, j: usize, weights: &[f64], sums: &mut [f64]) {
         let [left, right] = &self.codes;
         for (slot, sum) in sums.iter_mut().enumerate() {

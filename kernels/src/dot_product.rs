@@ -39,7 +39,7 @@ pub(crate) const POLYNOMIAL: Entry = Entry {
     },
 };
 
-/// The same variance for all points: shared between draws (an unknown offset), or each draw's own (white noise).
+/// One variance for all points: shared by all draws (an unknown offset), or independent for each draw (white noise).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constant {
     variance: Parameter,
@@ -131,9 +131,9 @@ impl Kernel for Constant {
     }
 }
 
-/// `(Σ_d v_d x_d x'_d + offset)^degree`, the dot products by one matrix product. Not invariant to a shift of the
-/// inputs, so they are not centred. The linear kernel is the case of degree 1 without an offset. In a column of categories
-/// `x_d x'_d` is 1 where codes are equal and 0 elsewhere: every level has an effect of its own, all with the same variance.
+/// `(Σ_d v_d x_d x'_d + offset)^degree`; one matrix product computes the dot products. A shift of the inputs changes the kernel, so they
+/// are not centred. The linear kernel is the case of degree 1 without an offset. In a column of categories, `x_d x'_d` is 1 for equal
+/// codes and 0 otherwise: each level has an effect, and all effects have the same variance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Polynomial {
     degree: u32,

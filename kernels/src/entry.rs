@@ -1,19 +1,19 @@
-//! What stands behind a name of the text grammar: how a kernel is made from the options written with it; no grammar.
+//! The definition behind a name of the text grammar: how a kernel is built from the options written with it; no grammar.
 
 use crate::kernel::Kernel;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What is wrong with a kernel's text, and where.
+/// A problem in the text of a kernel, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {message}")]
 pub struct ParseError {
     /// The character where the problem starts, counted from 1.
     pub column: usize,
-    /// What was expected or what does not fit.
+    /// The expectation, or the mismatch.
     pub message: String,
-    /// The name that stands for no kernel, where that is the problem.
+    /// The unknown name of a kernel, if that is the problem.
     pub unknown: Option<String>,
 }
 
@@ -54,8 +54,8 @@ pub struct Entry {
     pub arguments: &'static [&'static str],
     /// The parameters whose starting values may be given, by their [names](crate::Parameter::name).
     pub parameters: &'static [&'static str],
-    /// Makes the kernel, parameters without a given start being as they like. It reads flags and arguments; that nothing else
-    /// was written, and the values of parameters, are seen to afterwards.
+    /// Builds the kernel; parameters without a given start may have any value. It reads flags and arguments. The caller then refuses other
+    /// options and sets the given values of parameters.
     pub build: Build,
 }
 
@@ -79,10 +79,10 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// Makes a kernel for points of so many columns, its parameters being as they like.
+/// Builds a kernel for points of a number of columns; its parameters may have any value.
 pub type Make = Arc<dyn Fn(usize) -> Box<dyn Kernel> + Send + Sync>;
 
-/// A kernel that entered a grammar while a program runs: a name and what makes it. Starting values of all its parameters may be given.
+/// A kernel that entered a grammar at run time: a name and a constructor. The starting values of all its parameters can be given.
 #[derive(Clone)]
 pub(crate) struct Made {
     pub name: String,
@@ -132,20 +132,20 @@ impl Options<'_> {
         self.settings.iter().find(|setting| setting.key == key)
     }
 
-    /// Whether an option is there, with or without a value.
+    /// Returns true if an option is present, with or without a value.
     pub fn flag(&self, key: &str) -> bool {
         self.setting(key).is_some()
     }
 
-    /// The numbers given as `key=…`, none where the option is absent or has no value.
+    /// Returns the numbers given as `key=…`; empty if the option is absent or has no value.
     pub fn values(&self, key: &str) -> &[f64] {
         self.setting(key).map_or(&[], |setting| &setting.values)
     }
 
-    /// A whole number given as `key=…`, `default` where it is absent.
+    /// Returns a whole number given as `key=…`, or `default` if it is absent.
     ///
     /// # Errors
-    /// At the option, if it is anything but one whole number of the range.
+    /// At the option, if it is not one whole number within the range.
     pub fn integer(&self, key: &str, default: u32, range: RangeInclusive<u32>) -> Result<u32, ParseError> {
         let Some(setting) = self.setting(key) else { return Ok(default) };
         let found = range.clone().find(|&value| setting.values == [f64::from(value)]);
@@ -158,13 +158,13 @@ impl Options<'_> {
         }
     }
 
-    /// A value of 1 for parameter `key`, or one per dimension where `flag` or a list of values asks for them.
+    /// Returns a value of 1 for parameter `key`, or one value per dimension if `flag` or a list of values asks for them.
     pub fn ones(&self, key: &str, flag: &str) -> Vec<f64> {
         let each = self.values(key).len() > 1 || self.flag(flag);
         vec![1.0; if each { self.dims.max(1) } else { 1 }]
     }
 
-    /// The error that an option, or the kernel as a whole where that option is absent, is refused with.
+    /// Returns the error that refuses an option, or the whole kernel if the option is absent.
     pub fn refusal(&self, key: &str, message: impl Into<String>) -> ParseError {
         let at = self.setting(key).map_or(self.at, |setting| setting.at);
         ParseError { column: at + 1, message: message.into(), unknown: None }
@@ -197,7 +197,7 @@ impl Options<'_> {
     }
 }
 
-/// Sets the first parameter called `key`: one of the kernel's own, which come before those of kernels inside it.
+/// Sets the first parameter called `key`. The parameters of a kernel come before those of kernels inside it.
 fn set(kernel: &mut dyn Kernel, key: &str, values: &[f64], at: usize) -> Result<(), ParseError> {
     let mut outcome = Ok(());
     let mut done = false;
@@ -222,7 +222,7 @@ fn set(kernel: &mut dyn Kernel, key: &str, values: &[f64], at: usize) -> Result<
     outcome
 }
 
-/// What a parameter's values have to be.
+/// Returns the required range of the values of a parameter, in words.
 fn range((low, high): (f64, f64)) -> String {
     match (low, high) {
         (0.0, f64::INFINITY) => "positive".to_owned(),

@@ -32,7 +32,7 @@ const MOST_RANK: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coregion {
     rank: usize,
-    /// W, those of a level one after the other.
+    /// W, level after level.
     weights: Parameter,
     /// κ.
     variances: Parameter,
@@ -40,7 +40,7 @@ pub struct Coregion {
 }
 
 impl Coregion {
-    /// For so many levels, with W of that many columns.
+    /// Creates a kernel for this number of levels, with W of `rank` columns.
     pub fn new(levels: usize, rank: usize) -> Self {
         let weights = Parameter {
             name: "weights".to_owned(),
@@ -68,7 +68,8 @@ impl Coregion {
         &self.weights.values[level * self.rank..(level + 1) * self.rank]
     }
 
-    /// Half of the variance shared by all levels, the other half their own; further columns of W are small waves, so that they differ.
+    /// Starts with half of the variance shared by all levels, and half independent. Further columns of W are small waves, so that they
+    /// differ.
     fn start(&mut self, variance: f64) {
         let (levels, rank) = (self.levels(), self.rank);
         let half = if rank == 0 { variance } else { 0.5 * variance };
@@ -80,7 +81,7 @@ impl Coregion {
         self.variances.start(|_| half);
     }
 
-    /// Writes `W Wᵀ + diag κ`, a column after the other.
+    /// Writes `W Wᵀ + diag κ`, column after column.
     fn covariance(&self, out: &mut [f64]) {
         let levels = self.levels();
         for (b, column) in out.chunks_exact_mut(levels.max(1)).enumerate() {
@@ -91,7 +92,7 @@ impl Coregion {
         }
     }
 
-    /// The level of every point, the number of levels for a level of its own.
+    /// Returns the level of every point; the number of levels stands for a new level, unlike all others.
     fn levels_of(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
         let mut found = scratch.take(x.nrows());
         if any_category(&self.dimensions) {
@@ -113,7 +114,7 @@ impl Coregion {
         found
     }
 
-    /// The variance of a level; of one of its own, the mean of all.
+    /// Returns the variance of a level; a new level has the mean of all.
     fn variance(&self, level: usize) -> f64 {
         let own = |a: usize| self.row(a).iter().map(|w| w * w).sum::<f64>() + self.variances.at(a);
         if level < self.levels() {
@@ -122,7 +123,7 @@ impl Coregion {
         (0..self.levels()).map(own).sum::<f64>() / self.levels().max(1) as f64
     }
 
-    /// Adds the gradient, given that of the covariance, and of the diagonal for every level, that of levels of their own coming last.
+    /// Adds the gradient, given the gradients of the covariance and of the diagonal for every level; new levels come last.
     fn finish(&self, covariance: &[f64], diagonal: &[f64], parameters: &mut [f64]) {
         if parameters.is_empty() {
             return;
@@ -221,7 +222,7 @@ impl Kernel for Coregion {
         visit(&mut self.variances);
     }
 
-    /// A single column of codes has as many levels as are known; codes beyond are levels of their own.
+    /// A single column of codes has its known levels; each other code is a new level.
     fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
         if !any_category(dimensions) {
             return Ok(());

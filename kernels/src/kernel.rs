@@ -51,7 +51,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Where an adjoint accumulates (adds to) its results. Natural units; every field is added to, never overwritten.
+/// The destination of the results of an adjoint, in natural units. Every field is added to, never overwritten.
 pub struct Gradient<'a> {
     /// One entry per natural parameter value, in the order of [`Kernel::for_each_parameter`]; empty to skip.
     pub parameters: &'a mut [f64],
@@ -133,8 +133,8 @@ pub trait Kernel: Send + Sync + Debug {
     /// Writes the covariance matrix of `inputs` into `out`.
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch);
 
-    /// Given `kbar = ∂F/∂K` and `k` = what [`Kernel::eval`] wrote, adds `∂F/∂parameters` and `∂F/∂points` to `grad`.
-    /// For [`Inputs::Gram`] every entry of `kbar` counts once, symmetric or not, and both arguments move.
+    /// Given `kbar = ∂F/∂K` and the `k` that [`Kernel::eval`] wrote, adds `∂F/∂parameters` and `∂F/∂points` to `grad`. For
+    /// [`Inputs::Gram`] every entry of `kbar` counts once, symmetric or not, and both arguments move.
     fn adjoint(
         &self,
         inputs: Inputs<'_>,
@@ -165,44 +165,45 @@ pub trait Kernel: Send + Sync + Debug {
         vec![Part { label: label[..end].to_owned(), parameters }]
     }
 
-    /// The terms whose sum the kernel is, sums among them taken apart; none where it is no sum. A Gaussian process with such a kernel is the
-    /// sum of independent ones, one for each term.
+    /// Returns the terms of the kernel if it is a sum, with nested sums flattened; empty otherwise. A Gaussian process with such a kernel
+    /// is the sum of independent processes, one for each term.
     fn terms(&self) -> Vec<Box<dyn Kernel>> {
         Vec::new()
     }
 
-    /// A random function of points with `dims` columns whose products have the kernel as their mean; `None` if the kernel knows of no such function.
+    /// Returns a random function of points with `dims` columns; the expectation of its products is the kernel. Returns `None` if no such
+    /// function is known.
     ///
     /// Draws of a prior that can be evaluated anywhere are sums of such functions; see [`RandomFeature`].
     fn random_feature(&self, _dims: usize, _chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
         None
     }
 
-    /// For every parameter value, in the order of [`Kernel::for_each_parameter`], the columns of the points (of `dims`) whose unit it has as
-    /// a length; none for a number without such a unit.
+    /// Returns, for every parameter value in the order of [`Kernel::for_each_parameter`], the columns of the points (of `dims`) along
+    /// which it is a length; empty for other values.
     fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
         let mut lengths = Vec::new();
         self.for_each_parameter(&mut |parameter| lengths.extend(lengths_of(parameter, "lengthscales", dims)));
         lengths
     }
 
-    /// The columns of points that values depend on; `None` for a kernel that looks at all of them.
+    /// Returns the columns of the points that values depend on; `None` for all of them.
     fn columns(&self) -> Option<Vec<usize>> {
         None
     }
 
-    /// Tells the kernel what each column of the points holds; without a call all are numbers, and numbers alone change nothing.
+    /// Sets the contents of each column of the points. By default all columns are numbers.
     ///
-    /// In a column of categories only equality matters: squared distances grow by 1 (in squared lengthscales) where codes differ, and
-    /// products of inputs are 1 where they are equal and 0 elsewhere, as with one-hot codes. Gradients in codes are 0.
+    /// In a column of categories only equality matters: squared distances grow by 1 (in squared lengthscales) if codes differ, and
+    /// products of inputs are 1 for equal codes and 0 otherwise, as with one-hot codes. Gradients in codes are 0.
     ///
     /// # Errors
-    /// When categories have no meaning for the kernel, which by default they have not; the kernel is then as it was.
+    /// If categories have no meaning for the kernel, which is the default; the kernel is unchanged then.
     fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
         if any_category(dimensions) { Err(NoCategories { kernel: self.expression() }) } else { Ok(()) }
     }
 
-    /// What each column of the points holds, as far as [`Kernel::set_dimensions`] told; empty for numbers alone.
+    /// Returns the contents of each column of the points, as set by [`Kernel::set_dimensions`]; empty if all are numbers.
     fn dimensions(&self) -> &[Dimension] {
         &[]
     }
@@ -232,8 +233,8 @@ pub trait Kernel: Send + Sync + Debug {
     /// A sum divides `target_variance` evenly among its terms, a product gives it to its first factor.
     fn initialise(&mut self, spread: &[f64], target_variance: f64);
 
-    /// Fixes the parameter that multiplies the whole kernel, if there is one: in a product only one factor can carry the
-    /// scale. That is the first parameter, where it is called `variance`, unless a kernel knows better.
+    /// Fixes the parameter that multiplies the whole kernel, if there is one: in a product only one factor can carry the scale. By default
+    /// it is the first parameter, if its name is `variance`.
     fn fix_scale(&mut self) {
         let mut first = true;
         self.for_each_parameter_mut(&mut |parameter| {
@@ -252,7 +253,7 @@ pub trait Kernel: Send + Sync + Debug {
     fn boxed_clone(&self) -> Box<dyn Kernel>;
 }
 
-/// For every value of a parameter with this name the columns along which it is a length; no columns for other parameters.
+/// Returns, for every value of a parameter with this name, the columns along which it is a length; empty for other parameters.
 pub(crate) fn lengths_of(parameter: &Parameter, name: &str, dims: usize) -> Vec<Vec<usize>> {
     let count = parameter.values.len();
     let of = |value: usize| match (parameter.name == name, count) {
@@ -289,7 +290,7 @@ pub(crate) fn expression_with(name: &str, options: &[Option<String>]) -> String 
     if options.is_empty() { name.to_owned() } else { format!("{name}({})", options.join(", ")) }
 }
 
-/// [`Kernel::diag_adjoint`] where every diagonal entry is the first parameter.
+/// [`Kernel::diag_adjoint`] of a kernel whose diagonal entries all equal the first parameter.
 pub(crate) fn constant_diag_adjoint(kbar: &[f64], grad: Gradient<'_>) {
     if let Some(variance) = grad.parameters.first_mut() {
         *variance += kbar.iter().sum::<f64>();

@@ -1,4 +1,4 @@
-//! Kernels of mapped points: selected columns, monotone warps, the levels of binary columns; no covariance of their own.
+//! Kernels of mapped points: selected columns, monotone warps, the levels of binary columns; no covariance formulae.
 
 use crate::compose::top_level;
 use crate::dimension::{Dimension, NoCategories, is_category};
@@ -28,7 +28,8 @@ pub trait InputMap: Clone + Debug + Send + Sync + 'static {
     /// Writes the mapped points, a column (one entry per row of `x`) after the other.
     fn map(&self, x: MatRef<'_, f64>, to: &mut [f64]);
 
-    /// Adds what `bar = ∂F/∂(mapped points)`, laid out as they are, leads to: to `∂F/∂x`, and to `∂F/∂parameters` (empty to skip).
+    /// Adds the gradients that follow from `bar = ∂F/∂(mapped points)`, in the layout of the points: to `∂F/∂x`, and to `∂F/∂parameters`
+    /// (empty to skip).
     fn pull_back(
         &self,
         x: MatRef<'_, f64>,
@@ -37,28 +38,28 @@ pub trait InputMap: Clone + Debug + Send + Sync + 'static {
         parameters: &mut [f64],
     );
 
-    /// The map's own parameters, which come before those of the kernel.
+    /// Returns the parameters of the map, which come before those of the kernel.
     fn parameters(&self) -> &[Parameter];
 
-    /// The same, to be changed.
+    /// Returns the parameters of the map for changes.
     fn parameters_mut(&mut self) -> &mut [Parameter];
 
-    /// The spread of mapped points, given that of the points.
+    /// Returns the spread of mapped points, given that of the points.
     fn spread(&self, spread: &[f64]) -> Vec<f64>;
 
-    /// The expression, given that of the kernel inside.
+    /// Returns the expression, given that of the kernel inside.
     fn expression(&self, inner: &str) -> String;
 
-    /// The pieces, given those of the kernel inside.
+    /// Returns the pieces, given the pieces of the kernel inside.
     fn parts(&self, inner: Vec<Part>) -> Vec<Part>;
 
-    /// The number of columns of the points that are needed, given that of the kernel inside.
+    /// Returns the number of columns of the points that are needed, given the number for the kernel inside.
     fn min_dims(&self, inner: usize) -> usize;
 
-    /// Learns what the columns of the points hold; returns what those of mapped points hold.
+    /// Sets the contents of the columns of the points, and returns those of the mapped points.
     fn learn(&mut self, dimensions: &[Dimension]) -> Vec<Dimension>;
 
-    /// The columns of the points that mapped ones depend on; `None` for all of them.
+    /// Returns the columns of the points that mapped points depend on; `None` for all of them.
     fn columns(&self) -> Option<Vec<usize>> {
         None
     }
@@ -162,7 +163,7 @@ pub struct Warp {
 pub type Warped = Mapped<Warp>;
 
 impl Warped {
-    /// What `a` and `b` stay between.
+    /// The range of `a` and `b`.
     pub const RANGE: (f64, f64) = (0.02, 50.0);
 
     /// For points with `dims` columns, without effect until `a` and `b` move.
@@ -290,8 +291,8 @@ impl InputMap for Warp {
     }
 }
 
-/// 1 where a value is positive, else 0: the levels of binary columns, standardised or not. Codes of categories stay what they are. No
-/// derivative but 0.
+/// 1 for a positive value, otherwise 0: the levels of binary columns, standardised or not. Codes of categories stay unchanged. All
+/// derivatives are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signs {
     dimensions: Vec<Dimension>,
@@ -392,7 +393,7 @@ impl<M: InputMap> Mapped<M> {
         Sides { width: self.map.width(x.ncols()), left, right }
     }
 
-    /// Splits a flat gradient into the slots of the map and those of the kernel.
+    /// Splits a flat gradient into the entries of the map and of the kernel.
     fn split<'a>(&self, parameters: &'a mut [f64]) -> (&'a mut [f64], &'a mut [f64]) {
         let own = parameters.len().min(self.own());
         parameters.split_at_mut(own)

@@ -7,7 +7,7 @@ use crate::vector_math::{Pass, dispatch};
 use faer::{MatMut, MatRef};
 use pulp::Simd;
 
-/// Pairs that are worked on together.
+/// The number of pairs that are computed together.
 pub(crate) const LANES: usize = 16;
 /// One number for each of [`LANES`] pairs with the same right point.
 pub(crate) type Run = [f64; LANES];
@@ -16,7 +16,7 @@ const PANEL: usize = 8;
 
 /// A covariance as a function of the differences `τ_d = x_d − x'_d`. Methods must be `#[inline(always)]`.
 pub(crate) trait OfDifferences {
-    /// What the columns hold; of codes of categories the difference is 0 where they are equal, and else 1.
+    /// Returns the contents of the columns; the difference of two codes is 0 if they are equal, otherwise 1.
     fn dimensions(&self) -> &[Dimension] {
         &[]
     }
@@ -35,7 +35,7 @@ pub(crate) trait OfDifferences {
     );
 }
 
-/// What [`adjoint`] adds to.
+/// The destination of the gradients of [`adjoint`].
 pub(crate) struct Sums<'a> {
     /// One entry per parameter value.
     pub parameters: &'a mut [f64],
@@ -182,7 +182,7 @@ impl<F: OfDifferences> Pass for ColumnAdjoint<'_, F> {
     }
 }
 
-/// Adds the gradient of `Σ kbar∘k`, but for the diagonal of a Gram matrix, on which no difference depends.
+/// Adds the gradient of `Σ kbar∘k`, except the diagonal of a Gram matrix, which does not depend on any difference.
 pub(crate) fn adjoint<F: OfDifferences>(
     form: &F,
     inputs: Inputs<'_>,

@@ -61,13 +61,13 @@ impl Transform {
         }
     }
 
-    /// Whether `value` is finite and strictly inside the transform's range.
+    /// Returns true if `value` is finite and strictly inside the range of the transform.
     pub fn admits(self, value: f64) -> bool {
         let (lower, upper) = self.range();
         value.is_finite() && value > lower && value < upper
     }
 
-    /// What values stay above and below; infinite where there is no end.
+    /// Returns the lower and the upper end of the range; infinite if there is no end.
     pub fn range(self) -> (f64, f64) {
         match self {
             Transform::Identity => (f64::NEG_INFINITY, f64::INFINITY),
@@ -77,8 +77,8 @@ impl Transform {
         }
     }
 
-    /// The transform to values that stay within both ranges: this one's and `lower` to `upper`, either of which may be
-    /// infinite; `None` when there are no such values.
+    /// Returns the transform to values within both ranges: that of this transform, and `lower` to `upper`, either of which may be
+    /// infinite; `None` if there are no such values.
     pub fn within(self, lower: f64, upper: f64) -> Option<Transform> {
         let (own_lower, own_upper) = self.range();
         let (lower, upper) = (lower.max(own_lower), upper.min(own_upper));
@@ -93,8 +93,8 @@ impl Transform {
         })
     }
 
-    /// `value` where the transform admits it, else a value inside, at `share` of the range from the end that was passed;
-    /// of an infinite range, at `share` of the end's size. What is not a number stays so.
+    /// Returns `value` if the transform admits it, otherwise a value inside the range, at `share` of the range from the end that was
+    /// passed (for an infinite range, at `share` of the size of that end). NaN stays NaN.
     pub fn inside(self, value: f64, share: f64) -> f64 {
         if self.admits(value) {
             return value;
@@ -150,17 +150,17 @@ impl Parameter {
         Parameter::new(name, values, Transform::POSITIVE)
     }
 
-    /// The value of input dimension `d`: its own, or the one that all dimensions share.
+    /// Returns the value of input dimension `d`, which may be the value that all dimensions share.
     pub fn at(&self, d: usize) -> f64 {
         self.values[self.slot(d)]
     }
 
-    /// Where the value of dimension `d` stands among [`Parameter::values`].
+    /// Returns the index of the value of dimension `d` in [`Parameter::values`].
     pub(crate) fn slot(&self, d: usize) -> usize {
         if self.per_dimension() { d } else { 0 }
     }
 
-    /// Whether every input dimension has its own value.
+    /// Returns true if every input dimension has a separate value.
     pub fn per_dimension(&self) -> bool {
         self.values.len() > 1
     }

@@ -28,15 +28,15 @@
 //! | `warp(…)` | `left_slopes`, `right_slopes` |
 //! | `changepoint(…, …)`, along the first selected column | `locations`, `steepness` |
 //!
-//! `ard` gives every selected dimension a value of its own (so does a list of values). Values that are not given
-//! start at 1 and are set by [`Kernel::initialise`]; given ones stay.
+//! `ard` gives every selected dimension a separate value (so does a list of values). Values that are not given start at 1 and are set by
+//! [`Kernel::initialise`]; given ones stay.
 //!
 //! **Identifiability.** Only one factor of a product can carry its scale, so the variance of every factor but the
 //! first is fixed (at 1, or at the value given), and so are variances inside `scale(…)`: see [`Kernel::fix_scale`].
 //! Of a sum that is such a factor, the variance of the first term is fixed. A polynomial, or a linear kernel with one
 //! variance per dimension, has no overall scale to fix and stays free.
 //!
-//! Kernels from outside join by an [`Entry`], see [`Grammar::with`], or by a closure, see [`Grammar::with_made`].
+//! Custom kernels join by an [`Entry`], see [`Grammar::with`], or by a closure, see [`Grammar::with_made`].
 
 use crate::changepoint::Changepoint;
 use crate::compose::{Combination, Operation, Scale};
@@ -45,7 +45,7 @@ use crate::kernel::Kernel;
 use crate::mapped::{ActiveDims, Warped};
 use crate::{additive, arc_cosine, dot_product, index, mapped, periodic, spectral_mixture, stationary};
 
-/// The kernels that [`parse`] knows by name, a line for each; its file says the rest.
+/// The kernels that [`parse`] knows by name, one per line; their files have the details.
 const BUILT_IN: [Entry; 17] = [
     stationary::RBF,
     stationary::MATERN12,
@@ -66,14 +66,14 @@ const BUILT_IN: [Entry; 17] = [
     mapped::HAMMING,
 ];
 
-/// Parentheses and selections may nest this deep, far beyond any use and far from the end of the stack.
+/// The maximum depth of nested parentheses and selections, far beyond any use and far from the end of the stack.
 const MAX_DEPTH: usize = 64;
-/// A kernel may consist of this many pieces.
+/// The maximum number of pieces of a kernel.
 const MAX_PIECES: usize = 1000;
 /// The words that kernels in parentheses follow.
 const AROUND: [&str; 3] = ["scale", "warp", "changepoint"];
 
-/// The kernels that can be written by name: those of this crate, and those that were entered.
+/// The kernels that can be written by name: the built-in kernels, and added ones.
 #[derive(Clone, Debug)]
 pub struct Grammar {
     entries: Vec<Entry>,
@@ -86,14 +86,16 @@ impl Default for Grammar {
     }
 }
 
-/// Why an [`Entry`] cannot be part of a grammar.
+/// The reason why an [`Entry`] cannot be part of a grammar.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
     /// A name that could not be read back.
-    #[error("'{0}' is no name for a kernel: expected a letter, then letters, digits and underscores")]
+    #[error(
+        "'{0}' is not a valid name for a kernel: expected a letter, then letters, digits and underscores"
+    )]
     Malformed(String),
-    /// A name that stands for a kernel already.
+    /// A name that another kernel has.
     #[error("'{0}' is the name of another kernel: choose another one")]
     Taken(String),
 }
@@ -144,12 +146,12 @@ impl Grammar {
         Ok(())
     }
 
-    /// Whether a name stands for a kernel.
+    /// Returns true if a name stands for a kernel.
     pub fn knows(&self, name: &str) -> bool {
         AROUND.contains(&name) || self.entry(name).is_some() || self.made(name).is_some()
     }
 
-    /// The names that expressions come back with, in the order in which kernels were entered.
+    /// Returns the names that expressions use, in the order in which kernels were added.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name()).chain(self.made.iter().map(|made| made.name.as_str()))
     }
@@ -180,7 +182,7 @@ impl Grammar {
         self.build(node, dims)
     }
 
-    /// What may stand where a kernel begins.
+    /// Returns the texts that may begin a kernel.
     fn kernels(&self) -> String {
         let names: Vec<&str> = self.names().collect();
         format!("a kernel: {}, {}(...) or (...)", names.join(", "), AROUND.join("(...), "))
@@ -287,7 +289,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The longest run of characters that `belongs` (told the character before it) accepts.
+    /// Reads the longest run of characters that `belongs` accepts; it also receives the previous character.
     fn run(&mut self, belongs: impl Fn(Option<char>, char) -> bool) -> String {
         let mut run = String::new();
         while let Some(&c) = self.text.get(self.at) {
@@ -300,7 +302,7 @@ impl Parser<'_> {
         run
     }
 
-    /// Whether a word comes next, after spaces.
+    /// Returns true if a word comes next, after spaces.
     fn begins_word(&mut self) -> bool {
         self.peek().is_some_and(|c| c.is_ascii_alphabetic())
     }
@@ -494,7 +496,7 @@ fn around(options: &Options<'_>, mut inner: Vec<Box<dyn Kernel>>) -> Result<Box<
     Ok(Box::new(kernel))
 }
 
-/// The columns of some ranges, each of which has to be there and no more than once.
+/// Returns the columns of some ranges; each column must exist and occur once.
 fn columns(ranges: Vec<Range>, dims: usize) -> Result<Vec<usize>, ParseError> {
     let mut columns = Vec::new();
     for Range { at, first, end } in ranges {

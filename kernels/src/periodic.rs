@@ -108,7 +108,7 @@ impl Periodic {
     }
 }
 
-/// One argument of the kernel: its points, where they are centred, their features and the gradient in those.
+/// One argument of the kernel: its points, their centre, their features and the gradient in the features.
 struct Side<'a> {
     x: MatRef<'a, f64>,
     origin: MatRef<'a, f64>,
@@ -116,7 +116,7 @@ struct Side<'a> {
     gradient: &'a [f64],
 }
 
-/// The same kind of inputs, made of features with `2D` columns.
+/// Returns inputs of the same kind, made of features with `2D` columns.
 fn feature_inputs<'a>(inputs: Inputs<'_>, left: &'a [f64], right: &'a [f64]) -> Inputs<'a> {
     let (rows, cols) = inputs.shape();
     let left = MatRef::from_column_major_slice(left, rows, 2 * inputs.dims());
@@ -215,7 +215,7 @@ impl Kernel for Periodic {
         Some(Box::new(Wave::new(self.variance.at(0).sqrt(), phase, chance)))
     }
 
-    /// The period alone: lengthscales are parts of it.
+    /// Only the period is a length; lengthscales are relative to it.
     fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
         let mut lengths = Vec::new();
         self.for_each_parameter(&mut |parameter| lengths.extend(lengths_of(parameter, "period", dims)));
@@ -273,7 +273,7 @@ impl Cosine {
         features
     }
 
-    /// Adds what one side contributes, given the features and `products = kbar · (features of the other side)`.
+    /// Adds the contribution of one side, given the features and `products = kbar · (features of the other side)`.
     fn chain(&self, side: Side<'_>, mut points: Option<MatMut<'_, f64>>, lengthscales: &mut [f64]) {
         let n = side.x.nrows();
         let variance = self.variance.at(0);

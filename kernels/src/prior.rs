@@ -64,7 +64,7 @@ impl Prior {
     pub const FORMS: &'static str =
         "lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd) or halfcauchy(scale)";
 
-    /// Whether its numbers are finite and its scales positive.
+    /// Returns true if its numbers are finite and its scales positive.
     pub fn is_proper(self) -> bool {
         let positive = |x: f64| x > 0.0 && x.is_finite();
         match self {
@@ -76,14 +76,14 @@ impl Prior {
         }
     }
 
-    /// Whether it is a density of positive numbers alone.
+    /// Returns true if it is a density of positive numbers only.
     pub fn needs_positive(self) -> bool {
         !matches!(self, Prior::Normal { .. })
     }
 }
 
 impl Prior {
-    /// The same with twelve significant digits, as people would write it.
+    /// Returns the prior with its numbers rounded to twelve significant digits.
     pub fn rounded(self) -> Prior {
         let round = |x: f64| format!("{x:.11e}").parse().unwrap_or(x);
         match self {
@@ -106,7 +106,7 @@ impl fmt::Display for Prior {
     }
 }
 
-/// What is wrong with the text of a prior.
+/// A problem in the text of a prior.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PriorError(String);

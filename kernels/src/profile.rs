@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 pub enum Profile {
     /// `exp(−r²/2)`.
     SquaredExponential,
-    /// `exp(−r)`; at `r = 0`, where it has a kink, the derivative is taken as 0.
+    /// `exp(−r)`; it has a kink at `r = 0`, where the derivative counts as 0.
     Matern12,
     /// `(1 + √3 r) exp(−√3 r)`.
     Matern32,
@@ -44,7 +44,7 @@ impl Profile {
         }
     }
 
-    /// What tells a Wendland kernel from the others: its paths have `smoothness` derivatives.
+    /// Returns the smoothness of a Wendland kernel, whose paths have that many derivatives; `None` for other profiles.
     pub(crate) fn smoothness(self) -> Option<usize> {
         match self {
             Profile::Wendland0 => Some(0),
@@ -59,8 +59,8 @@ impl Profile {
         self.smoothness().map(|smoothness| (dims / 2 + 2 * smoothness + 1) as f64)
     }
 
-    /// The lengthscale with which the profile agrees to leading order in `r` with `exp(−r²/2)`, or `exp(−r)` where it has a
-    /// kink, of lengthscale 1: typical points are within the support then.
+    /// Returns the lengthscale with which the profile agrees to leading order in `r` with `exp(−r²/2)` of lengthscale 1, or with `exp(−r)`
+    /// if it has a kink. Typical points are then within the support.
     pub(crate) fn reach(self, dims: f64) -> f64 {
         let e = self.exponent(dims as usize).unwrap_or(1.0);
         match self {
@@ -118,7 +118,7 @@ trait Form {
     }
 }
 
-/// Beyond this `exp(−s)` is 0 whatever polynomial multiplies it; the cap keeps `∞·0` out.
+/// Beyond this, `exp(−s)` is 0 times any polynomial; the cap avoids `∞·0`.
 #[inline(always)]
 fn capped(s: f64) -> f64 {
     if s > 1e4 { 1e4 } else { s }
@@ -219,14 +219,14 @@ impl Form for RationalQuadratic {
 }
 
 impl<const SMOOTHNESS: usize> Wendland<SMOOTHNESS> {
-    /// `r`, 1 wherever the kernel is 0.
+    /// Returns `r`, or 1 wherever the kernel is 0.
     #[inline(always)]
     fn radius(r2: f64) -> f64 {
         let r = r2.sqrt();
         if r > 1.0 { 1.0 } else { r }
     }
 
-    /// What `(1 − r)^e` is multiplied by.
+    /// Returns the factor of `(1 − r)^e`.
     #[inline(always)]
     fn factor<S: Simd>(r: f64, e: f64) -> f64 {
         match SMOOTHNESS {
@@ -242,7 +242,7 @@ impl<const SMOOTHNESS: usize> Form for Wendland<SMOOTHNESS> {
     fn value<S: Simd>(r2: f64, c: Coefficients) -> f64 {
         let r = Self::radius(r2);
         let t = 1.0 - r;
-        // ln(1 − r) = −ln(1 + r/(1 − r)): a power without branches, whatever the exponent.
+        // ln(1 − r) = −ln(1 + r/(1 − r)): a power without branches, for any exponent.
         let power = exp::<S>(-c.alpha * ln_1p::<S>(r / t));
         let k = c.variance * power * Self::factor::<S>(r, c.alpha);
         if t == 0.0 { 0.0 } else { k }
@@ -369,7 +369,7 @@ impl Scaled<'_> {
         pair.release(scratch);
     }
 
-    /// Adds the gradient in points and scales; returns the sums behind those of the coefficients.
+    /// Adds the gradient in points and scales; returns the sums that give the gradients of the coefficients.
     pub fn adjoint(
         &self,
         inputs: Inputs<'_>,

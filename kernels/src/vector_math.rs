@@ -8,7 +8,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 /// A loop to be compiled once per instruction set. `run` must be `#[inline(always)]`.
 pub trait Pass {
-    /// What the loop returns.
+    /// The result of the loop.
     type Output;
     /// The loop. Element-wise formulae are plain loops that the compiler vectorises; reductions and loops over
     /// several arrays use the vectors of `simd`, which it would not find.
@@ -32,7 +32,7 @@ pub fn dispatch<P: Pass>(pass: P) -> P::Output {
     Arch::new().dispatch(Vectorised(pass))
 }
 
-/// `a·b + c`, fused where that is one instruction (WebAssembly has vectors, but calls a library for this).
+/// `a·b + c`, fused if that is one instruction (WebAssembly has vectors, but calls a library for it).
 #[inline(always)]
 pub fn mul_add<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
     if S::IS_SCALAR || cfg!(target_family = "wasm") { a * b + c } else { a.mul_add(b, c) }
@@ -88,7 +88,7 @@ pub fn ln_1p<S: Simd>(u: f64) -> f64 {
     const MANTISSA: u64 = (1 << 52) - 1;
     let u = if u > f64::MAX { f64::MAX } else { u };
     let y = 1.0 + u;
-    // What rounding took from 1 + u, as a first-order correction of the logarithm.
+    // The rounding error of 1 + u, as a first-order correction of the logarithm.
     let correction = (u - (y - 1.0)) / y;
     // y = 2ᵉ·m; the exponent becomes a float by planting it in the mantissa of 2^52.
     let exponent = f64::from_bits((y.to_bits() >> 52) | 0x4330_0000_0000_0000) - EXPONENT_OFFSET;
@@ -141,8 +141,8 @@ pub fn sin_cos_cycles<S: Simd>(t: f64) -> (f64, f64) {
 /// Numbers in the widest vector.
 const WIDEST: usize = 8;
 
-/// Replaces every value by what `one` makes of it. What does not fill a vector is computed in a whole one: in columns of 100 the
-/// exponentials of the last four by themselves took an eighth of the time.
+/// Replaces every value by the result of `one`. A rest that does not fill a vector is computed in a whole vector: in columns of 100,
+/// computing the exponentials of the last four one by one took an eighth of the time.
 #[inline(always)]
 pub(crate) fn map_in_place(values: &mut [f64], one: impl Fn(f64) -> f64) {
     let (whole, rest) = values.split_at_mut(values.len() / WIDEST * WIDEST);

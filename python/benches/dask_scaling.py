@@ -64,7 +64,7 @@ def cluster_of(workers: int):
 
 
 def processor_seconds() -> float:
-    """Of the process that calls."""
+    """The memory of the calling process."""
     times = os.times()
     return times.user + times.system
 

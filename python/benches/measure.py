@@ -1,4 +1,4 @@
-"""What the package costs beside the program: fits, predictions, imports, memory. Prints a JSON document per measurement.
+"""The cost of the package compared to the program: fits, predictions, imports, memory. Prints a JSON document per measurement.
 
     python python/benches/measure.py fit kin40k.csv.gz          # NumPy against the command, in turn, on the same plan
     python python/benches/measure.py predict                    # 1,000,000 rows of 8 columns
@@ -26,7 +26,7 @@ def cpu(who=resource.RUSAGE_SELF) -> float:
 
 
 def told(work):
-    """What `work` gives, its seconds and its processor's seconds, those of programs that it starts included."""
+    """The result of `work`, its wall seconds and its processor seconds, including programs that it starts."""
     begin, busy = time.perf_counter(), cpu() + cpu(resource.RUSAGE_CHILDREN)
     out = work()
     return out, time.perf_counter() - begin, cpu() + cpu(resource.RUSAGE_CHILDREN) - busy

@@ -2,7 +2,7 @@
 # # The evidence lower bound or the predictive loss itself?
 #
 # The ELBO trains a model to explain the data, direct loss minimisation (DLM) to predict them: its objective is the log loss of the
-# predictive distribution. Where the model is wrong for the data, DLM predicts better; where it is right, both agree.
+# predictive distribution. If the model is wrong for the data, DLM predicts better; if it is right, both agree.
 #
 # Visits to a doctor scatter far more than Poisson counts, so a Poisson model is wrong for them.
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Coming from GPflow
 #
-# GPflow's SGPR is the collapsed bound, which is `objective="vfe"` here; its SVGP is `objective="elbo"`, or `SVGP` for loops of one's own.
+# GPflow's SGPR is the collapsed bound, which is `objective="vfe"` here; its SVGP is `objective="elbo"`, or `SVGP` for your own training loops.
 
 # %%
 import importlib.util

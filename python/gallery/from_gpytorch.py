@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Coming from GPyTorch
 #
-# The same sparse regression twice. In GPyTorch a model is a class, and training a loop:
+# One sparse regression in both libraries. In GPyTorch a model is a class, and training a loop:
 
 # %%
 import importlib.util

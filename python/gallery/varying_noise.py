@@ -2,7 +2,7 @@
 # # Noise that varies
 #
 # Some regions are noisier than others. `gaussian-heteroskedastic` has two latent functions: one for the mean, one for the logarithm of
-# the noise. Intervals are then as wide as they have to be, where they have to be.
+# the noise. Intervals are then wide exactly where the noise is large.
 
 # %%
 import matplotlib.pyplot as plt

@@ -4,7 +4,7 @@
 ``SparseGPMultiOutputRegressor`` of several targets at once; ``BayesianLinearRegressor`` and ``BayesianLinearClassifier`` are linear models with coefficients. Importing the package is quick:
 scikit-learn is imported with the first estimator. ``sparsegp.kernels`` has kernels that add and multiply and the base of kernels
 written in Python, ``sparsegp.likelihoods`` that of likelihoods, ``sparsegp.testing`` what checks them, ``sparsegp.metrics`` scorers,
-``sparsegp.plot`` figures; ``SVGP`` is for training loops of one's own.
+``sparsegp.plot`` figures; ``SVGP`` is for training loops that you write yourself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all estimators share: from their parameters and rows to a model of the engine, and what that says of itself."""
+"""The base of all estimators: it makes a model of the engine from parameters and rows, and reports what the model says of itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .likelihoods import CustomLikelihood
 
 
 def fitted_part(estimator: Any, name: str) -> Any:
-    """What a fit leaves in an estimator under a name; scikit-learn's error where there was none."""
+    """An attribute that a fit sets, by its name; scikit-learn's error if the estimator is not fitted."""
     if name not in estimator.__dict__:
         raise NotFittedError(
             f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
@@ -42,7 +42,7 @@ class Estimator(BaseEstimator):
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
-    #: What is given to the engine besides parameters.
+    #: Arguments of the engine besides parameters.
     _given: dict[str, Any] = {}
 
     #: The kinds of target that saved models of it have, and whether they are linear.
@@ -82,7 +82,7 @@ class Estimator(BaseEstimator):
         return table, False
 
     def _takes_arrays(self, columns: int) -> bool:
-        """Whether the model was fitted to an array of so many columns."""
+        """True if the model was fitted to an array of this many columns."""
         return self.__dict__.get("_arrays", "feature_names_in_" not in self.__dict__) and columns == self.__dict__.get("n_features_in_")
 
     def _column_of(self, values, table, name: str) -> np.ndarray:
@@ -93,7 +93,7 @@ class Estimator(BaseEstimator):
         return values
 
     def _prediction_table(self, X, *, y=None, exposure=None, weights=None):
-        """The table of rows to predict or to learn from, with columns of targets and weights where there are some."""
+        """The table of rows to predict or to learn from, with columns of targets and weights if they are given."""
         model = self._fitted()
         table, _ = self._rows(X, reset=False)
         self._tell_unseen(model, table)
@@ -252,7 +252,7 @@ class Estimator(BaseEstimator):
         self._columns = model.columns()
         self._document = json.loads(model.document())
 
-    # What a fitted model is.
+    # The fitted model.
 
     def _fitted(self) -> Any:
         return fitted_part(self, "_model")
@@ -304,11 +304,11 @@ class Estimator(BaseEstimator):
             Rows that the model was not fitted to. Without them there are no figures of test rows, of relevance, of
             partial dependence and of the function.
         y_test : array-like of shape (n,), optional
-            Their targets. Without them the rows serve for partial dependence and the function alone. The figures stand
-            beside those of training rows, of the best constant and of a linear model, unless the model was loaded or has
-            learned more since its fit, or its rows are more than four million numbers.
+            The targets of these rows. Without them the rows are used only for partial dependence and the function. The report
+            also shows figures of the training rows, of the best constant and of a linear model, unless the model was loaded or has
+            learned more since its fit, or its rows have more than four million numbers.
         exposure : array-like of shape (n,), optional
-            Their exposures, for counts that were fitted with them.
+            The exposures of these rows, for counts that were fitted with exposures.
         """
         model, table = self._fitted(), None
         if X_test is not None:
@@ -340,11 +340,11 @@ class Estimator(BaseEstimator):
         Returns
         -------
         estimator
-            A fitted estimator, whose predictions are those of the saved model to the last bit. Its parameters are the
+            A fitted estimator, which predicts the same as the saved model to the last bit. Its parameters are the
             defaults; what the model was fitted with is in ``document_``.
         """
         with open(path, "rb"):
-            # What Python says of a file that is absent or cannot be read.
+            # Python's own error for a file that is absent or cannot be read.
             pass
         model = _sparsegp.Model.load(path, engine_custom(kernels, likelihoods))
         kind, linear = model.columns()["kind"], model.kernel() is None
@@ -369,8 +369,8 @@ class Estimator(BaseEstimator):
 
     @property
     def kernel_(self) -> Kernel | None:
-        """The kernel with its tuned values, of inputs on the scale the model sees; None for linear models. Of a model of several
-        latent functions, the first one's."""
+        """The kernel with its tuned values, for inputs on the scale the model sees; None for linear models. For several latent
+        functions it is the kernel of the first."""
         found = self._fitted().kernel()
         return None if found is None else Kernel._tuned(*found, custom=self._own["kernels"])
 
@@ -414,7 +414,7 @@ class Estimator(BaseEstimator):
 
     @property
     def warnings_(self) -> list[str]:
-        """What a user should know about the fit, in words."""
+        """Notes about the fit that a user should read."""
         return self.document_["fit"]["warnings"]
 
     @property
@@ -435,7 +435,7 @@ class Estimator(BaseEstimator):
 
     @property
     def log_marginal_likelihood_bounds_(self) -> tuple[float | None, float | None]:
-        """A lower and an upper bound on the log evidence, None where one is not known."""
+        """A lower and an upper bound on the log evidence; None for a bound that is not known."""
         return self.document_["fit"]["elbo_sum"], self.document_["fit"]["evidence_upper_bound"]
 
     # Predictions.
@@ -455,7 +455,7 @@ class Estimator(BaseEstimator):
         X : array-like or table of shape (n, d)
             The inputs.
         full_cov : bool, default=False
-            Whether the covariance of all rows is wanted (at most 2000 rows), instead of variances.
+            Return the covariance of all rows (at most 2000 rows) instead of variances.
         return_gradient : bool, default=False
             Whether the gradients of mean and variance in the inputs are wanted too, unless ``full_cov``. Categories have none; with
             ``warp_inputs`` there are none.
@@ -465,7 +465,7 @@ class Estimator(BaseEstimator):
         mean : ndarray of shape (n,), or (n, functions) for models of several latent functions
         variance : ndarray of the same shape, or of shape (n, n)
         mean_gradient, variance_gradient : ndarray of shape (n, inputs)
-            With ``return_gradient``; of several functions, those of the first.
+            With ``return_gradient``; if there are several functions, the gradients of the first.
         """
         model, table = self._prediction_table(X, exposure=self._unit_exposure(X))
         if full_cov and return_gradient:

@@ -1,4 +1,4 @@
-"""What estimators of classes share: labels of any type, probabilities, draws."""
+"""The base of estimators of classes: labels of any type, probabilities, draws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._types import Array, Column, Rows, Seed
 
 
 class Classification(ClassifierMixin, Estimator):
-    """What estimators of classes share."""
+    """The base of estimators of classes."""
 
     _given = {"task": "classification"}
     _kinds = ("binary", "class")
@@ -47,7 +47,7 @@ class Classification(ClassifierMixin, Estimator):
         return self._fit(X, y, self._weighted(y, sample_weight))
 
     def _weighted(self, y, sample_weight):
-        """Sample weights times those of the rows' classes."""
+        """Sample weights times the weights of the rows' classes."""
         if getattr(self, "class_weight", None) is None or y is None:
             return sample_weight
         own = compute_sample_weight(self.class_weight, np.asarray(y))
@@ -67,9 +67,9 @@ class Classification(ClassifierMixin, Estimator):
         X : array-like or table of shape (n, d)
             The inputs.
         y : array-like of shape (n,)
-            The classes, of which the first call has to have all.
+            The classes. The first call needs rows of every class.
         classes : array-like, optional
-            All classes, for scikit-learn's sake: they are those of the first call's rows.
+            All classes, as scikit-learn expects. The model takes the classes of the first call's rows.
         sample_weight : array-like of shape (n,), optional
             How much each row counts.
         forget : float, default=0.0
@@ -160,7 +160,7 @@ class Classification(ClassifierMixin, Estimator):
             return np.log(self.predict_proba(X))
 
     def decision_function(self, X: Rows) -> Array:
-        """What decides between the classes: the log odds of the second of two, the log probabilities of more.
+        """The log odds of the second of two classes, or the log probability of each of several.
 
         Parameters
         ----------

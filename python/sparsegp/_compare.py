@@ -1,4 +1,4 @@
-"""Objectives side by side on held-out rows: the engine's own comparison, its tables as arrays; no fits of its own."""
+"""Objectives side by side on held-out rows: the engine's comparison with its tables as arrays. All fits are made by the engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIGURES = {
 
 @dataclass(repr=False)
 class Comparison:
-    """What a comparison found.
+    """The result of a comparison.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Comparison:
     summary : dict of ndarray
         Means and standard errors over the repeats, a row per objective and number of training rows.
     notes : list of str
-        What a user should know about the data.
+        Notes about the data that a user should read.
     """
 
     results: dict[str, NDArray[Any]]
@@ -54,7 +54,7 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        """The summary as a table: means over the repeats, with standard errors where there are several."""
+        """The summary as a table: means over the repeats, with standard errors if there are several repeats."""
         summary = self.summary
         shown = [name for name in FIGURES if not np.all(np.isnan(summary.get(f"{name}_mean", np.nan)))]
         if "error_rate" in shown:  # Of classes it is their Brier score.
@@ -132,7 +132,7 @@ def compare(
     likelihood, task, kernel : str, optional
         As for the estimators; nothing is chosen by held-out rows.
     betas : "auto" or list of float, optional
-        The grid of β for objectives that have one to choose.
+        The grid of β for objectives with a KL weight.
     repeats : int, default=1
         How many times everything is repeated, each time with other test rows.
     train_sizes : sequence of int, optional
@@ -142,13 +142,13 @@ def compare(
     exposure : array-like of shape (n,), optional
         Exposures, for counts.
     keep, exclude : str or list of str, optional
-        Columns of a table that are inputs although they look like identifiers, and columns that are none.
+        Columns of a table to keep as inputs although they look like identifiers, and columns to leave out.
     categorical : list of str, optional
         Columns that are categories although they look like numbers.
     ordered : dict of str to list, optional
         Columns of ordered levels, each with its levels from the least to the most.
     folder : path-like, optional
-        Where to keep what is needed to go on after an interruption.
+        The folder to keep finished fits in, to continue after an interruption.
     n_threads : int, optional
         The number of fits at a time.
     random_state : int, RandomState or None
@@ -203,7 +203,7 @@ def compare(
 
 
 def _arrays(text: str) -> dict[str, NDArray[Any]]:
-    """The columns of a CSV text: numbers where all cells are, NaN where they are empty."""
+    """The columns of a CSV text: numbers if all cells of a column are numbers, with NaN for empty cells."""
     rows = list(csv.reader(io.StringIO(text)))
     columns = {}
     for name, *cells in zip(*rows):

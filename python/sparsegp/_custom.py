@@ -1,4 +1,4 @@
-"""What kernels and likelihoods written in Python share: how their parameters are declared and checked; no formulae."""
+"""The base of kernels and likelihoods written in Python: how their parameters are declared and checked; no formulae."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Parameter:
     Parameters
     ----------
     start : float, optional
-        Where training starts. Without it, training starts ``variance`` and ``lengthscales`` of a kernel from the data, as those of
-        the other kernels, and what a likelihood's ``start`` does not set at 1, or inside the range where 1 is not.
+        The start value in training. Without it, ``variance`` and ``lengthscales`` of a kernel start from the data, as for built-in
+        kernels; other parameters start at 1, or inside their range if 1 is outside, unless a likelihood's ``start`` sets them.
     lower, upper : float, optional
-        What the values stay above and below: by default they are positive. None for no end.
+        Bounds that the values stay between. By default values are positive. None for no bound.
     per_column : bool, default=False
-        Whether every column of the inputs has a value of its own, as lengthscales may have (kernels alone).
+        True for a separate value for each column of the inputs, as for lengthscales (kernels only).
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Parameter:
         return (-np.inf if self.lower is None else float(self.lower), np.inf if self.upper is None else float(self.upper))
 
     def _first(self) -> float:
-        """The value that training starts at where nothing else sets it."""
+        """The value that training starts at unless something else sets it."""
         low, high = self._ends()
         if self.start is not None:
             return float(self.start)
@@ -55,7 +55,7 @@ class Parameter:
 
 
 class Custom:
-    """What the engine asks of an object that stands for a kernel or a likelihood."""
+    """The methods that the engine calls on a kernel or likelihood written in Python."""
 
     #: The word that texts, reports and model files have for it.
     name: str = ""
@@ -66,7 +66,7 @@ class Custom:
     _required: tuple[str, ...] = ()
 
     def _described(self, columns: int) -> list:
-        """Every parameter: name, values, ends, whether the start was given; whatever is wrong with the object is raised here."""
+        """Every parameter: name, values, bounds, whether the start was given. Raises the error for an object with a mistake."""
         kind = type(self).__name__
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", self.name):
             raise ValueError(f"{kind}.name is {self.name!r}, expected a letter, then letters, digits and underscores")
@@ -92,7 +92,7 @@ class Custom:
         return next(base.__name__ for base in cls.__mro__ if base.__module__.startswith("sparsegp."))
 
     def _array(self, values, shape: tuple, method: str) -> np.ndarray:
-        """What a method returned, as numbers of this shape."""
+        """The result of a method, as numbers of this shape."""
         values = np.asarray(values, dtype=np.float64)
         if values.shape == shape:
             return np.ascontiguousarray(values)
@@ -103,6 +103,6 @@ class Custom:
 
 
 def engine_custom(kernels=(), likelihoods=()):
-    """The engine's handle of what is written in Python; None where nothing is."""
+    """The engine's handle of an object written in Python; None if there is no such object."""
     kernels, likelihoods = list(kernels), list(likelihoods)
     return _sparsegp.Custom(kernels, likelihoods) if kernels or likelihoods else None

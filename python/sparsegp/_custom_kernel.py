@@ -133,7 +133,7 @@ class CustomKernel(Custom, Kernel):
             points[some] = 2 * left
         return totals, points
 
-    # What the engine calls.
+    # The methods that the engine calls.
 
     def _given(self, values: dict) -> dict:
         """Values as the functions get them: arrays where every column has its own, of one column as well."""
@@ -165,7 +165,7 @@ class CustomKernel(Custom, Kernel):
         return own, points if left else None, None
 
     def _checked(self, found, X, values, method: str):
-        """Gradients as one vector, and an array of those in points."""
+        """The gradient in the hyper-parameters as one vector, and the gradient in the points as an array."""
         if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], dict):
             raise TypeError(f"{type(self).__name__}.{method} returned a {type(found).__name__}, expected (dict, array)")
         missing = [name for name in values if name not in found[0]]

@@ -40,11 +40,11 @@ class RBF(_Named):
     Parameters
     ----------
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
-        Whether every column has a lengthscale of its own.
+        Give every column its own lengthscale.
     """
 
     _word = "rbf"
@@ -62,11 +62,11 @@ class Matern12(_Named):
     Parameters
     ----------
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
-        Whether every column has a lengthscale of its own.
+        Give every column its own lengthscale.
     """
 
     _word = "matern12"
@@ -84,11 +84,11 @@ class Matern32(_Named):
     Parameters
     ----------
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
-        Whether every column has a lengthscale of its own.
+        Give every column its own lengthscale.
     """
 
     _word = "matern32"
@@ -106,11 +106,11 @@ class Matern52(_Named):
     Parameters
     ----------
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
-        Whether every column has a lengthscale of its own.
+        Give every column its own lengthscale.
     """
 
     _word = "matern52"
@@ -128,13 +128,13 @@ class RationalQuadratic(_Named):
     Parameters
     ----------
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     alpha : float, optional
-        The shape of the mixture of lengthscales: where training starts.
+        The start value of the shape of the mixture of lengthscales.
     ard : bool, default=False
-        Whether every column has a lengthscale of its own.
+        Give every column its own lengthscale.
     """
 
     _word = "rational_quadratic"
@@ -155,11 +155,11 @@ class Wendland(_Named):
     smoothness : int, optional
         The number of derivatives of the function: 0, 1 (default) or 2.
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
-        Whether every column has a lengthscale of its own.
+        Give every column its own lengthscale.
     """
 
     _word = "wendland"
@@ -178,15 +178,15 @@ class Periodic(_Named):
     Parameters
     ----------
     period : float or sequence of float, optional
-        The period of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the period, on the scale the model sees: one for all columns, or one for each.
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
-        Whether every column has a lengthscale of its own.
+        Give every column its own lengthscale.
     ard_period : bool, default=False
-        Whether every column has a period of its own.
+        Give every column its own period.
     """
 
     _word = "periodic"
@@ -206,11 +206,11 @@ class Cosine(_Named):
     Parameters
     ----------
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
-        Whether every column has a lengthscale of its own.
+        Give every column its own lengthscale.
     """
 
     _word = "cosine"
@@ -257,7 +257,7 @@ class Additive(_Named):
     variances : float or sequence of float, optional
         The variance of every order: where training starts.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     """
 
     _word = "additive"
@@ -275,9 +275,9 @@ class Linear(_Named):
     Parameters
     ----------
     variance : float or sequence of float, optional
-        The variance of the slopes, of all columns or one for each: where training starts.
+        The start value of the variance of the slopes: one for all columns, or one for each.
     ard : bool, default=False
-        Whether every column has a variance of its own.
+        Give every column its own variance.
     """
 
     _word = "linear"
@@ -296,11 +296,11 @@ class Polynomial(_Named):
     degree : int, optional
         The degree, 2 by default.
     variance : float or sequence of float, optional
-        The variance of the slopes, of all columns or one for each: where training starts.
+        The start value of the variance of the slopes: one for all columns, or one for each.
     offset : float, optional
-        What is added to the inner product: where training starts.
+        The start value of the constant that is added to the inner product.
     ard : bool, default=False
-        Whether every column has a variance of its own.
+        Give every column its own variance.
     """
 
     _word = "polynomial"
@@ -321,13 +321,13 @@ class ArcCosine(_Named):
     order : int, optional
         The order: 0, 1 or 2.
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     weight_variances : float or sequence of float, optional
         The variances of the weights: where training starts.
     bias_variance : float, optional
         The variance of the bias: where training starts.
     ard : bool, default=False
-        Whether every column has a variance of its weights.
+        Give every column its own variance of its weights.
     """
 
     _word = "arccosine"
@@ -347,7 +347,7 @@ class Constant(_Named):
     Parameters
     ----------
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     """
 
     _word = "constant"
@@ -363,7 +363,7 @@ class White(_Named):
     Parameters
     ----------
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     """
 
     _word = "white"
@@ -401,11 +401,11 @@ class Hamming(_Named):
     Parameters
     ----------
     variance : float, optional
-        The variance of the function: where training starts.
+        The start value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The lengthscale of all columns, or one for each, on the scale the model sees: where training starts.
+        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
-        Whether every column has a lengthscale of its own.
+        Give every column its own lengthscale.
     """
 
     _word = "hamming"

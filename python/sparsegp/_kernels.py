@@ -46,14 +46,14 @@ class Kernel:
     """
 
     _binding = _SUM
-    #: What is said of parameters: the word, the piece of the text, the parameter, and the rest of the option.
+    #: Statements about parameters: the word, the piece of the text, the parameter, and the rest of the option.
     _own_said: tuple[tuple[str, int, str, str], ...] = ()
-    #: The pieces of the text that come before those of the operands.
+    #: The pieces of the text that come before the operands' pieces.
     _first = 0
 
     def __init__(self, text: str) -> None:
         self._written = str(text)
-        # A text is checked where it is made; a custom kernel's name is known only beside its object.
+        # A text is checked when it is made. The name of a custom kernel is known only together with its object.
         if type(self) is Kernel:
             self._narrow()
 
@@ -100,7 +100,7 @@ class Kernel:
         Parameters
         ----------
         deep : bool, default=True
-            Whether those of the kernels that it is made of are among them.
+            Include the parameters of the kernels that it is made of.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class Kernel:
         return Selection(self, columns)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
-        """The covariances of the rows of ``X`` (n × d) with those of ``Y`` (m × d), or among themselves.
+        """The covariances of the rows of ``X`` (n × d) with the rows of ``Y`` (m × d), or with each other.
 
         Parameters
         ----------
@@ -229,9 +229,9 @@ class Kernel:
         Parameters
         ----------
         name : str
-            The parameter: ``"period"`` for that of every piece that has one, ``"periodic.period"`` for that of one piece.
+            The parameter: ``"period"`` for the period of every piece that has one, ``"periodic.period"`` for the period of one piece.
         value : float, optional
-            Where it stays; where it starts if that is not said.
+            The fixed value. By default the parameter stays at its start value.
 
         Returns
         -------
@@ -247,7 +247,7 @@ class Kernel:
         name : str
             The parameter, as for :meth:`fix`.
         lower, upper : float, optional
-            What its values stay above and below.
+            Bounds that its values stay between.
 
         Returns
         -------
@@ -294,7 +294,7 @@ class Kernel:
         return kernel
 
     def _options(self) -> dict[str, list[str]]:
-        """What was said of parameters, as the options ``fix``, ``bounds`` and ``prior`` of estimators."""
+        """The statements about parameters, as the options ``fix``, ``bounds`` and ``prior`` of estimators."""
         options: dict[str, list[str]] = {}
         prefixes = _prefixes(_pieces(self.text)) if self._said else []
         for word, place, name, rest in self._said:
@@ -440,7 +440,7 @@ def _pieces(text: str) -> list[tuple[str, int, bool | None]]:
 
 
 def _prefixes(pieces: list[tuple[str, int, bool | None]]) -> list[str]:
-    """What names of parameters begin with, piece by piece; nothing where there is one piece."""
+    """The prefixes of parameter names, piece by piece; empty if there is one piece."""
     names = [name for name, *_ in pieces]
     if len(names) == 1:
         return [""]

@@ -1,4 +1,4 @@
-"""Bayesian linear models: their parameters and coefficients; targets and predictions are those of the processes."""
+"""Bayesian linear models: their parameters and coefficients; targets and predictions work as for processes."""
 
 from __future__ import annotations
 

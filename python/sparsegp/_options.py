@@ -35,7 +35,7 @@ OWN = {
 _NUMBER, _WHOLE, _TEXT = (numbers.Real,), (numbers.Integral,), (str,)
 _TEXTS = (str, list, tuple)
 
-#: The types of parameters, besides None where that is the default.
+#: The types of parameters. None is allowed too if it is the default.
 TYPES = {
     "kernel": (str, Kernel),
     "likelihood": (str, CustomLikelihood),
@@ -103,7 +103,7 @@ def _type_word(kind: type) -> str:
 
 
 def seed_of(random_state) -> int:
-    """The engine's seed: 0 where nothing is given, so that the same call gives the same model."""
+    """The engine's seed: 0 unless one is given, so that the same call gives the same model."""
     if random_state is None:
         return 0
     if isinstance(random_state, numbers.Integral):
@@ -126,7 +126,7 @@ def engine_options(params: dict, **given) -> tuple[str, str | None]:
         options[name] = _united(name, said.get(name, []), own) or None
     if isinstance(options.get("auto"), (list, tuple)):
         options["auto"] = ",".join(options["auto"]) or "none"
-    # What is as the engine has it anyway was not said.
+    # A value equal to the engine's default counts as not given.
     if options.get("standardize", None):
         options["standardize"] = None
     own = {RENAMED.get(name, name): name for name in params} | {name: name for name in given}
@@ -153,12 +153,12 @@ def custom_parts(params: dict) -> dict:
 
 
 def custom_of(params: dict):
-    """The engine's handle of them; None where there are none."""
+    """The engine's handle of the custom kernels and likelihoods; None if there are none."""
     return engine_custom(**custom_parts(params))
 
 
 def _united(name: str, kernels: list, own: list) -> list:
-    """What a kernel says of its parameters, then what the estimator is told; both may not be about one name."""
+    """The kernel's statements about its parameters, then the estimator's; both may not concern one name."""
     about = {str(text).partition("=")[0].strip() for text in own}
     twice = [text for text in kernels if text.partition("=")[0] in about]
     if twice:
@@ -167,7 +167,7 @@ def _united(name: str, kernels: list, own: list) -> list:
 
 
 def _plain(value):
-    """Numbers of NumPy as those of Python, kernels and likelihoods as texts."""
+    """Numbers of NumPy as numbers of Python, kernels and likelihoods as texts."""
     if isinstance(value, Kernel):
         return value.text
     if isinstance(value, CustomLikelihood):

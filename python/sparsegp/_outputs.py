@@ -32,20 +32,20 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : SparseGPRegressor or another regressor of this package, optional
-        Says how to fit: kernel, inducing inputs and everything else. ``SparseGPRegressor()`` where it is not given.
+        The estimator whose parameters are used: kernel, inducing inputs and everything else. ``SparseGPRegressor()`` by default.
     outputs : str, optional
-        What the targets have in common: ``"own"`` (nothing: a model for each), ``"shared"`` (kernel and inducing inputs) or
-        ``"mixed:L"`` (L processes that all targets mix: the linear model of coregionalisation). Held-out training rows decide where it is
-        not given, unless the estimator has ``auto="none"``, which means ``"own"``.
+        The structure that the targets share: ``"own"`` (none: a model for each), ``"shared"`` (kernel and inducing inputs) or
+        ``"mixed:L"`` (L processes that all targets mix: the linear model of coregionalisation). By default held-out training rows
+        decide, or it is ``"own"`` if the estimator has ``auto="none"``.
 
     Attributes
     ----------
     estimators_ : list of estimators
         The fitted model of every target, which says everything about it.
     target_names_ : list of str
-        The names of the targets: those of the columns of a table, else y0, y1, …
+        The names of the targets: the names of a table's columns, or else y0, y1, …
     outputs_ : str
-        What the targets have in common. Not of models that were loaded.
+        The structure that the targets share. Absent after loading a model.
     n_features_in_, feature_names_in_ :
         As in scikit-learn.
 
@@ -80,7 +80,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         X : array-like or table of shape (n, d)
             The inputs: an array of numbers, or a pandas, polars or Arrow table, whose columns of text are categories.
         y : array-like or table of shape (n, targets)
-            The targets: numbers, NaN where one is missing.
+            The targets: numbers, with NaN for a missing value.
         sample_weight : array-like of shape (n,), optional
             How much each row counts. A row of weight 2 is two rows.
 
@@ -152,16 +152,16 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         X : array-like or table of shape (n, d)
             The inputs.
         return_std : bool, default=False
-            Whether the standard deviations of the targets, noise included, are wanted.
+            Return the standard deviations of the targets, noise included.
         return_cov : bool, default=False
-            Whether the covariance of each target at all rows is wanted (Gaussian noise, at most 2000 rows).
+            Return the covariance of each target at all rows (Gaussian noise, at most 2000 rows).
         quantiles : sequence of float, optional
             Probabilities whose quantiles of the targets are wanted.
 
         Returns
         -------
         mean : ndarray of shape (n, targets)
-            The means; alone where nothing else is wanted.
+            The means. They are returned alone unless more is asked for.
         std : ndarray of shape (n, targets)
             With ``return_std``.
         cov : ndarray of shape (n, n, targets)
@@ -346,7 +346,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         estimator
-            A fitted estimator, whose predictions are those of the saved one to the last bit.
+            A fitted estimator, which predicts the same as the saved one to the last bit.
         """
         models = _sparsegp.load_outputs(path, engine_custom(kernels, likelihoods))
         kinds = [(model.columns()["kind"], model.kernel() is None) for model in models]

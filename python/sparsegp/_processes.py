@@ -116,7 +116,7 @@ class SparseGPRegressor(Regression, _Parameters):
     objective_, history_, n_iter_, log_marginal_likelihood_bounds_ :
         The course of the training.
     choices_, warnings_, document_ :
-        What was decided by held-out rows, what a user should know, and everything.
+        The choices that held-out rows made, notes that a user should read, and all results of the fit.
     n_features_in_, feature_names_in_ :
         As in scikit-learn.
 
@@ -171,7 +171,7 @@ class SparseGPClassifier(Classification, _Parameters):
     objective_, history_, n_iter_, log_marginal_likelihood_bounds_ :
         The course of the training.
     choices_, warnings_, document_ :
-        What was decided by held-out rows, what a user should know, and everything.
+        The choices that held-out rows made, notes that a user should read, and all results of the fit.
     n_features_in_, feature_names_in_ :
         As in scikit-learn.
 
@@ -281,7 +281,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
     objective_, history_, n_iter_, log_marginal_likelihood_bounds_ :
         The course of the training.
     choices_, warnings_, document_ :
-        What was decided by held-out rows, what a user should know, and everything.
+        The choices that held-out rows made, notes that a user should read, and all results of the fit.
     n_features_in_, feature_names_in_ :
         As in scikit-learn.
 
@@ -313,7 +313,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
         sample_weight : array-like of shape (n,), optional
             How much each row counts.
         exposure : array-like of shape (n,), optional
-            What the rate of each row is multiplied by: time at risk, area, … Predictions need it too.
+            The factor of each row's rate: time at risk, area, … Predictions need it too.
 
         Returns
         -------
@@ -339,7 +339,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
         sample_weight : array-like of shape (n,), optional
             How much each row counts.
         exposure : array-like of shape (n,), optional
-            What the rate of each row is multiplied by.
+            The factor of each row's rate.
         forget : float, default=0.0
             The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters.
 

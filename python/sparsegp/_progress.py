@@ -6,7 +6,7 @@ import sys
 
 
 class Progress:
-    """What is shown of a fit: a bar where tqdm is installed, a line for a stage and every tenth of the epochs elsewhere."""
+    """The progress display of a fit: a bar if tqdm is installed, otherwise a line for each stage and every tenth of the epochs."""
 
     def __init__(self):
         try:
@@ -44,7 +44,7 @@ class Progress:
 
 
 def listener(progress: Progress | None, callbacks):
-    """What the engine calls with every event, or None where nobody wants to hear; True ends the training."""
+    """The function that the engine calls with every event, or None if no callback was given; it ends the training by True."""
     if progress is None and not callbacks:
         return None
 

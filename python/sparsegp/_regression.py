@@ -1,4 +1,4 @@
-"""What estimators of numbers share: targets, moments, quantiles, draws and scores of predictions."""
+"""The base of estimators of numbers: targets, moments, quantiles, draws and scores of predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._types import Array, Column, Rows, Seed
 
 
 class Regression(RegressorMixin, Estimator):
-    """What estimators of numbers share."""
+    """The base of estimators of numbers."""
 
     _task = "regression"
 
@@ -73,7 +73,7 @@ class Regression(RegressorMixin, Estimator):
         return self._partial_fit(X, named_target(y, numeric=True), sample_weight, forget=forget)
 
     def _first_level(self) -> float:
-        """What the engine's codes of ordered levels begin with."""
+        """The prefix of the engine's codes of ordered levels."""
         levels = self._columns["levels"]
         return float(levels[0]) if levels and self._columns["kind"] == "ordinal" else 0.0
 
@@ -178,9 +178,9 @@ class Regression(RegressorMixin, Estimator):
         X : array-like or table of shape (n, d)
             The inputs.
         return_std : bool, default=False
-            Whether the standard deviation of the target, noise included, is wanted.
+            Return the standard deviation of the target, noise included.
         return_cov : bool, default=False
-            Whether the covariance of the targets of all rows is wanted (likelihoods of one function, at most 2000 rows).
+            Return the covariance of the targets of all rows (likelihoods of one function, at most 2000 rows).
         quantiles : sequence of float, optional
             Probabilities whose quantiles of the target are wanted.
         exposure : array-like of shape (n,), optional
@@ -192,7 +192,7 @@ class Regression(RegressorMixin, Estimator):
         Returns
         -------
         mean : ndarray of shape (n,)
-            The mean of the target; alone where nothing else is wanted.
+            The mean of the target. It is returned alone unless more is asked for.
         std : ndarray of shape (n,)
             With ``return_std``.
         cov : ndarray of shape (n, n)

@@ -44,12 +44,12 @@ class SVGP:
         The seed of estimators that sample.
     options : dict, optional
         Other options of a fit by name, such as ``{"estimator": "bmc:10", "family": "diagonal"}``; ``fix``, ``bounds`` and ``prior``
-        join in what the kernel says of its parameters, ``{"fix_inducing": True}`` and ``{"mean": "zero"}`` keep inducing inputs and
-        mean where they are.
+        are added to the kernel's statements about its parameters; ``{"fix_inducing": True}`` keeps the inducing inputs and
+        ``{"mean": "zero"}`` the mean unchanged.
 
     Examples
     --------
-    Natural gradients on mini-batches, with Adam of one's own for the rest:
+    Natural gradients on mini-batches, with your own Adam for the rest:
 
     >>> import numpy as np
     >>> from sparsegp import SVGP
@@ -101,7 +101,7 @@ class SVGP:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state["arguments"])  # type: ignore[misc]
-        # The rule of q begins anew: what it had averaged is not kept.
+        # The update rule of q restarts and loses its running averages.
         self.theta = state["theta"]
         self.posterior = state["posterior"]
 
@@ -120,9 +120,9 @@ class SVGP:
         exposure : array-like of shape (b,), optional
             Exposures of counts.
         scale : float, default=1.0
-            What a datum of the batch counts: the number of all rows over ``b``.
+            The weight of each row of the batch: the number of all rows divided by ``b``.
         hyper : bool, default=False
-            Whether the gradient in hyper-parameters and inducing inputs is wanted too.
+            Return the gradient in hyper-parameters and inducing inputs too.
 
         Returns
         -------
@@ -142,7 +142,7 @@ class SVGP:
         Returns
         -------
         float
-            The step that was taken: guards may have shrunk it, to 0 where no step is possible.
+            The step that was taken. Guards may have shrunk it, down to 0 if no step is possible.
         """
         return self._svgp.step(float(size))[0]
 
@@ -153,7 +153,7 @@ class SVGP:
 
     @property
     def posterior(self) -> list[tuple[Array, Array]]:
-        """``(m, S)`` of every function; S is a vector where it is diagonal. Can be set."""
+        """``(m, S)`` of every function; S is a vector if it is diagonal. Can be set."""
         return self._svgp.posteriors()
 
     @posterior.setter
@@ -239,7 +239,7 @@ class SVGP:
         step : float, default=0.5
             The step of q.
         learning_rate : float, default=0.02
-            Adam's; 0 leaves hyper-parameters and inducing inputs where they are.
+            Adam's learning rate; 0 leaves hyper-parameters and inducing inputs unchanged.
         random_state : int, RandomState or None, default=None
             The seed of the order of rows.
 
@@ -310,7 +310,7 @@ class SVGP:
 
     @property
     def theta_names(self) -> list[str]:
-        """What every entry of :attr:`theta` is of: a hyper-parameter by name, or ``inducing.i.d`` for column d of inducing input i."""
+        """The name of every entry of :attr:`theta`: a hyper-parameter, or ``inducing.i.d`` for column d of inducing input i."""
         return self._svgp.theta_names()
 
     @property

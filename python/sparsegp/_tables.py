@@ -11,12 +11,12 @@ from . import _sparsegp
 
 
 def is_pandas(X) -> bool:
-    """Whether ``X`` is a pandas frame, without importing pandas."""
+    """True for a pandas frame, without importing pandas."""
     return type(X).__module__.split(".")[0] == "pandas" and hasattr(X, "columns")
 
 
 def is_named(X) -> bool:
-    """Whether ``X`` is a table of named columns rather than an array."""
+    """True for a table of named columns, False for an array."""
     return is_pandas(X) or hasattr(X, "__arrow_c_stream__") and not isinstance(X, np.ndarray)
 
 
@@ -56,12 +56,12 @@ def category_columns(X, categorical, ordered) -> dict:
 
 
 def names_of(columns) -> list[str]:
-    """Names of columns, of which one alone may be given as a text."""
+    """Names of columns. A single name may be given as a text."""
     return [columns] if isinstance(columns, str) else list(columns or [])
 
 
 def row_labels(X):
-    """What a pandas frame calls its rows; None where it counts them from 0, as arrays do."""
+    """The row labels of a pandas frame; None if it counts its rows from 0, as arrays do."""
     index = getattr(X, "index", None) if is_pandas(X) else None
     if index is None or (getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1):
         return None
@@ -69,7 +69,7 @@ def row_labels(X):
 
 
 def frame_names(X) -> list[str]:
-    """The names of the columns of a pandas frame, those of an array where not all are texts."""
+    """The names of the columns of a pandas frame, or an array's names if some of the frame's are not texts."""
     names = list(X.columns)
     return names if all(isinstance(name, str) for name in names) else default_names(len(names))
 
@@ -160,7 +160,7 @@ def _is_missing(cell) -> bool:
 
 
 def classes_column(y: np.ndarray, classes: np.ndarray, codes: np.ndarray):
-    """A column of classes: numbers stay numbers, so that a model is the one that the command line makes of them."""
+    """A column of classes: numbers stay numbers, so the model is the same as from the command line."""
     if y.dtype.kind in "iuf":
         return "number", y.astype(np.float64)
     order = np.unique(codes, return_index=True)[1]

@@ -11,8 +11,8 @@ _PLAIN += ("periodic", "cosine", "constant", "white")
 
 
 def in_units(values: dict[str, float], lengths: list[tuple[str, list[int]]], columns: dict[str, Any]) -> dict[str, float]:
-    """The values with their units: ``lengths`` says of every name which inputs it is a length of; ``columns`` names the inputs and
-    has the unit of each, None where it is warped, and that of the target."""
+    """The values with their units. ``lengths`` gives for every name the inputs that it is a length of. ``columns`` gives the names
+    of the inputs, the unit of each (None for a warped input) and the unit of the target."""
     kernel, gaussian = columns["kernel"], columns["kind"] == "real" and not columns["warped"]
     unit, shift = columns["target_unit"], columns["target_shift"]
     found = {}
@@ -30,7 +30,7 @@ def in_units(values: dict[str, float], lengths: list[tuple[str, list[int]]], col
 
 
 def _is_of_target(name: str, kernel: str) -> bool:
-    """Whether a value is the variance of the function, or of a term of its sum."""
+    """True if a value is the variance of the function, or of a term of its sum."""
     if not kernel or "*" in kernel or not re.fullmatch(r"kernel([.]\w+)?[.]variance", name):
         return False
     piece = name.split(".")[1] if name.count(".") == 2 else re.match(r"\w*", kernel).group()  # type: ignore[union-attr]

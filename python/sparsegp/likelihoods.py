@@ -47,12 +47,12 @@ TARGETS = ("real", "positive", "unit interval", "count", "binary")
 class CustomLikelihood(Custom):
     """A likelihood ``p(y | f)`` of one latent function, written in Python.
 
-    A subclass says what it is and defines the density with its derivatives; the engine integrates it. An object is given as
+    A subclass declares its name and targets and defines the density with its derivatives; the engine integrates it. An object is given as
     ``likelihood=`` to an estimator or :class:`~sparsegp.SVGP`, and again when a saved model is loaded (``likelihoods=[…]``).
-    :func:`sparsegp.testing.check_likelihood` finds what is wrong with one.
+    :func:`sparsegp.testing.check_likelihood` finds mistakes in one.
 
-    The functions take ``y`` and ``f`` as numbers or arrays that broadcast, and every hyper-parameter as a keyword argument; those
-    of counts take ``exposure`` besides. ``f`` is on the scale the model sees: real targets are standardised. The functions are
+    The functions take ``y`` and ``f`` as numbers or arrays that broadcast, and every hyper-parameter as a keyword argument. For
+    counts they also take ``exposure``. ``f`` is on the scale the model sees: real targets are standardised. The functions are
     called on the engine's threads, one at a time; an exception that one raises ends the fit and is raised from it.
 
     Attributes
@@ -60,9 +60,9 @@ class CustomLikelihood(Custom):
     name : str
         The word that reports and model files have for it.
     target : {"real", "positive", "unit interval", "count", "binary"}
-        What targets may be.
+        The values that targets may have.
     hyperparameters : dict of str to Parameter
-        What training tunes, as numbers; empty by default.
+        The parameters that training tunes, as numbers; empty by default.
     width : float or str, default=1.0
         The distance in f over which the log density changes its shape, such as the scale of noise, or the name of the
         hyper-parameter that is this distance. Quadrature resolves it: a smaller one is slower, a larger one may be wrong.
@@ -74,11 +74,11 @@ class CustomLikelihood(Custom):
     derivatives(y, f, **hyperparameters)
         Its first and second derivative in f.
     gradient(y, f, **hyperparameters)
-        A dict of its derivatives in every hyper-parameter; not needed where there is none.
+        A dict of its derivatives in every hyper-parameter; not needed if there are no hyper-parameters.
     mean_and_variance(f, **hyperparameters)
-        Mean and variance of y given f; not needed of binary targets.
+        Mean and variance of y given f; not needed for binary targets.
     cdf(y, f, **hyperparameters)
-        ``P(Y ≤ y | f)``; not needed of binary targets.
+        ``P(Y ≤ y | f)``; not needed for binary targets.
 
     Notes
     -----
@@ -105,7 +105,7 @@ class CustomLikelihood(Custom):
         Returns
         -------
         dict of str to float
-            Values of hyper-parameters; those left out start where they are declared to.
+            Values of hyper-parameters. A parameter that is left out starts at its declared value.
         """
         return {}
 
@@ -127,7 +127,7 @@ class CustomLikelihood(Custom):
         """
         return float(rng.random() < np.exp(self.log_density(1.0, f, **hyperparameters)))
 
-    # What the engine calls.
+    # The methods that the engine calls.
 
     def _described(self, columns: int) -> list:
         described = super()._described(columns)
@@ -208,7 +208,7 @@ class CustomLikelihood(Custom):
 
 
 def _descent(slope, centre: float, reach: float) -> float:
-    """Where a function with a single peak, whose slope this is, begins to fall; near the end where it does not."""
+    """The peak of a function from its slope, if it has a single peak; a point near the end if it does not fall."""
     with np.errstate(all="ignore"):
         grid = centre + np.sinh(np.linspace(-reach, reach, 61))
         found = slope(grid)

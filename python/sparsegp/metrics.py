@@ -62,7 +62,7 @@ def neg_log_predictive_density(estimator: Any, X: Rows, y: Column, **others: Any
     y : array-like of shape (n,)
         The targets.
     **others
-        What else ``log_density`` takes, such as ``exposure``.
+        Further arguments of ``log_density``, such as ``exposure``.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def neg_crps(estimator: Any, X: Rows, y: Column, **others: Any) -> float:
     y : array-like of shape (n,)
         The targets.
     **others
-        What else ``crps`` takes, such as ``exposure``.
+        Further arguments of ``crps``, such as ``exposure``.
 
     Returns
     -------

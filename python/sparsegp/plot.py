@@ -1,4 +1,4 @@
-"""Figures of fitted models with matplotlib: every function takes ``ax`` and returns Axes; no numbers of its own."""
+"""Figures of fitted models with matplotlib: every function takes ``ax`` and returns Axes; numbers come from the estimators."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def fit(model: Any, X: Rows, y: Column = None, *, feature: int | str = 0, ax: An
     X : array-like or table of shape (n, d)
         The rows to plot at.
     y : array-like of shape (n,), optional
-        Their targets.
+        The targets of these rows.
     feature : int or str, default=0
         The input of the horizontal axis.
     ax : matplotlib Axes, optional
@@ -135,7 +135,7 @@ def fit(model: Any, X: Rows, y: Column = None, *, feature: int | str = 0, ax: An
     levels = [level for mass, _ in _BANDS for level in (0.5 - mass / 2, 0.5 + mass / 2)]
     line, rows = along, X
     if len(_names(X)) > 1:
-        # Along one input of several: the others stay at those of the middle row, as means of different rows are no line.
+        # Along one input of several the others stay at the middle row's values, as means of different rows would not make a line.
         line = np.linspace(np.nanmin(along), np.nanmax(along), 200)
         place = feature if isinstance(feature, (int, np.integer)) else _names(X).index(str(feature))
         middle = np.full(len(line), np.argsort(along, kind="stable")[len(along) // 2])
@@ -164,7 +164,7 @@ def calibration(model: Any, X: Rows, y: Column, *, bins: int = 10, ax: Any = Non
     X : array-like or table of shape (n, d)
         The rows.
     y : array-like of shape (n,)
-        Their targets.
+        The targets of these rows.
     bins : int, default=10
         For classifiers the number of bins of the probability of the predicted class.
     ax : matplotlib Axes, optional
@@ -213,7 +213,7 @@ def calibration(model: Any, X: Rows, y: Column, *, bins: int = 10, ax: Any = Non
 
 
 def trace(model: Any, *, ax: Any = None) -> Any:
-    """Plot the objective, and the score of validation rows where there are some, against epochs.
+    """Plot the objective, and the score of validation rows if there are any, against epochs.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def residuals(model: Any, X: Rows, y: Column, *, ax: Any = None) -> Any:
     X : array-like or table of shape (n, d)
         The rows.
     y : array-like of shape (n,)
-        Their targets.
+        The targets of these rows.
     ax : matplotlib Axes, optional
         Where to plot.
 
@@ -298,12 +298,12 @@ def relevance(model: Any, X: Rows = None, y: Column = None, *, repeats: int = 5,
     model : estimator
         A fitted estimator of this package.
     X : array-like or table of shape (n, d), optional
-        Rows, best such that the model has not seen. With them an input matters as much as the mean NLL rises when its values are
-        permuted among the rows; without them, as much as its inverse lengthscale, on the scale the model sees, is large.
+        Rows, best rows that the model has not seen. With them, the relevance of an input is the rise of the mean NLL when its values
+        are permuted among the rows. Without them, it is the inverse lengthscale on the scale the model sees.
     y : array-like of shape (n,), optional
-        Their targets.
+        The targets of these rows.
     repeats : int, default=5
-        The number of permutations, of which the bars are means and the lines standard deviations.
+        The number of permutations. Bars show the means and lines the standard deviations over them.
     random_state : int, default=0
         The seed of the permutations.
     ax : matplotlib Axes, optional
@@ -378,8 +378,8 @@ def partial_dependence(model: Any, X: Rows, feature: int | str = 0, *, points: i
     points : int, default=40
         How many values of a number are looked at, from its least to its greatest; of a category every level is.
     mass : float, default=0.9
-        The probability of the intervals. Those of regressors are of the target, averaged over rows; those of classifiers hold this
-        share of the rows' probabilities.
+        The probability of the intervals. A regressor's intervals are the target's, averaged over rows; a classifier's intervals hold
+        this share of the rows' probabilities.
     rows : int, default=200
         The most rows that are averaged over, evenly spaced in ``X``.
     ax : matplotlib Axes, optional

@@ -20,8 +20,8 @@ def check_kernel(
 ) -> None:
     """Check the whole contract of a kernel at two sets of points.
 
-    Covariances are symmetric and positive semi-definite, the variances are their diagonal, gradients are those of finite
-    differences to seven digits, the text reads back.
+    Covariances have to be symmetric and positive semi-definite with the variances as diagonal, gradients have to agree with
+    finite differences to seven digits, and the kernel has to be recovered from its text.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def check_kernel(
 def check_likelihood(likelihood: CustomLikelihood, y: ArrayLike, exposure: ArrayLike | None = None) -> None:
     """Check the whole contract of a likelihood written in Python at some targets.
 
-    Derivatives are those of finite differences, expectations those of slow integration (so ``width`` is not too large), mean,
-    variance and distribution function are those of the density and of draws. It takes some seconds: a hundred thousand calls.
+    Derivatives have to agree with finite differences, expectations with slow integration (so ``width`` is not too large), and
+    mean, variance and distribution function with the density and with draws. It takes some seconds: a hundred thousand calls.
 
     Parameters
     ----------

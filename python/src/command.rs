@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Runs the command line of these arguments, of which the first is the program's name; the exit status.
+/// Runs the command line with these arguments (the first is the program's name) and returns the exit status.
 #[pyfunction]
 pub fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| sparsegp_cli::run_with(arguments))

@@ -118,11 +118,11 @@ pub fn raised(error: Error) -> PyErr {
     }
 }
 
-/// Zeros for so many rows and columns.
+/// Zeros for this many rows and columns.
 ///
 /// # Errors
 ///
-/// `MemoryError` when there is no room for them.
+/// `MemoryError` when there is not enough memory.
 pub fn zeros(rows: usize, columns: usize) -> PyResult<Vec<f64>> {
     let mut zeros = Vec::new();
     let count = rows.checked_mul(columns);
@@ -171,7 +171,7 @@ pub type LentVector<'py, T = f64> = Lent<'py, T, Ix1>;
 pub type LentMatrix<'py, T = f64> = Lent<'py, T, Ix2>;
 
 impl<'py, T: Element, D: Dimension> Lent<'py, T, D> {
-    /// The same numbers row by row, one after the other; copied where they lie otherwise.
+    /// The same numbers row by row; copied unless they are stored so already.
     pub fn by_rows(self) -> PyResult<Self> {
         if self.0.is_c_contiguous() { Ok(self) } else { Self::copied(&self.0) }
     }

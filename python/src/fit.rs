@@ -91,7 +91,7 @@ fn grid_of(betas: Option<&str>) -> PyResult<(Option<Betas>, &'static [&'static s
     Ok((betas, others))
 }
 
-/// Fits a model to the rows of a table. `options` are those of the command line by name, as JSON text; `listener` is called with every
+/// Fits a model to the rows of a table. `options` are the command line's options by name, as JSON text. `listener` is called with every
 /// event, as a dictionary, and ends the training by returning True.
 #[pyfunction]
 #[pyo3(signature = (table, columns, options, *, betas=None, custom=None, listener=None, threads=None))]
@@ -134,7 +134,7 @@ pub fn fit(
     Ok(Model::new(Arc::new(model), custom).with_sample(sample))
 }
 
-/// Rows of a fit for its report, which does without where they are too many or cannot be had.
+/// Rows of a fit for its report, which omits them if they are too many or unavailable.
 pub fn sample_of(request: &FitRequest<'_>, model: &TableModel) -> Option<TrainingSample> {
     TrainingSample::draw(request, model).ok().filter(|sample| sample.numbers() <= MOST_KEPT)
 }

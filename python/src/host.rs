@@ -1,4 +1,4 @@
-//! Where work runs beside the interpreter: pools of threads that survive a fork, events that go to Python, Ctrl-C; no work of its own.
+//! Running work beside the interpreter: pools of threads that survive a fork, events passed to Python, Ctrl-C; no estimators.
 
 use crate::convert::{FitError, raised};
 use pyo3::exceptions::PyRecursionError;
@@ -29,8 +29,8 @@ struct Pools {
 
 static POOLS: Mutex<Option<Pools>> = Mutex::new(None);
 
-/// How many threads there are where nobody says: what the environment allows (joblib gives its workers their share of the cores so), or one
-/// per core.
+/// The default number of threads: the number in the environment (joblib gives its workers their share of the cores this way), or one per
+/// core.
 pub fn usual_threads() -> usize {
     let allowed =
         |name: &str| std::env::var(name).ok()?.trim().parse().ok().filter(|&threads: &usize| threads > 0);
@@ -38,8 +38,8 @@ pub fn usual_threads() -> usize {
     ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"].into_iter().find_map(allowed).unwrap_or_else(cores)
 }
 
-/// The pool of so many threads, or of the usual number. A process that was forked from another one has none of its threads, so it makes its
-/// own. Called with the interpreter held, as forks are, so that no fork happens while the lock is taken.
+/// The pool of this many threads, or of the usual number. A forked process has none of its parent's threads, so it makes its own pool.
+/// Called with the interpreter held, as forks are, so no fork happens while the lock is taken.
 fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
     let threads = threads.unwrap_or_else(usual_threads);
     check_threads(threads).map_err(raised)?;
@@ -59,26 +59,26 @@ fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
     Ok(pool)
 }
 
-/// What work tells the thread that called it, or asks of it: something by its name, with bytes.
+/// A message of the work to the thread that called it: an event, or a question by its name with bytes.
 enum News<T> {
     Event(Event),
     Question(&'static str, Vec<u8>),
     Done(Result<T, Box<dyn Any + Send>>),
 }
 
-/// What work knows of its host: who hears of it, and whether it is to end.
+/// The work's link to its caller: listeners, and requests to end.
 pub struct Host<'a> {
-    /// Tells whoever wants to hear, and waits for the answer.
+    /// Passes an event to the listener and waits for its answer.
     pub tell: &'a mut Listener<'a>,
-    /// Asks Python, and waits for the answer; there is none once something was raised.
+    /// Asks Python and waits for the answer; `None` after an exception was raised.
     pub ask: &'a Ask<'a>,
-    /// Whether the work is to end with nothing.
+    /// True if the work should end without a result.
     pub interrupted: &'a AtomicBool,
-    /// Whether it is to end with what it has got to.
+    /// True if the work should end with its present result.
     pub enough: &'a AtomicBool,
 }
 
-/// What Python does with an event; whether it has seen enough.
+/// Python's listener for events; it returns true to end the work.
 pub type Hear<'a> = dyn FnMut(Python<'_>, &Event) -> PyResult<bool> + Send + 'a;
 
 /// Asks something by its name, with bytes, and has bytes for an answer.
@@ -133,7 +133,7 @@ impl Drop for Nested {
     }
 }
 
-/// The same for work that has questions too.
+/// The same for work that asks questions too.
 pub fn run_with<T: Send>(
     py: Python<'_>,
     threads: Option<usize>,
@@ -206,7 +206,7 @@ fn wait_for<A>(answers: &Receiver<A>) -> Option<A> {
     }
 }
 
-/// What the calling thread does until the work is done.
+/// The loop of the calling thread until the work is done.
 fn attend<T>(
     heard: Receiver<News<T>>,
     (answer, reply): (&Sender<()>, &Sender<Option<Vec<u8>>>),
@@ -261,7 +261,7 @@ fn attend<T>(
     }
 }
 
-/// What is said of a panic, which is a defect.
+/// The message for a panic, which is a defect.
 fn defect(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no words");

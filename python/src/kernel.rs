@@ -25,7 +25,7 @@ pub fn named_values(kernel: &dyn sparsegp::kernels::Kernel) -> Vec<(String, f64)
     value_names(kernel).into_iter().zip(values).collect()
 }
 
-/// What the test kit finds wrong with a custom likelihood at targets and their exposures; nothing where it is as it should be.
+/// The first problem that the test kit finds with a custom likelihood at targets and their exposures; `None` if it passes.
 #[pyfunction]
 pub fn check_likelihood(
     py: Python<'_>,
@@ -72,7 +72,7 @@ impl Kernel {
         Ok(Kernel { kernel, dims, custom })
     }
 
-    /// The covariances of the rows of `left` with those of `right`, or among themselves.
+    /// The covariances of the rows of `left` with the rows of `right`, or with each other.
     #[pyo3(signature = (left, right=None))]
     fn covariance<'py>(
         &self,
@@ -111,7 +111,7 @@ impl Kernel {
         named_values(&*self.kernel)
     }
 
-    /// What the test kit finds wrong at two sets of points; nothing where it is as it should be.
+    /// The first problem that the test kit finds at two sets of points; `None` if it passes.
     fn check(&self, py: Python<'_>, left: LentMatrix<'_>, right: LentMatrix<'_>) -> PyResult<Option<String>> {
         self.check_columns(&left)?;
         self.check_columns(&right)?;

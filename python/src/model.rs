@@ -32,7 +32,7 @@ pub struct Model {
     sample: Option<TrainingSample>,
 }
 
-/// What is wanted of predictions.
+/// The requested parts of predictions.
 #[derive(FromPyObject)]
 enum Wanted {
     /// A quantile of the target at each of these probabilities.
@@ -41,7 +41,7 @@ enum Wanted {
     Named(String),
 }
 
-/// What one row of predictions gives to an array, and how many numbers that is.
+/// The function that writes one row of predictions to an array, and the count of numbers per row.
 type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, &mut [f64]) + Send + Sync + 'a>);
 
 impl Model {
@@ -55,17 +55,17 @@ impl Model {
         self.model.clone()
     }
 
-    /// What is custom in it.
+    /// Its custom kernels and likelihoods.
     pub fn custom(&self) -> Custom {
         self.custom.clone()
     }
 
-    /// The same with rows of its fit.
+    /// The same model with rows of its fit.
     pub fn with_sample(self, sample: Option<TrainingSample>) -> Model {
         Model { sample, ..self }
     }
 
-    /// Does `work` on a pool; what comes of it, or what went wrong.
+    /// Does `work` on a pool; returns its result or its error.
     pub fn run<T: Send>(
         &self,
         py: Python<'_>,
@@ -104,7 +104,7 @@ impl Model {
                         out[0] = predictions.most_probable(row).map_or(f64::NAN, |label| label as f64);
                     }),
                 ),
-                // Several functions are on the scale the model sees, as they have no units of their own.
+                // Several functions have no units of their own, so they stay on the scale the model sees.
                 "latent" if functions > 1 => (
                     2 * functions,
                     Box::new(move |predictions, row, out| {
@@ -142,7 +142,7 @@ impl Model {
 
 #[pymethods]
 impl Model {
-    /// What is wanted of the predictions of every row of a table: for each thing a matrix with a row per row of the table.
+    /// The requested predictions of every row of a table: for each of them a matrix with a row per row of the table.
     #[pyo3(signature = (table, wanted, *, threads=None))]
     fn predict<'py>(
         &self,
@@ -173,7 +173,7 @@ impl Model {
         all.into_iter().map(|(numbers, width)| rows_of(py, numbers, width)).collect()
     }
 
-    /// What a user should know about levels in a table that training did not see, in one line.
+    /// A one-line note about levels in a table that training did not see.
     fn unseen_levels(&self, table: &Table) -> PyResult<Option<String>> {
         let found = self.model.schema().unseen_levels(&table.0).map_err(raised)?;
         Ok(UnseenColumn::told(table.0.source(), &found))
@@ -263,7 +263,7 @@ impl Model {
             .to_json()
     }
 
-    /// What its columns are: the names of features, the target, the exposure, the kind of target and its levels.
+    /// Its columns: the names of features, the target, the exposure, the kind of target and its levels.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (schema, columns) = (self.model.schema(), PyDict::new(py));
         let features: Vec<&str> = schema.features().iter().map(|feature| feature.name()).collect();
@@ -293,7 +293,7 @@ impl Model {
         Some((layer.kernel().expression(), named_values(layer.kernel())))
     }
 
-    /// The inducing inputs in original units, those of every latent function below each other; none for a linear model.
+    /// The inducing inputs in original units, stacked over the latent functions; `None` for a linear model.
     fn inducing_points<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         let layers: Vec<_> = self.model.latent().layers.iter().filter_map(Layer::inducing).collect();
         if layers.is_empty() {
@@ -325,8 +325,8 @@ impl Model {
         self.model.coefficient_covariance().map(|covariance| matrix(py, covariance.as_ref())).transpose()
     }
 
-    /// Writes a report, with the figures of a table of test rows where there is one, and what predictions depend on by a table with or without
-    /// targets; `again` is the call that makes it again.
+    /// Writes a report. If a table of test rows is given, the report has figures for it and shows how predictions depend on the columns;
+    /// targets may be missing. `again` is the call that makes the report again.
     #[pyo3(signature = (path, again, table=None, *, threads=None))]
     fn report(
         &self,
@@ -341,7 +341,7 @@ impl Model {
             let labelled = table.filter(|table| table.0.column(target).is_some());
             let poll = || host.interrupted.load(Ordering::Relaxed);
             let mut session = Session::new(host.tell).with_poll(&poll);
-            // Figures to compare with are a help: the report does without those that cannot be had.
+            // Figures for comparison are optional: the report omits unavailable ones.
             let beside = labelled.and(self.sample.as_ref());
             let beside = beside.and_then(|sample| Baselines::of_sample(sample, model, &mut session).ok());
             let of_table =

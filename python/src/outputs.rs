@@ -1,4 +1,4 @@
-//! Models of several targets: one for each, fitted together, in one file; no arithmetic of its own.
+//! Models of several targets: one for each, fitted together, in one file; the arithmetic is in the core.
 
 use crate::convert::{raised, rows_of, zeros};
 use crate::custom::Custom;
@@ -125,8 +125,8 @@ pub fn output_functions<'py>(
     Ok((rows_of(py, means, width)?, rows_of(py, covariances, width * width)?))
 }
 
-/// Draws of all outputs at the rows of a table: a row per row, those of an output one after the other. `rows_together` draws functions at
-/// all rows together instead of targets at each by itself.
+/// Draws of all outputs at the rows of a table: a row per row, one output after the other. `rows_together` draws functions at all rows
+/// together instead of targets at each row by itself.
 #[pyfunction]
 #[pyo3(signature = (models, table, count, seed, *, rows_together=false, threads=None))]
 pub fn output_draws<'py>(

@@ -26,14 +26,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What is asked of the holders of partitions, by the name that Python has for it.
+/// The questions for the holders of partitions, by their names in Python.
 mod question {
     pub const SURVEY: &str = "survey";
     pub const PREPARE: &str = "prepare";
     pub const SUMS: &str = "sums";
 }
 
-/// What a fit is about.
+/// The columns and options of a fit.
 struct Request {
     columns: SchemaOptions,
     options: FitOptions,
@@ -63,7 +63,7 @@ fn readings_of(text: &[u8]) -> PyResult<Option<Readings>> {
     read.map(Some).map_err(|error| PyValueError::new_err(format!("readings: {error}")))
 }
 
-/// What partition `part`, before whose rows `first_row` others come, says of columns and scaling, with samples of its rows.
+/// The statistics of columns and scaling of partition `part`, with samples of its rows; `first_row` is the number of rows before it.
 #[pyfunction]
 #[pyo3(signature = (table, part, first_row, columns, options, readings, *, threads=None))]
 #[allow(clippy::too_many_arguments)]
@@ -127,7 +127,7 @@ pub struct Preparation(Prepare, String);
 
 #[pymethods]
 impl Preparation {
-    /// Of the bytes that a fit hands out.
+    /// From the bytes that a fit sends.
     #[new]
     fn new(bytes: &[u8]) -> PyResult<Preparation> {
         let text = String::from_utf8_lossy(bytes).into_owned();
@@ -171,7 +171,7 @@ pub struct Round(Asked);
 
 #[pymethods]
 impl Round {
-    /// Of the bytes that a fit hands out.
+    /// From the bytes that a fit sends.
     #[new]
     #[pyo3(signature = (bytes, *, threads=None))]
     fn new(py: Python<'_>, bytes: &[u8], threads: Option<usize>) -> PyResult<Round> {
@@ -179,8 +179,8 @@ impl Round {
         round.map(Round).map_err(raised)
     }
 
-    /// The answer of partition `part`, of which inputs (n × D, row-major) and targets are given, and exposures and weights or None. Arrays are
-    /// not copied.
+    /// The answer of partition `part`, given its inputs (n × D, row-major), targets, and exposures and weights or None. Arrays are not
+    /// copied.
     #[pyo3(signature = (part, x, y, exposure, weights, *, threads=None))]
     #[allow(clippy::too_many_arguments)]
     fn sums<'py>(
@@ -229,7 +229,7 @@ struct Partitions<'a> {
 
 impl Partitions<'_> {
     fn asked(&self, name: &'static str, work: Vec<u8>) -> Result<Vec<u8>> {
-        // What was raised is raised again once the fit has ended.
+        // The exception is raised again once the fit has ended.
         (self.ask)(name, work).ok_or_else(|| Error::interrupted("a question to the partitions has no answer"))
     }
 }
@@ -254,9 +254,9 @@ impl TableParts for Partitions<'_> {
     }
 }
 
-/// Fits a model to `count` partitions. `answer` is called with the name of a question and its bytes, and returns those of the merged
-/// answer: `"survey"` ([`survey_part`], [`merge_surveys`]), `"prepare"` ([`Preparation`], no answer) and `"sums"` ([`Round`], [`merge_sums`]).
-/// With a `checkpoint`, a file, the fit goes on from what is in it.
+/// Fits a model to `count` partitions. `answer` is called with the name of a question and its bytes, and returns the bytes of the merged
+/// answer: `"survey"` ([`survey_part`], [`merge_surveys`]), `"prepare"` ([`Preparation`], no answer) and `"sums"` ([`Round`],
+/// [`merge_sums`]). With a `checkpoint`, a file, the fit continues from its contents.
 #[pyfunction]
 #[pyo3(signature = (count, columns, options, answer, *, batch_size_given, listener=None, checkpoint=None, every=60.0, threads=None))]
 #[allow(clippy::too_many_arguments)]
@@ -319,6 +319,8 @@ fn opened(path: &Path, fit: &PartsFit<'_>, every: Duration) -> Result<Checkpoint
     }
     Ok(checkpoint.with_warning(|failure| {
         let failure = failure.message_with(&python);
-        eprintln!("sparsegp: a checkpoint was not written, the fit goes on and tries again: {failure}");
+        eprintln!(
+            "sparsegp: the checkpoint was not written; the fit continues and will try again: {failure}"
+        );
     }))
 }

@@ -21,7 +21,7 @@ use sparsegp::training::VariationalModel;
 use sparsegp::variational::{MatrixRef, Normal, RuleOptions, Rules};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Rows that buffers are made for; larger batches make them anew.
+/// The number of rows that buffers are made for; larger batches make new buffers.
 const BATCH: usize = 256;
 
 /// A model with its posterior, on the scale that it sees.
@@ -37,9 +37,9 @@ struct State {
     rules: Rules,
     options: RuleOptions,
     inputs: usize,
-    /// What is free, in the units of where the model began: the vector means the same wherever the model goes.
+    /// The free parameters, in the units of the model's start, so the vector keeps its meaning when the model moves.
     free: FreeVector,
-    /// Whether the gradients kept in the model are those of where it is, and whether those of hyper-parameters are among them.
+    /// True if the gradients kept in the model are up to date, and true if they include the hyper-parameters.
     evaluated: (bool, bool),
 }
 
@@ -127,7 +127,9 @@ impl State {
             return Ok(());
         }
         let how = if hyper { "loss(X, y, hyper=True)" } else { "loss(X, y)" };
-        Err(PyRuntimeError::new_err(format!("there is no gradient of where the model is: call {how} first")))
+        Err(PyRuntimeError::new_err(format!(
+            "the model has changed since the last gradient: call {how} first"
+        )))
     }
 
     fn posterior(&self) -> Posterior {
@@ -153,7 +155,7 @@ impl Svgp {
 
 #[pymethods]
 impl Svgp {
-    /// A model with q = the prior from options by name (as JSON text; those of a fit), inducing inputs (M × D), and the number of classes or
+    /// A model with q = the prior, from a fit's options by name (as JSON text), inducing inputs (M × D), and the number of classes or
     /// levels.
     #[new]
     #[pyo3(signature = (options, inducing, levels, *, custom=None, threads=None))]
@@ -303,7 +305,7 @@ impl Svgp {
         PyArray1::from_vec(py, state.free.pack(&state.model.model.natural()))
     }
 
-    /// What every entry of that vector is of: hyper-parameters, and `inducing.i.d` for column d of inducing input i.
+    /// The name of every entry of that vector: hyper-parameters, and `inducing.i.d` for column d of inducing input i.
     fn theta_names(&self, py: Python<'_>) -> Vec<String> {
         let state = self.state(py);
         let all = state.model.model.descriptors();

@@ -20,7 +20,7 @@ pub struct Table(pub Columns);
 enum Given<'py> {
     /// Distinct values, and for each row which of them it has, or −1.
     Coded(Vec<String>, LentVector<'py, i64>),
-    /// What numbers are (`number` or `time`, in seconds since 1970), and the numbers.
+    /// The kind of the numbers (`number` or `time`, in seconds since 1970), and the numbers.
     Numbers(String, LentVector<'py>),
 }
 
@@ -58,7 +58,7 @@ impl Table {
     fn of_matrix(source: &str, names: Vec<String>, values: LentMatrix<'_>) -> PyResult<Table> {
         let values = values.as_array();
         let mut columns: Vec<Vec<f64>> = names.iter().map(|_| Vec::with_capacity(values.nrows())).collect();
-        // Rows that fit the cache are taken for all columns, since those of a row lie next to each other.
+        // Blocks of rows that fit the cache are read for all columns, since the numbers of a row are adjacent.
         for rows in values.axis_chunks_iter(Axis(0), ROWS) {
             columns.iter_mut().zip(rows.columns()).for_each(|(column, some)| column.extend(some));
         }
@@ -73,7 +73,7 @@ impl Table {
         read_csv(source, Cursor::new(bytes.as_bytes().to_vec())).map(Table).map_err(raised)
     }
 
-    /// The same with more columns behind the others, in place of those of the same names.
+    /// The same table with more columns at the end; they replace columns of the same names.
     fn with_columns(&self, other: &Table) -> PyResult<Table> {
         let kept = self.0.columns().iter().filter(|named| other.0.column(&named.name).is_none());
         let columns = kept.chain(other.0.columns()).cloned().collect();

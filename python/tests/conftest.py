@@ -8,7 +8,7 @@ import pytest
 
 matplotlib.use("Agg")
 
-#: Code that type checkers read and nobody runs.
+#: Code that type checkers read and that is never run.
 collect_ignore = ["typed_use.py"]
 
 DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
@@ -50,7 +50,7 @@ def loads():
 
 
 def out_of_place(values):
-    """The same numbers where a processor does not expect them, one byte off, and nobody may write them: as a buffer that came over a wire."""
+    """The same numbers at an odd address, one byte off, and read-only, like a buffer that arrived over a network."""
     values = np.ascontiguousarray(values)
     # NumPy's own room starts at a multiple of 16.
     off = np.empty(values.nbytes + 1, dtype=np.uint8)[1:].view(values.dtype).reshape(values.shape)

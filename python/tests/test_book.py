@@ -1,10 +1,11 @@
 """The book (`docs/`) and the README: their links lead somewhere, and their code runs, chapter by chapter, and prints what the chapters show.
 
-Run as a program it writes what the code prints now into the chapters, or into those that are named:
+Run as a program it writes what the code prints now into the chapters, or only into the named chapters:
 `python python/tests/test_book.py failures`.
 """
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CHAPTERS = sorted(DOCS.glob("*.md"))
 PAGES = [ROOT / "README.md", *CHAPTERS]
-# A command prints what it printed before but for its numbers; so do the words around a gap.
+# A command prints the same as before except for numbers. The words around a gap have to agree too.
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
 GAP = "…"
 
@@ -72,7 +73,7 @@ def parts(text: str) -> list[list[str]]:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether a text with gaps is what was printed."""
+    """True if a text with gaps agrees with the printed text."""
     wanted, (words,) = parts(shown), parts(re.sub(rf"(?<!\S){GAP}(?!\S)", "...", printed))
     place = 0
     for index, part in enumerate(wanted):
@@ -86,7 +87,7 @@ def agrees(shown: str, printed: str) -> bool:
 
 
 def renewed(shown: list[str], printed: str) -> list[str]:
-    """What is printed now in place of what is shown, with the same gaps."""
+    """The shown lines with the present output in place of the old one, and the same gaps."""
     now = printed.rstrip("\n").split("\n")
     if not any(GAP in line.split() for line in shown):
         return now
@@ -101,7 +102,7 @@ def renewed(shown: list[str], printed: str) -> list[str]:
 
 
 class Chapter:
-    """A chapter whose code runs in a folder and a namespace of its own."""
+    """A chapter whose code runs in its own folder and namespace."""
 
     def __init__(self, path: Path, folder: Path):
         self.path, self.folder = path, folder
@@ -110,7 +111,7 @@ class Chapter:
         (folder / "examples").symlink_to(ROOT / "examples")
 
     def run(self, compare) -> None:
-        """Runs all blocks, the last first to compare, so that places stay where they are while lines are replaced."""
+        """Runs all blocks, then compares them from the last to the first, so that places stay valid while lines are replaced."""
         outcomes, before = [], None
         for block in blocks(self.lines):
             if block.language == "console":
@@ -128,7 +129,7 @@ class Chapter:
             compare(self, command, at, shown, printed)
 
     def between(self, block: Block) -> bool:
-        """Whether words stand between a block and the one before it."""
+        """True if there is text between a block and the one before it."""
         lines = self.lines[: block.first - 1]
         while lines and not lines[-1].strip():
             lines.pop()
@@ -186,8 +187,8 @@ def anchors(path: Path) -> set[str]:
 
 
 def test_links_lead_somewhere_and_every_chapter_is_in_the_contents():
-    for page in [*PAGES, ROOT / "python" / "README.md"]:
-        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+    for page in [*PAGES, ROOT / "python" / "README.md", ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r'(?:\]\(|src="|srcset=")([^)\s"]+)[)"]', page.read_text()):
             if re.match(r"https?:", target):
                 continue
             name, _, anchor = target.partition("#")
@@ -198,6 +199,35 @@ def test_links_lead_somewhere_and_every_chapter_is_in_the_contents():
     contents = (DOCS / "SUMMARY.md").read_text()
     missing = [path.name for path in CHAPTERS if path.name != "SUMMARY.md" and f"({path.name})" not in contents]
     assert not missing
+
+
+def readme_table():
+    """The program that makes the README's table of results."""
+    place = ROOT / "benches" / "peers" / "readme_table.py"
+    specification = importlib.util.spec_from_file_location(place.stem, place)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_results_of_the_readme_are_those_of_the_measurement_files():
+    text = (ROOT / "README.md").read_text()
+    assert text == readme_table().renewed(text), "run python3 benches/peers/readme_table.py --write"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benches/peers/results").glob("*.csv")), ids=lambda path: path.stem)
+def test_measurement_files_hold_the_numbers_of_their_chapter(path):
+    file = readme_table().Measurements(path.stem)
+    assert {"date", "machine", "ours", "peer", "chapter"} <= set(file.facts)
+    chapter, anchor = file.facts["chapter"].split("#")
+    assert anchor in anchors(ROOT / chapter)
+    number = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+    lines = [line for line in (ROOT / chapter).read_text().split("\n") if line.startswith("| ")]
+    shown = [re.sub(r"(\d),(\d{3})", r"\1\2", line.replace("−", "-")) for line in lines]
+    for row in file.rows:
+        values = {float(value) for name, value in row.items() if value and name not in ("set", "task", "options")}
+        named = [set(map(float, number.findall(line))) for line in shown if line.startswith(f"| {row['set']}")]
+        assert any(values <= found for found in named), f"{chapter} has no line of {row}"
 
 
 def write(names: list[str]) -> None:

@@ -137,7 +137,7 @@ def test_an_exception_of_a_kernel_ends_the_fit(method, call, threads):
     with pytest.raises(ZeroDivisionError, match=f"in {method}"):
         model.fit(X, Y)
     assert not model.__sklearn_is_fitted__()
-    # It raises once: what is called again goes on.
+    # It raises once; later calls succeed.
     assert model.fit(X, Y).score(X, Y) > 0.5
 
 

@@ -27,7 +27,7 @@ from sparsegp.dask import (  # noqa: E402
 )
 from sparsegp.dask._tree import Tree  # noqa: E402
 
-#: What one test may take, in seconds.
+#: The time limit of one test, in seconds.
 LIMIT = 60
 
 SMALL = {"kernel": "rbf(ard)", "n_inducing": 12, "auto": "none", "epochs": 5}
@@ -416,7 +416,7 @@ def test_answers_are_merged_in_one_order_however_many_workers_there_are():
 
 
 def test_the_recipe_for_other_schedulers(tmp_path):
-    """What docs/distributed.md shows, with partitions in this process."""
+    """The example of docs/distributed.md, with partitions in this process."""
     import json
     import re
     from pathlib import Path

@@ -53,7 +53,7 @@ def test_figures_of_inputs_classes_and_noise(tumours, loads):
     rising = plot.partial_dependence(classifier, noisy, "worst_radius").lines[0].get_ydata()
     assert rising[-1] > 0.5 > rising[0]
 
-    # The same dependence, whatever the rows come in; of a category every level.
+    # The dependence does not depend on the type of table; for a category it covers every level.
     X, y = loads[["hour", "side"]], loads["load"]
     model = sparsegp.SparseGPRegressor(n_inducing=20, auto="none").fit(X, y)
     tables = [X, polars.DataFrame({"hour": X["hour"].to_numpy(), "side": X["side"].tolist()})]

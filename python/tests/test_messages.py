@@ -18,12 +18,12 @@ PACKAGE = Path(sparsegp.__file__).parent
 #: Options about files and their reading, which Python never meets: what is of them is said on the command line alone.
 FILES = {"delimiter", "from", "missing", "model_out", "resume", "shuffle_buffer", "split_by"}
 
-#: What programs in Rust set by name, whose messages no other door shows.
+#: Names that only programs in Rust set, so only they show messages about them.
 RUST = {"dimensions"}
 
 
 def marked() -> set:
-    """Every option between ⟨ and ⟩ in the sources, with its value where one is written out."""
+    """Every option between ⟨ and ⟩ in the sources, with its value if one is written."""
     folders = [path for path in ROOT.iterdir() if path.is_dir() and path.name not in ("target", "python", "docs", "fuzz", "tests")]
     found = set()
     for path in (path for folder in folders for path in folder.rglob("*.rs") if "target" not in path.parts):

@@ -1,4 +1,4 @@
-"""Several targets at once: equal to single fits where they have nothing in common, to the command line's models, and to closed forms of what they share."""
+"""Several targets at once: equal to single fits if they share nothing, to the command line's models, and to closed forms of the shared parts."""
 
 import pickle
 import subprocess
@@ -70,7 +70,7 @@ def test_functions_that_mix_one_process_are_wholly_correlated(petals, mixed):
     f, covariance = mixed.predict_f(X, full_output_cov=True)
     variance = mixed.predict_f(X)[1]
     assert np.allclose(f, mean)
-    # What is left of the variance of a target is its noise, the same everywhere.
+    # The remaining variance of a target is its noise, which is equal everywhere.
     noise = std**2 - variance
     assert (noise > 0.0).all() and np.allclose(noise, noise[0], rtol=1e-9)
     assert np.allclose(covariance[:, 0, 1] ** 2, variance[:, 0] * variance[:, 1], rtol=1e-10)

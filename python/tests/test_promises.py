@@ -1,4 +1,4 @@
-"""What estimators promise of units, columns, choices, gradients and draws, on small data."""
+"""The promises of estimators about units, columns, choices, gradients and draws, on small data."""
 
 import pickle
 import warnings
@@ -54,7 +54,7 @@ def test_functions_of_warped_targets_are_in_units_of_the_target(warp):
     rows = X[:6]
     draws = model.sample_f(400)(rows)
     assert np.allclose(draws.mean(axis=1), model.predict_f(rows)[0], atol=6 * np.sqrt(model.predict_f(rows)[1] / 400))
-    # Covariances are those of draws, and their diagonal is the predicted variance.
+    # Covariances agree with draws, and their diagonal is the predicted variance.
     _, covariance = model.predict_f(rows, full_cov=True)
     assert np.allclose(np.diag(covariance), variance[:6], rtol=1e-6)
     _, joint = model.predict(rows, return_cov=True)

@@ -12,7 +12,7 @@ REFERENCE = Path(__file__).resolve().parents[2] / "tests" / "reference"
 
 
 def case(file: str, name: str):
-    """The inputs of a case with those that its file shares, and its outputs."""
+    """The inputs of a case, including the inputs shared by its file, and its outputs."""
     document = json.loads((REFERENCE / f"{file}.json").read_text())
     found = next(case for case in document["cases"] if case["name"] == name)
     inputs = {key: np.array(value) if isinstance(value, list) else value for key, value in (document["inputs"] | found["inputs"]).items()}

@@ -1,4 +1,4 @@
-"""What goes on while a fit runs: callbacks, progress, Ctrl-C, threads, forks, other processes."""
+"""Events during a fit: callbacks, progress, Ctrl-C, threads, forks, other processes."""
 
 import multiprocessing
 import os
@@ -19,7 +19,7 @@ LONG = {"kernel": "rbf", "n_inducing": 50, "auto": "none", "batch_size": 100, "e
 
 @pytest.fixture(autouse=True)
 def interruptible():
-    """Ctrl-C as at a terminal: Python leaves it ignored where it was started by a shell in the background."""
+    """Ctrl-C as at a terminal: Python leaves it ignored if a shell started it in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -132,7 +132,7 @@ def test_two_threads_of_python_fit_side_by_side():
     met, out = [], [None, None]
 
     def meet(record):
-        # Neither goes on until the other is in the midst of its own fit.
+        # Neither continues until the other is in the middle of its own fit.
         if record["epoch"] == 1:
             met.append(both.wait())
 
@@ -173,7 +173,7 @@ def resident() -> int:
 
 
 def growth() -> float:
-    """What a hundred fits and predictions leave once pools and caches are there, in copies of their rows."""
+    """The memory left by a hundred fits and predictions after pools and caches exist, in copies of their rows."""
     X, y = rows(20_000)
     model = sparsegp.SparseGPRegressor("rbf", n_inducing=5, auto="none", objective="vfe", epochs=1)
     [model.fit(X, y).predict(X) for _ in range(30)]

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import sparsegp
 from sparsegp.metrics import neg_crps, neg_log_predictive_density
 
-#: What fails for every estimator, and why.
+#: The checks that fail for every estimator, with reasons.
 EXPECTED = {
     f"check_sample_weight_equivalence_on_{kind}_data": "columns are scaled, and training starts, without looking at weights"
     for kind in ("dense", "sparse")
@@ -25,7 +25,7 @@ EXPECTED = {
 
 
 class RoundedCounts(sparsegp.SparseGPCountRegressor):
-    """The checks' targets are no counts; those of this estimator are."""
+    """The checks' targets are not counts, as this estimator needs."""
 
     def fit(self, X, y, sample_weight=None, *, exposure=None):
         return super().fit(X, self._rounded(y), sample_weight, exposure=exposure)

@@ -68,7 +68,7 @@ OPERATIONS = {
 
 
 def said(model, X, y):
-    """What every operation says, or how it is refused."""
+    """The result of every operation, or its error."""
     answers = {}
     for name, operation in OPERATIONS.items():
         try:

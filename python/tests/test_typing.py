@@ -73,6 +73,6 @@ def test_examples_have_their_types(tmp_path):
     for name, text in files.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     lenient = ["mypy", "--check-untyped-defs", "--no-incremental", "--disable-error-code", "import-untyped"]
-    # Where several classes of one name are written out, each file is a module of its own.
+    # If several classes of one name are written out, each file is a separate module.
     said = checked([*lenient, "--scripts-are-modules"], tmp_path)
     assert "Success" in said, said

@@ -1,4 +1,4 @@
-"""Documented use with its types, which ``test_typing.py`` checks and nobody runs: every reveal is of what a call gives back."""
+"""Documented use with its types, which ``test_typing.py`` checks and which is never run: every reveal shows the type of a call's result."""
 
 from __future__ import annotations
 

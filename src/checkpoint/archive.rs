@@ -4,49 +4,49 @@ use faer::Mat;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The most of anything that is counted.
+/// The largest count.
 pub const MOST: usize = 1 << 48;
 
-/// Bytes that state goes to or comes from.
+/// Bytes that state is written to or read from.
 ///
-/// What keeps state names its parts once, in a fixed order, to an archive: a writing one copies them, a reading one
-/// replaces them, so that the two directions cannot differ. All numbers come back to the last bit. Bytes that do not fit
-/// leave the rest of the state as it is, which [`Archive::is_intact`] tells.
+/// Code with state passes its parts once, in a fixed order, to an archive. A writing archive copies them and a reading one replaces them,
+/// so the two directions cannot differ. All numbers keep every bit. Bytes that do not fit leave the rest of the state unchanged, and
+/// [`Archive::is_intact`] reports them.
 #[derive(Debug)]
 pub struct Archive {
     bytes: Vec<u8>,
-    /// Where reading has come to; `None` while writing.
+    /// The position of reading; `None` while writing.
     at: Option<usize>,
     intact: bool,
 }
 
 impl Archive {
-    /// An archive that takes in state.
+    /// An archive that collects state.
     pub fn writer() -> Archive {
         Archive { bytes: Vec::new(), at: None, intact: true }
     }
 
-    /// An archive that gives back the state that these bytes were written for.
+    /// An archive that returns the state that these bytes were written for.
     pub fn reader(bytes: Vec<u8>) -> Archive {
         Archive { bytes, at: Some(0), intact: true }
     }
 
-    /// Whether state is replaced by what is here.
+    /// True if state is replaced by the archive's contents.
     pub(crate) fn is_reading(&self) -> bool {
         self.at.is_some()
     }
 
-    /// Whether everything that was asked for was there and, when reading, nothing else.
+    /// True if every requested part was there and, when reading, nothing else.
     pub fn is_intact(&self) -> bool {
         self.intact && self.at.is_none_or(|at| at == self.bytes.len())
     }
 
-    /// Says that what was read makes no sense.
+    /// Marks the bytes that were read as damaged.
     pub(crate) fn refuse(&mut self) {
         self.intact = false;
     }
 
-    /// Whether what was read so far makes sense.
+    /// True if the parts read so far are valid.
     pub(crate) fn is_sound(&self) -> bool {
         self.intact
     }
@@ -74,7 +74,7 @@ impl Archive {
         }
     }
 
-    /// A count of something that was done. More than any computation does makes no sense.
+    /// A count of finished work. A count larger than any computation reaches is damage.
     pub fn count(&mut self, count: &mut usize) {
         self.value(count);
         if *count > MOST {
@@ -83,7 +83,7 @@ impl Archive {
         }
     }
 
-    /// Numbers of which there are always as many.
+    /// Numbers whose count is fixed.
     pub fn numbers(&mut self, values: &mut [f64]) {
         let Some(at) = self.at else {
             self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
@@ -100,7 +100,7 @@ impl Archive {
         }
     }
 
-    /// As many numbers as there are.
+    /// Numbers of any count.
     pub fn list(&mut self, values: &mut Vec<f64>) {
         let mut count = values.len() as u64;
         self.value(&mut count);
@@ -138,7 +138,7 @@ impl Archive {
         self.at = Some(end);
     }
 
-    /// What may be absent; `make` makes one to be filled.
+    /// A part that may be absent; `make` makes one to be filled.
     pub fn option<T>(
         &mut self,
         option: &mut Option<T>,

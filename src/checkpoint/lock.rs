@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// A claim on a file, which ends with the value, or with the process however it ends.
+/// A claim on a file. It ends with the value or with the process.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// Open for its lock alone; none where the file system has no locks.
+    /// A file that is open only for its lock; `None` if the file system has no locks.
     _file: Option<File>,
     path: PathBuf,
     _transient: Option<Transient>,
@@ -32,7 +32,7 @@ impl Lock {
                     .hint("check that the folder exists, can be written to, and has space")
             })?;
             match file.try_lock() {
-                // Whoever had it may have removed the name between opening and locking.
+                // The previous holder may have removed the name between opening and locking.
                 Ok(()) if !beside.exists() => {}
                 Ok(()) => {
                     let _transient = Some(Transient::of(beside.clone()));
@@ -54,7 +54,7 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Removes the name while the lock is held. What stays after a kill is locked by nobody.
+    /// Removes the name while the lock is held. A file that stays after a kill is not locked.
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }

@@ -1,4 +1,4 @@
-//! Checkpoints of fits: a file of the states of their stages, by which an interrupted fit goes on to the same bits; no maths.
+//! Checkpoints of fits: a file of the states of their stages, from which an interrupted fit continues with the same bits; no maths.
 
 mod archive;
 mod lock;
@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the file says it is.
+/// The first bytes of the file, which identify its format.
 const MAGIC: &[u8; 20] = b"sparsegp-checkpoint\n";
 
 /// The version of the format; it changes whenever a state does.
 const VERSION: u32 = 2;
 
-/// The bytes before the contents: what the file is, its version, and the checksum of the rest.
+/// The bytes before the contents: the format, its version, and the checksum of the rest.
 const HEADER: usize = MAGIC.len() + 4 + 32;
 
-/// What decides about the course of a fit, by name: its options, and digests of its data. A checkpoint belongs to one.
+/// The settings that determine the course of a fit, by name: its options, and digests of its data. A checkpoint belongs to one identity.
 pub type Identity = Vec<(String, String)>;
 
 /// A stage of a fit: the work of one solver, or a whole fit that is done.
@@ -40,12 +40,12 @@ impl Stage {
     }
 }
 
-/// A state is kept in memory this often at most, and so rarely that making it takes at most a share of the time: it is what a
-/// [`Rescue`] writes.
+/// The shortest time between states kept in memory. They are kept so rarely that making them takes at most a fixed share of the time. A
+/// [`Rescue`] writes the latest of them.
 const KEPT_EVERY: Duration = Duration::from_millis(500);
 const KEPT_SHARE: u32 = 20;
 
-/// What the file holds.
+/// The contents of the file.
 #[derive(Debug)]
 struct Contents {
     identity: Identity,
@@ -83,8 +83,8 @@ pub struct Rescue {
 }
 
 impl Rescue {
-    /// Writes the latest states that the fit kept, which are at most about half a second or one step old; the error to end the process
-    /// with, which says where they are.
+    /// Writes the latest states that the fit kept, which are at most about half a second or one step old. Returns the error to end the
+    /// process with, which names the file.
     pub fn write(&self) -> Error {
         let bytes = held(&self.contents).encode();
         interrupted(&self.path, AtomicFile::write_all_to(&self.path, &bytes).err().as_ref())
@@ -97,15 +97,15 @@ fn interrupted(path: &Path, failure: Option<&Error>) -> Error {
     match failure {
         Some(failure) => Error::interrupted(format!("interrupted, and no checkpoint is left: {failure}")),
         None => Error::interrupted(format!("interrupted; a checkpoint is left in {path}"))
-            .hint(format!("the same command with ⟨resume {path}⟩ goes on from there")),
+            .hint(format!("repeat the command with ⟨resume {path}⟩ to continue")),
     }
 }
 
 /// The states of the stages that a fit went through, kept in a file.
 ///
-/// A fit is a fixed sequence of stages. It asks for the state of each as it comes to it ([`Checkpoint::begin`]), so that
-/// stages that were finished end at once with what they found, and the one under way goes on where it was. What lies
-/// between stages is done again; it depends on data, options and seed alone.
+/// A fit is a fixed sequence of stages. It asks for the state of each stage as it reaches it ([`Checkpoint::begin`]). Finished stages
+/// return their results at once, and the interrupted stage continues from its state. Work between stages is repeated; it depends only on
+/// data, options and seed.
 #[derive(Debug)]
 pub struct Checkpoint {
     path: PathBuf,
@@ -113,7 +113,7 @@ pub struct Checkpoint {
     every: Option<Duration>,
     at: usize,
     saved: Instant,
-    /// When the next state is to be kept in memory, and when it was asked for.
+    /// The times at which the next state is to be kept in memory and at which it was asked for.
     next_kept: Instant,
     asked: Option<Instant>,
     failure: Option<Error>,
@@ -123,7 +123,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// A checkpoint without states, in a file that is written every so often, or only on interruption.
+    /// A checkpoint without states, in a file that is written at this interval, or only on interruption.
     pub fn new(path: &Path, identity: Identity, every: Option<Duration>) -> Checkpoint {
         let (path, saved) = (path.to_owned(), Instant::now());
         Checkpoint {
@@ -151,17 +151,17 @@ impl Checkpoint {
         Ok(Checkpoint { _lock, ..self })
     }
 
-    /// Lets `warn` know of the first write that fails; later writes are tried all the same, and nobody hears of them.
+    /// Sets a function that is called with the first write that fails. Later writes are still tried, but their failures are not reported.
     pub fn with_warning(self, warn: fn(&Error)) -> Checkpoint {
         Checkpoint { warn: Some(warn), ..self }
     }
 
-    /// Takes up the states in `file`, which another checkpoint of the same identity wrote.
+    /// Loads the states in `file`, which another checkpoint of the same identity wrote.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is no checkpoint, is damaged, was written by another version of the program, or
-    /// belongs to a fit of other data or options.
+    /// When the file cannot be read, is not a checkpoint, is damaged, was written by another version of the program, or belongs to a fit
+    /// of other data or options.
     pub fn resume(self, file: &Path) -> Result<Checkpoint> {
         let name = file.display().to_string();
         let mut bytes = Vec::new();
@@ -170,7 +170,7 @@ impl Checkpoint {
         self.resume_from(&name, bytes)
     }
 
-    /// Takes up the states in the contents of a file; `name` is what messages call it.
+    /// Loads the states in the contents of a file; messages call it `name`.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl Checkpoint {
         Ok(self)
     }
 
-    /// What writes the file while the fit is in the middle of a step.
+    /// The writer for use while the fit is in the middle of a step.
     pub fn rescue(&self) -> Rescue {
         Rescue { path: self.path.clone(), contents: self.contents.clone() }
     }
@@ -203,7 +203,7 @@ impl Checkpoint {
             .map(|stage| Archive::reader(stage.state.clone()))
     }
 
-    /// Whether it is time to save the state of the stage under way: in the file, or in memory for a [`Rescue`].
+    /// True if it is time to save the state of the current stage: in the file, or in memory for a [`Rescue`].
     pub(crate) fn is_due(&mut self) -> bool {
         let now = Instant::now();
         self.asked = (now >= self.next_kept).then_some(now);
@@ -214,7 +214,7 @@ impl Checkpoint {
         self.every.is_some_and(|every| self.saved.elapsed() >= every)
     }
 
-    /// Takes in the state of the stage under way, and writes the file if it is time to.
+    /// Stores the state of the current stage, and writes the file if it is time to.
     ///
     /// A file that cannot be written does not end the fit: see [`Checkpoint::failure`].
     pub fn save(&mut self, state: Vec<u8>) {
@@ -227,7 +227,7 @@ impl Checkpoint {
         }
     }
 
-    /// Takes in the last state of the stage under way; the next one begins.
+    /// Stores the last state of the current stage; the next stage begins.
     pub(crate) fn finish_stage(&mut self, state: Vec<u8>) {
         self.put(Stage { whole_fit: false, state });
         self.at += 1;
@@ -236,12 +236,12 @@ impl Checkpoint {
         }
     }
 
-    /// Where a fit of several stages begins, for [`Checkpoint::finish_fit`].
+    /// The start of a fit of several stages, for [`Checkpoint::finish_fit`].
     pub fn mark(&self) -> usize {
         self.at
     }
 
-    /// What the fit that begins here found, if it is done; the next one begins.
+    /// The result of the fit that begins here, if it is finished; the next fit begins.
     pub fn finished_fit(&mut self) -> Option<Vec<u8>> {
         let contents = held(&self.contents);
         let found = contents.stages.get(self.at).filter(|stage| stage.whole_fit)?.state.clone();
@@ -250,7 +250,7 @@ impl Checkpoint {
         Some(found)
     }
 
-    /// Replaces the stages since `mark` by what the fit found, and writes the file unless it is only for interruptions.
+    /// Replaces the stages since `mark` by the result of the fit, and writes the file unless it is only for interruptions.
     pub fn finish_fit(&mut self, mark: usize, found: Vec<u8>) {
         let mut contents = held(&self.contents);
         contents.stages.truncate(mark);
@@ -262,7 +262,7 @@ impl Checkpoint {
         }
     }
 
-    /// Replaces the state of the stage under way; those of later stages, which a resumed fit comes to again, stay.
+    /// Replaces the state of the current stage. States of later stages, which a resumed fit will reach again, stay.
     fn put(&mut self, stage: Stage) {
         let stages = &mut held(&self.contents).stages;
         match stages.get_mut(self.at) {
@@ -271,14 +271,14 @@ impl Checkpoint {
         }
     }
 
-    /// Writes the file; the older one stays if that fails.
+    /// Writes the file; the older file stays if that fails.
     pub fn write(&mut self) {
         self.saved = Instant::now();
         let bytes = held(&self.contents).encode();
         self.failure = AtomicFile::write_all_to(&self.path, &bytes).err();
     }
 
-    /// Writes the file while the fit goes on, which no failure ends.
+    /// Writes the file during the fit. A failure does not end the fit.
     fn write_on_the_way(&mut self) {
         self.write();
         if let Some(failure) = &self.failure
@@ -294,12 +294,12 @@ impl Checkpoint {
         interrupted(&self.path, self.failure.as_ref())
     }
 
-    /// Why the file could not be written the last time.
+    /// The reason why the last write failed.
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
     }
 
-    /// Notes that a state did not fit the stage it was for.
+    /// Notes that a state did not fit its stage.
     pub(crate) fn note_damage(&mut self) {
         self.damaged = true;
     }
@@ -309,18 +309,18 @@ impl Checkpoint {
         self.damaged.then(|| damaged(&self.path.display().to_string(), "a state does not fit its stage"))
     }
 
-    /// Removes the file, which a fit that is done has no use for.
+    /// Removes the file, which a finished fit does not need.
     pub fn remove(self) {
-        // Whoever removed it before did what is wanted.
+        // The file may already have been removed.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Reads a file's contents; `name` is what messages call it. Never panics, whatever the bytes.
+/// Reads the contents of a file; messages call it `name`. Never panics, whatever the bytes are.
 ///
 /// # Errors
 ///
-/// When it is no checkpoint, of another version, or damaged.
+/// When the file is not a checkpoint, is of another version, or is damaged.
 pub fn inspect(name: &str, bytes: Vec<u8>) -> Result<Identity> {
     parse(name, bytes).map(|(identity, _)| identity)
 }
@@ -364,7 +364,7 @@ fn damaged(name: &str, what: &str) -> Error {
         .hint("fit from the start, without ⟨resume⟩")
 }
 
-/// Refuses a checkpoint of another fit, naming the first thing in which the two differ.
+/// Refuses a checkpoint of another fit, and names the first difference between the two.
 fn check_identity(name: &str, found: &Identity, expected: &Identity) -> Result<()> {
     let of = |identity: &Identity, key: &str| identity.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
     let keys = expected.iter().chain(found).map(|(key, _)| key);

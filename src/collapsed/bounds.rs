@@ -6,7 +6,7 @@ use crate::variational::{Matrix, Normal};
 use faer::Mat;
 use std::f64::consts::PI;
 
-/// A bound's value and everything needed to go on: the optimal q and the derivatives.
+/// A bound with everything needed to continue: its value, the optimal q and the derivatives.
 #[derive(Clone, Debug)]
 pub struct BoundValue {
     /// The value, a sum over the data.

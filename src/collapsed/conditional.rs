@@ -35,10 +35,10 @@ pub fn conditional_elbo(statistics: &Statistics, beta: f64) -> Result<BoundValue
     Ok(BoundValue { value, q, adjoint, noise_bar: 0.0 })
 }
 
-/// What predictions of rows lose, by their errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã`, which include the rows' noise.
+/// The loss of predictions of rows, from their errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã`, which include the rows' noise.
 pub trait RowLoss: Sync {
-    /// The sum of the losses of these rows of the data. Leaves the derivatives `ē` and `V̄` in the places of e and V, and adds those in
-    /// parameters of its own to `own`.
+    /// The sum of the losses of these rows of the data. Replaces e and V by the derivatives `ē` and `V̄`, and adds the derivatives in the
+    /// loss's own parameters to `own`.
     fn add(&self, rows: &[u32], e: &mut [f64], v: &mut [f64], own: &mut [f64]) -> f64;
 
     /// How many parameters of its own there are.
@@ -77,7 +77,7 @@ pub struct PredictiveLoss {
 }
 
 impl PredictiveLoss {
-    /// The loss of data of which these are a share.
+    /// Scales the loss of a share of the data to the whole.
     pub fn scale(&mut self, factor: f64) {
         self.value *= factor;
         self.own.iter_mut().for_each(|x| *x *= factor);

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 /// Blocks that are worked on together.
 const GROUP: usize = 32;
 
-/// What a row counts for in the sums.
+/// The weight of a row in the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowWeight {
     /// `ω = 1/D`.
@@ -22,7 +22,7 @@ pub enum RowWeight {
     Unit,
 }
 
-/// What the gradient of an objective asks of every row.
+/// The route of an objective's gradient to the rows.
 #[derive(Clone, Copy)]
 pub enum RowsAdjoint<'a> {
     /// Through statistics of all rows, by the derivatives with respect to them and what rows counted for.
@@ -40,7 +40,7 @@ pub struct Predictions<'a> {
     pub posterior: (&'a [f64], MatRef<'a, f64>),
 }
 
-/// What one block of a group sums up, and its rows.
+/// The rows and sums of one block of a group.
 struct Slot {
     rows: Vec<u32>,
     centred: Vec<f64>,
@@ -80,7 +80,7 @@ struct Work<'a> {
     slot: &'a mut Slot,
 }
 
-/// What a sweep runs over.
+/// The model and data of a sweep.
 #[derive(Clone, Copy)]
 pub struct Sweep<'a> {
     /// Kernel, inducing inputs and mean.
@@ -294,7 +294,7 @@ impl ConditionalStream {
 }
 
 impl Slot {
-    /// What predictions of the rows lose by their errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã`; `ē` is left in `first`, `V̄` in
+    /// The losses of predictions of the rows, by their errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã`; `ē` is left in `first`, `V̄` in
     /// `second` and S ã in `more`.
     fn lose(&mut self, rows: MatRef<'_, f64>, by: Predictions<'_>) -> f64 {
         let (count, (mean, cov)) = (rows.ncols(), by.posterior);
@@ -330,7 +330,7 @@ impl Slot {
         }
     }
 
-    /// The same that losses of predictions ask for: `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē` and `D̄ = V̄`.
+    /// The same adjoint for losses of predictions: `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē` and `D̄ = V̄`.
     fn predictions_bar(&mut self, rows: MatRef<'_, f64>, (by, factor): (Predictions<'_>, f64)) {
         self.lose(rows, by);
         for (i, (e_bar, v_bar)) in self.first.iter_mut().zip(&mut self.second).take(rows.ncols()).enumerate()

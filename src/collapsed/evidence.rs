@@ -48,7 +48,7 @@ pub fn dense_upper_bound(
     let start = nystrom.solve(&nystrom.c);
     let rest = nystrom.look_at_rest(&start);
     let gain = rest.log_det_gain(&nystrom);
-    // The lower bound has tr R/σ² where this one has the gain: iterations cannot close that gap.
+    // The lower bound has tr R/σ² in the place of this bound's gain: iterations cannot close that gap.
     let open = nystrom.residual.iter().sum::<f64>() / noise - gain;
     let quadratic = nystrom.quadratic(start, &rest.product, (2.0 * slack).max(OPEN_SHARE * open));
     Ok(-0.5 * (data.len() as f64 * (2.0 * PI).ln() + nystrom.log_det + gain + quadratic))
@@ -72,7 +72,7 @@ struct Nystrom<'a> {
     log_det: f64,
 }
 
-/// What one look at `R` brings.
+/// The products of one pass over `R`.
 struct Rest {
     /// `R x` for the x that was given.
     product: Vec<f64>,
@@ -212,7 +212,7 @@ impl<'a> Nystrom<'a> {
     fn quadratic(&self, mut x: Vec<f64>, rx: &[f64], slack: f64) -> f64 {
         let mut left: Vec<f64> = rx.iter().map(|r| -r).collect();
         let mut solved = self.solve(&left);
-        // What can still be gained: leftᵀ(K + σ²I)⁻¹left ≤ leftᵀ P left, since K ⪰ Q.
+        // The most that can still be gained: leftᵀ(K + σ²I)⁻¹left ≤ leftᵀ P left, since K ⪰ Q.
         let mut gain = dot(&left, &solved);
         let mut direction = solved.clone();
         for _ in 0..ITERATIONS {

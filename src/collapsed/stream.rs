@@ -1,6 +1,6 @@
-//! Streams a data set, or a part of one, in blocks: the sums that collapsed bounds need, and what rows add to gradients; no bounds.
+//! Streams a data set, or a part of one, in blocks: the sums for collapsed bounds, and the rows' part of gradients; no bounds.
 //!
-//! Memory is O(bM + M²) whatever n: features are recomputed in the backward sweep, not kept.
+//! Memory is O(bM + M²) for any n: features are recomputed in the backward sweep, not kept.
 
 use super::sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 use crate::columns;
@@ -37,7 +37,7 @@ impl<'a> Dataset<'a> {
         self.targets.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }
@@ -84,7 +84,7 @@ struct ThreadRoom {
     kbar: Mat<f64>,
 }
 
-/// The block's columns of the large matrices, or rows, and those that the thread needs for itself.
+/// The block's columns of the large matrices, or rows, and the buffers of its thread.
 struct Buffers<'a> {
     k: MatMut<'a, f64>,
     a: MatMut<'a, f64>,
@@ -100,7 +100,7 @@ pub struct DataStream {
     scaled: Mat<f64>,
     per_thread: PerThread<ThreadRoom>,
     blocks: Vec<Block>,
-    /// The process that each output sees, of those that share the layer.
+    /// The process that each output observes, among the processes that share the layer.
     processes: Vec<usize>,
     map: Mat<f64>,
     half: Mat<f64>,
@@ -115,8 +115,8 @@ impl DataStream {
         DataStream::of_outputs(layer, n, vec![0])
     }
 
-    /// The same for the [targets of several outputs](Targets::outputs), none of which may be absent, each with the constant mean of one of
-    /// the processes that share the layer: one or more, in the order of the targets. Sums of unit weighting alone are of all outputs.
+    /// The same for the [targets of several outputs](Targets::outputs), which must all be present. Each output has the constant mean of
+    /// one of the processes that share the layer, given in the order of the targets. Only sums with unit weights hold all outputs.
     pub fn of_outputs(layer: &dyn LatentLayer, n: usize, processes: Vec<usize>) -> Self {
         let m = layer.dim();
         let b = n.min(WINDOW);
@@ -154,7 +154,7 @@ impl DataStream {
         }
     }
 
-    /// Whether these are the buffers that `n` data ask for.
+    /// True if these buffers have the size for `n` data.
     pub(crate) fn is_for(&self, n: usize) -> bool {
         self.a.ncols() == n.min(WINDOW)
     }
@@ -308,7 +308,7 @@ impl DataStream {
                 product(g.as_mut(), Part::Lower, Accum::Add, left, right, -2.0);
             },
         );
-        // What is above the diagonal is not read; as a mirror image it need not be stored either.
+        // Entries above the diagonal are not read, so they need not be stored.
         reflect_lower(g);
     }
 }
@@ -406,7 +406,7 @@ fn forward_block(
     }
 }
 
-/// What every block of a backward sweep in unweighted statistics reads.
+/// The inputs of every block of a backward sweep in unweighted statistics.
 struct Backward<'a> {
     layer: &'a dyn LatentLayer,
     processes: &'a [usize],
@@ -415,7 +415,7 @@ struct Backward<'a> {
     map: MatRef<'a, f64>,
     /// `Wᵀφ̄` of the first output.
     vector: &'a [f64],
-    /// Those of further outputs.
+    /// The sums of further outputs.
     further: &'a [OutputSums],
 }
 
@@ -483,7 +483,7 @@ impl Backward<'_> {
     }
 }
 
-/// What every block of FITC's backward sweep reads.
+/// The inputs of every block of FITC's backward sweep.
 struct FitcBackward<'a> {
     layer: &'a dyn LatentLayer,
     process: usize,

@@ -7,7 +7,7 @@ use crate::linalg::{self, Part, Shape, product};
 use faer::{Accum, Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
-/// What sums over the data, or derivatives with respect to them, know of one output.
+/// The part of the sums over the data, or of derivatives with respect to them, that belongs to one output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OutputSums {
     /// `φ = A diag(ω) c`, M, or `∂/∂φ`.
@@ -40,9 +40,9 @@ impl OutputSums {
 
 /// Weighted sums over the data; `c = y − o`, `r` the residual variances.
 ///
-/// Outputs that are observed in the same rows share all but φ and `cᵀc`; of the first one these are `ac` and `cc`.
+/// Outputs observed in the same rows share everything except φ and `cᵀc`; `ac` and `cc` hold these for the first output.
 ///
-/// Those of several parts of the data are added by [`Statistics::merge`]; all bounds are functions of the whole.
+/// [`Statistics::merge`] adds the sums of several parts of the data; all bounds are functions of the total.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Statistics {
     /// `Φ = A diag(ω) Aᵀ`, `M × M`, both triangles.
@@ -70,7 +70,7 @@ impl Statistics {
         Statistics { gram, ac, cc: 0.0, residual: 0.0, log_weight: 0.0, count: 0.0, further: Vec::new() }
     }
 
-    /// The sums of data of which these are a share.
+    /// Scales the sums of a share of the data to the whole.
     pub fn scale(&mut self, factor: f64) {
         self.gram *= faer::Scale(factor);
         self.ac.iter_mut().for_each(|x| *x *= factor);
@@ -116,7 +116,7 @@ pub struct StatisticsAdjoint {
     /// `∂/∂ Σ log ω_i`.
     #[serde(default)]
     pub log_weight: f64,
-    /// Those of further outputs.
+    /// The derivatives for further outputs.
     #[serde(default)]
     pub further: Vec<OutputSums>,
 }
@@ -139,7 +139,7 @@ impl StatisticsAdjoint {
     }
 }
 
-/// What the gradient of a bound asks of every row.
+/// The route of a bound's gradient to the rows.
 #[derive(Clone, Copy)]
 pub enum BoundAdjoint<'a> {
     /// A bound in unweighted statistics.
@@ -177,8 +177,8 @@ impl BoundGradient {
         BoundGradient { layer: layer.zero_gradient(), g: Mat::new(), noise: 0.0 }
     }
 
-    /// What the statistics of all data know of the gradient: `2 (Φ̄ − κ t̄ I) Φ + φ̄ φᵀ` of G, and for FITC, where
-    /// `G = S Φ_ω − m (A e)ᵀ − 2 A diag(Λ̄) Aᵀ` with `A e = m`, all but its last term.
+    /// The part of the gradient that follows from the statistics alone: `2 (Φ̄ − κ t̄ I) Φ + φ̄ φᵀ` of G, and for FITC, where `G = S Φ_ω −
+    /// m (A e)ᵀ − 2 A diag(Λ̄) Aᵀ` with `A e = m`, everything except the last term.
     pub fn of_statistics(layer: &dyn LatentLayer, statistics: &Statistics, by: BoundAdjoint<'_>) -> Self {
         let (mut out, m) = (BoundGradient::zeros(layer), layer.dim());
         let gram = (statistics.gram.as_ref(), Shape::Full);

@@ -1,25 +1,25 @@
-//! Which rows each step of a fit takes: epochs, schedules of sizes, independent draws; row indices only, no values.
+//! The rows of each step of a fit: epochs, schedules of sizes, independent draws; row indices only, no values.
 
 use super::random::{Purpose, generator};
 use crate::data::SizeSchedule;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
-/// Which rows a step takes.
+/// The plan that chooses the rows of each step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BatchPlan {
-    /// Every epoch uses every row once, in batches of at most this many rows (0 counts as 1). Their sizes differ by at most one,
-    /// so that none is so small that its gradient is mostly noise.
+    /// Every epoch uses every row once, in batches of at most this many rows (0 counts as 1). Batch sizes differ by at most one, so that
+    /// no batch is so small that its gradient is mostly noise.
     Epochs(usize),
-    /// As many rows as the schedule says, at most all, going through one shuffled order after the other.
+    /// The schedule sets the number of rows, at most all, taken from one shuffled order after the other.
     Sized(SizeSchedule),
-    /// As many rows as the schedule says, at most as many as there are, drawn independently and with replacement.
+    /// The schedule sets the number of rows, at most all, drawn independently and with replacement.
     Independent(SizeSchedule),
 }
 
 impl BatchPlan {
-    /// The batches of the first pass over `n` rows.
+    /// Returns the number of batches of the first pass over `n` rows.
     pub fn per_epoch(self, n: usize) -> usize {
         match self {
             BatchPlan::Epochs(batch) => n.div_ceil(batch.max(1)).max(1),
@@ -34,7 +34,7 @@ impl BatchPlan {
         }
     }
 
-    /// The rows of the first batch out of `n`, the largest of an epoch.
+    /// Returns the number of rows of the first batch out of `n`, which is the largest of an epoch.
     pub fn first(self, n: usize) -> usize {
         match self {
             BatchPlan::Epochs(_) => n.div_ceil(self.per_epoch(n)),
@@ -43,19 +43,19 @@ impl BatchPlan {
     }
 }
 
-/// The batches of a plan, one after the other; nothing is allocated once the largest was drawn.
+/// The batches of a plan in order; once the largest is drawn, no memory is allocated.
 ///
-/// Those of an epoch depend on the seed and the epoch alone, so that the stream can go to any batch.
+/// The batches of an epoch depend only on the seed and the epoch, so the stream can jump to any batch.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchStream {
     plan: BatchPlan,
     per_epoch: usize,
     n: usize,
     seed: u64,
-    /// The rows in the order of the present epoch, and how many of them were taken.
+    /// The rows in the order of the current epoch, and the number of rows taken.
     order: Vec<usize>,
     taken: usize,
-    /// Batches of the present epoch that are left, where it has so many.
+    /// The number of batches left in the current epoch, if it has a fixed number.
     left: usize,
     epoch: u64,
     iteration: usize,
@@ -63,7 +63,7 @@ pub(crate) struct BatchStream {
 }
 
 impl BatchStream {
-    /// Batches of the rows `0..n` (at least one).
+    /// Creates the batches of the rows `0..n` (at least one).
     pub fn new(n: usize, plan: BatchPlan, seed: u64) -> Self {
         let per_epoch = plan.per_epoch(n);
         BatchStream {
@@ -80,12 +80,12 @@ impl BatchStream {
         }
     }
 
-    /// The number of batches in which the first pass over as many rows as there are is made.
+    /// Returns the number of batches of the first pass over all rows.
     pub fn per_epoch(&self) -> usize {
         self.per_epoch
     }
 
-    /// Goes on after the first `batches` batches; false for more than any fit draws.
+    /// Continues after the first `batches` batches; returns false if that is more than any fit draws.
     pub(crate) fn go_to(&mut self, batches: usize) -> bool {
         const MOST: usize = 1 << 30;
         if batches > MOST {
@@ -113,7 +113,7 @@ impl BatchStream {
         true
     }
 
-    /// The rows of the next batch.
+    /// Returns the rows of the next batch.
     pub fn next_batch(&mut self) -> &[usize] {
         let t = self.iteration;
         self.iteration += 1;
@@ -142,7 +142,7 @@ impl BatchStream {
         }
     }
 
-    /// A new order of all rows, for the next epoch.
+    /// Draws a new order of all rows, for the next epoch.
     fn shuffle(&mut self) {
         self.order.clear();
         self.order.extend(0..self.n);
@@ -151,7 +151,7 @@ impl BatchStream {
         (self.taken, self.left) = (0, self.per_epoch);
     }
 
-    /// The next batch of the epoch: an even share of what is left of it.
+    /// Returns the next batch of the epoch: an even share of its remaining rows.
     fn next_of_epoch(&mut self) -> &[usize] {
         if self.left == 0 {
             self.shuffle();

@@ -1,9 +1,9 @@
-//! Random generators derived from a seed, what they are for, and a step; no state to save.
+//! Random generators derived from a seed, a purpose and a step; no state to save.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// What a generator is for; generators of different purposes are independent for one seed.
+/// The purpose of a generator; generators of different purposes are independent for the same seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Purpose {
@@ -29,9 +29,9 @@ pub enum Purpose {
     Merge,
     /// The order in which rows know their neighbours, and which of them a model keeps.
     Neighbours,
-    /// The rows that short fits are made to, and those that judge them.
+    /// The rows of short fits, and the rows that judge them.
     Choices,
-    /// The training rows that a finished fit is looked at on, and that baselines are fitted to.
+    /// The training rows that score a finished fit and train its baselines.
     Baselines,
     /// The rows and the orders of columns by which predictions are explained.
     Explanation,
@@ -62,14 +62,14 @@ impl Purpose {
     }
 }
 
-/// The generator for a seed, a purpose and a step (an epoch, say): the same numbers on every platform, so that a run
-/// resumes at any step without having saved the state of a generator.
+/// Returns the generator for a seed, a purpose and a step (for example an epoch). Its numbers are the same on every platform, so a run
+/// resumes at any step without the saved state of a generator.
 pub fn generator(seed: u64, purpose: Purpose, step: u64) -> ChaCha8Rng {
     part_generator(seed, purpose, step, 0)
 }
 
-/// [`generator`] for one of the parts that a step's rows are cut into; part 0 draws what the step without parts draws. The part
-/// is the fourth word of the key, so that no number of steps or parts makes two generators one.
+/// Like [`generator`], for one of the parts that the rows of a step are divided into; part 0 equals the generator without parts. The part
+/// is the fourth word of the key, so generators of different steps and parts always differ.
 pub fn part_generator(seed: u64, purpose: Purpose, step: u64, part: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     for (bytes, word) in key.chunks_exact_mut(8).zip([seed, purpose.tag(), step, part]) {

@@ -1,4 +1,4 @@
-//! Shift and scale of inputs and target, after maps of single columns, and the way back to original units; no choice of when.
+//! Shift and scale of inputs and target, after maps of single columns, and the inverse; no decision when to scale.
 
 use faer::{MatMut, MatRef};
 use serde::{Deserialize, Serialize};
@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::quadrature::Integrator;
 use sparsegp_kernels::Dimension;
 
-/// How far from the centre, in standard deviations, an input is still told apart: beyond it the squares of differences
-/// would overflow, while every kernel has long forgotten where it is.
+/// The largest distance from the centre, in standard deviations, at which inputs are distinguished. Beyond it, squared differences would
+/// overflow, and every kernel has long decayed to 0.
 const FARTHEST: f64 = 1e100;
 
 /// The shift and scale of one quantity: `scaled = (original − shift) / scale`.
@@ -26,8 +26,8 @@ impl Affine {
     /// No change.
     pub const IDENTITY: Affine = Affine { shift: 0.0, scale: 1.0 };
 
-    /// The mean and the population standard deviation of finite values; the scale is 1 when they are all equal (or there
-    /// are none). Neither overflows nor loses digits, whatever the size of the values.
+    /// Returns the mean and the population standard deviation of finite values; the scale is 1 if all are equal (or there are none).
+    /// Values of any size neither overflow nor lose digits.
     fn standardise<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Affine {
         let (low, high) = values()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -52,7 +52,7 @@ impl Affine {
         }
     }
 
-    /// The scaled value of an original one; infinite only where that cannot be represented.
+    /// Returns the scaled value; it is infinite only if it cannot be represented.
     pub fn apply(&self, value: f64) -> f64 {
         let difference = value - self.shift;
         if difference.is_finite() {
@@ -62,20 +62,20 @@ impl Affine {
         }
     }
 
-    /// The original value of a scaled one.
+    /// Returns the original value of a scaled one.
     pub fn invert(&self, value: f64) -> f64 {
         value * self.scale + self.shift
     }
 }
 
-/// How a model sees its inputs and target; part of the model file.
+/// The scaling of inputs and target; part of the model file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
-    /// One per input, of what its map makes of it.
+    /// The affine map of each input, after its column map.
     pub inputs: Vec<Affine>,
-    /// The target's, of what its map makes of it.
+    /// The affine map of the target, after its column map.
     pub target: Affine,
-    /// The map of every input, where any has one.
+    /// The column map of every input; empty if no input has one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     scores: Vec<Option<NormalScores>>,
     /// The map of the target.
@@ -89,8 +89,8 @@ impl Scaling {
         Scaling::linear(vec![Affine::IDENTITY; d], Affine::IDENTITY)
     }
 
-    /// Standardises every input of `x` (`n × D`, finite) and the target `y` (n, finite) to mean 0 and population standard
-    /// deviation 1. What is constant is shifted to 0 and not scaled.
+    /// Standardises every input of `x` (`n × D`, finite) and the target `y` (n, finite) to mean 0 and population standard deviation 1.
+    /// Constant columns are shifted to 0 and not scaled.
     pub fn standardise(x: MatRef<'_, f64>, y: &[f64]) -> Scaling {
         let inputs = x.col_iter().map(|input| Affine::standardise(|| input.iter().copied())).collect();
         Scaling::linear(inputs, Affine::standardise(|| y.iter().copied()))
@@ -101,11 +101,11 @@ impl Scaling {
         Scaling { inputs, target, scores: Vec::new(), map: TargetMap::None }
     }
 
-    /// Standardises what the warps make of every input of `x` (`n × D`, finite) and of the target `y` (n, finite).
+    /// Standardises every input of `x` (`n × D`, finite) and the target `y` (n, finite) after their warps.
     ///
     /// # Errors
     ///
-    /// A data error when the target does not suit its warp.
+    /// A data error if the target does not suit its warp.
     pub fn warped(
         x: MatRef<'_, f64>,
         y: &[f64],
@@ -129,27 +129,27 @@ impl Scaling {
         Ok(scaling)
     }
 
-    /// Whether inputs or target have maps besides shift and scale.
+    /// Returns true if inputs or target have maps in addition to shift and scale.
     pub(crate) fn is_warped(&self) -> bool {
         !self.scores.is_empty() || !self.map.is_none()
     }
 
-    /// Whether the input has a map besides shift and scale.
+    /// Returns true if the input has a map in addition to shift and scale.
     pub fn warps_input(&self, input: usize) -> bool {
         self.scores.get(input).is_some_and(Option::is_some)
     }
 
-    /// The map of the target besides shift and scale.
+    /// Returns the map of the target, apart from shift and scale.
     pub fn target_map(&self) -> &TargetMap {
         &self.map
     }
 
-    /// Whether numbers from a file make sense together: maps for all inputs or none.
+    /// Returns true if numbers from a file are consistent: all inputs have maps, or none.
     pub(crate) fn is_consistent(&self) -> bool {
         self.scores.is_empty() || self.scores.len() == self.inputs.len()
     }
 
-    /// The same scaling with codes of categories left as they are.
+    /// Returns the scaling with codes of categories left unchanged.
     pub fn without_codes(mut self, dimensions: &[Dimension]) -> Scaling {
         for (input, _) in dimensions.iter().enumerate().filter(|(_, of)| of.is_category()) {
             if let Some(affine) = self.inputs.get_mut(input) {
@@ -162,7 +162,7 @@ impl Scaling {
         self
     }
 
-    /// The same inputs with the target left as it is (for likelihoods whose target has a meaning of its own).
+    /// Returns the scaling with the target left unchanged, for likelihoods whose target has a fixed meaning.
     pub fn with_original_target(self) -> Scaling {
         Scaling { target: Affine::IDENTITY, ..self }
     }
@@ -228,17 +228,17 @@ impl Scaling {
         self.map.invert(self.target.invert(scaled))
     }
 
-    /// A mean of what the map makes of the target: that of the target itself where it has none.
+    /// Returns the mean of the mapped target on its original scale; without a map, the mean of the target.
     pub fn unscale_mean(&self, mean: f64) -> f64 {
         self.target.invert(mean)
     }
 
-    /// A variance of what the map makes of the target.
+    /// Returns the variance of the mapped target on its original scale.
     pub fn unscale_variance(&self, variance: f64) -> f64 {
         variance * self.target.scale * self.target.scale
     }
 
-    /// Mean and variance of the target, whose scaled value has these and is normal if the target has a map.
+    /// Returns mean and variance of the target, given those of its scaled value, which is normal if the target has a map.
     pub(crate) fn unscale_moments(
         &self,
         (mean, variance): (f64, f64),
@@ -265,7 +265,7 @@ impl Scaling {
         Ok(self.inputs.iter().map(|input| input.scale.recip()).collect())
     }
 
-    /// What to add to a log density of the scaled target at y to have it in original units.
+    /// Returns the term that converts a log density of the scaled target at y to original units.
     pub fn log_density_shift(&self, y: f64) -> f64 {
         self.map.log_slope(y) - self.target.scale.ln()
     }

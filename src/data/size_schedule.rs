@@ -1,4 +1,4 @@
-//! Size schedules: how many data or Monte Carlo samples iteration t uses; no step sizes, no drawing.
+//! Size schedules: the number of rows or Monte Carlo samples at iteration t; no step sizes, no drawing.
 
 use crate::error::{Error, Result};
 use crate::words::stored_as_text;
@@ -56,7 +56,7 @@ impl SizeSchedule {
     }
 }
 
-/// `⌈(t + 1)^κ⌉`, the largest integer there is where that is more.
+/// Returns `⌈(t + 1)^κ⌉`, or the largest integer if that is larger.
 fn power(t: usize, exponent: f64) -> usize {
     (t as f64 + 1.0).powf(exponent).ceil() as usize
 }

@@ -1,18 +1,18 @@
-//! Which rows train, validate and test, for rows in memory and rows in files alike; no values.
+//! The rows for training, validation and testing, in memory and in files alike; no values.
 
 use rand::seq::SliceRandom;
 
 use super::random::{Purpose, generator};
 use crate::error::{Error, Result};
 
-/// What a row is for.
+/// The role of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// To train on.
+    /// Training.
     Train,
-    /// To choose when to stop by.
+    /// Validation, which decides when to stop.
     Validation,
-    /// To report on.
+    /// Testing.
     Test,
 }
 
@@ -84,12 +84,12 @@ impl Roles {
         })
     }
 
-    /// Every row by itself, with this probability of being held out for validation: nothing is held for any row, so that there may be any
-    /// number of them, and a part of them needs to know no others.
+    /// Holds out each row independently for validation with this probability. Nothing is stored per row, so any number of rows is
+    /// possible, and a part of the rows does not depend on the others.
     ///
     /// # Errors
     ///
-    /// When the fraction is not in [0, 1).
+    /// If the fraction is not in [0, 1).
     pub fn scattered(validation_fraction: f64, seed: u64) -> Result<Roles> {
         check_fractions(0.0, validation_fraction)?;
         let below = (validation_fraction * 2f64.powi(64)) as u64;
@@ -97,12 +97,12 @@ impl Roles {
         Ok(Roles { scattered, ..Roles::default() })
     }
 
-    /// Whole groups at random by seed: of the groups in a random order those are held out that bring the number of their rows nearest to each
-    /// fraction, at least one. `groups` has the number of the group of every row, counted from 0.
+    /// Holds out whole groups at random: from a random order of the groups, those that bring the number of their rows nearest to each
+    /// fraction, at least one. `groups` has the number of the group of every row, from 0.
     ///
     /// # Errors
     ///
-    /// As for [`Roles::new`], and when no group would be left to train on.
+    /// As for [`Roles::new`], and if no group would be left to train on.
     pub fn of_groups(groups: &[u32], test: f64, validation: f64, seed: u64) -> Result<Roles> {
         check_fractions(test, validation)?;
         let n = groups.len();
@@ -132,7 +132,7 @@ impl Roles {
         Ok(Roles::of_rows(n, |row| roles[groups[row] as usize]))
     }
 
-    /// The latest rows for testing and the latest of the others for validation; rows of one time stay together.
+    /// Holds out the latest rows for testing, and the latest of the others for validation; rows of the same time stay together.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Roles {
         roles
     }
 
-    /// The same roles for those of `n` rows that are listed, in their order.
+    /// Returns the roles of the listed rows (of `n`), in the order of the list.
     pub fn among(self, rows: &[u32], n: usize) -> Roles {
         if self.rows.is_none() {
             return self;
@@ -201,13 +201,13 @@ impl Roles {
         }
     }
 
-    /// The number of rows that have these roles; `None` where none are held out, which suits any number.
+    /// Returns the number of rows that have these roles; `None` if no row is held out, which suits any number.
     pub fn rows(&self) -> Option<usize> {
         self.rows
     }
 }
 
-/// Rows, a bit each; no bits when there are none.
+/// A set of rows, one bit each; no bits if it is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RowSet(Vec<u64>);
 
@@ -282,7 +282,7 @@ pub fn check_fractions(test: f64, validation: f64) -> Result<()> {
     Ok(())
 }
 
-/// How many of `n` rows a fraction holds out.
+/// Returns the number of `n` rows that a fraction holds out.
 fn held_out(n: usize, fraction: f64) -> usize {
     if fraction == 0.0 { 0 } else { ((n as f64 * fraction).round() as usize).max(1) }
 }

@@ -1,4 +1,4 @@
-//! Monotone maps of an input or the target to a scale on which a Gaussian process suits it better; no choice of when.
+//! Monotone maps of an input or the target to a scale that suits a Gaussian process better; no decision when to use them.
 
 use crate::error::{Error, Result};
 use crate::functions::normal::quantile;
@@ -6,17 +6,17 @@ use crate::quadrature::Integrator;
 use crate::words::word_option;
 use serde::{Deserialize, Serialize};
 
-/// The most knots of a map: enough for a few percent of a standard deviation between them.
+/// The maximum number of knots of a map; it keeps them within a few percent of a standard deviation.
 const KNOTS: usize = 200;
 
-/// A column of fewer distinct values is left as it is: where its levels lie says more than how many rows have them.
+/// A column with fewer distinct values stays unchanged: the positions of its levels say more than their frequencies.
 const DISTINCT: usize = 10;
 
-/// How far beyond its ends, in scores, a map goes on.
+/// The distance beyond its ends, in scores, at which a map stops.
 const BEYOND: f64 = 1.0;
 
 word_option! {
-    /// What is done to inputs before they are standardised.
+    /// The map of inputs before they are standardised.
     #[non_exhaustive]
     InputWarp, "input warp" {
         /// Nothing.
@@ -27,20 +27,20 @@ word_option! {
 }
 
 word_option! {
-    /// What is done to a positive target before it is standardised.
+    /// The map of a positive target before it is standardised.
     #[non_exhaustive]
     TargetWarp, "target warp" {
         /// Nothing.
         None = "none",
         /// Its logarithm is taken.
         Log = "log",
-        /// It is taken for `s log(1 + e^z)`, s being its median: z is like its logarithm below s and like `y/s` above.
+        /// `y = s log(1 + e^z)`, where s is the median of y: z is like the logarithm below s and like `y/s` above.
         Softplus = "softplus",
     }
 }
 
-/// Normal scores of a column (B. L. van der Waerden 1952): `Φ⁻¹` of the share of training values below, linear between knots. An input
-/// then has the distribution of the standard normal, whatever its own.
+/// Normal scores of a column (B. L. van der Waerden 1952): `Φ⁻¹` of the share of training values below, linear between knots. The mapped
+/// input has a standard normal distribution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")]
 pub struct NormalScores {
@@ -49,7 +49,7 @@ pub struct NormalScores {
 }
 
 impl NormalScores {
-    /// The scores of finite values; none where there are too few distinct ones.
+    /// Returns the scores of finite values; `None` if too few are distinct.
     pub fn of(values: impl Iterator<Item = f64>) -> Option<NormalScores> {
         let mut sorted: Vec<f64> = values.collect();
         sorted.sort_by(f64::total_cmp);
@@ -73,14 +73,14 @@ impl NormalScores {
         NormalScores::try_from(knots).ok()
     }
 
-    /// The score of a value. Beyond the ends the map goes on as steeply as it ended, but no farther than by one.
+    /// Returns the score of a value. Beyond the ends the map continues with its last slope, but at most by a score of one.
     pub fn apply(&self, value: f64) -> f64 {
         let (from, to) = self.segment(|knot| knot.0, value);
         let score = interpolate(from, to, value);
         score.clamp(self.knots[0].1 - BEYOND, self.knots[self.knots.len() - 1].1 + BEYOND)
     }
 
-    /// The value of a score: beyond the ends the map goes on as steeply as it ended.
+    /// Returns the value of a score; beyond the ends the map continues with its last slope.
     pub fn invert(&self, score: f64) -> f64 {
         let (from, to) = self.segment(|knot| knot.1, score);
         interpolate((from.1, from.0), (to.1, to.0), score)
@@ -96,7 +96,7 @@ impl NormalScores {
 
 /// The line through two points, exact at the second one.
 fn interpolate(from: (f64, f64), to: (f64, f64), at: f64) -> f64 {
-    // Halves, whose differences a float can hold whatever the values.
+    // Halves have differences that a float can represent for all values.
     let share = (0.5 * at - 0.5 * to.0) / (0.5 * to.0 - 0.5 * from.0);
     to.1 + share * (to.1 - from.1)
 }
@@ -120,8 +120,8 @@ impl From<NormalScores> for Vec<(f64, f64)> {
     }
 }
 
-/// The map of a positive target (E. Snelson, C. E. Rasmussen & Z. Ghahramani 2004), made a smooth map of the whole line: below half of
-/// the least training value it goes on along its tangent, so that no target is impossible.
+/// The map of a positive target (E. Snelson, C. E. Rasmussen & Z. Ghahramani 2004), extended to a smooth map of the whole line: below half
+/// of the smallest training value it continues along its tangent, so that no target is impossible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetMap {
@@ -169,7 +169,7 @@ impl TargetMap {
         })
     }
 
-    /// Whether the target stays as it is.
+    /// Returns true if the target stays unchanged.
     pub fn is_none(&self) -> bool {
         *self == TargetMap::None
     }
@@ -217,7 +217,7 @@ impl TargetMap {
         }
     }
 
-    /// The target, or the floor where it is below.
+    /// Returns the target, or the floor if the target is below it.
     fn on_curve(&self, y: f64) -> f64 {
         match *self {
             TargetMap::None => y,

@@ -1,4 +1,4 @@
-//! Latent functions that are sums of functions of single columns, or of few, and their terms; no sampling.
+//! Latent functions that are sums of functions of one or a few columns, and their terms; no sampling.
 
 use super::output::{is_linear, scaled};
 use super::{Contributions, Explainer, Part, Rows, Scale};
@@ -6,7 +6,7 @@ use crate::latent::{InducingPrior, Layer};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 
-/// The term of a latent function: what it is called, and its value at every row.
+/// A term of a latent function: its name, and its value at every row.
 struct Term {
     name: String,
     values: Vec<f64>,
@@ -16,7 +16,7 @@ struct Term {
 type Kernels = Vec<Box<dyn Kernel>>;
 
 impl Explainer<'_> {
-    /// Contributions by the terms of the latent function; `None` where it is no sum of functions of different columns.
+    /// Contributions by the terms of the latent function; `None` if it is not a sum of functions of different columns.
     pub(super) fn by_terms(&self, x: MatRef<'_, f64>, background: Rows<'_>) -> Option<Vec<Contributions>> {
         let posterior = self.model.posterior();
         let only = posterior.factors().len() == 1 && self.model.neighbours().is_none();
@@ -51,7 +51,7 @@ impl Explainer<'_> {
         Some((0..x.nrows()).map(of_row).collect())
     }
 
-    /// The terms of a kernel that is a sum, those of the same columns together.
+    /// The terms of a kernel that is a sum. Terms of the same columns are joined.
     fn terms_of_kernel(&self, layer: &InducingPrior, x: MatRef<'_, f64>) -> Option<Vec<Term>> {
         let weights = &self.model.posterior().factors()[0].weights;
         let mut found: Vec<(Vec<usize>, Kernels)> = Vec::new();
@@ -62,7 +62,7 @@ impl Explainer<'_> {
                 None => found.push((columns, vec![kernel])),
             }
         }
-        // What looks at no column is the same everywhere.
+        // A term that uses no column is constant.
         found.retain(|(columns, _)| !columns.is_empty());
         if found.len() < 2 {
             return None;
@@ -83,14 +83,14 @@ impl Explainer<'_> {
         Some(found.into_iter().map(&mut term).collect())
     }
 
-    /// The columns that some inputs belong to.
+    /// The columns that these inputs belong to.
     fn touched(&self, inputs: &[usize]) -> Vec<usize> {
         let touches =
             |column: &usize| inputs.iter().any(|input| self.columns[*column].inputs.contains(input));
         (0..self.columns.len()).filter(touches).collect()
     }
 
-    /// What every column adds to a linear function: its value there and 0 elsewhere, less that at 0.
+    /// The effect of every column in a linear function: its value with the column minus its value with the column at 0, all others at 0.
     fn terms_of_columns(&self, x: Mat<f64>) -> Vec<Term> {
         let posterior = self.model.posterior();
         let at_zero = posterior.means(Mat::zeros(x.nrows(), 1).transpose())[0];

@@ -1,34 +1,34 @@
-//! The columns that explanations are about, each of one input or several; no predictions.
+//! The columns that explanations describe, each of one input or several; no predictions.
 
 use std::ops::Range;
 
 /// A column of the data with the inputs that it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputColumn {
-    /// What it is called.
+    /// The name of the column.
     pub name: String,
     /// Its inputs, counted from 0.
     pub inputs: Range<usize>,
-    /// What its inputs are.
+    /// The kind of its inputs.
     pub kind: InputKind,
 }
 
-/// What the inputs of a column are.
+/// The kind of the inputs of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputKind {
-    /// The number itself, and after it, where cells were missing in training, whether this one is.
+    /// The number itself, followed by an indicator of a missing value if cells were missing in training.
     Number,
     /// The code of a category.
     Codes {
         /// The names of the categories, in the order of their codes.
         names: Vec<String>,
     },
-    /// One for each category, 1 where a row has it and 0 elsewhere. A row that has none of them is of the one that makes no input, if
-    /// the first name is its.
+    /// One input for each category, 1 in its rows and 0 elsewhere. A row with 0 everywhere belongs to the first name if that category has
+    /// no input.
     Categories {
-        /// The names, one for each input, with the one that makes no input before them.
+        /// The names, one for each input, preceded by the name of the category without input.
         names: Vec<String>,
-        /// Whether the first makes no input.
+        /// True if the first category has no input.
         first_is_none: bool,
     },
     /// The years since the first training row, and phases of periods.
@@ -41,7 +41,7 @@ impl InputColumn {
         InputColumn { name: name.to_owned(), inputs: input..input + 1, kind: InputKind::Number }
     }
 
-    /// The inputs of every category that some row may have, with its name; none for other kinds.
+    /// The inputs of every category that a row may have, with its name; empty for other kinds.
     pub(super) fn categories(&self) -> Vec<(String, Vec<f64>)> {
         let (names, first_is_none) = match &self.kind {
             InputKind::Codes { names } => {

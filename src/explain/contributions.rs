@@ -1,4 +1,4 @@
-//! What every column adds to a single prediction: terms of an additive function, or Shapley values by sampled orders; no figures.
+//! The contribution of every column to a single prediction: terms of an additive function, or Shapley values by sampled orders; no figures.
 
 use super::relevance::shuffled;
 use super::{Explainer, Rows, Scale, Settings};
@@ -8,47 +8,49 @@ use crate::likelihood::TargetKind;
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 
-/// The most numbers of inputs that predictions are made at together.
+/// The most numbers of inputs in one batch of predictions.
 const NUMBERS: usize = 4_000_000;
 
-/// A prediction taken apart: `prediction = base + Σ parts`.
+/// A prediction split into parts: `prediction = base + Σ parts`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contributions {
-    /// What number is taken apart.
+    /// The number that is split.
     pub scale: Scale,
-    /// Its mean over the background rows that were used.
+    /// Its mean over the background rows.
     pub base: f64,
     /// The number itself.
     pub prediction: f64,
-    /// What columns add.
+    /// The contributions of columns.
     pub parts: Vec<Part>,
 }
 
-/// What a column adds to a prediction, or a term of several columns, or all columns together that are not told apart.
+/// The contribution to a prediction of a column, of a term of several columns, or of all columns that are not listed separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// The column, or those of the term with × between them.
+    /// The column, or the columns of the term with × between them.
     pub name: String,
-    /// How much it adds.
+    /// The contribution.
     pub value: f64,
-    /// The standard error of that; `None` where it is exact.
+    /// Its standard error; `None` if the contribution is exact.
     pub error: Option<f64>,
 }
 
 impl Explainer<'_> {
-    /// What every column adds to the prediction of every row of `x` (`n × D`, original units; with their exposures, or none when all
-    /// are 1), against the rows of the background.
+    /// The contributions of every column to the prediction of every row of `x` (`n × D`, original units; with their exposures, or none if
+    /// all are 1), relative to the background rows.
     ///
-    /// Where the latent function is a sum of functions of different columns (a linear model; one latent function with a sum of kernels, each of
-    /// some columns, or `additive(order=1)`; no neighbours) the parts are its terms less their means over the background, exact, of the
-    /// mean where that is linear in the latent function, else of the latent function. Otherwise they are Shapley values of the mean, of two
-    /// classes of the probability of the positive one, of several of the one of the most probable class (Shapley 1953; Štrumbelj &
-    /// Kononenko 2014): along [`Settings::orders`] random orders of the columns, each taken forwards and backwards from a row of the
-    /// background to the row that is explained, the mean of what a column changes. Their standard errors are by the orders. Along each
-    /// order changes add up to the difference of both ends, so parts add up exactly whatever the number of orders.
+    /// If the latent function is a sum of functions of different columns, the parts are its terms minus their means over the background,
+    /// which is exact. That holds for a linear model, and for one latent function without neighbours whose kernel is a sum over columns or
+    /// `additive(order=1)`. The terms are of the mean if it is linear in the latent function, else of the latent function.
     ///
-    /// Of more columns than [`Settings::columns`] those are told apart that are most relevant (see [`Explainer::relevance`]); all others
-    /// change together, as one column. A row takes `2 · orders · columns` predictions at most.
+    /// Otherwise the parts are Shapley values (Shapley 1953; Štrumbelj & Kononenko 2014) of the mean, of the probability of the positive
+    /// class, or, with several classes, of the probability of the most probable class. They are the mean change that a column causes along
+    /// [`Settings::orders`] random orders of the columns, each taken forwards and backwards from a background row to the explained row.
+    /// Their standard errors are over the orders. Along each order the changes add up to the difference between both ends, so the parts
+    /// add up exactly for any number of orders.
+    ///
+    /// If there are more columns than [`Settings::columns`], only the most relevant ones are listed separately (see
+    /// [`Explainer::relevance`]); all others change together, as one column. A row takes at most `2 · orders · columns` predictions.
     pub fn contributions(
         &self,
         x: MatRef<'_, f64>,
@@ -70,7 +72,7 @@ impl Explainer<'_> {
         (0..x.nrows()).map(of_row).collect()
     }
 
-    /// What changes at once: single columns and, where there are too many, all others together.
+    /// The players: single columns and, if there are too many, all others together.
     fn players(&self, background: Rows<'_>, settings: &Settings) -> Vec<(String, Vec<usize>)> {
         let inputs = |column: usize| self.columns[column].inputs.clone();
         let single =
@@ -140,7 +142,7 @@ impl Explainer<'_> {
         Contributions { scale, base: base.mean().unwrap_or(f64::NAN), prediction, parts }
     }
 
-    /// What is explained of a row.
+    /// The number that is explained for a row.
     fn explained(&self, x: &[f64], exposure: f64) -> Scale {
         match self.model.latent().likelihood.target_kind() {
             TargetKind::Class => {
@@ -159,7 +161,7 @@ fn write(points: &mut Mat<f64>, column: &mut usize, place: &[f64]) {
     *column += 1;
 }
 
-/// Adds the mean over both directions of what every player changes, given the numbers at the start and on both ways.
+/// Adds the mean over both directions of the change that every player causes, given the numbers at the start and along both ways.
 fn add_walks(order: &[usize], values: &[f64], end: f64, changes: &mut [Moments]) {
     let (start, between) = (values[0], order.len() - 1);
     let (forwards, backwards) = values[1..].split_at(between);
@@ -179,8 +181,8 @@ mod tests {
     use crate::options::FitOptions;
     use crate::training::ModelBuilder;
 
-    /// What a column adds to a sum over columns does not depend on the order: from a row of the background the change is that of its term, so the
-    /// mean over all rows of the background is the term less its mean.
+    /// The contribution of a column to a sum over columns does not depend on the order. The change from a background row is the change of
+    /// the column's term, so the mean over all background rows is the term minus its mean.
     #[test]
     fn sampled_orders_give_the_terms_of_additive_functions_exactly() {
         let x = Mat::from_fn(30, 3, |i, d| ((i * (2 * d + 3) * 7919) % 101) as f64 / 20.0);

@@ -1,4 +1,4 @@
-//! Partial dependence: how predictions change with a column, the other columns being those of rows; no figures.
+//! Partial dependence: the mean prediction over rows as a function of one column; no figures.
 
 use super::output::{self, mean_probabilities, scaled, values};
 use super::relevance::shuffled;
@@ -9,7 +9,7 @@ use faer::Mat;
 /// The most settings of a column.
 pub(super) const SETTINGS: usize = 25;
 
-/// The part of the rows beyond either end of the range that settings cover.
+/// The share of the rows beyond either end of the range of settings.
 const BEYOND: f64 = 0.02;
 
 /// The most classes times rows that curves are means over, and the fewest rows.
@@ -22,22 +22,22 @@ const HALF_95: f64 = 1.959963984540054;
 /// How predictions change with a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dependence {
-    /// The place of the column among those of the explainer.
+    /// The position of the column in the explainer.
     pub column: usize,
-    /// What the column is set to.
+    /// The values that the column is set to.
     pub settings: Vec<Setting>,
-    /// A curve for the mean, for the probability of the positive one of two classes, or for those of at most [`Settings::classes`] classes.
+    /// A curve for the mean, for the probability of the positive class of two, or for each of at most [`Settings::classes`] classes.
     pub curves: Vec<Curve>,
-    /// The number of classes that have no curve: those that are least probable on average.
+    /// The number of classes without a curve: the least probable on average.
     pub left_out: usize,
-    /// The number of rows that the curves are means over.
+    /// The number of rows that the curves are averaged over.
     pub rows: usize,
 }
 
-/// What a column is set to.
+/// A value that a column is set to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// The number; of a date the years since the first training row; the place of a category.
+    /// The number; for a date the years since the first training row; for a category its position.
     pub value: f64,
     /// The name of a category.
     pub category: Option<String>,
@@ -48,20 +48,23 @@ pub struct Setting {
 /// A number at every setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What it is.
+    /// The number that the curve shows.
     pub scale: Scale,
-    /// The mean over rows, and the ends of its central 95 % interval; these are NaN where the model has no distribution.
+    /// The mean over rows, and the ends of its central 95 % interval, which are NaN if the model has no distribution.
     pub points: Vec<(f64, f64, f64)>,
 }
 
 impl Explainer<'_> {
-    /// The partial dependence on a column (Friedman 2001): the mean over at most [`Settings::background`] rows (of more than ten classes 1000
-    /// rows divided by their number, but 20 at least), drawn at random, of the prediction with the column set to each of at most 25 values. Numbers go from the 2 % to the 98 % quantile of the rows, up to 25
-    /// distinct ones take all of their values, categories all of theirs (the first 25), dates those of rows.
+    /// The partial dependence on a column (Friedman 2001): the mean prediction over random rows with the column set to each of at most 25
+    /// values.
     ///
-    /// The band is of the posterior of the function: `s² = 1ᵀΣ1/n²` is the variance of the mean of f over the rows, Σ being the joint
-    /// covariance there, and the ends are the mean prediction with f raised and lowered by 1.96 s. For a mean that is linear in f
-    /// that is the exact interval of the curve.
+    /// The mean is over at most [`Settings::background`] rows. If there are more than ten classes, it is over 1000 rows divided by the
+    /// number of classes, but at least 20. Numbers range from the 2 % to the 98 % quantile of the rows; columns with up to 25 distinct
+    /// numbers take all of them. Categories take their first 25 values, and dates take values of rows.
+    ///
+    /// The band describes the posterior of the function: `s² = 1ᵀΣ1/n²` is the variance of the mean of f over the rows, with Σ the joint
+    /// covariance there, and the ends are the mean prediction with f raised and lowered by 1.96 s. If the mean is linear in f, this is the
+    /// exact interval of the curve.
     ///
     /// # Panics
     ///
@@ -88,7 +91,7 @@ impl Explainer<'_> {
         Dependence { column, settings: places, curves, left_out, rows: chosen.len() }
     }
 
-    /// The number of rows that curves are means over: fewer where the probabilities of many classes make predictions dear.
+    /// The number of rows that curves are averaged over: fewer if the probabilities of many classes make predictions expensive.
     fn background_rows(&self, settings: &Settings) -> usize {
         let likelihood = &self.model.latent().likelihood;
         let affordable = match likelihood.target_kind() {
@@ -120,7 +123,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// What a column is set to.
+    /// The values that a column is set to.
     fn settings(&self, column: usize, rows: Rows<'_>) -> Vec<Setting> {
         let about = &self.columns[column];
         let first = about.inputs.start;
@@ -161,7 +164,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// All of few distinct values, or evenly spaced ones between quantiles.
+/// All values if there are few distinct ones, or evenly spaced values between quantiles.
 fn spread(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let quantile = |p: f64| values[(p * (values.len() - 1) as f64).round() as usize];

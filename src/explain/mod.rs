@@ -1,4 +1,4 @@
-//! What predictions of a fitted model depend on: relevance of columns, partial dependence, contributions to single predictions; no
+//! Explanations of the predictions of a fitted model: relevance of columns, partial dependence, contributions to single predictions; no
 //! figures, no files.
 //!
 //! ```
@@ -6,7 +6,7 @@
 //! use sparsegp::explain::{Explainer, Rows, Settings};
 //! use sparsegp::training::ModelBuilder;
 //!
-//! // The target follows the first input and knows nothing of the second.
+//! // The target depends only on the first input.
 //! let x = Mat::from_fn(80, 2, |i, d| ((7 * i + 3 * d * i * i) % 31) as f64);
 //! let y: Vec<f64> = (0..80).map(|i| 5.0 + x[(i, 0)]).collect();
 //! let model = ModelBuilder::new().fit(x.as_ref(), &y)?;
@@ -38,28 +38,28 @@ pub use relevance::{Increase, Relevance};
 use crate::model::Model;
 use faer::{Mat, MatRef};
 
-/// Explains a model column by column, a column being one or several inputs that change together.
+/// Explains a model column by column. A column is one input, or several that change together.
 pub struct Explainer<'a> {
     model: &'a Model,
     columns: Vec<InputColumn>,
 }
 
-/// How much work explanations are.
+/// The amount of work that explanations take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The most columns that are permuted, and the most that contributions are told of one by one.
+    /// The most columns that are permuted, and the most that contributions list separately.
     pub columns: usize,
     /// The most rows that columns are permuted in.
     pub rows: usize,
-    /// From how many other rows every row takes a column in turn.
+    /// The number of other rows that every row takes a column from.
     pub repeats: usize,
-    /// The most rows that partial dependence is the mean over.
+    /// The most rows that partial dependence averages over.
     pub background: usize,
-    /// The most classes whose probabilities partial dependence follows: those that are most probable on average.
+    /// The most classes whose probabilities partial dependence shows: the most probable on average.
     pub classes: usize,
-    /// The number of orders of the columns, each taken forwards and backwards, that contributions are the means over.
+    /// The number of orders of the columns, each taken forwards and backwards, that contributions average over.
     pub orders: usize,
-    /// What is random depends on this alone.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
@@ -75,9 +75,9 @@ impl Default for Settings {
 pub struct Rows<'a> {
     /// Their inputs, `n × D`.
     pub x: MatRef<'a, f64>,
-    /// Their exposures, or none when all are 1.
+    /// Their exposures, or none if all are 1.
     pub exposure: &'a [f64],
-    /// Their targets, coded as the model takes them, or none where they are not known.
+    /// Their targets, coded as for the model, or none if they are not known.
     pub targets: &'a [f64],
 }
 
@@ -85,14 +85,14 @@ impl Settings {
     /// The fewest rows and columns that a time limit leaves.
     const FEWEST: (usize, usize) = (50, 8);
 
-    /// The predictions of rows that columns are permuted in, and those of partial dependence on `curves` columns, roughly.
+    /// The approximate number of predictions for permuted columns and for partial dependence on `curves` columns.
     fn predictions(&self, (columns, rows): (usize, usize), curves: usize) -> f64 {
         let permuted = self.columns.min(columns) * self.rows.min(rows) * self.repeats;
         (permuted + curves * dependence::SETTINGS * self.background.min(rows)) as f64
     }
 
-    /// Fewer repeats, rows and columns, so that explanations of so many columns by so many rows, with `curves` curves, take about the time
-    /// of `most` predictions.
+    /// Fewer repeats, rows and columns, so that explanations of this many columns and rows, with `curves` curves, take about the time of
+    /// `most` predictions.
     pub fn within(self, most: f64, (columns, rows): (usize, usize), curves: usize) -> Settings {
         let share = |settings: Settings| most / settings.predictions((columns, rows), curves);
         let times = |count: usize, share: f64, fewest: usize| {
@@ -115,13 +115,13 @@ impl Settings {
 }
 
 impl<'a> Explainer<'a> {
-    /// Of a model whose every input is a column.
+    /// An explainer for a model whose every input is a column.
     pub fn of_inputs(model: &'a Model) -> Explainer<'a> {
         let column = |input: usize| InputColumn::number(&format!("x{input}"), input);
         Explainer { model, columns: (0..model.inputs()).map(column).collect() }
     }
 
-    /// Of a model whose inputs make these columns.
+    /// An explainer for a model with these columns.
     pub fn new(model: &'a Model, columns: Vec<InputColumn>) -> Explainer<'a> {
         Explainer { model, columns }
     }
@@ -138,7 +138,7 @@ impl Rows<'_> {
         self.x.nrows()
     }
 
-    /// Whether there are none.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -5,20 +5,20 @@ use crate::model::{Model, Predictions};
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
-/// What a number that is explained is.
+/// The kind of number that is explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// The predictive mean, in units of the target; the index of the level of ordered levels.
+    /// The predictive mean, in units of the target; for ordered levels the index of the level.
     Mean,
-    /// The probability of a class, by its place among the target's.
+    /// The probability of a class, by its position among the target's classes.
     Probability(usize),
     /// The latent function, on the scale of the link.
     Latent,
 }
 
 impl Scale {
-    /// What is explained of all rows: the mean, the probability of the positive one of two classes, or those of the `most` classes that
-    /// are most probable on average over rows (their predictions), in this order.
+    /// The numbers that are explained for all rows: the mean, the probability of the positive class of two, or the probabilities of the
+    /// `most` classes that are most probable on average over rows (given their predictions), in this order.
     pub(super) fn all(model: &Model, rows: &Predictions<'_>, most: usize) -> Vec<Scale> {
         let likelihood = &model.latent().likelihood;
         match likelihood.target_kind() {
@@ -37,7 +37,7 @@ impl Scale {
         }
     }
 
-    /// The latent function that moves the number alone or most; `None` where there is no such function.
+    /// The latent function that changes the number alone or most; `None` if there is no such function.
     pub(super) fn function(self, model: &Model) -> Option<usize> {
         match (self, model.latent().likelihood.target_kind()) {
             (Scale::Probability(class), TargetKind::Class) => {
@@ -48,7 +48,7 @@ impl Scale {
     }
 }
 
-/// Whether the predictive mean is the latent mean in units of the target.
+/// True if the predictive mean is the latent mean in units of the target.
 pub(super) fn is_linear(model: &Model) -> bool {
     let likelihood = &model.latent().likelihood;
     likelihood.gaussian_noise().is_some()

@@ -1,4 +1,4 @@
-//! How much columns matter: by how far f may move with them, and by what permuting them does to the loss; no single predictions.
+//! The relevance of columns: how far f may change along them, and how much permuting them raises the loss; no single predictions.
 
 use super::output::scaled;
 use super::{Explainer, InputColumn, InputKind, Rows, Settings};
@@ -9,30 +9,31 @@ use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use sparsegp_kernels::{Gradient, Inputs, Scratch};
 
-/// Points that the kernel is evaluated at together.
+/// The number of points per kernel evaluation.
 const POINTS: usize = 256;
 
 /// The most rows that columns are screened by.
 const SCREENED_BY: usize = 200;
 
-/// The products of permuting: fewer rows where predictions are dear. And the fewest rows.
+/// The bound on the number of products for permuting, which reduces the rows if predictions are expensive. And the fewest rows.
 const WORK: usize = 200_000_000_000;
 const FEWEST: usize = 100;
 
-/// How much a column matters.
+/// The relevance of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relevance {
-    /// Its place among the columns of the explainer.
+    /// Its position among the columns of the explainer.
     pub column: usize,
-    /// By lengthscales: the prior standard deviation of how far f moves when one of its inputs alone moves from its mean by one standard
-    /// deviation (by one unit where inputs are not standardised, and into or out of a category), the largest over its inputs
+    /// By lengthscales: the prior standard deviation of the change of f when one input of the column alone moves from its mean by one
+    /// standard deviation (by one unit if inputs are not standardised, and into or out of a category). It is the largest over its inputs
     /// and the latent functions, on the scale the model sees. `None` for linear models.
     pub sensitivity: Option<f64>,
     /// By permutation; `None` for columns that were screened out, and without targets.
     pub permutation: Option<Increase>,
 }
 
-/// What permuting a column does to the loss of the rows: minus the log predictive density, or the squared error of models without one.
+/// The effect of permuting a column on the loss of the rows: minus the log predictive density, or the squared error if the model has no
+/// density.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Increase {
     /// The mean increase.
@@ -47,12 +48,13 @@ impl Explainer<'_> {
     /// The relevance of every column, the most relevant first: by permutation (Breiman 2001; Fisher, Rudin & Dominici 2019), then by
     /// lengthscales.
     ///
-    /// At most [`Settings::rows`] rows are put into a random order, in which every row takes the column in turn from the next one, the one
-    /// after that, and so on, [`Settings::repeats`] times; as many repeats as there are other rows make the mean over all pairs. Where there
-    /// are more columns than [`Settings::columns`], those are permuted along which the posterior mean has the largest mean squared
-    /// derivatives (Sobol & Kucherenko 2009), which one backward pass gives for all columns; linear models go by their coefficients. The
-    /// rows are fewer, but 100 at least, where D, M, or the neighbours of a model make more predictions too dear: the
-    /// work is bounded whatever the number of columns.
+    /// At most [`Settings::rows`] rows are put into a random order. Every row takes the column from the next row, then from the row after
+    /// that, and so on, [`Settings::repeats`] times. If every row takes it from every other row, the result is the mean over all pairs.
+    ///
+    /// If there are more columns than [`Settings::columns`], only the columns along which the posterior mean has the largest mean squared
+    /// derivatives (Sobol & Kucherenko 2009) are permuted. One backward pass gives these for all columns; linear models use their
+    /// coefficients. There are fewer rows, but at least 100, if D, M or the neighbours of a model make predictions too expensive, so the
+    /// work is bounded for any number of columns.
     pub fn relevance(&self, rows: Rows<'_>, settings: &Settings) -> Vec<Relevance> {
         let sensitivities = self.sensitivities();
         let mut all: Vec<Relevance> = (0..self.columns.len())
@@ -72,7 +74,7 @@ impl Explainer<'_> {
             let by = relevance.permutation.map_or(f64::NEG_INFINITY, |increase| increase.mean);
             (by, relevance.sensitivity.unwrap_or(0.0))
         };
-        // A stable sort: equal ones stay in their order. What is no number comes last.
+        // A stable sort keeps the order of equal columns. NaN comes last.
         all.sort_by(|a, b| {
             let (a, b) = (key(a), key(b));
             let number = |value: f64| if value.is_nan() { f64::NEG_INFINITY } else { value };
@@ -81,7 +83,7 @@ impl Explainer<'_> {
         all
     }
 
-    /// How far f may move along every column; `None` for linear models.
+    /// How far f may change along every column; `None` for linear models.
     fn sensitivities(&self) -> Option<Vec<f64>> {
         let layers: Vec<&InducingPrior> =
             self.model.latent().layers.iter().map(Layer::inducing).collect::<Option<_>>()?;
@@ -95,7 +97,7 @@ impl Explainer<'_> {
         Some(self.columns.iter().map(largest).collect())
     }
 
-    /// `√(k(0, 0) + k(s e_d, s e_d) − 2 k(0, s e_d))` for every input d, s being the step.
+    /// `√(k(0, 0) + k(s e_d, s e_d) − 2 k(0, s e_d))` for every input d, with s the step.
     fn moved(&self, layer: &InducingPrior) -> Vec<f64> {
         let (kernel, inputs, mut scratch) = (layer.kernel(), self.model.inputs(), Scratch::new());
         let origin: Mat<f64> = Mat::zeros(1, inputs);
@@ -106,7 +108,7 @@ impl Explainer<'_> {
             &mut scratch,
         );
         kernel.diag(origin.as_ref(), &mut at_origin, &mut scratch);
-        // What two draws at one place do not share is noise.
+        // The difference between two draws at one place is noise.
         let noise = at_origin[0] - own[(0, 0)];
         let steps = self.steps();
         let mut moved = Vec::with_capacity(inputs);
@@ -123,7 +125,7 @@ impl Explainer<'_> {
         moved
     }
 
-    /// How far every input is moved, on the scale the model sees.
+    /// The step of every input, on the scale the model sees.
     fn steps(&self) -> Vec<f64> {
         let mut steps = vec![1.0; self.model.inputs()];
         let categories = |column: &&InputColumn| matches!(column.kind, InputKind::Categories { .. });
@@ -134,7 +136,7 @@ impl Explainer<'_> {
         steps
     }
 
-    /// The columns to permute: all, or those with the largest derivatives.
+    /// The columns to permute: all, or the columns with the largest derivatives.
     fn screened(&self, rows: Rows<'_>, settings: &Settings) -> Vec<usize> {
         let all = 0..self.columns.len();
         if all.len() <= settings.columns {
@@ -160,8 +162,8 @@ impl Explainer<'_> {
         order
     }
 
-    /// The mean over rows (`n × D`, on the scale the model sees) of the squared derivatives of what inducing inputs, or coefficients, make of
-    /// the latent mean, in every input; summed over latent functions.
+    /// The mean over rows (`n × D`, on the scale the model sees) of the squared derivatives of the latent mean, from inducing inputs or
+    /// coefficients, in every input; summed over latent functions.
     fn slopes(&self, x: MatRef<'_, f64>) -> Vec<f64> {
         let (posterior, inputs) = (self.model.posterior(), self.model.inputs());
         let mut squares = vec![0.0; inputs];
@@ -196,7 +198,7 @@ impl Explainer<'_> {
         squares
     }
 
-    /// What permuting does, by column.
+    /// The effect of permuting, by column.
     fn increases(&self, rows: Rows<'_>, columns: &[usize], settings: &Settings) -> Vec<(usize, Increase)> {
         let order: Vec<usize> = shuffled(rows.len(), settings.seed)
             .into_iter()
@@ -236,7 +238,7 @@ impl Explainer<'_> {
         columns.iter().filter_map(of_column).collect()
     }
 
-    /// The rows that so many columns can be permuted in.
+    /// The number of rows that this many columns can be permuted in.
     fn affordable(&self, columns: usize, settings: &Settings) -> usize {
         let model = self.model;
         let m = model.posteriors().iter().map(|q| q.dim()).sum::<usize>();

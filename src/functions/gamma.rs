@@ -22,7 +22,7 @@ const STIRLING: [f64; 10] = [
 /// `½ log 2π`.
 const HALF_LN_2PI: f64 = 0.918_938_533_204_672_7;
 
-/// What Stirling's formula leaves of log Γ(x), and its derivative, for `x ≥ 8`.
+/// The remainder of Stirling's formula for log Γ(x), and its derivative, for `x ≥ 8`.
 #[inline(always)]
 fn stirling_rest<S: Simd>(x: f64) -> (f64, f64) {
     let inverse = 1.0 / x;
@@ -129,7 +129,7 @@ fn short_rising(y: f64, alpha: f64) -> (f64, f64) {
     (value + f64::ln(product), slope)
 }
 
-/// `P(X ≤ x)` for a gamma distribution of shape `a` and rate 1, from 0 to 1 whatever the arguments; NaN for NaN.
+/// `P(X ≤ x)` for a gamma distribution of shape `a` and rate 1, from 0 to 1 for all arguments; NaN for NaN.
 pub(crate) fn gamma_cdf(a: f64, x: f64) -> f64 {
     1.0 - gamma_upper(a, x)
 }
@@ -169,7 +169,7 @@ fn gamma_upper_of_large_shape(a: f64, x: f64) -> f64 {
     (normal + (-a * half_square).exp() / (2.0 * PI * a).sqrt() * (c0 + c1 / a)).clamp(0.0, 1.0)
 }
 
-/// `P(X ≤ x)` for a beta distribution, given x and 1 − x, from 0 to 1 whatever the arguments; NaN for NaN.
+/// `P(X ≤ x)` for a beta distribution, given x and 1 − x, from 0 to 1 for all arguments; NaN for NaN.
 pub(crate) fn beta_cdf(a: f64, b: f64, (x, rest): (f64, f64)) -> f64 {
     if a.is_nan() || b.is_nan() || x.is_nan() || rest.is_nan() {
         return f64::NAN;

@@ -1,4 +1,4 @@
-//! Special functions, vectorised and accurate in their tails: the normal distribution's, and those of the gamma function.
+//! Special functions, vectorised and accurate in their tails: functions of the normal distribution, and the gamma function's relatives.
 
 pub(crate) mod gamma;
 pub mod normal;

@@ -31,7 +31,7 @@ pub use window::{WINDOW_ROWS, block_columns};
 /// In which order the products of a step are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
-    /// Through `A = L⁻¹ K_uf`: 5·b·M² flops, accurate whatever the conditioning of `K_uu`.
+    /// Through `A = L⁻¹ K_uf`: 5·b·M² flops, accurate for any conditioning of `K_uu`.
     Stable,
     /// Through `W = L⁻ᵀ (S − I) L⁻¹`: 3·b·M² flops, but it loses about ε·cond(K_uu) of `k_ii` in the variances.
     Direct,
@@ -46,13 +46,13 @@ word_option! {
     Precision, "precision" {
         /// All in double precision.
         Double = "f64",
-        /// In single precision where no sum over data is involved, as long as objectives agree ([`Form::Mixed`]).
+        /// In single precision except for sums over data, as long as objectives agree ([`Form::Mixed`]).
         Mixed = "mixed",
     }
 }
 
 impl Precision {
-    /// What fits were in before there was a choice.
+    /// The precision of models from before this option existed.
     pub(crate) fn double() -> Self {
         Precision::Double
     }
@@ -61,12 +61,12 @@ impl Precision {
 /// More samples of w than any pass draws: a saved state that asks for more is damaged.
 const MOST_SAMPLES: usize = 1 << 20;
 
-/// The data part of an objective and its gradient, with every buffer a step needs.
+/// The data part of an objective and its gradient, with every buffer that a step needs.
 ///
-/// All gradients are of `scale · Σ_i ℓ_i`; the KL's part in (m, S) is left to the update rules, and it has none in θ.
+/// All gradients are of `scale · Σ_i ℓ_i`. The KL's part in (m, S) is left to the update rules, and its gradient in θ is zero.
 ///
-/// A pass is two functions: [`BatchPass::sums_of`] adds up over rows, [`BatchPass::finish`] does what takes all of them, and
-/// [`BatchPass::merge`] between them adds what other passes, on other machines too, added up over other rows of the batch.
+/// A pass consists of two functions: [`BatchPass::sums_of`] adds up over rows, and [`BatchPass::finish`] completes the result from all
+/// sums. Between them [`BatchPass::merge`] adds the sums that other passes, possibly on other machines, made over other rows of the batch.
 pub struct BatchPass {
     window: Window,
     blocks: Vec<Block>,
@@ -81,20 +81,20 @@ pub struct BatchPass {
     features: Features,
 }
 
-/// What is known of the features that the last run left behind.
+/// The state of the features that the last run left behind.
 #[derive(Clone, Copy, PartialEq)]
 enum Features {
     /// Every run computes its own.
     Passing,
-    /// Runs are of the same batch and layers, and the next one may use those of this form, where there are some.
+    /// Runs use the same batch and layers, so the next run may reuse features of this form, if there are any.
     Kept(Option<Form>),
 }
 
-/// What the features of a process are multiplied by.
+/// The factors that a process's features are multiplied by.
 struct ProcessRoom {
     /// `S − κI`, the quadratic form of the variances in whitened features.
     quadratic: Matrix,
-    /// The same in raw features, `L⁻ᵀ (S − κI) L⁻¹`, for the direct form.
+    /// The same for raw features, `L⁻ᵀ (S − κI) L⁻¹`, for the direct form.
     raw_quadratic: Mat<f64>,
     half: Mat<f64>,
     mean: Vec<f64>,
@@ -102,7 +102,7 @@ struct ProcessRoom {
 }
 
 impl ProcessRoom {
-    /// For posteriors like `q`, with square matrices of order `square` besides those of its family.
+    /// Buffers for posteriors like `q`, with square matrices of order `square` in addition to the matrices of its family.
     fn new(q: &Normal, square: usize) -> Self {
         let m = q.dim();
         ProcessRoom {
@@ -126,7 +126,7 @@ pub struct Problem<'a> {
     pub objective: Objective,
     /// The whitened posterior of every process.
     pub q: &'a [Normal],
-    /// The factor C of the covariance, for samples of one process; one is computed where they need it and it is absent.
+    /// The factor C of the covariance, for samples of one process. If samples need it and it is absent, it is computed.
     pub factor: Option<Factor<'a>>,
 }
 
@@ -167,14 +167,14 @@ impl BatchPass {
         b: usize,
     ) -> Self {
         let (own, family) = (likelihood.own_len(), q[0].family());
-        // Only what goes through a whitening needs matrices of M × M beside those of q's family.
+        // Only whitening needs M × M matrices besides the matrices of q's family.
         let square = |m: usize| if layers.whitens() { m } else { 0 };
         // A diagonal q needs outer products only for the layer's adjoint.
         let outer = family == Family::Full || layers.whitens();
         let curved = family == Family::Full && objective.has_own_curvature();
         let window = Window::new(layers, b, [outer, curved]);
         let columns = window.columns();
-        // Samples of w are those of one process.
+        // Samples of w exist for one process only.
         let sampling = Sampling::new(objective.estimator(), &q[0]).filter(|_| q.len() == 1);
         let slopes = sampling.as_ref().map_or(0, Sampling::slopes);
         BatchPass {
@@ -194,13 +194,13 @@ impl BatchPass {
         }
     }
 
-    /// Whether features are kept from one run to the next, between which batch and layers stay the same then: where a batch is one window
-    /// and no gradient goes through them, they need not be computed again.
+    /// Keeps features from one run to the next, between which batch and layers must not change. If a batch is one window and no gradient
+    /// flows through the features, they are not computed again.
     pub(crate) fn keep_features(&mut self, keep: bool) {
         self.features = if keep { Features::Kept(None) } else { Features::Passing };
     }
 
-    /// Seeds what sampling estimators draw; run `t` from here on draws the same numbers whatever the threads.
+    /// Seeds the draws of sampling estimators; run `t` from here on draws the same numbers for any number of threads.
     pub fn seed(&mut self, seed: u64) {
         (self.seed, self.runs) = (seed, 0);
     }
@@ -253,7 +253,7 @@ impl BatchPass {
         }
     }
 
-    /// What sampling estimators did in all runs so far.
+    /// The counts of sampling estimators over all runs so far.
     pub fn estimator_counts(&self) -> EstimatorCounts {
         self.counts
     }
@@ -266,10 +266,11 @@ impl BatchPass {
         if self.add_up(problem, batch, form, train_theta, 0) { self.finish(problem) } else { f64::NAN }
     }
 
-    /// The sums over the rows of part `part` of a batch, which may have none, whose scale is that of the whole; `None` where S has no
-    /// factor to draw samples of w by. The gradient in θ and Z is among them with `train_theta`.
+    /// The sums over the rows of part `part` of a batch, which may be empty. The scale is the whole batch's. `None` if samples of w need a
+    /// factor of S and it has none. The gradient in θ and Z is included with `train_theta`.
     ///
-    /// Random numbers depend on the seed, the run and the part, those of the samples of w, which all parts share, on the seed and
+    /// Random numbers depend on the seed, the run and the part. Only the samples of w, which all parts share, do not depend on the part.
+    /// Every part needs the same problem, form and number of samples.
     /// the run alone. Every part needs the same problem, form and number of samples.
     pub fn sums_of(
         &mut self,
@@ -294,8 +295,8 @@ impl BatchPass {
         self.sums.merge(sums)
     }
 
-    /// Completes the sums, which are then those of a whole batch: both triangles, in the direct form the whitening, samples to
-    /// gradients. What comes back is their value; the run is over.
+    /// Completes the sums of a whole batch: fills both triangles, whitens in the direct form, and turns samples into gradients. Returns
+    /// their value; the run is over.
     pub fn finish(&mut self, problem: Problem<'_>) -> f64 {
         self.runs += 1;
         self.counts.add(self.sums.counts);
@@ -306,7 +307,7 @@ impl BatchPass {
         self.sums.value
     }
 
-    /// Fills `sums`, of which only the lower triangles; false when S has no factor.
+    /// Fills the lower triangles of `sums`; false when S has no factor.
     fn add_up(
         &mut self,
         problem: Problem<'_>,
@@ -383,7 +384,7 @@ impl BatchPass {
         }
     }
 
-    /// That part as it comes through the marginals, which is what θ sees of it, whatever the estimator of the gradient in (m, S).
+    /// The data part through the marginals, which θ depends on, for any estimator of the gradient in (m, S).
     pub(crate) fn marginal_gradient(&self, process: usize) -> DataGradient<'_> {
         let sums = &self.sums.processes[process];
         let curvature = sums.curvature.as_ref().map(Matrix::as_ref);
@@ -458,7 +459,7 @@ impl BatchPass {
         }
     }
 
-    /// Whether all of B is needed: of a diagonal one, only for the layer's adjoint.
+    /// True if all of B is needed. For a diagonal q only the layer's adjoint needs it.
     fn needs_outer_products(&self, problem: Problem<'_>, train_theta: bool) -> bool {
         matches!(self.processes[0].quadratic, Matrix::Full(_)) || train_theta && problem.layers.whitens()
     }
@@ -495,7 +496,7 @@ impl BatchPass {
             for process in members {
                 let sums = &mut self.sums.processes[process];
                 let room = &mut self.processes[process];
-                // What a diagonal q's G is made of is where that is to be.
+                // A diagonal q's G is computed in place of its inputs.
                 let ProcessSums { mean, cov, curvature, outer } = sums;
                 let g = if outer.nrows() > 0 { outer } else { &mut room.half };
                 if let Some(moving) = &mut moving {

@@ -20,7 +20,7 @@ use faer::{Accum, Mat, MatRef};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// The samples of a pass, and what became of them.
+/// The samples of a pass, with their counts.
 pub(super) struct Sampling {
     estimator: Estimator,
     count: usize,
@@ -99,7 +99,7 @@ impl Sampling {
         self.count
     }
 
-    /// Whether gradients are reparameterised ones.
+    /// True for reparameterised gradients.
     pub(super) fn is_path(&self) -> bool {
         self.estimator.facts().entropy != EntropyPart::Exact
     }

@@ -6,7 +6,7 @@ use crate::linalg::{Shape, block_product};
 use crate::variational::MatrixRef;
 use faer::{Accum, Mat, MatMut, MatRef};
 
-/// What the features of a block are multiplied by, rounded once per pass.
+/// The factors that a block's features are multiplied by, rounded once per pass.
 pub(super) struct Single {
     /// W of every layer.
     whitening: Vec<(Mat<f32>, Shape)>,

@@ -1,4 +1,4 @@
-//! What a pass over the rows of a batch adds up, as a value: the sums of parts of a batch merge, and the step is taken from the merged ones.
+//! The sums of a pass over the rows of a batch, as a value: sums of parts of a batch are merged, and the step uses the merged sums.
 
 use crate::data::Purpose;
 use crate::data::part_generator;
@@ -12,10 +12,10 @@ use faer::Mat;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// The sums of losses and their derivatives over some rows of a batch, before anything is done that takes all of them.
+/// The sums of losses and their derivatives over some rows of a batch, before any work that needs all rows.
 ///
-/// All of them are sums over rows: with the scale `n/b` of the whole batch, whatever parts it is cut into, [`BatchSums::merge`] gives
-/// those of the whole but for rounding. They belong to the layers, posteriors, objective and form of one model.
+/// They are scaled by `n/b` of the whole batch. For any division of the batch into parts [`BatchSums::merge`] gives the sums of the whole
+/// up to rounding. They belong to the layers, posteriors, objective and form of one model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BatchSums {
     /// `scale · Σ ℓ_i`.
@@ -29,13 +29,13 @@ pub struct BatchSums {
     pub layers: Vec<LayerGradient>,
     /// The gradient of the likelihood's own parameters, natural units.
     pub likelihood: Vec<f64>,
-    /// What sampling estimators did.
+    /// The counts of sampling estimators.
     pub counts: EstimatorCounts,
     /// The number of rows.
     pub rows: u64,
     /// The sum of their weights.
     pub weight: f64,
-    /// Whether the sums are over raw features, which the direct form whitens once they are whole.
+    /// True if the sums are over raw features. The direct form whitens them once they are complete.
     pub raw: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct ProcessSums {
     pub mean: Vec<f64>,
     /// `A diag(h) Aᵀ` (both triangles), or `K diag(h) Kᵀ` of raw features; its diagonal for a diagonal q.
     pub cov: Matrix,
-    /// The same of `∂²ℓ/∂μ²`, where that is not `2 h`: for the predictive log loss.
+    /// The same for `∂²ℓ/∂μ²`, if it differs from `2 h`: for the predictive log loss.
     pub curvature: Option<Matrix>,
     /// All of `A diag(h) Aᵀ`, which the gradient in θ takes, where `cov` is its diagonal; else 0 × 0.
     #[serde(with = "crate::linalg::stored")]
@@ -170,12 +170,12 @@ pub(super) fn add(a: &mut [f64], b: &[f64]) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
 }
 
-/// What the random numbers of a pass depend on, besides what they are for.
+/// The numbers that determine the random numbers of a pass, besides their purpose.
 ///
-/// A generator has a seed, a step of 64 bits and a part. The step is the number of the pass in its upper 32 bits and in its lower ones
-/// the number of the block of rows within its part, or 2³² − 1 for the samples of w; those are of part 0 in every part, so that all
-/// parts have the same. Part 0 draws what a pass over all rows draws. A pass has fewer than 2³² − 1 blocks, of 64 rows at least; after
-/// 2³² passes their numbers begin anew.
+/// A generator has a seed, a step of 64 bits and a part. The upper 32 bits of the step are the number of the pass. The lower bits are the
+/// number of the block of rows within its part, or 2³² − 1 for the samples of w, which use part 0 in every part, so all parts have the
+/// same samples. Part 0 draws the same numbers as a pass over all rows. A pass has fewer than 2³² − 1 blocks of at least 64 rows; after
+/// 2³² passes the numbers repeat.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Draws {
     pub seed: u64,
@@ -184,7 +184,7 @@ pub(super) struct Draws {
 }
 
 impl Draws {
-    /// The number of passes that have random numbers of their own.
+    /// The number of passes with different random numbers.
     pub(super) const PASSES: u64 = 1 << 32;
 
     /// The lower half of the step for the samples of w.
@@ -226,7 +226,7 @@ mod tests {
         for (i, number) in numbers.iter().enumerate() {
             assert!(!numbers[..i].contains(number), "{:?}", all[i]);
         }
-        // After 2³² passes they begin anew.
+        // After 2³² passes the numbers repeat.
         assert_eq!(first(draws(3 + Draws::PASSES, 2).of_block(5)), first(draws(3, 2).of_block(5)));
     }
 }

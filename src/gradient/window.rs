@@ -19,8 +19,8 @@ use sparsegp_kernels::Scratch;
 /// Rows of a batch that are worked on together: their matrices stay in the last cache, and memory is bounded.
 pub const WINDOW_ROWS: usize = 1024;
 
-/// The number of columns of a block of features of dimension `m` for `b` data, whatever the number of threads: enough
-/// for GEMM, which packs its left operand anew for every block, and few enough that there are some blocks to share out.
+/// The number of columns of a block of features of dimension `m` for `b` data, for any number of threads: enough for GEMM, which packs its
+/// left operand again for every block, and few enough that there are several blocks to share.
 pub fn block_columns(m: usize, b: usize) -> usize {
     const NUMBERS: usize = 32_768;
     let most = (b / 4).next_multiple_of(16).max(64);
@@ -38,7 +38,7 @@ struct ThreadRoom {
     scratch: Scratch,
 }
 
-/// What one block of columns needs and sums up. Numbers of a datum are those of all data for one layer, or process, after the other.
+/// The buffers and sums of one block of columns. Numbers per datum are stored for all data of one layer, or process, after the other.
 pub(super) struct Block {
     base: Vec<f64>,
     offset: Vec<f64>,
@@ -88,10 +88,10 @@ impl Block {
     }
 }
 
-/// The matrices for the rows of a batch that are worked on together, and those that blocks are lent.
+/// The matrices for the rows of a batch that are processed together, and the matrices that blocks borrow.
 pub(super) struct Window {
     columns: usize,
-    /// What the sums over data are of: `A`, or in the direct form `K`, of all layers.
+    /// The features in the sums over data: `A`, or in the direct form `K`, of all layers.
     features: Mat<f64>,
     /// `diag(h) Aᵀ` and `diag(∂²ℓ/∂μ²) Aᵀ` of all processes, transposed so that GEMM reads both operands along columns.
     scaled: [Mat<f64>; 2],
@@ -99,7 +99,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Room for windows of a batch of up to `b` data, with those of the second operands that are `wanted`.
+    /// Buffers for windows of a batch of up to `b` data, with the second operands that are `wanted`.
     pub(super) fn new(layers: Layers<'_>, b: usize, wanted: [bool; 2]) -> Self {
         let (m, rows, count) = (layers.dim(), b.min(WINDOW_ROWS), layers.count());
         let largest = layers.iter().map(|layer| layer.dim()).max().unwrap_or(0);
@@ -132,7 +132,7 @@ impl Window {
         self.columns
     }
 
-    /// Runs the blocks of a window, of which `first` is the number within the batch.
+    /// Runs the blocks of a window; `first` is the number of its first block within the batch.
     pub(super) fn run(&mut self, shared: Shared<'_>, part: Batch<'_>, first: usize, blocks: &mut [Block]) {
         let (b, columns, per_thread) = (part.targets.len(), self.columns, &self.per_thread);
         let run_block = |i: usize, buffers: Buffers<'_>, block: &mut Block| {
@@ -186,7 +186,7 @@ struct Buffers<'a> {
 }
 
 impl Buffers<'_> {
-    /// Those of `len` data from `from` on, or of as many as there are.
+    /// The buffers of `len` data from `from` on, or of fewer at the end.
     fn part(&mut self, from: usize, len: usize) -> Buffers<'_> {
         let len = len.min(self.features.ncols() - from);
         Buffers {
@@ -197,26 +197,26 @@ impl Buffers<'_> {
     }
 }
 
-/// What every block of a pass reads.
+/// The inputs of every block of a pass.
 #[derive(Clone, Copy)]
 pub(super) struct Shared<'a> {
     pub(super) problem: Problem<'a>,
     pub(super) form: Form,
     pub(super) train_theta: bool,
-    /// Whether all of B is needed: of a diagonal one, only for the layers' adjoint.
+    /// True if all of B is needed. For a diagonal q only the layers' adjoint needs it.
     pub(super) outer: bool,
-    /// Whether the features are there already.
+    /// True if the features are already computed.
     pub(super) kept: bool,
-    /// What its random numbers depend on.
+    /// The numbers that determine its random numbers.
     pub(super) draws: Draws,
-    /// What every process is multiplied by.
+    /// The factors of every process.
     pub(super) processes: &'a [ProcessRoom],
     pub(super) sampling: Option<&'a Sampling>,
     pub(super) single: Option<&'a Single>,
 }
 
 impl<'a> Shared<'a> {
-    /// `S − κI` and m of a process, those of raw features in the direct form.
+    /// `S − κI` and m of a process; in the direct form they are for raw features.
     fn moments_of(self, process: usize) -> (MatrixRef<'a>, &'a [f64]) {
         let room = &self.processes[process];
         match self.form {
@@ -225,7 +225,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Whether the features that sums are of are whitened ones.
+    /// True if the features of the sums are whitened.
     fn whitens(self) -> bool {
         self.form != Form::Direct && self.problem.layers.whitens()
     }

@@ -1,4 +1,4 @@
-//! Adam (Kingma & Ba 2015, algorithm 1), which goes back from points that cannot be evaluated; no objective, no loop.
+//! Adam (Kingma & Ba 2015, algorithm 1), with rollbacks from points that cannot be evaluated; no objective, no loop.
 
 use crate::checkpoint::{Archive, MOST};
 use serde::{Deserialize, Serialize};
@@ -12,23 +12,23 @@ pub struct AdamOptions {
     pub decay_share: f64,
 }
 
-/// What the rate of a step depends on besides the steps taken.
+/// The inputs of the learning-rate schedule, apart from the number of steps taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// The most steps that will be taken.
+    /// The maximum number of steps.
     pub total_steps: usize,
-    /// How often the objective was found not to progress.
+    /// The number of plateaus of the objective.
     pub plateaus: usize,
 }
 
-/// What became of a value and gradient.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// The point moved along the gradient.
     Descended,
-    /// Value or gradient were not finite: the point is the last one where they were, and the rate is halved.
+    /// Value or gradient were not finite. The point returns to the last one where they were, and the rate is halved.
     RolledBack,
-    /// As [`Taken::RolledBack`], and there is no point to go on from: there was none yet, or too many steps failed in a row.
+    /// As [`Taken::RolledBack`], but no point is left to continue from: there was none yet, or too many steps failed in a row.
     Stuck,
 }
 
@@ -58,10 +58,10 @@ pub struct Adam {
 }
 
 impl Adam {
-    /// After this many failures in a row there is nowhere to go.
+    /// The number of failures in a row that ends the minimisation.
     const MAX_FAILURES: usize = 20;
 
-    /// What a plateau multiplies the rate by.
+    /// The factor by which a plateau reduces the rate.
     const PLATEAU_CUT: f64 = 0.3;
 
     /// At `start`, with no steps taken.
@@ -83,22 +83,22 @@ impl Adam {
         &self.theta
     }
 
-    /// The same, when no more steps are taken.
+    /// Returns the point, when no more steps are taken.
     pub(crate) fn into_theta(self) -> Vec<f64> {
         self.theta
     }
 
-    /// Its settings.
+    /// Returns the settings.
     pub fn options(&self) -> AdamOptions {
         self.options
     }
 
-    /// Steps taken, with those that failed.
+    /// Returns the number of steps taken, including failed ones.
     pub fn steps(&self) -> usize {
         self.steps
     }
 
-    /// Steps that failed.
+    /// Returns the number of failed steps.
     pub fn rollbacks(&self) -> usize {
         self.rollbacks
     }
@@ -145,7 +145,7 @@ impl Adam {
         rate * self.shrink * decay * Self::PLATEAU_CUT.powi(pace.plateaus as i32)
     }
 
-    /// Whether it is of `n` numbers and these options, as what was read from a file has to be.
+    /// Returns true if the state, read from a file, has `n` numbers and these options.
     pub(crate) fn suits(&self, n: usize, options: AdamOptions) -> bool {
         let counts = [self.failures_in_a_row, self.rollbacks, self.steps];
         counts.iter().all(|&count| count <= MOST)
@@ -174,7 +174,7 @@ impl AdamMoments {
         AdamMoments { first: vec![0.0; n], second: vec![0.0; n], count: 0 }
     }
 
-    /// Takes in `gradient` and moves `x` by Adam's step with learning rate `rate`.
+    /// Updates the moments with `gradient`, and moves `x` by Adam's step with learning rate `rate`.
     pub fn step(&mut self, x: &mut [f64], gradient: &[f64], rate: f64) {
         self.count = self.count.saturating_add(1);
         let (b1, b2) = Self::DECAY;
@@ -187,7 +187,7 @@ impl AdamMoments {
         }
     }
 
-    /// Whether they are of `n` numbers.
+    /// Returns true if the moments have `n` numbers.
     fn suits(&self, n: usize) -> bool {
         self.first.len() == n && self.second.len() == n
     }
@@ -199,7 +199,7 @@ impl AdamMoments {
         archive.value(&mut self.count);
     }
 
-    /// Forgets everything, as after a roll-back.
+    /// Resets the moments, as after a rollback.
     pub(crate) fn reset(&mut self) {
         self.first.fill(0.0);
         self.second.fill(0.0);

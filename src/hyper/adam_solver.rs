@@ -8,13 +8,12 @@ use serde::{Deserialize, Serialize};
 
 /// [`Adam`] for `argmin::core::Executor`, on any problem with cost and gradient whose parameter is a `Vec<f64>`.
 ///
-/// The state holds the point with its cost and gradient. The rate decays over `max_iters`, if that is set and the options
-/// ask for it. It ends when there is no point left to go on from.
+/// The state holds the point with its cost and gradient. The rate decays over `max_iters`, if that is set and the options ask for decay.
+/// The solver ends when no point is left to continue from.
 ///
 /// # Errors
 ///
-/// When the state has no parameter to start from, and what cost and gradient return. To have a trial step taken back,
-/// let the cost be NaN.
+/// If the state has no starting parameter, and errors of cost and gradient. A cost of NaN rolls back the trial step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AdamSolver {
     options: AdamOptions,
@@ -71,7 +70,7 @@ where
         let taken = adam.take(state.get_cost(), gradient, Pace { total_steps, plateaus: 0 });
         let theta = adam.theta().to_vec();
         let state = evaluated(problem, state, theta)?;
-        let stuck = TerminationReason::SolverExit("no point left to go on from".to_owned());
+        let stuck = TerminationReason::SolverExit("no point left to continue from".to_owned());
         Ok((if taken == Taken::Stuck { state.terminate_with(stuck) } else { state }, None))
     }
 }

@@ -1,4 +1,4 @@
-//! What a user says about hyper-parameters by name: priors, bounds, fixed and tied values, with their text; no effects.
+//! Constraints on hyper-parameters by name: priors, bounds, fixed and tied values, with their text; no effects.
 
 use super::vector::stem;
 use crate::error::{Error, Result};
@@ -15,17 +15,17 @@ use std::str::FromStr;
 pub struct NamePattern(String);
 
 impl NamePattern {
-    /// Whether it means the value of this full name.
+    /// Returns true if the pattern matches this full name.
     pub fn matches(&self, name: &str) -> bool {
         glob(self.0.as_bytes(), name.as_bytes())
             || stem(name).is_some_and(|stem| glob(self.0.as_bytes(), stem.as_bytes()))
     }
 }
 
-/// Whether `text` is what `pattern` says, `*` being any run of characters.
+/// Returns true if `text` matches `pattern`, where `*` stands for any run of characters.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the last star does not fit: behind the star, one more character under it.
+    // The position to retry if the rest after the last star does not match: behind the star, with one more character under it.
     let mut retry = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -57,7 +57,7 @@ impl FromStr for NamePattern {
         let known = |c: char| c.is_ascii_alphanumeric() || "._*".contains(c);
         if text.is_empty() || !text.chars().all(known) {
             return Err(Error::usage(format!(
-                "'{text}' is no name of a hyper-parameter, expected one like kernel.lengthscales.0, kernel.lengthscales or *.variance"
+                "'{text}' is not the name of a hyper-parameter, expected a name like kernel.lengthscales.0, kernel.lengthscales or *.variance"
             )));
         }
         Ok(NamePattern(text.to_owned()))
@@ -70,9 +70,9 @@ stored_as_text!(NamePattern);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PriorFor {
-    /// Which values.
+    /// The values that it applies to.
     pub name: NamePattern,
-    /// Their prior; none takes one away.
+    /// The prior; `None` removes the prior.
     pub prior: Option<Prior>,
 }
 
@@ -108,11 +108,11 @@ stored_as_text!(PriorFor);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BoundsFor {
-    /// Which values.
+    /// The values that it applies to.
     pub name: NamePattern,
-    /// What they stay above, if anything.
+    /// The lower bound, if any.
     pub lower: Option<f64>,
-    /// What they stay below, if anything.
+    /// The upper bound, if any.
     pub upper: Option<f64>,
 }
 
@@ -135,7 +135,7 @@ impl FromStr for BoundsFor {
                 .ok()
                 .filter(|x: &f64| x.is_finite())
                 .map(Some)
-                .ok_or_else(|| wrong("has an end that is no number")),
+                .ok_or_else(|| wrong("has a bound that is not a number")),
         };
         let (lower, upper) = (end(lower)?, end(upper)?);
         match (lower, upper) {
@@ -155,13 +155,13 @@ impl fmt::Display for BoundsFor {
 
 stored_as_text!(BoundsFor);
 
-/// Values of a name that training leaves alone.
+/// Values that training keeps fixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FixFor {
-    /// Which values.
+    /// The values that it applies to.
     pub name: NamePattern,
-    /// Where they are; where they start when absent.
+    /// The value; `None` keeps the starting value.
     pub value: Option<f64>,
 }
 
@@ -199,14 +199,14 @@ stored_as_text!(FixFor);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tie {
-    /// Which values; the number starts at the first one's.
+    /// The values that are tied; they start at the value of the first one.
     pub names: Vec<NamePattern>,
 }
 
 impl FromStr for Tie {
     type Err = Error;
 
-    /// `NAME,NAME,…`; one name will do where it means several values.
+    /// `NAME,NAME,…`; a single name suffices if it means several values.
     fn from_str(text: &str) -> Result<Self> {
         Ok(Tie { names: text.split(',').map(str::parse).collect::<Result<_>>()? })
     }
@@ -221,13 +221,13 @@ impl fmt::Display for Tie {
 
 stored_as_text!(Tie);
 
-/// All that is said about hyper-parameters by name, on the scale the model sees. Later entries win over earlier ones.
+/// All constraints on hyper-parameters by name, on the scale the model sees. Later entries win over earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Constraints {
-    /// Ranges; the parameter's own range, such as the floor of the noise variance, is kept.
+    /// Bounds; the parameter's own range, such as the floor of the noise variance, still applies.
     pub bounds: Vec<BoundsFor>,
-    /// Values that stay where they are.
+    /// Fixed values.
     pub fix: Vec<FixFor>,
     /// Values that are one free number.
     pub ties: Vec<Tie>,
@@ -236,7 +236,7 @@ pub struct Constraints {
 }
 
 impl Constraints {
-    /// The same where those who speak of values may call some of them otherwise: pairs of such a name and the value's own.
+    /// Replaces alternative names of values by their full names; `names` has pairs of an alternative name and a full name.
     pub fn called(mut self, names: &[(String, String)]) -> Constraints {
         let fix = self.fix.iter_mut().map(|fix| &mut fix.name);
         let of_bounds = self.bounds.iter_mut().map(|bounds| &mut bounds.name);
@@ -250,19 +250,19 @@ impl Constraints {
         self
     }
 
-    /// Nothing but values fixed by full name.
+    /// Creates constraints that only fix values by full name.
     pub fn fixing<'a>(values: impl IntoIterator<Item = (&'a str, f64)>) -> Result<Constraints> {
         let fix =
             values.into_iter().map(|(name, value)| Ok(FixFor { name: name.parse()?, value: Some(value) }));
         Ok(Constraints { fix: fix.collect::<Result<_>>()?, ..Constraints::default() })
     }
 
-    /// Whether nothing is said.
+    /// Returns true if there are no constraints.
     pub fn is_empty(&self) -> bool {
         *self == Constraints::default()
     }
 
-    /// The first option that says something about training alone, which values that nobody trains have no use for.
+    /// Returns the first option that affects only training, and so has no effect on values that are not trained.
     pub(crate) fn about_training(&self) -> Option<&'static str> {
         let fixed_at_start = self.fix.iter().any(|fix| fix.value.is_none());
         [
@@ -275,7 +275,7 @@ impl Constraints {
         .find_map(|(name, given)| given.then_some(name))
     }
 
-    /// Refuses numbers that make no sense, which text never holds.
+    /// Refuses invalid numbers, which parsed text never contains.
     pub fn validate(&self) -> Result<()> {
         if let Some(prior) = self.priors.iter().find(|p| p.prior.is_some_and(|prior| !prior.is_proper())) {
             return Err(Error::usage(format!("⟨prior {prior}⟩: scales, shapes and rates must be above 0")));

@@ -1,4 +1,4 @@
-//! What L-BFGS knows of the curvature: its last steps with the changes of the gradient, and where they send it; no search.
+//! The curvature model of L-BFGS: its last steps with the changes of the gradient, and the search direction; no search.
 
 use super::trials::Point;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ impl InverseHessian {
         InverseHessian { pairs: VecDeque::new(), gamma: 1.0 }
     }
 
-    /// Takes in a step; no more than `memory` are kept, and the last one always is.
+    /// Adds a step; at most `memory` steps are stored, and the last one always is.
     pub(crate) fn learn(&mut self, from: &Point, to: &Point, memory: usize) {
         while self.pairs.len() >= memory.max(1) {
             self.pairs.pop_front();
@@ -56,7 +56,7 @@ impl InverseHessian {
         r
     }
 
-    /// Whether it is of vectors of `n` numbers, and of no more steps than `memory`.
+    /// Returns true if it has vectors of `n` numbers, and at most `memory` steps.
     pub(crate) fn suits(&self, n: usize, memory: usize) -> bool {
         self.pairs.len() <= memory.max(1)
             && self.pairs.iter().all(|pair| pair.s.len() == n && pair.y.len() == n)

@@ -1,23 +1,23 @@
-//! What a listener hears of a fit while it runs: the stages on the way to its training, and the epochs; nobody who tells or hears.
+//! The events of a running fit: the stages before the training, and the epochs; no senders or receivers.
 
 use super::stopping::{Limits, Record};
 use std::fmt;
 
-/// What a listener hears of a fit.
+/// An event of a fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// A stage begins.
     Stage(Stage),
     /// An epoch of training is done.
     Epoch {
-        /// What the trace says of it.
+        /// The record of the epoch in the trace.
         record: Record,
-        /// What ends the training at the latest.
+        /// The limits of the training.
         limits: Limits,
     },
 }
 
-/// A part of a fit that takes time of its own: a search for a start, or one of several fits.
+/// A part of a fit that takes noticeable time: a search for a start, or one of several fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Stage {
@@ -25,51 +25,51 @@ pub enum Stage {
     WarmStart {
         /// The rows of the sample.
         rows: usize,
-        /// The iterations done; the stage is told once more for each.
+        /// The number of finished iterations; the stage is reported again after each.
         done: usize,
-        /// The most iterations.
+        /// The maximum number of iterations.
         iterations: usize,
     },
     /// A short fit from one of several starts (`restarts`).
     Restart {
-        /// Which start, counted from 0.
+        /// The number of the start, from 0.
         start: usize,
-        /// The place of this short fit among those of its round, counted from 1.
+        /// The number of this short fit within its round, from 1.
         number: usize,
-        /// The short fits of the round.
+        /// The number of short fits of the round.
         of: usize,
-        /// The round, counted from 1; each takes the better half of the one before.
+        /// The number of the round, from 1; each round takes the better half of the previous one.
         round: usize,
-        /// The rounds.
+        /// The number of rounds.
         rounds: usize,
     },
-    /// A fit with so many inducing inputs, of which there may be more (`growth`).
+    /// A fit with this number of inducing inputs, which may grow (`growth`).
     Growth {
-        /// The inducing inputs.
+        /// The number of inducing inputs.
         inducing: usize,
-        /// The most there may be.
+        /// The maximum number of inducing inputs.
         most: usize,
     },
     /// A short fit to a part of the rows that held-out rows judge, to choose a part of the options.
     Choice {
-        /// Which part.
+        /// The name of the part.
         part: &'static str,
-        /// The rows it is fitted to.
+        /// The number of rows of the fit.
         rows: usize,
-        /// The place of this short fit, counted from 1.
+        /// The number of this short fit, from 1.
         number: usize,
-        /// The short fits that there will be, as far as that is known.
+        /// The number of short fits, as far as it is known.
         of: usize,
-        /// The seconds that this fit and those after it may take, once one has been timed.
+        /// The seconds that this and later fits may take, once one fit has been timed.
         left: Option<f64>,
     },
     /// A fit with one β of a grid (`betas`).
     Beta {
         /// The value.
         beta: f64,
-        /// The place of this fit, counted from 1, in the order of the fits.
+        /// The number of this fit, from 1, in the order of the fits.
         number: usize,
-        /// The fits of the grid.
+        /// The number of fits of the grid.
         of: usize,
     },
     /// The fit to all training rows with the best β of the grid.
@@ -79,7 +79,7 @@ pub enum Stage {
     },
 }
 
-/// Seconds as people say them.
+/// Formats seconds for people.
 pub fn time(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 9.95 => format!("{seconds:.1} s"),

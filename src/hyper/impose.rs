@@ -1,4 +1,4 @@
-//! Constraints put into effect: what a user says by name becomes settings of single values, or is refused; no text is read.
+//! Applies constraints: constraints by name become settings of single values, or are refused; no text is read.
 
 use super::constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
 use super::settings::{PriorChoice, ValueSetting, ValueSettings, named, range_words};
@@ -11,12 +11,11 @@ use std::fmt;
 const START_SHARE: f64 = 0.1;
 
 impl Constraints {
-    /// Puts all this into effect: what is said goes to `settings`, and `values` move inside their bounds, to where they are
-    /// fixed, and together where they are tied. `descriptors` are those of the values, with `settings` as it was.
+    /// Applies the constraints: records them in `settings`, and moves `values` inside their bounds, to their fixed values, and together if
+    /// they are tied. `descriptors` describe the values with the previous `settings`.
     ///
     /// # Errors
-    /// Usage errors for names that mean nothing, values and priors that do not suit a range, and settings without an
-    /// effect.
+    /// Usage errors for names without a match, values and priors outside a range, and settings without an effect.
     pub fn impose(
         &self,
         settings: &mut ValueSettings,
@@ -32,7 +31,7 @@ impl Constraints {
     }
 }
 
-/// Constraints being put into effect: settings so far, what the parameters themselves say, and the values.
+/// Constraints being applied: the settings so far, the descriptors of the parameters, and the values.
 struct Imposing<'a> {
     settings: &'a mut ValueSettings,
     own: &'a [Descriptor],
@@ -56,7 +55,7 @@ impl<'a> Imposing<'a> {
                     range_words(own)
                 ))
             })?;
-            // Said again, as by a fit that goes on from another: a value that training brought to the edge stays.
+            // If a fit that continues another one repeats the bound, a value that training moved to the edge stays there.
             if self.setting(index).transform.replace(transform) != Some(transform) {
                 self.values[index] = transform.inside(self.values[index], START_SHARE);
             }
@@ -87,7 +86,7 @@ impl<'a> Imposing<'a> {
             let found = self.find("⟨tie⟩", tie, name)?;
             members.extend(found.into_iter().filter(|index| !members.contains(index)).collect::<Vec<_>>());
         }
-        // Ties of ties are one: whoever is tied to a member already comes along.
+        // Ties of ties are one: the values tied to a member are in its group already.
         let groups: Vec<usize> = members.iter().filter_map(|&index| self.group(index)).collect();
         let along = (0..self.own.len()).take_while(|&index| self.own[index].is_named());
         let along = along.filter(|&index| self.group(index).is_some_and(|group| groups.contains(&group)));
@@ -138,7 +137,7 @@ impl<'a> Imposing<'a> {
         Ok(())
     }
 
-    /// Refuses tied values that cannot be one number: of different ranges, or some fixed and some not.
+    /// Refuses tied values with different ranges, or of which only some are fixed.
     fn check_ties(&self) -> Result<()> {
         for (first, descriptor) in named(self.own).enumerate() {
             let Some(group) = self.group(first) else { continue };
@@ -189,7 +188,7 @@ impl<'a> Imposing<'a> {
         own.fixed || self.settings.setting(&own.name).is_some_and(|setting| setting.fixed)
     }
 
-    /// The values that a name means.
+    /// Returns the values that match a name.
     fn find(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<Vec<usize>> {
         let found: Vec<usize> =
             named(self.own).enumerate().filter(|(_, d)| name.matches(&d.name)).map(|(i, _)| i).collect();
@@ -204,7 +203,7 @@ impl<'a> Imposing<'a> {
         })
     }
 
-    /// Those of them that are trained.
+    /// Returns the matching values that are trained.
     fn free(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<Vec<usize>> {
         let mut found = self.find(option, text, name)?;
         found.retain(|&index| !self.is_fixed(index));

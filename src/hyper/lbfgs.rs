@@ -1,5 +1,5 @@
-//! L-BFGS (Nocedal & Wright 2006, algorithm 7.5) with restarts after a failed line search and our stopping rules; the
-//! directions and the line search have files of their own.
+//! L-BFGS (Nocedal & Wright 2006, algorithm 7.5) with restarts after a failed line search and our stopping rules; the directions and the
+//! line search are in other files.
 
 use super::curvature::InverseHessian;
 use super::line_search::{Evaluations, Evaluator};
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 /// Settings of L-BFGS.
 #[derive(Clone, Copy, Debug)]
 pub struct LbfgsOptions {
-    /// How many past steps shape the inverse Hessian.
+    /// The number of past steps that shape the inverse Hessian.
     pub memory: usize,
     /// The length of the first step (2-norm in the unconstrained space), before curvature is known.
     pub first_step: f64,
-    /// How often to restart after a failed line search before giving up.
+    /// The number of restarts after failed line searches before giving up.
     pub max_restarts: usize,
 }
 
@@ -25,7 +25,7 @@ impl Default for LbfgsOptions {
     }
 }
 
-/// What lies between two restarts. Values and gradients in it are the objective's times `scale`.
+/// The state between two restarts. Values and gradients in it are the objective's times `scale`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Run {
     scale: f64,
@@ -39,10 +39,10 @@ impl Run {
     }
 }
 
-/// Where a minimisation is, between two iterations or within the line search of one: all that a checkpoint keeps.
+/// The state of a minimisation, between two iterations or within the line search of one; a checkpoint stores it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct State {
-    /// Where the present run started, and with a step of which length.
+    /// The start of the current run, and the length of its first step.
     from: Vec<f64>,
     first_step: f64,
     /// The best value before the present run.
@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// Whether it is of vectors of `n` numbers, and no longer memory.
+    /// Returns true if the state has vectors of `n` numbers, and no longer memory.
     fn suits(&self, n: usize, memory: usize) -> bool {
         self.restarts <= MOST
             && self.iterations <= MOST
@@ -107,7 +107,7 @@ struct Descent<'a, 'm> {
 }
 
 impl Descent<'_, '_> {
-    /// Goes on by an iteration, or to another run; whether there is more to do.
+    /// Runs one iteration, or starts another run; returns true if there is more to do.
     fn advance(&mut self) -> bool {
         if self.state.run.is_none() && !self.begin_run() {
             self.start_again();
@@ -130,8 +130,8 @@ impl Descent<'_, '_> {
         self.monitor.stopped().is_none()
     }
 
-    /// Begins a run where the state says; false when that point cannot be evaluated. The objective is scaled so that the
-    /// first, steepest-descent step has length `first_step` at most.
+    /// Begins a run at the point of the state; returns false if that point cannot be evaluated. The objective is scaled so that the first
+    /// step, of steepest descent, has a length of at most `first_step`.
     fn begin_run(&mut self) -> bool {
         let state = &mut self.state;
         let mut evaluator =
@@ -148,7 +148,7 @@ impl Descent<'_, '_> {
         state.run.is_some()
     }
 
-    /// Takes a step; false when the line search failed, or when it was interrupted, which the monitor tells.
+    /// Takes a step; returns false if the line search failed or was interrupted (the monitor knows which).
     fn iterate(&mut self) -> bool {
         let State { run: Some(run), known, .. } = &mut self.state else { return false };
         let direction = run.inverse_hessian.descent(&run.at.gradient);
@@ -159,7 +159,7 @@ impl Descent<'_, '_> {
         true
     }
 
-    /// Takes in a step: for the monitor it is an epoch.
+    /// Records a step, which is an epoch for the monitor.
     fn record(&mut self) {
         let Some(Run { scale, at, .. }) = &self.state.run else { return };
         self.state.iterations += 1;
@@ -175,7 +175,7 @@ impl Descent<'_, '_> {
         }
     }
 
-    /// Prepares another run from the best point, or ends the minimisation when there is nothing to be gained by one.
+    /// Prepares another run from the best point, or ends the minimisation if another run cannot help.
     fn start_again(&mut self) {
         let state = &mut self.state;
         state.run = None;
@@ -202,10 +202,10 @@ impl Descent<'_, '_> {
     }
 }
 
-/// Minimises `objective` from `start`. `data_count` turns its values into per-datum ones for the monitor.
+/// Minimises `objective` from `start`. `data_count` converts its values to per-row values for the monitor.
 ///
-/// When a line search fails, as it does once rounding stops all progress, the search starts afresh from the best point
-/// with empty memory and a shorter first step, a limited number of times.
+/// A line search fails once rounding stops all progress. The search then restarts from the best point with empty memory and a shorter
+/// first step, a limited number of times.
 pub fn minimize_lbfgs(
     objective: &mut dyn HyperObjective,
     start: Vec<f64>,

@@ -12,18 +12,18 @@ use std::cell::RefCell;
 /// The constants of sufficient decrease and curvature in the strong Wolfe conditions (Nocedal & Wright 2006, p. 142).
 const WOLFE: (f64, f64) = (1e-4, 0.9);
 
-/// What evaluations left behind.
+/// The records of evaluations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Evaluations {
     pub trials: Trials,
     pub best: Option<Point>,
     pub count: usize,
-    /// Those that had no finite value and gradient.
+    /// The number of points without a finite value and gradient.
     pub failures: usize,
 }
 
 impl Evaluations {
-    /// Whether they are of points of `n` numbers and counts make sense.
+    /// Returns true if the points have `n` numbers and the counts are consistent.
     pub(crate) fn suits(&self, n: usize) -> bool {
         self.count <= MOST
             && self.failures <= MOST
@@ -32,7 +32,7 @@ impl Evaluations {
     }
 }
 
-/// An objective with what its evaluations left behind.
+/// An objective with the records of its evaluations.
 pub(super) struct Evaluator<'a, 'm> {
     pub objective: &'a mut dyn HyperObjective,
     pub monitor: &'a mut Monitor<'m>,
@@ -40,11 +40,11 @@ pub(super) struct Evaluator<'a, 'm> {
 }
 
 impl Evaluator<'_, '_> {
-    /// Value and gradient at `theta`, at most one evaluation a point; `None` where `theta` itself is not finite, or before
-    /// any point could be evaluated.
+    /// Returns value and gradient at `theta`, with at most one evaluation per point; `None` if `theta` is not finite, or before any point
+    /// could be evaluated.
     ///
-    /// A point that cannot be evaluated is given a bowl around the best point, `f* + (1 + |f*|)(1 + ‖θ − θ*‖²)`, so that a
-    /// line search that strayed there comes back instead of giving up. It is never accepted: it lies above the start.
+    /// A point that cannot be evaluated gets a bowl around the best point, `f* + (1 + |f*|)(1 + ‖θ − θ*‖²)`, so that a line search that
+    /// strayed there returns instead of giving up. Such a point is never accepted, because it lies above the start.
     pub fn evaluate(&mut self, theta: &[f64]) -> Option<&Point> {
         let index = match self.known.trials.find(theta) {
             Some(index) => index,
@@ -76,8 +76,8 @@ impl Evaluator<'_, '_> {
         Some(self.known.trials.push(point))
     }
 
-    /// Whether the user wants the fit to end before `theta` is evaluated, which the monitor then knows. Nobody is asked
-    /// about a point that is known: a search that begins again gets to where it was.
+    /// Returns true if the user wants the fit to end before `theta` is evaluated; the monitor then knows. Known points are not checked, so
+    /// a repeated search reaches the point where it was interrupted.
     fn is_interrupted_at(&mut self, theta: &[f64]) -> bool {
         let interrupted = self.known.trials.find(theta).is_none() && self.monitor.is_interrupted();
         if interrupted {
@@ -86,9 +86,9 @@ impl Evaluator<'_, '_> {
         interrupted
     }
 
-    /// Searches along `direction` from a point with its scaled value and gradient, on the objective times `scale`; the point
-    /// where the search ended, with the same scale. `None` when it failed, or when the fit was interrupted: the monitor
-    /// has then stopped, and the search begins again where it was once the fit is resumed.
+    /// Searches along `direction` from a point with its scaled value and gradient, on the objective times `scale`. Returns the end point
+    /// of the search, with the same scale, or `None` if it failed or the fit was interrupted. After an interruption the monitor has
+    /// stopped, and a resumed fit repeats the search from its start.
     pub fn search(&mut self, from: &Point, direction: Vec<f64>, scale: f64) -> Option<Point> {
         self.known.trials.begin_search();
         let found = self.more_thuente(from, direction, scale).ok().flatten();
@@ -116,7 +116,7 @@ impl Evaluator<'_, '_> {
     }
 }
 
-/// The bowl around the best point, at `theta`: its value, and its gradient into `gradient`.
+/// Computes the bowl around the best point, at `theta`: its value, and its gradient into `gradient`.
 fn bowl(best: &Point, theta: &[f64], gradient: &mut [f64]) -> f64 {
     let weight = 1.0 + best.value.abs();
     let mut distance = 0.0;
@@ -147,7 +147,7 @@ impl CostFunction for Scaled<'_, '_, '_> {
     type Param = Vec<f64>;
     type Output = f64;
 
-    /// The first that is asked of a trial point.
+    /// argmin asks for the cost of a trial point first.
     fn cost(&self, theta: &Vec<f64>) -> Result<f64, ArgminError> {
         if self.evaluator.borrow_mut().is_interrupted_at(theta) {
             return Err(ArgminError::msg("interrupted"));

@@ -1,4 +1,4 @@
-//! Hyper-parameters as one vector with constraints, the solvers for it, and what goes on around them; no GP types.
+//! Hyper-parameters as one vector with constraints, its solvers, and the monitoring of minimisations; no GP types.
 
 mod adam;
 mod adam_solver;
@@ -38,16 +38,16 @@ use crate::checkpoint::Archive;
 
 /// A smooth function of an unconstrained vector.
 pub trait HyperObjective {
-    /// The value at `theta`, with its gradient written to `gradient`; not finite where it cannot be evaluated.
+    /// Returns the value at `theta` and writes its gradient to `gradient`; not finite if the point cannot be evaluated.
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
 
-    /// The part of the value at `theta` that is of priors, and not of the objective that is reported.
+    /// Returns the part of the value at `theta` that comes from priors; it is not part of the reported objective.
     fn prior_terms(&self, theta: &[f64]) -> f64 {
         let _ = theta;
         0.0
     }
 
-    /// The validation score at `theta`, where an iteration ended, if there is one.
+    /// Returns the validation score at `theta`, where an iteration ended, if there is one.
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let _ = theta;
         None
@@ -58,18 +58,18 @@ pub trait HyperObjective {
         let _ = theta;
     }
 
-    /// Whether no further value can be had, which ends the minimisation as an interruption would.
+    /// Returns true if no further values are available, which ends the minimisation like an interruption.
     fn exhausted(&self) -> bool {
         false
     }
 
-    /// Passes what values depend on besides `theta`, and what was kept, through an archive.
+    /// Passes the state behind the values, apart from `theta`, and the kept state through an archive.
     fn archive(&mut self, archive: &mut Archive) {
         let _ = archive;
     }
 }
 
-/// How a minimisation ended.
+/// The outcome of a minimisation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The best point found.
@@ -80,8 +80,8 @@ pub struct Outcome {
     pub iterations: usize,
     /// Evaluations of value and gradient.
     pub evaluations: usize,
-    /// Trial points or steps that could not be evaluated and were taken back.
+    /// The number of trial points or steps that could not be evaluated and were rolled back.
     pub rollbacks: usize,
-    /// Why it ended.
+    /// The reason of the end.
     pub reason: StopReason,
 }

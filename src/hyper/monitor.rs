@@ -1,4 +1,4 @@
-//! A minimisation as it runs: its clock, its trace, the points where it may end or be saved; no solver.
+//! The monitor of a running minimisation: clock, trace, and the points where it may end or be saved; no solver.
 
 use super::event::{Event, Stage};
 use super::session::{Listener, Session};
@@ -15,22 +15,22 @@ pub struct Monitor<'a> {
     /// Time before an interruption, in seconds.
     before: f64,
     session: Session<'a>,
-    /// The rows and iterations of the warm start that it watches, if it does.
+    /// The numbers of rows and iterations, if it monitors a warm start.
     warm: Option<(usize, usize)>,
 }
 
 impl<'a> Monitor<'a> {
-    /// A monitor whose clock starts now; `listener` hears every epoch.
+    /// Creates a monitor whose clock starts now; `listener` receives every epoch.
     pub fn new(limits: Limits, listener: &'a mut Listener<'a>) -> Self {
         Monitor::within(limits, Session::new(listener))
     }
 
-    /// A monitor of a part of the same fit, of whose epochs nobody hears; its clock starts now.
+    /// Creates a monitor of a part of the same fit, whose epochs are not reported; its clock starts now.
     pub fn nested(&mut self, limits: Limits) -> Monitor<'_> {
         Monitor::within(limits, self.session.silent())
     }
 
-    /// A monitor of a warm start on so many rows, of whose iterations the listener hears as of a stage; its clock starts now.
+    /// Creates a monitor of a warm start on `rows` rows, whose iterations are reported as stages; its clock starts now.
     pub fn warm_start(&mut self, rows: usize, limits: Limits) -> Monitor<'_> {
         let iterations = limits.epochs;
         self.enter(Stage::WarmStart { rows, done: 0, iterations });
@@ -41,7 +41,7 @@ impl<'a> Monitor<'a> {
         Monitor { stopping: Stopping::new(limits), started: Instant::now(), before: 0.0, session, warm: None }
     }
 
-    /// Takes in one epoch; returns whether its validation score is the best so far (true without validation).
+    /// Records one epoch; returns true if its validation score is the best so far, or without validation.
     pub fn record(&mut self, reached: impl Into<Reached>, validation_nll: Option<f64>) -> bool {
         let epoch = self.records().len() + 1;
         let record = Record::of(epoch, self.elapsed().as_secs_f64(), reached.into(), validation_nll);
@@ -60,15 +60,15 @@ impl<'a> Monitor<'a> {
         best
     }
 
-    /// The limits with the seconds that the whole command leaves to this minimisation.
+    /// Returns the limits, with the seconds that the whole command leaves to this minimisation.
     fn told_limits(&self) -> Limits {
         let end = self.session.seconds_left().map(|left| self.elapsed().as_secs_f64() + left);
         let seconds = [end, self.limits().seconds].into_iter().flatten().reduce(f64::min);
         Limits { seconds, ..*self.limits() }
     }
 
-    /// Ends the fit between epochs if its time or its steps (so many were taken, where they count) are over, or the user wants
-    /// it to end.
+    /// Ends the fit between epochs if its time or its steps are over, or if the user wants it to end. `taken` is the number of steps, if
+    /// they count.
     pub fn look_around(&mut self, taken: Option<usize>) {
         if taken.is_some_and(|taken| self.stopping.out_of_steps(taken)) {
             self.stop(StopReason::MaxSteps);
@@ -84,17 +84,17 @@ impl<'a> Monitor<'a> {
         self.session.enter(stage);
     }
 
-    /// Whether the user wants the fit to end.
+    /// Returns true if the user wants the fit to end.
     pub fn is_interrupted(&self) -> bool {
         self.session.is_interrupted()
     }
 
-    /// When the whole fit has to end, if it has to: for work between minimisations.
+    /// Returns the time at which the whole fit has to end, if there is one, for work between minimisations.
     pub fn end(&self) -> Option<Instant> {
         self.session.end()
     }
 
-    /// Whether that time is over.
+    /// Returns true if that time is over.
     pub fn is_late(&self) -> bool {
         self.session.is_late()
     }
@@ -114,7 +114,7 @@ impl<'a> Monitor<'a> {
         self.started.elapsed() + Duration::from_secs_f64(self.before)
     }
 
-    /// How often the objective was found not to progress.
+    /// Returns the number of plateaus of the objective.
     pub fn plateaus(&self) -> usize {
         self.stopping.plateaus()
     }
@@ -129,7 +129,7 @@ impl<'a> Monitor<'a> {
         self.stopping.limits()
     }
 
-    /// The saved state of the stage that begins, if there is one. What is read from it goes to [`Monitor::resumed`].
+    /// Returns the saved state of the stage that begins, if there is one. After reading, pass it to [`Monitor::resumed`].
     pub(crate) fn begin_stage(&mut self) -> Option<Archive> {
         self.session.checkpoint()?.begin()
     }
@@ -144,7 +144,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Saves the state of the stage under way as `write` writes it, if it is time to or the fit was interrupted.
+    /// Saves the state of the current stage with `write`, if it is time to or the fit was interrupted.
     pub(crate) fn save_if_due(&mut self, write: impl FnOnce(&mut Monitor<'a>, &mut Archive)) {
         let interrupted = self.stopped() == Some(StopReason::Interrupted);
         if self.session.checkpoint().is_some_and(|checkpoint| interrupted || checkpoint.is_due()) {
@@ -152,7 +152,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Keeps the last state of a stage as `write` writes it, unless it was interrupted.
+    /// Saves the last state of a stage with `write`, unless it was interrupted.
     pub(crate) fn end_stage(&mut self, write: impl FnOnce(&mut Monitor<'a>, &mut Archive)) {
         if self.stopped() != Some(StopReason::Interrupted) {
             self.save(write, Checkpoint::finish_stage);

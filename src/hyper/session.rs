@@ -1,4 +1,4 @@
-//! What a fit has to do with the world outside: who hears of its epochs, who may interrupt it, where its state is kept.
+//! The connection of a fit to its surroundings: listeners, interruption, and the checkpoint.
 
 use super::clock::Clock;
 use super::event::{Event, Stage};
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Who hears of every stage and epoch. It can be sent, so that a fit can run on a thread other than its caller's.
+/// A listener of every stage and epoch. It can be sent, so that a fit can run on another thread than its caller.
 pub type Listener<'a> = dyn FnMut(&Event) + Send + 'a;
 
-/// Where the user's wish to end a fit comes from.
+/// The source of an interruption.
 enum Poll<'a> {
     Flag(&'a AtomicBool),
     Function(&'a (dyn Fn() -> bool + Sync)),
 }
 
-/// The user's wish to end a fit. It is remembered once it was heard: a host program's function may say so only once.
+/// An interruption by the user. It is remembered, because the function of a host program may report it only once.
 struct Interrupt<'a> {
     poll: Poll<'a>,
     heard: AtomicBool,
@@ -60,19 +60,19 @@ impl Interrupt<'_> {
 /// ```
 pub struct Session<'a> {
     listener: Option<&'a mut Listener<'a>>,
-    /// Shared by the monitors within the session, which all end once one of them heard of it.
+    /// Shared by the monitors within the session, which all end once one of them saw the interruption.
     interrupt: Option<Arc<Interrupt<'a>>>,
     checkpoint: Option<&'a mut Checkpoint>,
-    /// Set once the listener has seen enough.
+    /// The flag that a listener sets to request the stop.
     enough: Option<&'a AtomicBool>,
     /// The time limit of the command that the session belongs to.
     clock: Option<Clock>,
-    /// When the work in this session has to end.
+    /// The time at which the work in this session has to end.
     end: Option<Instant>,
 }
 
 impl<'a> Session<'a> {
-    /// A session that nobody interrupts and of which nothing is kept; `listener` hears every event.
+    /// Creates a session without interruption and checkpoint; `listener` receives every event.
     pub fn new(listener: &'a mut Listener<'a>) -> Self {
         Session {
             listener: Some(listener),
@@ -84,14 +84,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Ends the fit soon after `poll` says so, with an error; the checkpoint, if there is one, is written before. `poll` is
-    /// asked between any two steps, iterations and trial points of a line search, and no more once it has said so. It
-    /// takes the place of a poll or flag that was given before.
+    /// Ends the fit with an error soon after `poll` returns true; the checkpoint, if there is one, is written before. `poll` is called
+    /// between any two steps, iterations and trial points of a line search, until it returns true. It replaces an earlier poll or flag.
     pub fn with_poll(self, poll: &'a (dyn Fn() -> bool + Sync)) -> Self {
         self.with(Poll::Function(poll))
     }
 
-    /// Ends the fit soon after `flag` becomes true, as [`Session::with_poll`] does with a function that looks at it.
+    /// Ends the fit soon after `flag` becomes true, like [`Session::with_poll`].
     pub fn with_interrupt(self, flag: &'a AtomicBool) -> Self {
         self.with(Poll::Flag(flag))
     }
@@ -101,7 +100,7 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Keeps the fit's state in a checkpoint, and goes on from the states that are in it.
+    /// Stores the state of the fit in a checkpoint, and continues from the states in it.
     pub fn with_checkpoint(mut self, checkpoint: &'a mut Checkpoint) -> Self {
         self.checkpoint = Some(checkpoint);
         self
@@ -133,18 +132,18 @@ impl<'a> Session<'a> {
         Session { enough: Some(flag), ..self }
     }
 
-    /// Counts the time limit of fits from the start of a command, and over all of them. Without it every fit counts its own.
+    /// Counts the time limit of fits from the start of a command, and over all of them. Without it, every fit has the whole limit.
     pub fn with_clock(self, clock: Option<Clock>) -> Self {
         Session { clock, ..self }
     }
 
-    /// The clock of the command, or one that starts now for a fit with a time limit of so many seconds.
+    /// Returns the clock of the command, or a clock that starts now, for a fit with a time limit in seconds.
     pub fn clock(&self, seconds: Option<f64>) -> Option<Clock> {
         self.clock.or_else(|| seconds.map(|seconds| Clock::since(Instant::now(), seconds)))
     }
 
-    /// The same session for a part of its work that ends soon after a share of the time is over: training then keeps the best point it
-    /// has found.
+    /// Returns this session for a part of its work that ends soon after a share of the time is over; training then keeps the best point so
+    /// far.
     pub fn until(&mut self, clock: Option<Clock>, share: f64) -> Session<'_> {
         let end = clock.and_then(|clock| clock.at(share));
         let end = [end, self.end].into_iter().flatten().min();
@@ -159,27 +158,27 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// When the work in this session has to end, if it has to.
+    /// Returns the time at which the work in this session has to end, if there is one.
     pub fn end(&self) -> Option<Instant> {
         self.end
     }
 
-    /// Whether the time of the work in this session is over.
+    /// Returns true if the time of the work in this session is over.
     pub fn is_late(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// The seconds that are left, where there is a limit.
+    /// Returns the seconds left, if there is a limit.
     pub(super) fn seconds_left(&self) -> Option<f64> {
         self.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64())
     }
 
-    /// Whether the listener has seen enough.
+    /// Returns true if a listener requested the stop.
     pub(super) fn has_seen_enough(&self) -> bool {
         self.enough.is_some_and(|enough| enough.load(Ordering::Relaxed))
     }
 
-    /// The same session for a part of its work, of whose stages and epochs nobody hears.
+    /// Returns this session for a part of its work whose stages and epochs are not reported.
     pub fn silent(&mut self) -> Session<'_> {
         Session {
             listener: None,
@@ -196,12 +195,12 @@ impl<'a> Session<'a> {
         Monitor::within(limits, self.until(None, 1.0))
     }
 
-    /// Where the fit's state is kept.
+    /// Returns the checkpoint of the fit.
     pub fn checkpoint(&mut self) -> Option<&mut Checkpoint> {
         self.checkpoint.as_deref_mut()
     }
 
-    /// Whether the user wants the fit to end.
+    /// Returns true if the user wants the fit to end.
     pub fn is_interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(|interrupt| interrupt.is_wanted())
     }

@@ -1,19 +1,19 @@
-//! Settings of single hyper-parameter values on top of what their parameters say: ranges, priors, fixed, tied; no text.
+//! Settings of single hyper-parameter values, which override those of their parameters: ranges, priors, fixed, tied; no text.
 
 use super::vector::Descriptor;
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Prior, Transform};
 use std::collections::{BTreeMap, HashSet};
 
-/// Where the prior of a value comes from.
+/// The origin of the prior of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub(crate) enum PriorChoice {
-    /// The weak prior that nobody asked for.
+    /// The weak default prior.
     Default(Prior),
-    /// Asked for.
+    /// A prior that the user gave.
     Given(Prior),
-    /// It was said that there is none.
+    /// The user removed the prior.
     Flat,
 }
 
@@ -26,7 +26,7 @@ impl PriorChoice {
     }
 }
 
-/// What is said about one value; what is not said is as its parameter has it.
+/// The settings of one value; unset ones are those of its parameter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ValueSetting {
@@ -35,7 +35,7 @@ pub(crate) struct ValueSetting {
     /// Its prior; files know it as `belief`.
     #[serde(rename = "belief")]
     pub prior: Option<PriorChoice>,
-    /// Whether it was fixed.
+    /// True if the value is fixed.
     pub fixed: bool,
     /// The group of values that are one free number.
     pub tie: Option<usize>,
@@ -49,12 +49,12 @@ pub struct ValueSettings {
 }
 
 impl ValueSettings {
-    /// What is said about a value.
+    /// Returns the settings of a value.
     pub(crate) fn setting(&self, name: &str) -> Option<&ValueSetting> {
         self.by_name.get(name)
     }
 
-    /// Puts the settings on top of what `descriptors` say.
+    /// Applies the settings to `descriptors`.
     pub fn apply(&self, descriptors: &mut [Descriptor]) {
         if self.by_name.is_empty() {
             return;
@@ -68,7 +68,7 @@ impl ValueSettings {
         }
     }
 
-    /// Replaces the weak priors by these, where nothing was said.
+    /// Replaces the default priors, except for values whose prior the user set.
     pub(crate) fn set_default_priors(&mut self, priors: impl IntoIterator<Item = (String, Prior)>) {
         for setting in self.by_name.values_mut() {
             setting.prior = setting.prior.filter(|prior| !matches!(prior, PriorChoice::Default(_)));
@@ -79,7 +79,7 @@ impl ValueSettings {
         self.by_name.retain(|_, setting| *setting != ValueSetting::default());
     }
 
-    /// Whether every setting is of one of these values and its numbers make sense.
+    /// Returns true if every setting belongs to one of these values and has valid numbers.
     pub(crate) fn suits(&self, descriptors: &[Descriptor]) -> bool {
         let sound = |setting: &ValueSetting| {
             let (lower, upper) = setting.transform.map_or((0.0, 1.0), Transform::range);
@@ -90,7 +90,7 @@ impl ValueSettings {
     }
 }
 
-/// The descriptors of values with names of their own: all but the inducing inputs, which come last.
+/// Returns the descriptors of values with names, which are all except the inducing inputs at the end.
 pub(super) fn named(descriptors: &[Descriptor]) -> impl Iterator<Item = &Descriptor> + Clone {
     descriptors.iter().take_while(|d| d.is_named())
 }

@@ -5,43 +5,43 @@ use super::{HyperObjective, Monitor, Outcome, StopReason};
 use crate::checkpoint::{Archive, MOST};
 use serde::{Deserialize, Serialize};
 
-/// An objective seen one mini-batch at a time; it may carry state of its own, such as q, from step to step.
+/// An objective on one mini-batch at a time; it may keep state, such as q, from step to step.
 pub trait StochasticObjective {
     /// Steps per epoch.
     fn steps_per_epoch(&self) -> usize;
 
-    /// Draws the next batch, writes the gradient at `theta` and returns the value, a sum over the data; not finite, and
-    /// own state still valid, when the batch cannot be evaluated at `theta`. Of `gradient`, what is not written is zero.
+    /// Draws the next batch, writes the gradient at `theta` and returns the value, a sum over the data. The value is not finite, and the
+    /// state still valid, if the batch cannot be evaluated at `theta`. Unwritten entries of `gradient` are zero.
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
 
-    /// The part of the value of the last step that is of priors, and not of the objective that is reported.
+    /// Returns the part of the value of the last step that comes from priors; it is not part of the reported objective.
     fn prior_terms(&self) -> f64 {
         0.0
     }
 
-    /// Whether there is no further batch to draw, which ends the minimisation where it is.
+    /// Returns true if no further batch is available, which ends the minimisation.
     fn exhausted(&self) -> bool {
         false
     }
 
-    /// Called after an epoch, or what there was of the last one; the validation score at `theta`, if there is one.
+    /// Called after an epoch, or the part of the last one that ran; returns the validation score at `theta`, if there is one.
     fn end_epoch(&mut self, theta: &[f64]) -> Option<f64>;
 
     /// Called when the epoch just ended has the best validation score so far.
     fn keep(&mut self, theta: &[f64]);
 
-    /// Passes own state through an archive.
+    /// Passes the state through an archive.
     fn archive(&mut self, archive: &mut Archive);
 }
 
-/// An objective of all data at once, every step of which is an epoch.
+/// An objective on all data at once; every step is an epoch.
 pub struct FullBatch<'a> {
     objective: &'a mut dyn HyperObjective,
     prior_terms: f64,
 }
 
 impl<'a> FullBatch<'a> {
-    /// That objective.
+    /// Wraps the objective.
     pub fn new(objective: &'a mut dyn HyperObjective) -> Self {
         FullBatch { objective, prior_terms: 0.0 }
     }
@@ -78,12 +78,12 @@ impl StochasticObjective for FullBatch<'_> {
     }
 }
 
-/// What a minimisation has come to, per datum.
+/// The result of a minimisation so far, per row.
 #[derive(Clone, Copy, Debug)]
 pub struct Reached {
-    /// The value of what is minimised.
+    /// The value of the minimised function.
     pub value: f64,
-    /// The part of it that is of priors.
+    /// The part of the value that comes from priors.
     pub prior_terms: f64,
 }
 
@@ -103,19 +103,19 @@ pub struct EpochMean {
 }
 
 impl EpochMean {
-    /// Takes in the value of a step, a sum over the data, and the part of it that is of priors.
+    /// Adds the value of a step, a sum over the data, and the part of it that comes from priors.
     pub fn add(&mut self, value: f64, prior_terms: f64) {
         self.sum += value;
         self.prior_terms += prior_terms;
         self.count += 1;
     }
 
-    /// Whether no step of the epoch had a value.
+    /// Returns true if no step of the epoch had a value.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The means per datum of what was taken in since the last call, zero if that is nothing; the next epoch begins.
+    /// Returns the means per row since the last call (zero without steps), and begins the next epoch.
     pub fn take(&mut self, data_count: f64) -> Reached {
         let EpochMean { sum, prior_terms, count } = std::mem::take(self);
         let mean = |sum: f64| sum / count.max(1) as f64 / data_count;
@@ -160,12 +160,12 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Looks whether this is the end, and saves the state if it is time to.
+    /// Checks if the minimisation ends here, and saves the state if it is time to.
     fn look_around(&mut self) {
         self.monitor.look_around(Some(self.adam.steps()));
         let limited = matches!(self.monitor.stopped(), Some(StopReason::MaxSteps | StopReason::MaxSeconds));
         if limited && !self.mean.is_empty() {
-            // What there was of the epoch counts as one.
+            // An unfinished epoch counts as one.
             self.end_epoch();
         }
         let Run { adam, mean, objective, .. } = self;
@@ -199,16 +199,16 @@ fn pass(
 }
 
 impl Monitor<'_> {
-    /// What the rate of Adam's next step depends on, with so many steps to an epoch.
+    /// Returns the inputs of the learning-rate schedule of the next step.
     pub fn pace(&self, steps_per_epoch: usize) -> Pace {
         let total = self.limits().epochs.saturating_mul(steps_per_epoch);
         Pace { total_steps: total.min(self.limits().steps.unwrap_or(total)), plateaus: self.plateaus() }
     }
 }
 
-/// Minimises a stochastic objective from `start`; `data_count` turns its values into per-datum ones.
+/// Minimises a stochastic objective from `start`; `data_count` converts its values to per-row values.
 ///
-/// The outcome's point is the last one; the objective keeps the best by validation itself.
+/// The point of the outcome is the last one; the objective itself keeps the best one by validation.
 pub fn minimize_adam(
     objective: &mut dyn StochasticObjective,
     start: Vec<f64>,

@@ -1,4 +1,4 @@
-//! When a minimisation ends: limits, a smoothed scale-free test of progress, validation patience; no clock, nobody to tell.
+//! The end of a minimisation: limits, a smoothed scale-free test of progress, validation patience; no clock, no listeners.
 
 use super::stochastic::Reached;
 use crate::checkpoint::Archive;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a fit ended, in the words of the metrics document.
+/// The reason why a fit ended, in the words of the metrics document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -23,9 +23,9 @@ pub enum StopReason {
     MaxSeconds,
     /// The validation score stopped improving.
     EarlyStop,
-    /// The objective, or the validation score where there is one, is as good as was asked for.
+    /// The objective, or the validation score if there is one, reached the requested value.
     TargetReached,
-    /// A listener had seen enough.
+    /// A callback requested the stop.
     Stopped,
     /// No step that could be evaluated improved the objective.
     NoProgress,
@@ -58,7 +58,7 @@ impl StopReason {
             StopReason::MaxSeconds => "the time limit was reached",
             StopReason::EarlyStop => "the validation score stopped improving; the best parameters were kept",
             StopReason::TargetReached => "the score that was asked for was reached",
-            StopReason::Stopped => "the listener had seen enough",
+            StopReason::Stopped => "a callback requested the stop",
             StopReason::NoProgress => "no step improved the objective any more",
             StopReason::Interrupted => "it was interrupted",
         }
@@ -74,24 +74,23 @@ pub struct Limits {
     pub steps: Option<usize>,
     /// The largest number of seconds, if any.
     pub seconds: Option<f64>,
-    /// Stop when the per-datum objective, averaged over two successive windows of [`Limits::window`] epochs, fell by
-    /// less than this many nats per epoch; 0 never stops so. Nats per datum have a scale of their own, so the test
-    /// does not depend on the units of the data.
+    /// Stop if the objective per row, averaged over two successive windows of [`Limits::window`] epochs, fell by less than this many nats
+    /// per epoch; 0 disables the test. Nats per row have an absolute scale, so the test does not depend on the units of the data.
     pub tolerance: f64,
     /// Epochs per window.
     pub window: usize,
-    /// Stop once the objective of this many epochs in a row stays within so many nats per datum, if given.
+    /// Stop once the objective of this many epochs in a row stays within this many nats per row, if given.
     pub range: Option<StopRange>,
-    /// How many times the test may find no progress before the fit ends; a solver with a step size cuts it each time.
+    /// The number of plateaus before the fit ends; a solver with a step size reduces it at each.
     pub plateaus: usize,
     /// Stop after this many epochs without a better validation score.
     pub patience: usize,
-    /// Stop once the validation score, or the per-datum objective where there is none, is no larger than this.
+    /// Stop once the validation score is at most this; without validation, once the objective per row is.
     pub target: Option<f64>,
 }
 
 impl Limits {
-    /// So many epochs and no other limit.
+    /// Creates limits of a number of epochs only.
     pub(crate) fn of_epochs(epochs: usize) -> Self {
         Limits {
             epochs,
@@ -150,9 +149,9 @@ pub struct Record {
     pub epoch: usize,
     /// Seconds since the start.
     pub seconds: f64,
-    /// The objective per datum (averaged over the epoch's batches where there are several), without priors.
+    /// The objective per row, without priors; with several batches, their average over the epoch.
     pub objective: f64,
-    /// What training adds to it where hyper-parameters have priors, `−Σ log p` per datum, up to constants.
+    /// The term `−Σ log p` per row, up to constants, that training adds if hyper-parameters have priors.
     #[serde(default)]
     pub prior_terms: f64,
     /// Validation NLL, when a validation part exists.
@@ -166,13 +165,13 @@ impl Record {
         Record { epoch, seconds, objective: value - prior_terms, prior_terms, validation_nll }
     }
 
-    /// What training minimises, per datum.
+    /// Returns the minimised value, per row.
     fn minimised(&self) -> f64 {
         self.objective + self.prior_terms
     }
 }
 
-/// The epochs so far, and what they say about going on.
+/// The epochs so far, and the decision to continue.
 #[derive(Clone, Debug)]
 pub(super) struct Stopping {
     limits: Limits,
@@ -216,22 +215,22 @@ impl Stopping {
         self.reason.get_or_insert(reason);
     }
 
-    /// Ends it for `reason` even so.
+    /// Ends the minimisation for `reason`, and overrides an earlier reason.
     pub(crate) fn overrule(&mut self, reason: StopReason) {
         self.reason = Some(reason);
     }
 
-    /// Whether the time limit has passed after so many seconds.
+    /// Returns true if the time limit has passed after this many seconds.
     pub(crate) fn out_of_time(&self, seconds: f64) -> bool {
         self.limits.seconds.is_some_and(|limit| seconds >= limit)
     }
 
-    /// Whether the limit of steps is reached with so many.
+    /// Returns true if the limit of steps is reached.
     pub(crate) fn out_of_steps(&self, taken: usize) -> bool {
         self.limits.steps.is_some_and(|most| taken >= most)
     }
 
-    /// Takes in an epoch; whether its validation score is the best so far (true without validation).
+    /// Adds an epoch; returns true if its validation score is the best so far, or without validation.
     pub fn take(&mut self, record: Record) -> bool {
         self.records.push(record);
         match (record.validation_nll, self.best_validation) {
@@ -244,7 +243,7 @@ impl Stopping {
         }
     }
 
-    /// Decides whether the epoch taken in last is the last one; `seconds` is the time until now.
+    /// Decides if the last epoch added is the final one; `seconds` is the time until now.
     pub fn decide(&mut self, seconds: f64) {
         if self.reason.is_none() {
             self.reason = self.verdict(seconds);
@@ -277,7 +276,7 @@ impl Stopping {
         None
     }
 
-    /// Whether the last epochs lie within the range, if there is one.
+    /// Returns true if the last epochs are within the range, if there is one.
     fn stays_in_range(&self) -> bool {
         let Some(StopRange { epochs, nats }) = self.limits.range else { return false };
         let Some(from) = self.records.len().checked_sub(epochs) else { return false };
@@ -287,7 +286,7 @@ impl Stopping {
         most - least <= nats
     }
 
-    /// Whether the later of the last two windows is hardly better than the earlier one.
+    /// Returns true if the later of the last two windows is hardly better than the earlier one.
     fn stands_still(&self) -> bool {
         let (epoch, w) = (self.records.len(), self.limits.window);
         let is_time = self.limits.tolerance > 0.0 && epoch - self.window_start >= 2 * w;
@@ -304,7 +303,7 @@ impl Stopping {
         archive.value(&mut self.best_validation);
         archive.value(&mut self.plateaus);
         archive.value(&mut self.window_start);
-        // An interruption is not part of the state: the fit goes on where it is resumed.
+        // An interruption is not part of the state: the fit continues when it is resumed.
         let mut reason = self.reason.filter(|reason| *reason != StopReason::Interrupted);
         archive.value(&mut reason);
         self.reason = self.reason.filter(|_| !archive.is_reading()).or(reason);

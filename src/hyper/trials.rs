@@ -1,4 +1,4 @@
-//! The points a line search tried: each evaluated once, and those of an interrupted search found again; no search.
+//! The trial points of a line search: each is evaluated once, and an interrupted search finds them again; no search.
 
 use crate::checkpoint::MOST;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// Whether it is of `n` numbers.
+    /// Returns true if it has `n` numbers.
     pub(crate) fn suits(&self, n: usize) -> bool {
         self.theta.len() == n && self.gradient.len() == n
     }
@@ -20,37 +20,36 @@ impl Point {
 
 /// The points evaluated last.
 ///
-/// The two latest are remembered for their own sake: a line search asks for the value and the gradient of a point apart,
-/// and the next one starts where it ended. All points of the search under way are kept besides. What it does follows
-/// from the values it meets, so one that was interrupted is done again from its beginning, with these values and without
-/// evaluations.
+/// The two latest points are always stored: a line search asks for the value and the gradient of a point separately, and the next search
+/// starts where it ended. All points of the current search are stored too. A search is determined by the values it receives, so an
+/// interrupted one is repeated from its beginning with these values, without evaluations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Trials {
     points: Vec<Point>,
-    /// How many of them are from before the search under way.
+    /// The number of points from before the current search.
     earlier: usize,
-    /// How many of them the search has come to.
+    /// The number of points that the search has reached.
     #[serde(skip)]
     met: usize,
 }
 
 impl Trials {
-    /// Points that are remembered for their own sake.
+    /// The number of latest points that are always stored.
     const LATEST: usize = 2;
 
-    /// A search begins, or begins again.
+    /// Begins a search, or repeats it.
     pub(crate) fn begin_search(&mut self) {
         self.met = self.earlier;
     }
 
-    /// The search ended: of its points the latest stay.
+    /// Ends the search, and keeps the latest of its points.
     pub(crate) fn end_search(&mut self) {
         self.points.truncate(self.met);
         self.points.drain(..self.met.saturating_sub(Self::LATEST));
         (self.earlier, self.met) = (self.points.len(), self.points.len());
     }
 
-    /// Where `theta` is, if it is one of the latest points or the search met it next before it was interrupted.
+    /// Returns the index of `theta`, if it is one of the latest points, or the next point that the search met before it was interrupted.
     pub fn find(&mut self, theta: &[f64]) -> Option<usize> {
         let from = self.met.saturating_sub(Self::LATEST);
         if let Some(latest) = (from..self.met).rev().find(|&i| self.points[i].theta == theta) {
@@ -61,7 +60,7 @@ impl Trials {
         is_next.then_some(self.met.wrapping_sub(1))
     }
 
-    /// Takes in a point that was evaluated, and returns where it is.
+    /// Adds an evaluated point, and returns its index.
     pub fn push(&mut self, point: Point) -> usize {
         self.points.truncate(self.met);
         self.points.push(point);
@@ -69,12 +68,12 @@ impl Trials {
         self.met - 1
     }
 
-    /// A point that was found or taken in last.
+    /// Returns the point found or added last.
     pub fn get(&self, index: usize) -> &Point {
         &self.points[index]
     }
 
-    /// Whether all points are of `n` numbers and counts make sense.
+    /// Returns true if all points have `n` numbers and the counts are consistent.
     pub(crate) fn suits(&self, n: usize) -> bool {
         self.earlier <= self.points.len().min(Self::LATEST)
             && self.points.len() <= MOST

@@ -11,7 +11,7 @@ pub struct Descriptor {
     pub transform: Transform,
     /// The prior on the natural value.
     pub prior: Option<Prior>,
-    /// Whether training leaves it alone.
+    /// True if training keeps the value fixed.
     pub fixed: bool,
     /// The group of values that are one free number, for tied ones; they have the same transform.
     pub tie: Option<usize>,
@@ -36,13 +36,13 @@ impl Descriptor {
             .collect()
     }
 
-    /// Whether the value has a name that users may say: all but the inducing inputs.
+    /// Returns true if users can name the value: all except the inducing inputs.
     pub(crate) fn is_named(&self) -> bool {
         !self.name.split_inclusive('.').any(|part| part == INDUCING)
     }
 }
 
-/// What the names of inducing inputs begin with, behind the name of a function where each has a layer of its own.
+/// The prefix of the names of inducing inputs, after the name of a function if each function has a layer.
 pub(crate) const INDUCING: &str = "inducing.";
 
 /// The name of the parameter that a numbered value belongs to: `kernel.lengthscales` of `kernel.lengthscales.3`. `None` for a
@@ -52,7 +52,7 @@ pub fn stem(name: &str) -> Option<&str> {
     index.bytes().all(|digit| digit.is_ascii_digit()).then_some(stem)
 }
 
-/// A free number: where it is in the natural vector, and how it is seen.
+/// A free number: its index in the natural vector, and its transform.
 #[derive(Clone, Copy, Debug)]
 struct Free {
     index: usize,
@@ -70,7 +70,8 @@ pub struct FreeVector {
 }
 
 impl FreeVector {
-    /// How far inside its range a value that rounding put on the edge is seen, where it has a finite free number.
+    /// The distance from the edge of its range, relative to it, at which a value that rounding put on the edge is seen, so that its free
+    /// number is finite.
     const EDGE: f64 = 1e-9;
 
     /// The free entries among `descriptors`, which are in the order of the natural vector. Tied ones are one number, with
@@ -100,12 +101,12 @@ impl FreeVector {
         self.free.len()
     }
 
-    /// Whether everything is fixed.
+    /// Returns true if everything is fixed.
     pub fn is_empty(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// Where every free number stands in the natural vector.
+    /// Returns the index of every free number in the natural vector.
     pub fn indices(&self) -> impl Iterator<Item = usize> {
         self.free.iter().map(|free| free.index)
     }

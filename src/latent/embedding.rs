@@ -38,7 +38,7 @@ impl Axes {
             Axes::Number => value,
             Axes::Levels(_) if value == axis as f64 => std::f64::consts::FRAC_1_SQRT_2,
             Axes::Levels(_) => 0.0,
-            // Two vectors of n signs differ in about n/2 of them, where they are 2 apart.
+            // Two vectors of n signs differ in about n/2 entries, by 2 in each.
             Axes::Signs => sign(value as u64, axis) / (2.0 * MOST_AXES as f64).sqrt(),
         }
     }
@@ -54,7 +54,7 @@ fn sign(code: u64, axis: usize) -> f64 {
 }
 
 impl Embedding {
-    /// Of points with `dims` columns, of which `dimensions` says what they hold (numbers where it is empty).
+    /// An embedding of points with `dims` columns; `dimensions` gives their kinds (all numbers if it is empty).
     pub fn new(dimensions: &[Dimension], dims: usize) -> Embedding {
         let axes = |d: usize| match dimensions.get(d) {
             Some(&Dimension::Category { levels }) if levels <= MOST_AXES => Axes::Levels(levels),
@@ -64,12 +64,12 @@ impl Embedding {
         Embedding { columns: (0..dims).map(axes).collect() }
     }
 
-    /// Whether points are their own coordinates.
+    /// True if points are their own coordinates.
     pub(crate) fn is_identity(&self) -> bool {
         self.columns.iter().all(|axes| matches!(axes, Axes::Number))
     }
 
-    /// Whether a column holds codes.
+    /// True if a column holds codes.
     pub fn is_category(&self, d: usize) -> bool {
         !matches!(self.columns[d], Axes::Number)
     }
@@ -86,7 +86,7 @@ impl Embedding {
         })
     }
 
-    /// Points (`n × D`) whose numbers are those of the coordinates and whose codes are those of the rows `codes` of `x`.
+    /// Points (`n × D`) with numbers from the coordinates and codes from the rows `codes` of `x`.
     pub fn points(&self, coordinates: &Mat<f64>, (x, codes): (MatRef<'_, f64>, &[usize])) -> Mat<f64> {
         let firsts: Vec<usize> = self
             .columns

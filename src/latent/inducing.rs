@@ -9,7 +9,7 @@ use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
 use std::fmt;
 use std::ops::Deref;
 
-/// What is added to the diagonal of `K_uu` before it is factorised.
+/// The amount added to the diagonal of `K_uu` before it is factorised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Jitter {
@@ -43,7 +43,7 @@ impl fmt::Display for Jitter {
 pub struct FactorizationFailure {
     /// The largest jitter tried, relative to the mean diagonal.
     pub jitter: f64,
-    /// Whether `K_uu` itself holds numbers that are not finite.
+    /// True if `K_uu` itself holds numbers that are not finite.
     pub not_finite: bool,
 }
 
@@ -298,8 +298,8 @@ impl InducingLayer {
         linalg::gram_norm(self.l.transpose()) * linalg::gram_norm(self.linv.as_ref())
     }
 
-    /// Whether cond(K_uu) is at most `limit`: certainly where its jitter j sees to it, since `λ_max ≤ tr K_uu` and `λ_min ≥ j`, else
-    /// by [`InducingLayer::condition_estimate`].
+    /// True if cond(K_uu) is at most `limit`. This is certain if the jitter j is large enough, since `λ_max ≤ tr K_uu` and `λ_min ≥ j`;
+    /// otherwise [`InducingLayer::condition_estimate`] decides.
     pub fn condition_is_at_most(&self, limit: f64) -> bool {
         1.0 + self.z.nrows() as f64 / self.relative_jitter() <= limit || self.condition_estimate() <= limit
     }

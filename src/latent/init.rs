@@ -94,18 +94,20 @@ impl FromStr for InducingInit {
 
 /// Initial inducing inputs `Z` (`M' × D`, rows are points) for the data `x` (`n × D`, rows are points too).
 ///
-/// `M' = min(m, number of distinct points)`; the greedy choice may return fewer, when the kernel at its present
-/// parameters leaves no variance to explain. Points within rounding of each other (about 1.5e-8 standard deviations
-/// of the columns) count as one, and no two rows of `Z` are that close. Columns that the kernel knows as categories have codes of rows of `x`:
-/// a centre takes those of the row that is nearest to it, levels being as far apart as two typical numbers. Distances are taken after scaling each
-/// input by its standard deviation, so the units of the data do not matter to `KMeans`; `kernel` matters to `Greedy`
-/// alone. When all distinct points fit into `m`, `KMeans` and `Random` return exactly those.
+/// `M' = min(m, number of distinct points)`. The greedy choice may return fewer points, when the kernel at its present parameters leaves
+/// no variance to explain. Points within rounding of each other (about 1.5e-8 standard deviations of the columns) count as one, and no two
+/// rows of `Z` are that close.
 ///
-/// Work and memory are bounded for large n: at most `max(20 m, 10 000)` random rows enter `KMeans` and `Random`,
-/// at most `max(5 m, 10 000)` enter `Greedy`, which takes `O(rows · M'²)` time and `O(rows · M')` memory. All the data
-/// is looked through only when those rows hold fewer than `m` distinct points.
+/// Columns that the kernel treats as categories have codes of rows of `x`: a centre takes the codes of the nearest row, and two different
+/// levels are as far apart as two typical numbers. Distances are computed after each input is divided by its standard deviation, so the
+/// units of the data do not affect `KMeans`. `kernel` affects only `Greedy`. When all distinct points fit into `m`, `KMeans` and `Random`
+/// return exactly these points.
 ///
-/// The result depends on the arguments alone, not on the number of threads.
+/// Work and memory are bounded for large n. At most `max(20 m, 10 000)` random rows enter `KMeans` and `Random`, and at most `max(5 m, 10
+/// 000)` enter `Greedy`, which takes `O(rows · M'²)` time and `O(rows · M')` memory. All data is searched only when these rows hold fewer
+/// than `m` distinct points.
+///
+/// The result depends only on the arguments, not on the number of threads.
 ///
 /// # Errors
 /// A usage error for `m = 0` or a kernel that needs more inputs than there are, a data error for no rows, no columns
@@ -162,12 +164,12 @@ pub fn choose_inducing(
     }
 }
 
-/// At most `m` more inducing inputs (rows) for a layer that has some: rows of `x` (`n × D`), picked one by one where the
-/// prior variance left by those of the layer and those before is largest, at the layer's present parameters.
+/// At most `m` more inducing inputs (rows) for a layer that already has some. They are rows of `x` (`n × D`), each picked where the prior
+/// variance left by the layer's inputs and the earlier picks is largest, at the layer's present parameters.
 ///
-/// At most `max(5 m, 5000)` random rows are looked at, in O(rows · (M + m)²) time. There are fewer than `m`, or none, when what
-/// is left of the variance is no more than the layer's jitter lets inducing inputs explain. The layer must be refreshed; the
-/// result depends on the arguments alone, not on the number of threads.
+/// At most `max(5 m, 5000)` random rows are examined, in O(rows · (M + m)²) time. There are fewer than `m`, or none, when the remaining
+/// variance is within the layer's jitter. The layer must be refreshed; the result depends only on the arguments, not on the number of
+/// threads.
 ///
 /// # Errors
 /// A data error for values that are not finite, a fit error when the kernel gives one.
@@ -255,7 +257,7 @@ impl Frame {
         Ok(Frame { centre, scale })
     }
 
-    /// The same frame in which codes stay what they are.
+    /// The same frame, in which codes stay unchanged.
     fn with_codes(mut self, dimensions: &[Dimension]) -> Frame {
         for (d, _) in dimensions.iter().enumerate().filter(|(_, dimension)| dimension.is_category()) {
             (self.centre[d], self.scale[d]) = (0.0, 1.0);
@@ -358,7 +360,7 @@ fn k_means(points: &Mat<f64>, weights: &[f64], m: usize, rng: &mut ChaCha8Rng) -
     if all_distinct(centres.as_ref(), rng) { centres } else { start }
 }
 
-/// [`k_means`] of points some columns of which are codes: a centre has the codes of the point that is nearest to it.
+/// [`k_means`] for points with columns of codes: a centre has the codes of the point that is nearest to it.
 fn k_means_of_codes(
     points: &Mat<f64>,
     embedding: &Embedding,
@@ -377,7 +379,7 @@ fn k_means_of_codes(
     if all_distinct(found.as_ref(), rng) { found } else { rows_of(points, &seeds) }
 }
 
-/// Whether no two rows of already scaled points are the same.
+/// True if no two rows of already scaled points are equal.
 fn all_distinct(points: MatRef<'_, f64>, rng: &mut ChaCha8Rng) -> bool {
     let unit = Frame { centre: vec![0.0; points.ncols()], scale: vec![1.0; points.ncols()] };
     let n = points.nrows();

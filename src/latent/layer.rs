@@ -73,14 +73,14 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
         }
     }
 
-    /// Visits the parameters with their names: of the kernel, then the constant mean. A linear layer has none.
+    /// Visits the parameters with their names: first the kernel's, then the constant mean. A linear layer has no parameters.
     pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         if let Some(prior) = self.prior() {
             prior.for_each_parameter(visit);
         }
     }
 
-    /// The jitter that was asked for, where there is one.
+    /// The requested jitter, if the layer uses one.
     pub fn jitter(&self) -> Option<Jitter> {
         self.prior().map(InducingPrior::jitter)
     }
@@ -168,18 +168,18 @@ impl Layer {
         }
     }
 
-    /// An estimate of the condition number of what is factorised for the whitening; 1 where nothing is.
+    /// An estimate of the condition number of the matrix that is factorised for whitening; 1 without whitening.
     pub fn condition_estimate(&self) -> f64 {
         self.inducing().map_or(1.0, InducingLayer::condition_estimate)
     }
 
-    /// Whether that condition number is at most `limit`.
+    /// True if that condition number is at most `limit`.
     pub fn condition_is_at_most(&self, limit: f64) -> bool {
         self.inducing().is_none_or(|layer| layer.condition_is_at_most(limit))
     }
 }
 
-/// What its layer can do.
+/// The operations of its layer.
 impl Deref for Layer {
     type Target = dyn LatentLayer;
 

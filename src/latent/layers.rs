@@ -93,7 +93,7 @@ impl<G: AsRef<InducingPrior>> Layers<'_, G> {
         self.process_rows(self.processes - 1).end
     }
 
-    /// Whether features go through a whitening, which is so for all layers or for none.
+    /// True if features are whitened, which holds for all layers or for none.
     pub(crate) fn whitens(self) -> bool {
         self.all[0].prior().is_some()
     }

@@ -15,8 +15,8 @@ enum Root {
     Upper(Mat<f64>),
 }
 
-/// `f = x̃ᵀβ` with `β = m₀ + L_P w`, `P = L_P L_Pᵀ` and `w ~ N(0, I)`, so that `a = L_Pᵀ x̃` and `o = x̃ᵀm₀`; x̃ is x, with a
-/// 1 at its end where there is an intercept.
+/// `f = x̃ᵀβ` with `β = m₀ + L_P w`, `P = L_P L_Pᵀ` and `w ~ N(0, I)`, so that `a = L_Pᵀ x̃` and `o = x̃ᵀm₀`; x̃ is x, followed by a 1 if
+/// there is an intercept.
 ///
 /// With more coefficients than data the posterior differs from the prior only in the span of the data's rows. A layer
 /// that was [reduced](LinearLayer::reduced_to) keeps an orthonormal basis U of it and works with `a = Uᵀ L_Pᵀ x̃` of
@@ -112,7 +112,7 @@ impl LinearLayer {
         self.prior_mean.len()
     }
 
-    /// Whether the last coefficient is an intercept.
+    /// True if the last coefficient is an intercept.
     pub fn has_intercept(&self) -> bool {
         self.intercept
     }
@@ -164,8 +164,8 @@ impl LinearLayer {
         }
     }
 
-    /// The least weights w for which no coefficient of independent ones is negative: `−m₀/d` each, and no limit for the
-    /// intercept. Empty for other priors and for a reduced layer, where a weight is no coefficient's own.
+    /// The least weights w for which no coefficient is negative, if coefficients are independent: `−m₀/d` each, and no limit for the
+    /// intercept. Empty for other priors and for a reduced layer, in which a weight does not belong to a single coefficient.
     pub fn nonnegative_weights(&self) -> Vec<f64> {
         let Some(deviations) = self.prior_deviations().filter(|_| self.basis.is_none()) else {
             return Vec::new();
@@ -177,8 +177,8 @@ impl LinearLayer {
         least
     }
 
-    /// `x̃ᵀP x̃′` for a reduced layer, of which features take off their part; 0 for a whole one, whose features are all of it;
-    /// x is `n × D`.
+    /// `x̃ᵀP x̃′` for a reduced layer, from which features subtract their part; 0 for a whole layer, whose features explain everything; x
+    /// is `n × D`.
     pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         if self.basis.is_none() {
             return Mat::zeros(x.nrows(), x.nrows());

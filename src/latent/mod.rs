@@ -45,7 +45,7 @@ impl LayerGradient {
         self.z.as_mut().fill(0.0);
     }
 
-    /// Whether the two are of layers of one shape.
+    /// True if the two are for layers of the same shape.
     pub(crate) fn is_like(&self, other: &LayerGradient) -> bool {
         let shape = |of: &LayerGradient| (of.kernel.len(), of.mean.len(), of.z.shape());
         shape(self) == shape(other)
@@ -80,8 +80,8 @@ pub trait LatentLayer: Send + Sync {
     /// κ: 1 when `base` holds the prior variance, which `aᵀa` then has to be taken from; 0 when it does not.
     fn kappa(&self) -> f64;
 
-    /// The constant mean of a further process (1, 2, …) that shares the layer; `None` where it has the offset that
-    /// [`features`](Self::features) writes, which is that of process 0.
+    /// The constant mean of a further process (1, 2, …) that shares the layer; `None` if it has process 0's offset, which
+    /// [`features`](Self::features) writes.
     fn constant(&self, process: usize) -> Option<f64> {
         let _ = process;
         None
@@ -117,7 +117,7 @@ pub trait LatentLayer: Send + Sync {
     fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch);
 }
 
-/// `A = W K`, where nothing is to be done for features that are whitened already.
+/// `A = W K`; does nothing if features are whitened already.
 pub(crate) fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<'_, f64>) {
     match layer.whitening() {
         Some(whitening) => block_product(a, Accum::Replace, whitening, k, 1.0),

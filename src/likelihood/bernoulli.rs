@@ -37,7 +37,7 @@ fn draw(probability: f64, random: &mut ChaCha8Rng) -> f64 {
     f64::from(u8::from(random.random::<f64>() < probability))
 }
 
-/// What the two links share, given the probability of class 1 as a function of f and in prediction.
+/// The common part of both links, given the probability of class 1 as a function of f and in prediction.
 macro_rules! bernoulli {
     ($entry:expr, $probability:expr, $predictive:expr, $inverse:expr) => {
         own_parameters!();

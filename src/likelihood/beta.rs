@@ -46,7 +46,7 @@ pub trait Link: Copy + Debug + Send + Sync + 'static {
     /// The half-width of the strip in which `log Γ(s m)` and `log Γ(s (1 − m))` are analytic.
     fn strip(scale: f64) -> f64;
 
-    /// `E m` under N(f; μ, v) where it is closed.
+    /// `E m` under N(f; μ, v), if it has a closed form.
     fn mean(at: (f64, f64)) -> Option<f64>;
 }
 

@@ -8,7 +8,8 @@
 use super::quantile::{self, Effort};
 use crate::likelihood::TargetKind;
 
-/// Positive nodes of the Gauss–Kronrod rule with 15 nodes, their weights, and those of the Gauss rule with 7 (0: no node of it).
+/// The positive nodes of the Gauss–Kronrod rule with 15 nodes, their weights, and the weights in the Gauss rule with 7 nodes (0 if it
+/// lacks the node).
 const KRONROD: [(f64, f64, f64); 7] = [
     (0.991_455_371_120_812_6, 0.022_935_322_010_529_22, 0.0),
     (0.949_107_912_342_758_5, 0.063_092_092_629_978_56, 0.129_484_966_168_869_7),
@@ -25,7 +26,7 @@ const MIDDLE: (f64, f64) = (0.209_482_141_084_727_82, 0.417_959_183_673_469_4);
 /// The two rules may differ by this share of the score: that with 15 nodes is then off by much less where F is smooth.
 const DIFFERENCE: f64 = 2e-5;
 
-/// What is left of a tail may be this share of the score.
+/// The rest of a tail may be this share of the score.
 const NEGLIGIBLE: f64 = 1e-7;
 
 /// Panels are halved so often at most.
@@ -179,7 +180,8 @@ impl End {
         End([-2.0, -1.0, 0.0, 1.0].map(|step| cdf(first + step)))
     }
 
-    /// What a sum of `g(F)` that starts here has beyond the integral that starts half a step below, by Euler and Maclaurin: `g′/24 − 7g‴/5760`.
+    /// Returns the difference between a sum of `g(F)` that starts here and the integral that starts half a step below, by Euler and
+    /// Maclaurin: `g′/24 − 7g‴/5760`.
     fn term(&self, g: impl Fn(f64) -> f64) -> f64 {
         let [a, b, c, d] = self.0.map(g);
         let (inner, outer) = (c - b, d - a);
@@ -191,11 +193,11 @@ impl End {
 /// The integrals on both sides of a target.
 struct Score<'a> {
     axis: Axis,
-    /// Where the target is on the axis.
+    /// The position of the target on the axis.
     cut: f64,
-    /// Where the integral starts.
+    /// The start of the integral.
     start: f64,
-    /// A place within the distribution, and something like its standard deviation.
+    /// A point within the distribution, and approximately its standard deviation.
     centre: f64,
     spread: f64,
     cdf: &'a mut dyn FnMut(f64) -> f64,
@@ -207,7 +209,7 @@ impl<'a> Score<'a> {
         Score { axis, cut, start, centre: cut, spread: 1.0, cdf, total: 0.0 }
     }
 
-    /// Both sides, first the one that holds the centre: the other may then end once it no longer counts.
+    /// Integrates both sides, first the side of the centre; the other may then end once it no longer counts.
     fn integrate(&mut self) {
         if !self.cut.is_finite() {
             self.total = f64::NAN;
@@ -258,7 +260,7 @@ impl<'a> Score<'a> {
         }
     }
 
-    /// Where the panel ends that begins at x.
+    /// Returns the end of the panel that begins at x.
     fn next_edge(&self, x: f64, sign: f64) -> f64 {
         const BULK: f64 = 4.5;
         let Score { centre, spread, .. } = *self;

@@ -41,7 +41,7 @@ mod tests {
         out
     }
 
-    /// All bounds of Table 1 hold; those that are extremes are met.
+    /// All bounds of Table 1 hold, and bounds that are extremes are reached.
     #[test]
     fn the_bounds_of_table_1_hold() {
         use LikelihoodKind as Kind;

@@ -1,6 +1,6 @@
 //! Expectations of a likelihood and of its logarithm under N(f; μ, v) by quadrature; no rules, no formulae of likelihoods.
 //!
-//! Gradients are those of the sum itself with the standardised nodes z held, `f = μ + √v z`.
+//! Gradients are the exact gradients of the sum, with fixed standardised nodes z and `f = μ + √v z`.
 
 use super::{Likelihood, Local, Observation};
 use crate::quadrature::{Integrator, REACH, smallest};
@@ -14,7 +14,7 @@ const DROP: f64 = 35.0;
 /// met, the error is 1e-12.
 const WIDTH: f64 = 0.5;
 
-/// The same for a normal peak, with an error of 1e-15.
+/// The step for a normal peak, with an error of 1e-15.
 const NORMAL_WIDTH: f64 = 0.75;
 
 impl Integrator {
@@ -163,7 +163,7 @@ impl Integrator {
         (low, high, step.min(likelihood.resolution(at).step / sd))
     }
 
-    /// The same without concavity: the range around the peak is found by looking at ever finer grids.
+    /// Like [`concave_range`](Self::concave_range), without concavity: ever finer grids find the range around the peak.
     fn scanned_range<L: Likelihood + ?Sized>(
         &mut self,
         likelihood: &L,

@@ -29,13 +29,13 @@ fn terms(y: f64, shape: f64) -> LogRate {
     LogRate { slope: shape, sign: -1.0, offset: log_y, constant: -log_y - ln_gamma(shape) }
 }
 
-/// The mean of positive targets, 1 if there is none.
+/// Returns the mean of positive targets, or 1 if there are none.
 fn mean(y: &[f64]) -> f64 {
     let mean = y.iter().sum::<f64>() / y.len() as f64;
     if mean.is_finite() && mean > 0.0 { mean } else { 1.0 }
 }
 
-/// What both families share, given the shape as a function of the likelihood.
+/// The common part of both families, given the shape as a function of the likelihood.
 macro_rules! log_scale {
     ($shape:expr) => {
         fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {

@@ -1,4 +1,4 @@
-//! What the list of likelihoods says of those with several functions: their words, targets and how they are made.
+//! The entries of likelihoods with several functions in the list of likelihoods: names, targets and constructors.
 
 use super::joint::{
     BetaPrecise, GammaShaped, GaussianHeteroskedastic, JointLikelihood, NegativeBinomialDispersed, Softmax,

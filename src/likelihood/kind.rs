@@ -1,14 +1,14 @@
-//! A likelihood by name: what a fit has to know of one before it is built.
+//! A likelihood by name: the facts that a fit needs before the likelihood is built.
 
 use super::joint::JointLikelihood;
 use super::{Likelihood, ObservationModel, TargetKind};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// What options say of a likelihood, and what a fit asks of it before there is one: its name, the targets it is for.
+/// The kind of a likelihood: its name, its targets, and the facts that a fit needs before there is a likelihood.
 ///
-/// The built-in ones are constants, and read and written as their names. A likelihood from outside has the kind that
-/// [`LikelihoodKind::of`] it says, which a [`Registry`](crate::Registry) finds by its name.
+/// The built-in kinds are constants, and are serialised as their names. A custom likelihood has the kind from [`LikelihoodKind::of`],
+/// which a [`Registry`](crate::Registry) finds by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LikelihoodKind {
     name: &'static str,
@@ -18,7 +18,7 @@ pub struct LikelihoodKind {
     is_joint: bool,
 }
 
-/// Makes a likelihood for targets with so many ordered levels or classes (of no matter to other targets).
+/// Builds a likelihood for targets with a number of ordered levels or classes (ignored for other targets).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Build {
     /// One of one latent function.
@@ -45,23 +45,23 @@ pub(super) struct Entry {
 }
 
 impl LikelihoodKind {
-    /// A likelihood of this name that is defined on targets of this kind, with no more to say of itself than by default.
+    /// Creates the kind of a likelihood with this name and kind of target, with defaults for all other facts.
     pub const fn new(name: &'static str, target_kind: TargetKind) -> Self {
         let scales_target = matches!(target_kind, TargetKind::Real);
         LikelihoodKind { name, target_kind, scales_target, has_gaussian_noise: false, is_joint: false }
     }
 
-    /// The same with normal noise around f.
+    /// Adds the fact that it has normal noise around f.
     pub(super) const fn with_gaussian_noise(self) -> Self {
         LikelihoodKind { has_gaussian_noise: true, ..self }
     }
 
-    /// The same with several latent functions.
+    /// Adds the fact that it has several latent functions.
     pub(super) const fn with_several_functions(self) -> Self {
         LikelihoodKind { is_joint: true, ..self }
     }
 
-    /// What a likelihood says of itself.
+    /// Returns the kind of a likelihood.
     pub fn of(likelihood: &ObservationModel) -> Self {
         LikelihoodKind {
             name: likelihood.name(),
@@ -72,7 +72,7 @@ impl LikelihoodKind {
         }
     }
 
-    /// What options and model files call it.
+    /// Returns the name in options and model files.
     pub const fn name(self) -> &'static str {
         self.name
     }
@@ -82,17 +82,17 @@ impl LikelihoodKind {
         self.target_kind
     }
 
-    /// Whether the target is standardised: location and scale of f then absorb it.
+    /// Returns true if the target is standardised: location and scale of f then absorb it.
     pub fn scales_target(self) -> bool {
         self.scales_target
     }
 
-    /// Whether it observes several latent functions.
+    /// Returns true if it has several latent functions.
     pub fn is_joint(self) -> bool {
         self.is_joint
     }
 
-    /// Whether it has a [noise variance](Likelihood::gaussian_noise), so that the best q has a closed form.
+    /// Returns true if it has a [noise variance](Likelihood::gaussian_noise), so that the best q has a closed form.
     pub fn has_gaussian_noise(self) -> bool {
         self.has_gaussian_noise
     }

@@ -77,7 +77,7 @@ impl LikelihoodKind {
         self.entry().map_or("", |(_, description)| description.trim_ascii())
     }
 
-    /// The likelihood of a task, of two classes where it is about classes, when none is named.
+    /// Returns the default likelihood of a task; classification means two classes.
     pub fn default_for(task: Task) -> Self {
         match task {
             Task::Classification => LikelihoodKind::BernoulliProbit,

@@ -12,7 +12,7 @@ pub(super) struct LogRate {
     pub slope: f64,
     /// +1 when u grows with f, −1 when it falls.
     pub sign: f64,
-    /// What u is at f = 0.
+    /// The value of u at f = 0.
     pub offset: f64,
     /// The rest.
     pub constant: f64,

@@ -1,7 +1,7 @@
 //! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions; no q, no kernels.
 //!
-//! A likelihood is a type that is a [`Likelihood`]. Those of this crate are listed by name as [`LikelihoodKind`]s; one from outside is
-//! handed to a fit in the model it starts from, or entered in a [`Registry`](crate::Registry) and then asked for by name.
+//! A likelihood is a type that implements [`Likelihood`]. The built-in likelihoods are listed by name as [`LikelihoodKind`]s. Your own
+//! likelihood is passed to a fit in the model it starts from, or entered in a [`Registry`](crate::Registry) and then named in options.
 //!
 //! ```
 //! use rand::RngExt;
@@ -141,14 +141,14 @@ use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
 use std::fmt::{self, Debug};
 
-/// What was observed of one datum.
+/// The observation of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation<'a> {
     /// The target, coded as its kind says (classes 0 and 1, levels 0, 1, …).
     pub y: f64,
-    /// What a count's rate is multiplied by; 1 for other kinds.
+    /// The factor of a count's rate; 1 for other kinds.
     pub exposure: f64,
-    /// The targets of several outputs, NaN where one was not observed; empty for one output.
+    /// The targets of several outputs, with NaN for an unobserved one; empty for one output.
     pub outputs: &'a [f64],
 }
 
@@ -187,21 +187,20 @@ pub struct Local {
 
 /// A factorised likelihood with one latent function.
 ///
-/// A family states its log density in f; expectations follow by quadrature unless it overrides them in closed form, and
-/// predictions by averages of what it says of y given f. [`testkit::check_likelihood`] checks the one against the other.
+/// A family defines its log density in f. Expectations follow by quadrature unless it overrides them with closed forms, and predictions by
+/// averages of its functions of y given f. [`testkit::check_likelihood`] compares them.
 ///
-/// f is on the scale the model sees: that of the [standardised](Likelihood::scales_target) target for real ones. `own` slices
-/// follow the order of [`Likelihood::for_each_parameter`], are in natural units, are accumulated into, and are empty when
-/// not wanted. Nothing may panic, whatever the numbers: trouble is NaN or infinite.
+/// f is on the scale the model sees: that of the [standardised](Likelihood::scales_target) target for real targets. `own` slices follow
+/// the order of [`Likelihood::for_each_parameter`], are in natural units, accumulate, and are empty if they are not requested. No input
+/// may cause a panic; numerical trouble gives NaN or infinity.
 pub trait Likelihood: Send + Sync + Debug {
-    /// What options, reports and model files call it: a word of its own, such as `gaussian`.
+    /// Returns the unique name in options, reports and model files, such as `gaussian`.
     fn name(&self) -> &'static str;
 
     /// The targets it is defined on.
     fn target_kind(&self) -> TargetKind;
 
-    /// Whether fits standardise the target: where its location and scale mean nothing to the likelihood, since f and the own
-    /// parameters absorb them.
+    /// Returns true if fits standardise the target, which is valid if f and the own parameters absorb its location and scale.
     fn scales_target(&self) -> bool {
         self.target_kind() == TargetKind::Real
     }
@@ -218,7 +217,7 @@ pub trait Likelihood: Send + Sync + Debug {
     /// `∂²_f log p(y|f)`, exact: steps towards modes and estimators of gradients are made of it.
     fn curvature(&self, at: Observation, f: f64) -> f64;
 
-    /// Bounds on p(y|f) and its first two derivatives over all f, or `None` if they are unknown or there are none.
+    /// Returns bounds on p(y|f) and its first two derivatives over all f, or `None` if they are unknown or infinite.
     fn density_bounds(&self, at: Observation) -> Option<DensityBounds> {
         let _ = at;
         None
@@ -270,11 +269,11 @@ pub trait Likelihood: Send + Sync + Debug {
         integrator.log_predictive(self, at, (mu, v), own)
     }
 
-    /// Mean and variance of y given f; infinite or NaN where there are none.
+    /// Returns mean and variance of y given f; infinite or NaN if they do not exist.
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64);
 
-    /// The unit deviance of a count y from a mean: twice the log of the density that the best mean gives y over what this one gives. NaN for
-    /// families that have none.
+    /// Returns the unit deviance of a count y from a mean: twice the log ratio of the density of y under the best mean to that under this
+    /// mean. NaN for other families.
     fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
         let _ = (y, mean);
         f64::NAN
@@ -323,10 +322,10 @@ pub trait Likelihood: Send + Sync + Debug {
         quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
     }
 
-    /// The continuous ranked probability score of an observation under the predictive distribution, `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting
-    /// & Raftery 2007, eq. 20), in units of the target as the model sees it: for counts and levels the sum over them (Epstein 1969), for
-    /// classes `(P(y = 1) − y)²`. By quadrature of the predictive distribution function unless there is a quicker way; NaN where that
-    /// function is not a number.
+    /// Returns the continuous ranked probability score of an observation under the predictive distribution, `∫ (F(t) − 1{y ≤ t})² dt`
+    /// (Gneiting & Raftery 2007, eq. 20), in units of the target as the model sees it. For counts and levels it is the sum over them
+    /// (Epstein 1969), for classes `(P(y = 1) − y)²`. Computed by quadrature of the predictive distribution function unless there is a
+    /// quicker way; NaN if that function is NaN.
     fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
         let Observation { y, exposure, .. } = at;
         if ![y, marginal.0, marginal.1].iter().all(|value| value.is_finite()) {
@@ -368,7 +367,7 @@ pub trait Likelihood: Send + Sync + Debug {
     /// 1); returns the latent mean that fits them best.
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64;
 
-    /// Visits the own parameters in the fixed order that flat gradients use; there are none unless a family says so.
+    /// Visits the likelihood's own parameters in the fixed order that flat gradients use; by default there are no parameters.
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         let _ = visit;
     }

@@ -66,7 +66,7 @@ impl ObservationModel {
         self.joint().map_or(1, |joint| joint.functions().len())
     }
 
-    /// What options, reports and model files call it.
+    /// Returns its name in options, reports and model files.
     pub fn name(&self) -> &'static str {
         either!(self, likelihood => likelihood.name())
     }
@@ -76,7 +76,7 @@ impl ObservationModel {
         either!(self, likelihood => likelihood.target_kind())
     }
 
-    /// Whether fits standardise the target.
+    /// Returns true if fits standardise the target.
     pub fn scales_target(&self) -> bool {
         either!(self, likelihood => likelihood.scales_target())
     }

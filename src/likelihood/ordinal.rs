@@ -34,7 +34,7 @@ struct Bin {
     width: f64,
 }
 
-/// What a bin's mass under N(0, 1) looks like.
+/// The mass of a bin under N(0, 1), with moments of the variable within it.
 #[derive(Clone, Copy, Debug)]
 struct Mass {
     log: f64,
@@ -73,7 +73,7 @@ fn wide_mass<S: Simd>(low: f64, high: f64) -> Mass {
     Mass { log, high: high_end, mean: low_end - high_end, square: 1.0 - (high * high_end - low * low_end) }
 }
 
-/// The same for a narrow bin around c: `width·φ(c)·E e^{−ct − t²/2}`, t uniform between ±width/2.
+/// The mass of a narrow bin around c: `width·φ(c)·E e^{−ct − t²/2}`, t uniform between ±width/2.
 fn narrow_mass(centre: f64, width: f64) -> Mass {
     let half = 0.5 * width;
     let (mut total, mut mean, mut square) = (0.0, 0.0, 0.0);
@@ -238,8 +238,8 @@ impl Likelihood for Ordinal {
         }
     }
 
-    /// The zeros of Φ nearest to the real line are at ±2.8i, those of a difference at ±2.7i or further off; the density
-    /// is a normal one averaged over a bin, so never finer than σ.
+    /// The zeros of Φ nearest to the real line are at ±2.8i, and the zeros of a difference at ±2.7i or further away. The density is a
+    /// normal density averaged over a bin, so its finest scale is σ.
     fn resolution(&self, _: Observation) -> Resolution {
         let scale = self.scale();
         Resolution { strip: 2.7 * scale, step: 0.65 * scale, concave: true, pole: None }

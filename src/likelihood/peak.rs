@@ -3,8 +3,8 @@
 /// A supremum at infinity is not looked for beyond this.
 const FARTHEST: f64 = 1e8;
 
-/// Where `slope` turns from positive to negative, to nearly the last digit; a finite point far out where it never does. Zero of
-/// a slope that has underflown counts as past the peak.
+/// Returns the point at which `slope` turns from positive to negative, to nearly the last digit; a finite point far out if it never does.
+/// A slope that has underflown to zero counts as past the peak.
 pub(super) fn climb(slope: &mut dyn FnMut(f64) -> f64) -> f64 {
     let at_zero = slope(0.0);
     if at_zero == 0.0 || at_zero.is_nan() {

@@ -53,7 +53,7 @@ impl StudentT {
         (self.scale.values[0], self.df.values[0])
     }
 
-    /// The mixture of which `N(residual; 0, v + scale²/w)` is averaged, in these buffers.
+    /// Fills these buffers with the mixture whose average is taken of `N(residual; 0, v + scale²/w)`.
     fn mixture(
         &self,
         residual: f64,
@@ -173,7 +173,7 @@ impl Likelihood for StudentT {
         at.y
     }
 
-    /// Over the mixture everything is smooth at the scale of log w, wherever y lies and whatever v is.
+    /// Over the mixture, everything is smooth on the scale of log w, for all y and v.
     fn log_predictive(
         &self,
         at: Observation,
@@ -247,7 +247,7 @@ impl Likelihood for StudentT {
 }
 
 impl StudentT {
-    /// Of a Student-t plus independent normal noise; the variance is infinite up to two degrees of freedom.
+    /// Returns the moments of a Student-t variable plus independent normal noise; the variance is infinite up to two degrees of freedom.
     fn moments(&self, mean: f64, v: f64) -> (f64, f64) {
         let (scale, df) = self.values();
         let noise = if df > 2.0 { scale * scale * df / (df - 2.0) } else { f64::INFINITY };
@@ -268,7 +268,7 @@ impl StudentT {
     }
 }
 
-/// The middle value, 0 when there is none.
+/// Returns the median, or 0 without values.
 fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(middle, f64::total_cmp).1 }

@@ -3,7 +3,7 @@
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch};
 
-/// Three functions of f; those that are not needed are 0.
+/// Three functions of f; unneeded ones are 0.
 pub(super) trait Terms {
     /// Their values; `#[inline(always)]` and without branches, to be compiled once per instruction set.
     fn at<S: Simd>(&self, f: f64) -> [f64; 3];

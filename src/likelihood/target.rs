@@ -1,11 +1,11 @@
-//! What a target's values may be and what a model of them is judged by; no data, no likelihoods.
+//! The kinds of targets and tasks; no data, no likelihoods.
 
 use crate::words::word_option;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 word_option! {
-    /// What a model is judged by.
+    /// The kind of task of a model.
     Task, "task" {
         /// A real number.
         Regression = "regression",
@@ -56,7 +56,7 @@ impl fmt::Display for TargetKind {
 pub const HIGHEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 impl TargetKind {
-    /// Whether a coded target is of this kind.
+    /// Returns true if a coded target is of this kind.
     pub fn admits(self, y: f64) -> bool {
         let whole = (0.0..=HIGHEST_WHOLE).contains(&y) && y.fract() == 0.0;
         match self {

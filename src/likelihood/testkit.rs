@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::Parameter;
 
-/// What a clause says when it is violated.
+/// The result of a check: the violated clause, if any.
 pub(super) type Verdict = Result<(), String>;
 
 /// Latent values that densities are differentiated at, none of them a likely kink.
@@ -23,7 +23,7 @@ const MARGINALS: [(f64, f64); 6] =
 /// a million times (moments, 5 standard errors) or 1500 times (Kolmogorov's distance, 2/√n), and the seed is fixed.
 const DRAWS: usize = 20_000;
 
-/// Steps of Simpson's rule on either side of the peak of `p(y|f)`, where it may have a kink.
+/// The number of steps of Simpson's rule on either side of the peak of `p(y|f)`, where there may be a kink.
 const STEPS: usize = 4000;
 
 /// How far slow integration goes, in standard deviations of f.
@@ -62,7 +62,7 @@ pub(super) fn ensure(condition: bool, message: impl FnOnce() -> String) -> Verdi
     if condition { Ok(()) } else { Err(message()) }
 }
 
-/// Whether a number is another within `tolerance · (|want| + scale)`.
+/// Returns true if two numbers agree within `tolerance · (|want| + scale)`.
 pub(super) fn close(got: f64, want: f64, tolerance: f64, scale: f64) -> bool {
     (got - want).abs() <= tolerance * (want.abs() + scale)
 }
@@ -112,7 +112,7 @@ fn with_own(likelihood: &dyn Likelihood, i: usize, value: f64) -> Box<dyn Likeli
 pub(crate) fn check_parameters(likelihood: &dyn Likelihood) -> Verdict {
     let name = likelihood.name();
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is no word"))?;
+    ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is not a word"))?;
     let before = parameters(likelihood);
     for (i, parameter) in before.iter().enumerate() {
         let own = &parameter.name;
@@ -169,7 +169,7 @@ pub fn check_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> Ve
         format!("log p is {value} at f = {f}, above {top} at the peak {peak} of {at}")
     })?;
     ensure(likelihood.working_response(at).is_finite(), || format!("no finite response to {at}"))?;
-    // Across a kink there is no derivative.
+    // There is no derivative across a kink.
     if likelihood.resolution(at).strip == 0.0 && (f - peak).abs() < 4.0 * H {
         return Ok(());
     }
@@ -288,7 +288,7 @@ pub(crate) fn check_integrals(likelihood: &dyn Likelihood, at: Observation, marg
     ensure(value >= bound - 1e-9 * (1.0 + bound.abs()), || {
         format!("log E p {} is {value}, below E log p = {bound}", what())
     })?;
-    // What is further out than slow integration goes belongs to improbable targets.
+    // Integrands beyond the range of slow integration belong to improbable targets.
     if value > -15.0 {
         let mut exponentials = |f: &[f64], out: &mut [f64]| {
             likelihood.log_density(at, f, out, &mut first);
@@ -373,7 +373,7 @@ fn check_conditional(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verd
     })
 }
 
-/// Mean and variance given f are those of the distribution function, where they are finite: with S = 1 − F above and S = F below a
+/// Checks that mean and variance given f, if they are finite, agree with the distribution function: with S = 1 − F above and S = F below a
 /// centre c, `E(Y − c) = ±∫ S dy` and `E(Y − c)² = 2 ∫ |y − c| S dy`.
 fn check_moments(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verdict {
     let (mean, variance) = likelihood.conditional_moments(f, exposure);
@@ -411,7 +411,7 @@ fn check_moments(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verdict 
     let (got, want) = ((mean, variance), (centre + first, second - first * first));
     let sd = variance.sqrt();
     ensure((got.0 - want.0).abs() <= 1e-4 * sd && close(got.1, want.1, 1e-3, 0.0), || {
-        format!("given f = {f}, mean and variance are {got:?}, those of the distribution function {want:?}")
+        format!("given f = {f}, mean and variance are {got:?}, but the distribution function has {want:?}")
     })
 }
 

@@ -20,7 +20,7 @@ const WIDTH: f64 = 0.8;
 /// Beyond so many nodes averages over f cost less.
 const MOST_NODES: usize = 400;
 
-/// The distribution of a variable u, of which X is a function.
+/// The distribution of a variable u; X is a function of u.
 #[derive(Clone, Copy)]
 pub(super) enum Threshold {
     /// The logarithm of a gamma variable of this shape and rate 1.
@@ -58,8 +58,8 @@ impl Threshold {
         }
     }
 
-    /// `E Φ((X(u) − μ)/√v)` for a monotone X that is nowhere steeper than the slope `steep(u)` at the far end of u's range; `None`
-    /// where that takes too many nodes.
+    /// Returns `E Φ((X(u) − μ)/√v)` for a monotone X whose steepest slope is `steep(u)` at the far end of u's range; `None` if that takes
+    /// too many nodes.
     pub(super) fn average(
         self,
         x: impl Fn(f64) -> f64,

@@ -89,20 +89,20 @@ pub fn spread(rows: usize, cols: usize) -> Mat<f64> {
     out
 }
 
-/// A copy whose columns start like those of [`spread`].
+/// A copy whose columns are spaced as in [`spread`].
 pub fn spread_copy(a: MatRef<'_, f64>) -> Mat<f64> {
     let mut out = spread(a.nrows(), a.ncols());
     out.copy_from(a);
     out
 }
 
-/// The numbers that matrices are of: `f64`, and `f32` where that is precise enough.
+/// The types of matrix entries: `f64`, and `f32` if single precision suffices.
 pub trait Number: ComplexField + Copy {}
 
 impl Number for f64 {}
 impl Number for f32 {}
 
-/// One row strip of a structured product: the rows from `i0` on, of which `left` has no others.
+/// One row strip of a structured product: the rows from `i0` on; `left` holds only these rows.
 fn product_strip<T: Number>(
     mut out: MatMut<'_, T>,
     i0: usize,
@@ -150,7 +150,7 @@ pub fn block_product<T: Number>(
 ) {
     // Vectors hold twice as many numbers of half the size.
     let side = tile(out.nrows()) * size_of::<f64>() / size_of::<T>();
-    // Whole tiles of the GEMM that is fastest where there are many rows: 48 of them, and 96 in single precision.
+    // Whole tiles of the GEMM that is fastest for many rows: 48 rows, and 96 in single precision.
     let most = out.nrows().div_ceil(4).next_multiple_of(96);
     let height = if shape == Shape::Full { most } else { side };
     strips(out, (Part::All, side), height, accum, (left, shape), (right, Shape::Full), scale);
@@ -360,9 +360,10 @@ pub fn gram_of_inverse(linv: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     reflect_lower(out);
 }
 
-/// `s ← w · s · wᵀ` for a symmetric `s`, of which the lower triangle is read; `room` is for one product.
+/// `s ← w · s · wᵀ` for a symmetric `s`, whose lower triangle is read; `room` is for one product.
 ///
-/// With `s = N + Nᵀ` it is `R + Rᵀ`, `R = w N wᵀ`: for a triangular `w` that takes M³ flops where `w s` and half of `(w s) wᵀ` take 4/3·M³.
+/// With `s = N + Nᵀ` it is `R + Rᵀ`, `R = w N wᵀ`. For a triangular `w` this takes M³ flops, while `w s` and half of `(w s) wᵀ` take
+/// 4/3·M³.
 pub fn congruence(w: (MatRef<'_, f64>, Shape), mut s: MatMut<'_, f64>, room: MatMut<'_, f64>) {
     half_congruence(w, s.as_mut(), room, 1.0);
     add_transpose(s);
@@ -382,8 +383,8 @@ pub fn half_congruence(
     }
     let n = (s.as_ref(), Shape::Lower);
     let (left, right) = ((w, shape), (w.transpose(), shape.transposed()));
-    // With a triangular w one of the inner products is lower-triangular. What lies above its diagonal's tiles is then neither
-    // written nor read, and within them it is zero.
+    // With a triangular w one of the inner products is lower-triangular. Entries above its diagonal's tiles are neither written nor read,
+    // and within these tiles they are zero.
     if shape == Shape::Upper {
         product(room.as_mut(), Part::Lower, Accum::Replace, n, right, 1.0);
         product(s, Part::All, Accum::Replace, left, (room.as_ref(), Shape::Lower), scale);
@@ -423,8 +424,8 @@ pub(crate) fn outer_of_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
 
 /// The triangular factor `R` (upper, `n × n`) of a QR decomposition of the `m × n` matrix `a`, zeros below.
 ///
-/// Rows beyond `min(m, n)` are zero, so `RᵀR = aᵀa` whatever the shape. Sequential, because faer's parallel QR rounds
-/// differently for different numbers of threads.
+/// Rows beyond `min(m, n)` are zero, so `RᵀR = aᵀa` for every shape. Sequential, because faer's parallel QR rounds differently for
+/// different numbers of threads.
 pub fn qr_factor(mut a: Mat<f64>) -> Mat<f64> {
     let (m, n) = a.shape();
     let block = recommended_block_size::<f64>(m, n);
@@ -528,7 +529,7 @@ pub fn gram_norm(a: MatRef<'_, f64>) -> f64 {
     norm
 }
 
-/// Whether every entry is finite.
+/// True if every entry is finite.
 pub(crate) fn all_finite(a: MatRef<'_, f64>) -> bool {
     (0..a.ncols()).all(|j| a.col(j).iter().all(|x| x.is_finite()))
 }

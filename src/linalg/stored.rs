@@ -1,18 +1,19 @@
-//! Matrices in serde's data model, for `#[serde(with = "…")]`: their size and plain numbers, one triangle where that is all; no files.
+//! Matrices in serde's data model, for `#[serde(with = "…")]`: their size and plain numbers, only one triangle if the matrix is symmetric;
+//! no files.
 //!
-//! Numbers come back to the last bit in formats that hold every `f64`, as postcard does; JSON has no infinities and no NaN.
+//! Numbers keep every bit in formats that hold every `f64`, as postcard does; JSON has no infinities and no NaN.
 
 use super::spread;
 use faer::Mat;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Rows, columns and numbers by columns: `M(M+1)/2` numbers, those of the lower triangle, of a matrix that equals its transpose bit by
-/// bit, and all of another one.
+/// Rows, columns and numbers by columns: the `M(M+1)/2` numbers of the lower triangle if the matrix equals its transpose bit by bit, and
+/// otherwise all numbers.
 #[derive(Deserialize)]
 struct Stored(usize, usize, Vec<f64>);
 
-/// Whether the matrix equals its transpose to the last bit.
+/// True if the matrix equals its transpose to the last bit.
 fn is_symmetric(a: &Mat<f64>) -> bool {
     let equal = |i: usize, j: usize| a[(i, j)].to_bits() == a[(j, i)].to_bits();
     a.nrows() == a.ncols() && (0..a.ncols()).all(|j| (j + 1..a.nrows()).all(|i| equal(i, j)))

@@ -1,4 +1,4 @@
-//! Whether predictive distributions are as wide as they say: integral transforms, coverage, intervals; no point forecasts.
+//! Calibration of predictive distributions: integral transforms, coverage, intervals; no point forecasts.
 
 use super::{BINS, Compared, Coverage, Report, bin, finite, unit};
 use crate::data::Moments;
@@ -70,7 +70,7 @@ fn interval_score((lower, upper): (f64, f64), y: f64) -> f64 {
     upper - lower + 2.0 / 0.05 * outside
 }
 
-/// Whether y, with `low` = P(Y < y) and `high` = P(Y ≤ y), is in the central interval of a probability.
+/// True if y, with `low` = P(Y < y) and `high` = P(Y ≤ y), lies in the central interval of a probability.
 fn is_inside(low: f64, high: f64, central: f64) -> bool {
     if low == high {
         // No jump at y: it is inside exactly when its distribution function is this close to one half.

@@ -34,7 +34,7 @@ impl Classes {
         bin.positive += u64::from(positive);
     }
 
-    /// A row of several classes, of which the most probable one is the `right` one or not.
+    /// Adds a row of several classes; `right` says if its most probable class is the target.
     pub(super) fn push_several(&mut self, right: bool, scores: ClassScores) {
         let (Some(confidence), true) = (unit(scores.confidence), scores.brier.is_finite()) else {
             self.unusable = true;

@@ -34,12 +34,12 @@ pub struct Compared {
     pub deviance: f64,
     /// Classification and ordinal: the most probable class or level, coded like the target; NaN otherwise.
     pub most_probable: f64,
-    /// What is said of all classes, where there are more than two kinds of them or they have no order: a target of
-    /// [several classes](crate::likelihood::TargetKind::Class).
+    /// Scores over all classes, for more than two classes without order: a target of [several
+    /// classes](crate::likelihood::TargetKind::Class).
     pub classes: Option<ClassScores>,
 }
 
-/// What the probabilities of several classes are worth at a row.
+/// The scores of the probabilities of several classes at a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassScores {
     /// `Σ_c (p_c − 1{y = c})²` (Brier 1950), from 0 to 2.
@@ -51,16 +51,16 @@ pub struct ClassScores {
 /// The shares of test rows inside the central predictive intervals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// Of the central 50 % interval.
+    /// The central 50 % interval.
     #[serde(rename = "50")]
     pub central_50: Option<f64>,
-    /// Of the central 80 % interval.
+    /// The central 80 % interval.
     #[serde(rename = "80")]
     pub central_80: Option<f64>,
-    /// Of the central 90 % interval.
+    /// The central 90 % interval.
     #[serde(rename = "90")]
     pub central_90: Option<f64>,
-    /// Of the central 95 % interval.
+    /// The central 95 % interval.
     #[serde(rename = "95")]
     pub central_95: Option<f64>,
 }
@@ -105,10 +105,10 @@ pub struct Report {
     pub smse: Option<f64>,
     /// Counts: the mean deviance.
     pub deviance: Option<f64>,
-    /// Classification: the expected calibration error. The predicted probabilities of the positive class are put into ten
-    /// bins of equal width; this is the mean of |mean predicted − observed share of positives| over bins, weighted by
-    /// their numbers of rows. Of several classes the probabilities are those of the most probable one, and the shares those of rows in
-    /// which it is right (Guo et al. 2017).
+    /// Classification: the expected calibration error. The predicted probabilities of the positive class are put into ten bins of equal
+    /// width. The error is the mean of |mean predicted − observed share of positives| over bins, weighted by their numbers of rows. With
+    /// several classes it uses the probability of the most probable class and the share of rows in which that class is right (Guo et al.
+    /// 2017).
     pub ece: Option<f64>,
     /// The shares of the probability integral transforms in [0, 0.1), [0.1, 0.2), …, [0.9, 1]. A row of a discrete target
     /// is spread uniformly over P(Y < y) to P(Y ≤ y) (Czado, Gneiting & Held 2009).
@@ -236,7 +236,7 @@ impl Metrics {
     }
 }
 
-/// 1 where the most probable class or level is not the target, 0 where it is.
+/// 1 if the most probable class or level is not the target, else 0.
 fn wrong(row: &Compared) -> f64 {
     if row.most_probable.is_nan() { f64::NAN } else { f64::from(row.most_probable != row.target) }
 }

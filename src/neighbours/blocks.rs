@@ -7,7 +7,7 @@ use faer::MatRef;
 /// Rows of one unit of work, at most.
 const MOST_ROWS: usize = 128;
 
-/// Rows and neighbours that a block has at most, where one row does not have more.
+/// The most rows and neighbours that a block has, unless one row has more.
 const MOST_MEMBERS: usize = 1024;
 
 /// Bytes that one matrix of a window's features may take.
@@ -16,7 +16,7 @@ const WINDOW_BYTES: usize = 96 << 20;
 /// Some rows with their neighbours: what one thread works on at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Which members of the window: the block's rows, then those that are neighbours only.
+    /// The block's members within the window: its rows, then rows that are only neighbours.
     pub members: Vec<u32>,
     /// How many of them are rows of the block.
     pub count: usize,
@@ -44,7 +44,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The members a window has at most, for features of dimension `m` (some more where one block has them).
+    /// The most members of a window, for features of dimension `m` (a few more if a single block has them).
     pub fn most_members(m: usize) -> usize {
         WINDOW_BYTES / (8 * m.max(16))
     }
@@ -110,12 +110,12 @@ impl Windows {
     }
 }
 
-/// The place of a row of the data that has none.
+/// The place of a row of the data that is not used.
 const UNUSED: u32 = u32::MAX;
 
 /// Where the rows of the data are in the block or window that is made; all unused before and after.
 struct Places {
-    /// Whether the rows of blocks are themselves data, and neighbours of others.
+    /// True if the rows of blocks are themselves data, and so neighbours of others.
     own: bool,
     of: Vec<u32>,
 }

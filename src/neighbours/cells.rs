@@ -15,7 +15,7 @@ pub(super) struct Group {
     pub bounds: Vec<(f64, f64)>,
 }
 
-/// What a group consists of.
+/// The members of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Parts {
     /// Points: it is the cell of this number.
@@ -25,7 +25,7 @@ pub(super) enum Parts {
 }
 
 impl Group {
-    /// The squared distance between the boxes of two groups, 0 where they meet.
+    /// The squared distance between the boxes of two groups, 0 if they meet.
     pub(crate) fn squared_distance(&self, other: &Group) -> f64 {
         let gap = |(a, b): (&(f64, f64), &(f64, f64))| (a.0 - b.1).max(b.0 - a.1).max(0.0);
         self.bounds.iter().zip(&other.bounds).map(|pair| gap(pair).powi(2)).sum()

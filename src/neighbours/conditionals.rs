@@ -42,7 +42,7 @@ pub struct RowsBar<'a> {
     pub variance: &'a [f64],
 }
 
-/// What flows back from rows to the parameters of their prior, but for what takes the way through features.
+/// The adjoint that flows from rows to the parameters of their prior, except for the part through features.
 pub struct PriorBar<'a> {
     /// One entry per kernel parameter value.
     pub kernel: &'a mut [f64],
@@ -52,7 +52,7 @@ pub struct PriorBar<'a> {
     pub noise: &'a mut f64,
 }
 
-/// What a block is computed in: buffers that grow to the largest block and stay.
+/// The buffers for computing a block, which grow to the largest block and stay.
 pub struct Conditionals {
     /// Of every row, one after the other: prior covariances of its neighbours and itself, the factor of C, both by columns, and b.
     priors: Vec<f64>,
@@ -74,7 +74,7 @@ struct Near {
     x: Mat<f64>,
     /// Residual covariances, `(k + 1) × (k + 1)` by columns, or their adjoint; lower triangle.
     residual: Vec<f64>,
-    /// What `Ā` is combined of: for every member the weights of all members' features and of `ã̄`.
+    /// The weights that `Ā` is combined with: for every member the weights of all members' features and of `ã̄`.
     weights: Vec<f64>,
 }
 

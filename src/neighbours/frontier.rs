@@ -42,7 +42,7 @@ impl Frontier {
         self.ahead.push(Reverse((Ordered(groups[at].squared_distance_to_middle(queries)), at)));
     }
 
-    /// The next cell, as an index into `groups`, of those nearer than `farthest` (a squared distance) to the box of the queries.
+    /// The next cell, as an index into `groups`, among the cells nearer than `farthest` (a squared distance) to the box of the queries.
     pub(crate) fn next_cell(&mut self, groups: &[Group], queries: &Group, farthest: f64) -> Option<usize> {
         while let Some(Reverse((_, at))) = self.ahead.pop() {
             if groups[at].squared_distance(queries) >= farthest {

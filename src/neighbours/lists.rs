@@ -38,7 +38,7 @@ impl Lists {
         self.ends.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

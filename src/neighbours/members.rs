@@ -24,7 +24,7 @@ pub struct Source<'a> {
     pub y: &'a [f64],
     /// Noise variances of the data: one for all, or n.
     pub noise: &'a [f64],
-    /// The rows of windows (`Q × D`), where they are none of the data. Their targets are not known: their c is 0, and so is their noise.
+    /// The rows of windows (`Q × D`), if they are not rows of the data. Their targets are not known, so their c and their noise are 0.
     pub queries: Option<MatRef<'a, f64>>,
 }
 
@@ -51,7 +51,7 @@ struct ThreadRoom {
     scratch: Scratch,
 }
 
-/// The leading `rows × columns` of a buffer that grows where it has to.
+/// The leading `rows × columns` of a buffer, which grows if necessary.
 pub(super) fn room(buffer: &mut Mat<f64>, rows: usize, columns: usize) -> MatMut<'_, f64> {
     if buffer.nrows() != rows || buffer.ncols() < columns {
         *buffer = Mat::zeros(rows, columns.max(buffer.ncols()));

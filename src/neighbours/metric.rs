@@ -13,12 +13,13 @@ const RANGE: (f64, f64) = (1e-6, 1e6);
 /// The most inputs that are moved one by one, each move an evaluation of the kernel on all of them.
 const MOST_ALONE: usize = 256;
 
-/// For every input the distance at which the correlation with a row that differs in this input alone is half of that at distance 0,
-/// on average over some of the rows `x` (`n × D`); infinite where the correlation never falls so far. Of a stationary
-/// kernel with a lengthscale for each input these are proportional to the lengthscales. Of more than 256 inputs one alone is moved, and
-/// the others follow from the slopes of the log correlation between rows that differ in all inputs, which the adjoint gives at once.
+/// For every input the distance at which the correlation with a row that differs only in this input is half of its value at distance 0, on
+/// average over some of the rows `x` (`n × D`). It is infinite if the correlation never falls so far. For a stationary kernel with a
+/// lengthscale for each input these distances are proportional to the lengthscales. With more than 256 inputs only one is moved. The
+/// others follow from the slopes of the log correlation between rows that differ in all inputs, which one adjoint gives for all.
 ///
-/// Of a category it is what two levels are one over that apart: `ρ = 2^(−r²)` at a distance of r, as of a squared exponential.
+/// For a category it is the unit h for which two levels are 1/h apart: their correlation is `ρ = 2^(−r²)` at the distance r = 1/h, as for
+/// a squared exponential.
 ///
 /// # Panics
 ///
@@ -107,8 +108,7 @@ impl<'a> Correlations<'a> {
         new
     }
 
-    /// The covariance of every row with its moved self, or of two draws at the moved row, so that noise which is part of the
-    /// kernel is none of it.
+    /// The covariance of every row with its moved copy, or of two draws at the moved row, so that noise within the kernel is left out.
     fn cross(&mut self, both_moved: bool) -> Vec<f64> {
         let right = self.moved.as_ref();
         let left = if both_moved { right } else { self.rows.as_ref() };

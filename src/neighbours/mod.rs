@@ -1,9 +1,10 @@
-//! What nearest neighbours say beyond inducing inputs: search, rows conditioned on their neighbours and the adjoint; no likelihood, no objective.
+//! The contribution of nearest neighbours beyond inducing inputs: search, rows conditioned on their neighbours and the adjoint; no
+//! likelihood, no objective.
 //!
-//! Inducing inputs carry what is smooth over all of the input space; the residual they leave is local, and the nearest data carry it (full-scale
-//! Vecchia approximations: Gyger, Furrer & Sigrist 2025, arXiv 2507.05064). Given its k nearest predecessors in an order of the data, a datum
-//! is a row of a linear model in w with a noise variance of its own, so the evidence is FITC's of other rows: k = 0 is FITC, all
-//! predecessors are the exact GP, whatever the inducing inputs. Noise is Gaussian, with one variance or one for every datum.
+//! Inducing inputs model smooth variation over all of the input space. The residual that they leave is local, and the nearest data explain
+//! it (full-scale Vecchia approximations: Gyger, Furrer & Sigrist 2025, arXiv 2507.05064). Given its k nearest predecessors in an order of
+//! the data, a datum is a row of a linear model in w with its own noise variance, so the evidence is FITC's for modified rows. k = 0 is
+//! FITC, and all predecessors give the exact GP, for any inducing inputs. Noise is Gaussian, with one variance or one for every datum.
 //!
 //! ```
 //! use faer::Mat;
@@ -14,7 +15,7 @@
 //!
 //! let x = Mat::from_fn(400, 1, |i, _| ((i * 31) % 400) as f64 / 10.0);
 //! let y: Vec<f64> = (0..400).map(|i| (3.0 * x[(i, 0)]).sin()).collect();
-//! // Ten inducing inputs cannot carry twenty waves; ten neighbours beside them can.
+//! // Ten inducing inputs cannot represent twenty waves; ten neighbours in addition can.
 //! let z = Mat::from_fn(10, 1, |i, _| 4.0 * i as f64);
 //! let layer = InducingPrior::new(parse("matern52", 1)?, z, Jitter::DEFAULT)?.factorised().expect("a factor");
 //! let (noise, order): ([f64; 1], Vec<u32>) = ([0.01], (0..400).collect());

@@ -24,7 +24,7 @@ impl Nearest {
         }
     }
 
-    /// Takes a point nearer than the farthest, which it replaces where there are as many as wanted.
+    /// Adds a point nearer than the farthest, and replaces that one if the list is full.
     #[inline]
     pub fn take(&mut self, distance: f64, point: u32) {
         if self.found.len() == self.most {

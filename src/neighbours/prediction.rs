@@ -57,10 +57,10 @@ impl Predictor<'_> {
         self.predict((x, None), order, lists)
     }
 
-    /// The same at rows of the data given others in `lists`, as if they had been no data: what they told q goes as well, in which row i
-    /// counted `counted[i]` times (n; a share 1/β of each under a KL term of weight β). Since `p(y | w) = p(y_−i | w) p(y_i | y_−i, w)`,
-    /// what is left is `S⁻¹ − κ ããᵀ/D`, which takes
-    /// `r = ãᵀSã` and `ãᵀm` to `r/(1 − κr/D)` and `(ãᵀm − κ r c̃/D)/(1 − κr/D)`. Rows that are not in `order` have zeros.
+    /// The same at rows of the data, each predicted from the other rows in `lists` as if it were not part of the data. Its contribution to
+    /// q is removed too. Row i contributed `counted[i]` times (n; a share 1/β of each under a KL term of weight β). Since `p(y | w) =
+    /// p(y_−i | w) p(y_i | y_−i, w)`, the precision without it is `S⁻¹ − κ ããᵀ/D`, which takes `r = ãᵀSã` and `ãᵀm` to `r/(1 − κr/D)` and
+    /// `(ãᵀm − κ r c̃/D)/(1 − κr/D)`. Rows that are not in `order` have zeros.
     pub fn left_out(&self, order: &[u32], lists: &Lists, counted: &[f64]) -> (Vec<f64>, Vec<f64>) {
         self.predict((self.data.0, Some(counted)), order, lists)
     }
@@ -124,7 +124,7 @@ impl Predictor<'_> {
         columns::add_moments(features, (mean, t.as_ref()), &mut fit, &mut spread);
         for (i, row) in members.rows(&block.members[..b]).map(|row| row as usize).enumerate() {
             let noise = if self.noise.len() == 1 { self.noise[0] } else { self.noise[row] };
-            // Below 1 but for rounding, and for rows that q knew given other neighbours.
+            // Below 1 up to rounding, and except for rows that entered q with other neighbours.
             let known = (counted[row] * spread[i] / (variance[i] + noise)).min(MOST_KNOWN);
             centred[i] += (fit[i] - known * (self.data.1[row] - centred[i])) / (1.0 - known);
             variance[i] += spread[i] / (1.0 - known);

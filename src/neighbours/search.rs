@@ -43,7 +43,7 @@ pub struct Index {
 enum Allowed<'a> {
     /// All but the query itself, which is one of them.
     Others,
-    /// Those of a lower rank than the query's.
+    /// Points of a lower rank than the query.
     Before(&'a [u32]),
     /// All: queries are other points.
     All,
@@ -221,7 +221,7 @@ pub fn nearest_before(
     let mut rank = vec![0_u32; order.len()];
     order.iter().zip(0..).for_each(|(&point, at)| rank[point as usize] = at);
     let (mut found, mut rest) = (Vec::with_capacity(rows.len()), rows);
-    // Points of one half of an order look among those of twice as many: half of them come before.
+    // Points of the later half of a prefix of the order search the whole prefix, and half of it comes before them.
     let mut to = CELL.min(order.len());
     while !rest.is_empty() {
         let (own, later) = rest.split_at(rest.partition_point(|&row| (rank[row as usize] as usize) < to));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     proptest! {
-        /// Points on a grid repeat and are equally near: whichever the search takes, they are as near as those of brute force.
+        /// Points on a grid repeat and are equally near: the points that the search returns are as near as the points of brute force.
         #[test]
         fn lists_are_as_near_as_those_of_brute_force(
             (n, d, k) in (1usize..400, 1usize..12, 1usize..60), values in 1u32..5, seed in 0u64..1000,

@@ -29,7 +29,7 @@ impl WithSimd for Gram<'_> {
         let n = self.places.len();
         for j0 in (0..n).step_by(TILE) {
             for i0 in (j0..n).step_by(TILE) {
-                // What goes beyond the last column repeats it.
+                // Indices beyond the last column repeat it.
                 let of = |at: usize| column(&self.a, self.places[at.min(n - 1)] as usize);
                 let (left, right) = ([0, 1, 2].map(|t| of(i0 + t)), [0, 1, 2].map(|t| of(j0 + t)));
                 let sums = inner_products(simd, left, right);
@@ -97,7 +97,7 @@ impl WithSimd for Inner<'_> {
     }
 }
 
-/// What linear combinations are of: the columns `places` of `a` and one more.
+/// The operands of linear combinations: the columns `places` of `a` and one more.
 #[derive(Clone, Copy)]
 pub(super) struct Combined<'a> {
     pub a: MatRef<'a, f64>,

@@ -1,4 +1,4 @@
-//! How gradients are computed: the choices, as text too, and what each states of itself; no formulae, no steps.
+//! Estimators of gradients: the choices with their text, and the facts about each; no formulae, no steps.
 
 use super::facts::{Draws, EntropyPart, EstimatorFacts};
 use super::latent_samples::{self, Averaging, LatentDatum};
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How gradients are computed. Those of the log predictive density from samples of f for each datum (Wei, Sheth & Khardon
-/// 2021; docs/objectives.md#monte-carlo-gradients-of-the-log-loss); those of the expected log density from samples of w for all data of a
-/// batch (docs/update-rules.md#the-rules).
+/// The estimator of gradients. Some estimate gradients of the log predictive density from samples of f for each row (Wei, Sheth & Khardon
+/// 2021; docs/objectives.md#monte-carlo-gradients-of-the-log-loss), others gradients of the expected log density from samples of w for all
+/// rows of a batch (docs/update-rules.md#the-rules).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
@@ -38,8 +38,8 @@ pub enum Estimator {
         samples: usize,
         /// The addition ν.
         nu: f64,
-        /// Whether ν is divided by t + 1 at iteration t = 0, 1, …: with steps γ_t = 1/(t + 1) that is the `ν_t = γ_t ζ` of the paper's
-        /// corollary 9, ζ being a lower bound on E p(y|f).
+        /// True if ν is divided by t + 1 at iteration t = 0, 1, …. With steps γ_t = 1/(t + 1) this is the `ν_t = γ_t ζ` of the paper's
+        /// corollary 9, where ζ is a lower bound on E p(y|f).
         decays: bool,
     },
     /// uPS: samples of N(f; μ, v) p(y|f), normalised, by rejection. Unbiased.
@@ -58,13 +58,13 @@ pub enum Estimator {
         /// Samples of w per batch.
         samples: usize,
     },
-    /// The same with the entropy's gradient in closed form, for rules that take a gradient step on it.
+    /// Like [`Energy`](Self::Energy), with the entropy's gradient in closed form, for rules that take a gradient step on it.
     EnergyEntropy {
         /// Samples of w per batch.
         samples: usize,
     },
-    /// Sticking the landing (Roeder, Wu & Duvenaud 2017): log q is differentiated along the sample path alone, so that the
-    /// noise vanishes where q is the posterior.
+    /// Sticking the landing (Roeder, Wu & Duvenaud 2017): log q is differentiated only along the sample path, so the noise vanishes if q
+    /// is the posterior.
     StickingTheLanding {
         /// Samples of w per batch.
         samples: usize,
@@ -96,11 +96,11 @@ const ALL: [&EstimatorFacts; 10] = [
     &piecewise::FACTS,
 ];
 
-/// The most samples that a gradient is computed from; their error falls with the root of their number, their memory rises with it.
+/// The maximum number of samples for a gradient. The error falls with the square root of the number, and memory rises with it.
 pub(crate) const MOST_SAMPLES: usize = 10_000;
 
 impl Estimator {
-    /// How many samples of w a batch takes, for estimators that draw them.
+    /// Returns the number of samples of w per batch, for estimators that draw them.
     pub(crate) fn weight_samples(self) -> Option<usize> {
         match self {
             Estimator::Price { samples }
@@ -111,7 +111,7 @@ impl Estimator {
         }
     }
 
-    /// The number of samples of f for each datum, for estimators that draw them.
+    /// Returns the number of samples of f per row, for estimators that draw them.
     pub fn latent_samples(self) -> Option<usize> {
         match self {
             Estimator::Biased { samples }
@@ -122,7 +122,7 @@ impl Estimator {
         }
     }
 
-    /// The estimator with another number of samples of f for each datum, if it draws any.
+    /// Returns the estimator with another number of samples of f per row, if it draws any.
     pub(super) fn with_latent_samples(mut self, count: usize) -> Self {
         match &mut self {
             Estimator::Biased { samples }
@@ -134,7 +134,7 @@ impl Estimator {
         self
     }
 
-    /// The estimator at iteration `t`, with the ν that is due then.
+    /// Returns the estimator at iteration `t`, with the ν of that iteration.
     pub(super) fn at(self, t: usize) -> Self {
         match self {
             Estimator::Smoothed { samples, nu, decays: true } => {
@@ -144,7 +144,7 @@ impl Estimator {
         }
     }
 
-    /// What it states of itself.
+    /// Returns the facts about the estimator.
     pub const fn facts(self) -> &'static EstimatorFacts {
         match self {
             Estimator::Exact => &EstimatorFacts::EXACT,
@@ -160,23 +160,23 @@ impl Estimator {
         }
     }
 
-    /// How the estimators that state something are written, `price:L, reparam:L or stl:L`.
+    /// Lists the text forms of the estimators with a property, as in `price:L, reparam:L or stl:L`.
     pub(crate) fn those(states: impl Fn(&EstimatorFacts) -> bool) -> String {
         let usages: Vec<&str> = ALL.iter().filter(|facts| states(facts)).map(|facts| facts.usage).collect();
         either(&usages)
     }
 
-    /// Whether gradients are random.
+    /// Returns true if gradients are random.
     pub fn is_sampled(self) -> bool {
         self.facts().draws != Draws::Nothing
     }
 
-    /// Whether it is for the log predictive density alone.
+    /// Returns true if it works only for the log predictive density.
     pub fn is_predictive(self) -> bool {
         self.facts().draws == Draws::LatentValues
     }
 
-    /// `log E p(y|f)` with its derivatives, by quadrature or, for estimators that draw samples of f, by samples alone.
+    /// Returns `log E p(y|f)` with its derivatives, by quadrature, or from samples for estimators that draw samples of f.
     pub(super) fn log_predictive(
         self,
         datum: LatentDatum<'_>,

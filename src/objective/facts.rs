@@ -1,49 +1,49 @@
-//! What an estimator of gradients states of itself, and the counts of what its sampling did.
+//! The facts about an estimator of gradients, and the counts of its samples.
 
 use crate::likelihood::LikelihoodKind;
 use serde::{Deserialize, Serialize};
 
-/// What an estimator draws to compute gradients.
+/// The random draws of an estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draws {
     /// Nothing: gradients are not random.
     Nothing,
-    /// Values of f for each datum, for the log predictive density.
+    /// Values of f for each row, for the log predictive density.
     LatentValues,
-    /// Vectors w for all data of a batch, for the expected log density.
+    /// Vectors w for all rows of a batch, for the expected log density.
     Weights,
 }
 
-/// What becomes of the entropy of q in the gradient of an estimator, which the rule that moves q has to expect.
+/// The treatment of the entropy of q in the gradient of an estimator; the rule that moves q has to expect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntropyPart {
-    /// Rules see to it themselves: gradients are of the data part, in (m, S).
+    /// The rule handles the entropy: gradients are of the data part, in (m, S).
     Exact,
-    /// It is left out, for rules that have it without a gradient.
+    /// The entropy is left out, for rules that handle it without a gradient.
     LeftOut,
     /// Its gradient is added in closed form.
     Added,
-    /// Its gradient is that of log q along the sample path.
+    /// The gradient is that of log q along the sample path.
     AlongThePath,
 }
 
-/// What an estimator states of itself, which decides about the options that go with it.
+/// The facts about an estimator, which determine the options that it can be combined with.
 #[derive(Clone, Copy, Debug)]
 pub struct EstimatorFacts {
-    /// How it is written, with L samples and the like.
+    /// The text form, with L for samples and so on.
     pub usage: &'static str,
-    /// What it draws.
+    /// The random draws.
     pub draws: Draws,
-    /// Whether it replaces the expected log density by a bound, or estimates its gradient: then it is for the ELBO alone.
+    /// True if it replaces the expected log density by a bound, or estimates its gradient; then it works only for the ELBO.
     pub of_expected_log: bool,
-    /// Where q's entropy is.
+    /// The treatment of q's entropy.
     pub entropy: EntropyPart,
-    /// The one likelihood that it is for, if there is one.
+    /// The only likelihood that it works for, if it is limited to one.
     pub likelihood: Option<LikelihoodKind>,
 }
 
 impl EstimatorFacts {
-    /// In closed form or by quadrature, whatever the loss and the likelihood.
+    /// In closed form or by quadrature, for every loss and likelihood.
     pub(super) const EXACT: EstimatorFacts = EstimatorFacts {
         usage: "exact",
         draws: Draws::Nothing,
@@ -64,14 +64,14 @@ impl EstimatorFacts {
     }
 }
 
-/// What sampling did.
+/// The counts of a sampler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EstimatorCounts {
-    /// Proposals of the rejection sampler.
+    /// The number of proposals of the rejection sampler.
     pub proposals: u64,
-    /// Samples it accepted.
+    /// The number of accepted samples.
     pub accepted: u64,
-    /// Samples drawn by inverting the distribution function on a grid, because rejection starved.
+    /// The number of samples drawn by inverting the distribution function on a grid, because rejection took too many proposals.
     pub starved: u64,
 }
 

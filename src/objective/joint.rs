@@ -1,4 +1,4 @@
-//! Losses of likelihoods with several functions and their derivatives, exact or from samples of f for each datum; no single functions.
+//! Losses of likelihoods with several functions and their derivatives, exact or from samples of f for each row; no single functions.
 
 use super::latent_samples::Averaging;
 use super::{Derivatives, Estimator, EstimatorCounts, Loss, Objective, Targets};
@@ -8,10 +8,10 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// So many proposals for each sample of `N(f) p(y|f)` at most, before exact derivatives take its place.
+/// The maximum number of proposals for each sample of `N(f) p(y|f)`; after that, exact derivatives replace the sample.
 const MOST_PROPOSALS: usize = 1000;
 
-/// The numbers of one datum, C of each.
+/// The buffers of one row, C numbers of each kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JointScratch {
     integrator: JointIntegrator,
@@ -25,13 +25,13 @@ pub(super) struct JointScratch {
     slope: Vec<f64>,
     curved: Vec<f64>,
     own: Vec<f64>,
-    /// Log densities, and the f they are of, one sample after the other.
+    /// The log densities, and their f, one sample after the other.
     value: Vec<f64>,
     samples: Vec<f64>,
 }
 
 impl JointScratch {
-    /// Buffers for integrals of so many nodes for every function, or as many as they need.
+    /// Creates buffers for integrals with this number of nodes for every function, or with as many as they need.
     pub(super) fn new(nodes: Option<usize>) -> Self {
         JointScratch { integrator: JointIntegrator::new(nodes), ..JointScratch::default() }
     }
@@ -45,8 +45,8 @@ impl JointScratch {
 }
 
 impl Objective {
-    /// [`Objective::losses`] of a likelihood with C functions: means, variances and derivatives are those of all rows of one
-    /// function after the other.
+    /// [`Objective::losses`] of a likelihood with C functions: means, variances and derivatives are stored function after function, each
+    /// for all rows.
     pub(super) fn joint_losses(
         &self,
         likelihood: &dyn JointLikelihood,
@@ -78,7 +78,7 @@ impl Objective {
         sum
     }
 
-    /// `−ℓ` of one datum, with its derivatives left in the scratch.
+    /// Returns `−ℓ` of one row, and leaves its derivatives in the scratch.
     fn joint_gain(
         &self,
         likelihood: &dyn JointLikelihood,
@@ -192,8 +192,8 @@ impl JointScratch {
         log_average
     }
 
-    /// `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` over samples of the product `N(f) p(y|f)` by rejection (uPS), `peak` being a bound on
-    /// log p(y|f). Exact derivatives, which a sample's are on average, stand for samples that no proposal was accepted for.
+    /// Estimates `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` from samples of the product `N(f) p(y|f)` by rejection (uPS); `peak` is a
+    /// bound on log p(y|f). Exact derivatives, which equal those of a sample on average, replace samples without an accepted proposal.
     fn reject(
         &mut self,
         likelihood: &dyn JointLikelihood,

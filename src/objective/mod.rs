@@ -1,4 +1,4 @@
-//! Training objectives as per-datum losses ℓ(y, μ, v) plus β·KL; no q-updates, no steps.
+//! Training objectives as losses ℓ(y, μ, v) per row plus β·KL; no q-updates, no steps.
 
 mod estimator;
 mod facts;
@@ -21,7 +21,7 @@ use latent_samples::LatentDatum;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// Which loss ℓ(y, μ, v) of a datum is summed (docs/mathematics.md#objectives).
+/// The loss ℓ(y, μ, v) of a row (docs/mathematics.md#objectives).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Loss {
@@ -34,14 +34,14 @@ pub enum Loss {
     LogPredictive(Estimator),
 }
 
-/// What is minimised: `(n/b) Σ ℓ_i + β KL(q ‖ p)`.
+/// The minimised function `(n/b) Σ ℓ_i + β KL(q ‖ p)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
-    /// The loss of a datum.
+    /// The loss of a row.
     pub loss: Loss,
     /// The weight of the KL term, positive.
     pub beta: f64,
-    /// A fixed number of quadrature nodes, instead of as many as each datum needs.
+    /// A fixed number of quadrature nodes, instead of as many as each row needs.
     pub nodes: Option<usize>,
 }
 
@@ -51,14 +51,14 @@ impl Objective {
         Objective { loss: Loss::ExpectedLog(Estimator::Exact), beta, nodes: None }
     }
 
-    /// How gradients are computed.
+    /// Returns the estimator of gradients.
     pub fn estimator(&self) -> Estimator {
         match self.loss {
             Loss::ExpectedLog(estimator) | Loss::LogPredictive(estimator) => estimator,
         }
     }
 
-    /// The objective with losses in closed form or by quadrature, in place of samples of f for each datum.
+    /// Returns the objective with losses in closed form or by quadrature, instead of samples of f.
     pub fn without_samples(self) -> Self {
         let loss = match self.loss {
             Loss::LogPredictive(_) => Loss::LogPredictive(Estimator::Exact),
@@ -67,7 +67,7 @@ impl Objective {
         Objective { loss, ..self }
     }
 
-    /// The objective at iteration `t` of training, with the smoothing that is due then.
+    /// Returns the objective at iteration `t` of training, with the smoothing of that iteration.
     pub fn at(self, t: usize) -> Self {
         let loss = match self.loss {
             Loss::LogPredictive(estimator) => Loss::LogPredictive(estimator.at(t)),
@@ -76,7 +76,7 @@ impl Objective {
         Objective { loss, ..self }
     }
 
-    /// The objective with `samples` samples of f for each datum, if its estimator draws any.
+    /// Returns the objective with `samples` samples of f for each row, if its estimator draws any.
     pub(crate) fn with_latent_samples(self, samples: usize) -> Self {
         let loss = match self.loss {
             Loss::LogPredictive(estimator) => Loss::LogPredictive(estimator.with_latent_samples(samples)),
@@ -85,7 +85,7 @@ impl Objective {
         Objective { loss, ..self }
     }
 
-    /// Whether `∂²ℓ/∂μ²` is something else than `2 ∂ℓ/∂v`, which it is for expected losses (Price's theorem).
+    /// Returns true if `∂²ℓ/∂μ²` differs from `2 ∂ℓ/∂v`; they are equal for expected losses (Price's theorem).
     pub(crate) fn has_own_curvature(&self) -> bool {
         matches!(self.loss, Loss::LogPredictive(_))
     }
@@ -96,7 +96,7 @@ impl Objective {
     }
 }
 
-/// The observations of some rows: coded targets and, where they differ from 1, exposures and weights.
+/// The observations of some rows: coded targets, and exposures and weights if they differ from 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
     /// Coded targets.
@@ -105,8 +105,8 @@ pub struct Targets<'a> {
     pub exposure: &'a [f64],
     /// Sample weights, which multiply the losses, or empty when all are 1.
     pub weights: &'a [f64],
-    /// The targets of P outputs, those of a row one after the other and NaN where one was not observed, or empty for one output. `y` is
-    /// then any number that stands for them.
+    /// The targets of P outputs, row by row, with NaN for an unobserved one; empty for one output. With several outputs, `y` holds
+    /// arbitrary numbers.
     pub outputs: &'a [f64],
 }
 
@@ -116,17 +116,17 @@ impl<'a> Targets<'a> {
         Targets { y, exposure: &[], weights: &[], outputs: &[] }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.y.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.y.is_empty()
     }
 
-    /// Rows `from..to`.
+    /// Returns rows `from..to`.
     pub fn range(&self, from: usize, to: usize) -> Targets<'a> {
         let part = |values: &'a [f64]| if values.is_empty() { values } else { &values[from..to] };
         Targets {
@@ -137,17 +137,17 @@ impl<'a> Targets<'a> {
         }
     }
 
-    /// The sum of the weights.
+    /// Returns the sum of the weights.
     pub fn total_weight(&self) -> f64 {
         if self.weights.is_empty() { self.len() as f64 } else { self.weights.iter().sum() }
     }
 
-    /// The number P of outputs, 0 where there is but one.
+    /// Returns the number P of outputs, or 0 for a single output.
     pub fn width(&self) -> usize {
         self.outputs.len().checked_div(self.y.len()).unwrap_or(0)
     }
 
-    /// The observation of row `i`.
+    /// Returns the observation of row `i`.
     pub fn at(&self, i: usize) -> Observation<'a> {
         let exposure = self.exposure.get(i).copied().unwrap_or(1.0);
         let outputs = if self.outputs.is_empty() {
@@ -159,20 +159,20 @@ impl<'a> Targets<'a> {
         Observation { y: self.y[i], exposure, outputs }
     }
 
-    /// The weight of row `i`.
+    /// Returns the weight of row `i`.
     pub fn weight(&self, i: usize) -> f64 {
         self.weights.get(i).copied().unwrap_or(1.0)
     }
 }
 
-/// Per-datum derivatives of a block's losses; all slices but the last have the block's length, or for several functions that of one
-/// function after the other.
+/// The derivatives of the losses of a block by row. All slices except the last have the length of the block; with several functions, one
+/// function follows the other.
 pub struct Derivatives<'a> {
     /// `g_i = ∂/∂μ_i`.
     pub mean: &'a mut [f64],
     /// `h_i = ∂/∂v_i`.
     pub variance: &'a mut [f64],
-    /// `∂²/∂μ_i²`, or 0 where that is negative.
+    /// `∂²/∂μ_i²`, or 0 if that is negative.
     pub curvature: &'a mut [f64],
     /// Accumulates `Σ_i ∂/∂ψ` for the likelihood's own parameters, unless it is empty.
     pub own: &'a mut [f64],
@@ -188,7 +188,7 @@ pub struct LossScratch {
     value: Vec<f64>,
     first: Vec<f64>,
     joint: JointScratch,
-    /// What sampling estimators did since this was last cleared.
+    /// The counts of sampling estimators since this was last cleared.
     pub counts: EstimatorCounts,
 }
 
@@ -213,9 +213,8 @@ impl LossScratch {
 }
 
 impl Objective {
-    /// `scale · Σ w_i ℓ_i` over a block with its derivatives g and h, all scaled by `scale = n/b` and the weights.
-    /// `random` is drawn from by sampling estimators only. Means and variances of several functions are those of all rows of one
-    /// function after the other.
+    /// Returns `scale · Σ w_i ℓ_i` over a block with its derivatives g and h, all scaled by `scale = n/b` and the weights. Only sampling
+    /// estimators draw from `random`. Means and variances of several functions are stored function after function, each for all rows.
     pub fn losses(
         &self,
         model: &ObservationModel,
@@ -246,7 +245,7 @@ impl Objective {
         sum
     }
 
-    /// `−ℓ` of one datum; the derivatives in the first `wanted` own parameters go to the scratch.
+    /// Returns `−ℓ` of one row; the derivatives in the first `wanted` own parameters go to the scratch.
     fn gain(
         &self,
         likelihood: &dyn Likelihood,
@@ -271,7 +270,7 @@ impl Objective {
     }
 }
 
-/// `−ℓ` of a datum with its derivatives in the latent mean μ and variance v.
+/// `−ℓ` of a row with its derivatives in the latent mean μ and variance v.
 #[derive(Clone, Copy, Debug)]
 struct Gain {
     value: f64,
@@ -284,14 +283,14 @@ struct Gain {
 }
 
 impl Gain {
-    /// Of an expected log density, whose curvature is `2 ∂/∂v` (Price).
+    /// For an expected log density; its curvature is `2 ∂/∂v` (Price).
     fn expected(local: Local) -> Gain {
         let Local { value, mean, variance } = local;
         Gain { value, mean, variance, curvature: 2.0 * variance }
     }
 
-    /// Of a log predictive density `L = log E p`: `∂²L/∂μ² = 2 ∂L/∂v − (∂L/∂μ)²`, since `∂_v E p = ½ ∂²_μ E p`. It is never positive
-    /// for a log-concave likelihood, whatever the sign of `∂L/∂v`.
+    /// For a log predictive density `L = log E p`: `∂²L/∂μ² = 2 ∂L/∂v − (∂L/∂μ)²`, since `∂_v E p = ½ ∂²_μ E p`. For a log-concave
+    /// likelihood it is never positive, even if `∂L/∂v` is.
     fn predictive(local: Local) -> Gain {
         let Local { value, mean, variance } = local;
         Gain { value, mean, variance, curvature: 2.0 * variance - mean * mean }

@@ -33,19 +33,18 @@ const ROUNDING: f64 = 2e-16;
 /// Standardised distances beyond this have a density of 0.
 const REACH: f64 = 39.0;
 
-/// A piecewise quadratic upper bound on `log(1 + eˣ)` with the smallest largest error that its number of pieces admits.
+/// A piecewise quadratic upper bound on `log(1 + eˣ)` with the smallest maximum error for its number of pieces.
 ///
-/// With it `E_{N(f; μ, v)} log p(y|f)` of logistic regression has a lower bound in closed form, below the exact value by no
-/// more than that error, whatever μ and v (Marlin, Khan & Murphy 2011, "Piecewise bounds for estimating
-/// Bernoulli-logistic latent Gaussian models").
+/// It gives a lower bound on `E_{N(f; μ, v)} log p(y|f)` of logistic regression in closed form, below the exact value by at most that
+/// error for all μ and v (Marlin, Khan & Murphy 2011, "Piecewise bounds for estimating Bernoulli-logistic latent Gaussian models").
 ///
-/// Neighbouring pieces need not meet: the bound of smallest error jumps by ε between most of them. The expectation is smooth
-/// for `v > 0`, but its derivatives are those of the bound, not within ε of the exact ones, once √v is well below
+/// Neighbouring pieces need not meet: the best bound jumps by ε between most of them. The expectation is smooth for `v > 0`. Its
+/// derivatives are those of the bound, and not within ε of the exact ones if √v is well below the length of a piece.
 /// the length of a piece.
 #[derive(Clone, Debug)]
 pub(crate) struct PiecewiseBound {
     pieces: Vec<Quadratic>,
-    /// What changes from one piece to the next, centred on where the former ends.
+    /// The differences between neighbouring pieces, centred on the end of the former.
     steps: Vec<Quadratic>,
 }
 
@@ -59,14 +58,14 @@ struct Quadratic {
 }
 
 impl PiecewiseBound {
-    /// How many pieces there may be.
+    /// The possible numbers of pieces.
     pub(crate) const PIECES: std::ops::RangeInclusive<usize> = 3..=100;
 
-    /// The bound with `pieces` pieces R, the two outermost of which are linear.
+    /// Creates the bound with `pieces` pieces R, the two outermost of which are linear.
     ///
     /// # Errors
     ///
-    /// When R is not from 3 to 100.
+    /// If R is not from 3 to 100.
     pub fn new(pieces: usize) -> Result<PiecewiseBound> {
         if !Self::PIECES.contains(&pieces) {
             let (low, high) = (Self::PIECES.start(), Self::PIECES.end());
@@ -267,7 +266,8 @@ impl Cover {
         Cover { pieces, excess: 0.0 }
     }
 
-    /// The piece from `from` whose error peaks at ε before it touches g, or else touches g at T; where it does; that peak.
+    /// Returns the piece from `from` whose error peaks at ε before it touches g, or that touches g at T, with the touching point and the
+    /// peak.
     fn piece((from, last): (f64, f64), max_error: f64, even: bool) -> (Quadratic, f64, f64) {
         let of = |s: f64| {
             if even {
@@ -382,7 +382,7 @@ mod tests {
         }
     }
 
-    /// `E B(x)` and its derivatives, through those of the normal density, by Gauss–Legendre panels that end where pieces do.
+    /// Integrates `E B(x)` and its derivatives, through those of the normal density, by Gauss–Legendre panels that end where pieces do.
     fn integrated(bound: &PiecewiseBound, mu: f64, v: f64) -> Local {
         const NODES: [(f64, f64); 3] = [
             (0.0, 0.568_888_888_888_888_9),

@@ -42,12 +42,12 @@ impl DensityMoments {
     }
 }
 
-/// The least number of samples for each datum at a step γ of a run on `rows` data: the least integer above `M log(6n/δ)/(2γ²)`
-/// (eq. 9), infinite where it has no bound. `failure` is the probability δ_t that this step may fail with, `ratio` the largest M of the data.
+/// Returns the minimum number of samples per row at a step γ of a run on `rows` rows: the smallest integer above `M log(6n/δ)/(2γ²)` (eq.
+/// 9), infinite if there is no bound. `failure` is the probability δ_t that this step may fail, `ratio` the largest M of the data.
 ///
-/// The proof takes γ ≤ ½. With `Σ δ_t = δ` biased Monte Carlo gradients converge with probability 1 − δ (Corollary 5; for example
-/// [`failure_at`]). With `δ_t = γ_t⁴` and the smoothing `ν_t = γ_t ζ` they converge with probability 1 (Corollary 9), where ζ > 0 is a lower
-/// bound on all E φ.
+/// The proof needs γ ≤ ½. With `Σ δ_t = δ` biased Monte Carlo gradients converge with probability 1 − δ (Corollary 5; for example
+/// [`failure_at`]). With `δ_t = γ_t⁴` and the smoothing `ν_t = γ_t ζ` they converge with probability 1 (Corollary 9), where ζ > 0 is a
+/// lower bound on all E φ.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Which values options may have and which of them go together, checked before any work; no defaults.
+//! The valid values of options and their valid combinations, checked before any work; no defaults.
 
 use super::fit::FitOptions;
 use super::neighbours::MOST_NEIGHBOURS;
@@ -13,16 +13,16 @@ use crate::objective::{Draws, EntropyPart, Estimator};
 use crate::variational::{Average, Family, Guard, QUpdate, Rule, Schedule};
 use crate::words::either;
 
-/// The most starts: more would hardly be meant.
+/// The maximum number of starts; a larger number is probably a mistake.
 const MOST_RESTARTS: usize = 256;
 
-/// The most quadrature nodes per datum, which is twice as many as any expectation takes by itself.
+/// The maximum number of quadrature nodes per row, twice as many as any expectation chooses.
 const MOST_NODES: usize = 1 << 15;
 
-/// The most threads for each core.
+/// The maximum number of threads per core.
 const THREADS_PER_CORE: usize = 16;
 
-/// Refuses no threads and more than 16 for every core, which would only wait for each other.
+/// Refuses zero threads, and more than 16 per core, which would only wait for each other.
 ///
 /// # Errors
 ///
@@ -38,11 +38,11 @@ pub fn check_threads(threads: usize) -> Result<()> {
     )))
 }
 
-/// What a rule states about an option that only some rules take.
+/// A rule's fact about an option that only some rules have.
 type States = fn(&Rule) -> bool;
 
 impl FitOptions {
-    /// Refuses values and combinations that make no sense, before any work.
+    /// Refuses invalid values and combinations, before any work.
     pub fn validate(&self) -> Result<()> {
         let positive = |name: &str, value: f64| {
             if value > 0.0 && value.is_finite() {
@@ -158,12 +158,12 @@ impl FitOptions {
         self.check_steps()
     }
 
-    /// The first option about mini-batch steps that is not as by default, of those that no full-batch objective has.
+    /// Returns the first option about mini-batch steps without its default value, among those that no full-batch objective has.
     fn step_option(&self) -> Option<&'static str> {
         self.steps.first_given().or(self.max_steps.map(|_| "⟨max_steps⟩"))
     }
 
-    /// The first option of the other model that is not as by default.
+    /// Returns the first option of the other model without its default value.
     fn foreign_option(&self) -> Option<&'static str> {
         let default = FitOptions::default();
         let options = match self.model {
@@ -180,7 +180,7 @@ impl FitOptions {
         options.into_iter().find_map(|(name, given)| given.then_some(name))
     }
 
-    /// Refuses what only the other model has.
+    /// Refuses options that only the other model has.
     fn check_model(&self) -> Result<()> {
         if let Some(name) = self.foreign_option() {
             return Err(foreign(name, self.model));
@@ -194,7 +194,7 @@ impl FitOptions {
         Ok(())
     }
 
-    /// Refuses warps of what is not standardised, or has a meaning of its own.
+    /// Refuses warps of a target or inputs that are not standardised, or that have a fixed meaning.
     fn check_warps(&self) -> Result<()> {
         let (inputs, target) = (self.warp_inputs, self.warp_target);
         let (warps_inputs, warps_target) = (inputs != InputWarp::None, target != TargetWarp::None);
@@ -227,7 +227,7 @@ impl FitOptions {
         }
     }
 
-    /// Refuses what neighbours do not go with, and what asks for them where there are none.
+    /// Refuses options that cannot be combined with neighbours, and options that need neighbours if there are none.
     fn check_neighbours(&self) -> Result<()> {
         let Some(neighbours) = self.neighbours else {
             if self.open.contains(Part::Neighbours) {
@@ -261,7 +261,7 @@ impl FitOptions {
             ),
             (
                 self.growth.is_some(),
-                "⟨inducing auto⟩ cannot be had with ⟨neighbours⟩, which carry what inducing inputs do not"
+                "⟨inducing auto⟩ cannot be combined with ⟨neighbours⟩, which replace further inducing inputs"
                     .to_owned(),
             ),
             (
@@ -275,7 +275,7 @@ impl FitOptions {
         }
     }
 
-    /// Refuses ways to tune hyper-parameters that the objective, or the solver, does not allow.
+    /// Refuses modes of tuning hyper-parameters that the objective or the solver does not allow.
     fn check_hyper(&self) -> Result<()> {
         if self.neighbours.is_some() {
             return Ok(());
@@ -306,7 +306,7 @@ impl FitOptions {
         }
     }
 
-    /// Refuses to collapse what has no closed form.
+    /// Refuses the collapsed mode without a closed form.
     fn check_collapse(&self) -> Result<()> {
         let kind = self.likelihood_kind();
         if self.objective == ObjectiveKind::Elbo && kind.has_gaussian_noise() {
@@ -319,7 +319,7 @@ impl FitOptions {
         .hint("⟨hyper alternating⟩ solves for q by natural gradients instead"))
     }
 
-    /// Refuses what full-batch solving for q has no use for.
+    /// Refuses options without an effect on alternating fits.
     fn check_alternation(&self) -> Result<()> {
         let sampled = self.estimator.is_sampled();
         let name = [
@@ -340,11 +340,11 @@ impl FitOptions {
         }
     }
 
-    /// Refuses mixed precision where the objective of a batch is not the same twice.
+    /// Refuses mixed precision if the objective of a batch is random.
     fn check_precision(&self) -> Result<()> {
         if self.steps.precision == Precision::Mixed && self.estimator.is_sampled() {
             return Err(Error::usage(format!(
-                "⟨precision mixed⟩ is checked against double precision on the same batch, which ⟨estimator {}⟩ estimates anew",
+                "⟨precision mixed⟩ is checked against double precision on the same batch, but ⟨estimator {}⟩ draws new samples each time",
                 self.estimator
             ))
             .hint("leave ⟨precision⟩ out, or use ⟨estimator exact⟩"));
@@ -352,7 +352,7 @@ impl FitOptions {
         Ok(())
     }
 
-    /// Refuses sites where q has none.
+    /// Refuses sites for a q without sites.
     fn check_sites(&self) -> Result<()> {
         let why = [
             (self.objective != ObjectiveKind::Elbo, "⟨objective elbo⟩"),
@@ -369,7 +369,7 @@ impl FitOptions {
         }
     }
 
-    /// Refuses what makes no sense of the search for a start.
+    /// Refuses invalid options of the search for a start.
     fn check_search(&self) -> Result<()> {
         if let Some(growth) = self.growth {
             growth.validate()?;
@@ -394,14 +394,14 @@ impl FitOptions {
         }
         if self.growth.is_some() {
             return Err(Error::usage(
-                "⟨restarts⟩ cannot be had with ⟨inducing auto⟩: each is a search of its own",
+                "⟨restarts⟩ cannot be combined with ⟨inducing auto⟩: each is a separate search",
             )
             .hint("find the number of inducing inputs first, then give it with ⟨restarts⟩"));
         }
         Ok(())
     }
 
-    /// Refuses what the rule that moves q, or the lack of one, has no use for.
+    /// Refuses options that have no effect on the rule that moves q, or on fits without a rule.
     fn check_steps(&self) -> Result<()> {
         if let (true, Some(name)) = (self.is_collapsed(), self.step_option()) {
             let (objective, hyper) = (self.objective, self.hyper_mode());
@@ -446,7 +446,7 @@ impl FitOptions {
         self.check_estimator()
     }
 
-    /// Refuses steps with a proof where there is none, as far as options tell.
+    /// Refuses steps with a guarantee if the options show that there is none.
     fn check_theorem(&self) -> Result<()> {
         let rule = self.steps.update.rule();
         let why = match self.estimator {
@@ -471,7 +471,7 @@ impl FitOptions {
         Err(Error::usage(format!("⟨q_step theorem⟩ {why}")))
     }
 
-    /// Refuses an estimator of gradients that the rule cannot use, and a number of samples for one that draws no w.
+    /// Refuses estimators of gradients that the rule cannot use, and numbers of samples for estimators that draw no w.
     fn check_estimator(&self) -> Result<()> {
         let (update, estimator) = (self.steps.update, self.estimator);
         let rule = update.rule();
@@ -505,7 +505,7 @@ impl FitOptions {
     }
 }
 
-/// The error for an option that another model has.
+/// Creates the error for an option that another model has.
 pub fn foreign(name: &str, model: ModelKind) -> Error {
     let other = match model {
         ModelKind::Gp => ModelKind::Glm,

@@ -1,4 +1,4 @@
-//! What a user can ask of a fit, with defaults, and what follows where nothing was said; no checks.
+//! The options of a fit with their defaults, and the values of unset options; no checks.
 
 use super::growth::Growth;
 use super::open::Open;
@@ -39,96 +39,94 @@ use sparsegp_kernels::{Dimension, Kernel};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FitOptions {
-    /// What the model is judged by; by the target when absent. Only looked at where a table is fitted.
+    /// The kind of target; `None` chooses it from the target. Used only by fits to tables.
     pub task: Option<Task>,
-    /// The likelihood; Gaussian, or by the kind of target, when absent.
+    /// The likelihood; `None` means Gaussian, or the default of the kind of target.
     pub likelihood: Option<LikelihoodKind>,
-    /// What f is.
+    /// The kind of model.
     pub model: ModelKind,
     /// The prior mean of a linear model's coefficients, on the scale the model sees.
     pub prior_mean: f64,
     /// The prior variance of a linear model's coefficients, on the scale the model sees.
     pub prior_variance: f64,
-    /// What is minimised.
+    /// The objective to minimise.
     pub objective: ObjectiveKind,
     /// The weight of the KL term, positive.
     pub beta: f64,
-    /// How gradients in q are computed (elbo and dlm-log).
+    /// The estimator of gradients in q (elbo and dlm-log).
     pub estimator: Estimator,
-    /// A fixed number of quadrature nodes; as many as each datum needs when absent.
+    /// A fixed number of quadrature nodes; `None` takes as many as each row needs.
     pub quadrature_nodes: Option<usize>,
     /// The kernel in the text grammar.
     pub kernel: String,
-    /// What each input holds, a number or the code of a category; empty for numbers alone. A fit to a table says so itself.
+    /// The contents of each input: a number or the code of a category; empty if all are numbers. A fit to a table sets it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dimensions: Vec<Dimension>,
     /// The prior mean.
     pub mean: MeanKind,
-    /// The number of inducing inputs; by the number of data when absent.
+    /// The number of inducing inputs; `None` chooses it by the number of rows.
     pub inducing: Option<usize>,
-    /// Whether that number is found by adding them until there are enough. A start model brings its own.
+    /// The growth of the number of inducing inputs; `None` for a fixed number. A start model has its own inducing inputs.
     pub growth: Option<Growth>,
-    /// How they are chosen.
+    /// The method that chooses the inducing inputs.
     pub inducing_init: InducingInit,
-    /// Whether they stay where they are.
+    /// True if training does not move the inducing inputs.
     pub fix_inducing: bool,
-    /// How many nearest training rows are beside them; none when absent.
+    /// The number of nearest training rows in addition to the inducing inputs; `None` for none.
     pub neighbours: Option<usize>,
-    /// The most training rows that the model keeps to look neighbours up in; all when absent.
+    /// The maximum number of training rows that the model stores as neighbours; `None` for all.
     pub keep_rows: Option<usize>,
-    /// Whether it keeps them in single precision.
+    /// True if the model stores them in single precision.
     pub keep_single: bool,
-    /// How q is moved by mini-batches.
+    /// The options of the steps on q.
     #[serde(flatten)]
     pub steps: StepOptions,
-    /// How hyper-parameters are tuned; by the objective when absent.
+    /// The mode of tuning hyper-parameters; `None` chooses it by the objective.
     pub hyper: Option<Hyper>,
-    /// With which solver; by the objective when absent.
+    /// The solver for hyper-parameters; `None` chooses it by the objective.
     pub hyper_optimizer: Option<HyperOptimizer>,
-    /// Iterations of L-BFGS on the collapsed bound of a subset of the rows, from which mini-batch training starts; 0 for
-    /// none.
+    /// The number of L-BFGS iterations, on the collapsed bound of a sample of the rows, before mini-batch training; 0 for none.
     pub warm_start: usize,
     /// Adam's learning rate for hyper-parameters and inducing inputs.
     pub learning_rate: f64,
-    /// Passes over the data, or iterations of L-BFGS; by the objective when absent.
+    /// The maximum number of passes over the data, or of L-BFGS iterations; `None` chooses it by the objective.
     pub epochs: Option<usize>,
-    /// The most mini-batch steps.
+    /// The maximum number of mini-batch steps.
     pub max_steps: Option<usize>,
     /// A time limit in seconds.
     pub max_seconds: Option<f64>,
-    /// Stop when the objective falls by less than this many nats per datum and epoch, smoothed; by the objective when
-    /// absent.
+    /// Stop if the smoothed objective falls by less than this many nats per row and epoch; `None` chooses it by the objective.
     pub tolerance: Option<f64>,
-    /// Stop once the validation score, or the objective per datum where there is none, is no larger than this.
+    /// Stop once the validation score is at most this; without validation, once the objective per row is.
     pub stop_at: Option<f64>,
-    /// Stop once the objective stays within a range for some epochs; the test by `tolerance` is off then unless that is given too.
+    /// Stop once the objective stays within a range for some epochs; the test by `tolerance` is then off, unless that is set too.
     pub stop_range: Option<StopRange>,
-    /// Epochs without a better validation score before stopping.
+    /// The number of epochs without a better validation score before training stops.
     pub patience: usize,
     /// The share of the training rows held out for validation.
     pub validation_fraction: f64,
-    /// The number of starts that are compared by short fits; a start model is the only one.
+    /// The number of starts that short fits compare; a start model is the only start.
     pub restarts: usize,
-    /// Seed of everything random.
+    /// The random seed.
     pub seed: u64,
     /// The jitter on `K_uu`.
     pub jitter: Jitter,
-    /// What is said about hyper-parameters by name, on the scale the model sees.
+    /// Constraints on hyper-parameters by name, on the scale the model sees.
     pub constraints: Constraints,
-    /// Whether lengthscales about which nothing is said have a weak prior, where inputs are standardised.
+    /// True if unconstrained lengthscales have a weak prior, provided that inputs are standardised.
     pub default_priors: bool,
-    /// Whether inputs and target are standardised.
+    /// True if inputs and target are standardised.
     pub standardize: bool,
-    /// What is done to inputs before that.
+    /// The map of inputs before they are standardised.
     pub warp_inputs: InputWarp,
-    /// What is done to the target before that.
+    /// The map of the target before it is standardised.
     pub warp_target: TargetWarp,
-    /// What held-out training rows decide instead of these options, where a whole model is fitted ([`ModelBuilder::fit`], fits to tables and
-    /// files); options hold as they are everywhere else, and where a model is started from.
+    /// The parts that held-out training rows choose instead of these options, in fits of a whole model ([`ModelBuilder::fit`], fits to
+    /// tables and files). Everywhere else, and for fits from a start model, the options hold.
     ///
     /// [`ModelBuilder::fit`]: crate::training::ModelBuilder::fit
     pub open: Open,
-    /// What the names of kernels and likelihoods stand for; not stored with the others.
+    /// The kernels and likelihoods by name; not stored with the other options.
     #[serde(skip)]
     pub registry: Registry,
 }
@@ -182,40 +180,41 @@ impl Default for FitOptions {
     }
 }
 
-/// The most n·M² for which other ELBOs are minimised with q solved for on all rows at every step, which takes seconds then, …
+/// The maximum n·M² for which ELBOs without a closed form are minimised with q optimised on all rows at every step, which then takes
+/// seconds, …
 const ALTERNATING_WORK: usize = 50_000_000;
 
-/// … and for likelihoods of two functions, whose mini-batches end further from the optimum. (Softmax, of many, costs too much.)
+/// … and for likelihoods of two functions, whose mini-batches end further from the optimum. (Softmax, with many functions, costs too much.)
 const ALTERNATING_WORK_OF_TWO: usize = 150_000_000;
 
-/// Steps on mini-batches that a fit may take at least.
+/// The minimum number of mini-batch steps that a fit may take.
 const LEAST_STEPS: usize = 200;
 
-/// The most inducing inputs if q has no closed form: time grows with the square, and held-out log loss hardly falls any more
-/// (`lending_club`: 0.2106, 0.2105 and 0.2105 with 100, 200 and 400; `phishing`, of 68 columns: 0.112 with 120, 0.101 with 240).
+/// The maximum number of inducing inputs if q has no closed form: time grows with the square, and the held-out log loss hardly falls any
+/// more (`lending_club`: 0.2106, 0.2105 and 0.2105 with 100, 200 and 400; `phishing`, of 68 columns: 0.112 with 120, 0.101 with 240).
 const MOST_BY_STEPS: usize = 300;
 
-/// The default for the most inducing inputs beside neighbours, which carry what these do not.
+/// The default maximum number of inducing inputs with neighbours, which model local variation.
 const MOST_BESIDE_NEIGHBOURS: usize = 100;
 
-/// The most rows on which an ELBO with Gaussian noise is collapsed unless something else was asked for.
+/// The maximum number of rows for which an ELBO with Gaussian noise is collapsed by default.
 const COLLAPSED_ROWS: usize = 100_000;
 
 impl FitOptions {
-    /// The kernel for `d` inputs, which knows what they hold.
+    /// Returns the kernel for `d` inputs, with their contents set.
     ///
     /// # Errors
     ///
-    /// A usage error when its text cannot be read, or categories have no meaning for it.
+    /// A usage error if its text cannot be read, or categories have no meaning for it.
     pub fn kernel_of(&self, d: usize) -> Result<Box<dyn Kernel>> {
         self.told(self.registry.kernel(&self.kernel, d)?, d)
     }
 
-    /// A kernel after it was told what each of `d` inputs holds.
+    /// Sets the contents of `d` inputs on a kernel.
     pub(crate) fn told(&self, mut kernel: Box<dyn Kernel>, d: usize) -> Result<Box<dyn Kernel>> {
         let known = self.dimensions.len();
         if !(known == 0 || known == d) {
-            return Err(Error::usage(format!("⟨dimensions⟩ are those of {known} inputs, expected {d}")));
+            return Err(Error::usage(format!("⟨dimensions⟩ describe {known} inputs, expected {d}")));
         }
         kernel.set_dimensions(&self.dimensions).map_err(|error| {
             Error::usage(format!("⟨kernel⟩: {error}")).hint(
@@ -225,22 +224,22 @@ impl FitOptions {
         Ok(kernel)
     }
 
-    /// Whether the objective is one of mini-batches, with a q of its own.
+    /// Returns true if the objective is minimised on mini-batches, with an explicit q.
     pub fn has_own_q(&self) -> bool {
         !self.objective.is_closed()
     }
 
-    /// Whether q is solved for in closed form on the full batch: by the objective, or as hyper-parameters are tuned.
+    /// Returns true if q is solved for in closed form on all rows, because of the objective or the mode of the hyper-parameters.
     pub fn is_collapsed(&self) -> bool {
         !self.has_own_q() || self.hyper == Some(Hyper::Collapsed) || self.neighbours.is_some()
     }
 
-    /// The likelihood's family, Gaussian when none was named.
+    /// Returns the family of the likelihood; Gaussian by default.
     pub fn likelihood_kind(&self) -> LikelihoodKind {
         self.likelihood.unwrap_or(LikelihoodKind::Gaussian)
     }
 
-    /// The mini-batch objective, for those that have one.
+    /// Returns the mini-batch objective, for objectives that have one.
     pub fn mini_batch_objective(&self) -> Objective {
         let loss = match self.objective.loss() {
             LossKind::Log => Loss::LogPredictive(self.estimator),
@@ -249,7 +248,7 @@ impl FitOptions {
         Objective { loss, beta: self.beta, nodes: self.quadrature_nodes }
     }
 
-    /// How hyper-parameters are tuned, by the objective where nothing was said.
+    /// Returns the mode of tuning hyper-parameters; by default it depends on the objective.
     pub fn hyper_mode(&self) -> Hyper {
         self.hyper.unwrap_or(match self.has_own_q() && self.neighbours.is_none() {
             false => Hyper::Collapsed,
@@ -258,18 +257,18 @@ impl FitOptions {
         })
     }
 
-    /// The same by mini-batches, even where a closed form would take over when nothing is said.
+    /// Returns the options for mini-batches, even if unset options would choose a closed form.
     pub fn by_batches(self) -> FitOptions {
         FitOptions { hyper: Some(self.hyper_mode()), ..self }
     }
 
-    /// Whether weak priors apply where none are given: they are for standardised data.
+    /// Returns true if weak default priors apply; they suit only standardised data.
     pub fn has_default_priors(&self) -> bool {
         self.default_priors && self.standardize
     }
 
-    /// Whether q can be kept as sites: a full covariance moved by exact natural gradients of an ELBO, whose last iterate is
-    /// what is wanted.
+    /// Returns true if q can be kept as sites: a full covariance, moved by exact natural gradients of an ELBO, whose last iterate is
+    /// returned.
     fn can_keep_sites(&self) -> bool {
         self.objective == ObjectiveKind::Elbo
             && self.model == ModelKind::Gp
@@ -279,7 +278,7 @@ impl FitOptions {
             && !self.estimator.is_sampled()
     }
 
-    /// The solver for hyper-parameters, by their mode where nothing was said.
+    /// Returns the solver for hyper-parameters; by default it depends on their mode.
     pub fn optimizer(&self) -> HyperOptimizer {
         self.hyper_optimizer.unwrap_or(match self.hyper_mode() {
             Hyper::Collapsed | Hyper::Alternating => HyperOptimizer::Lbfgs,
@@ -287,7 +286,7 @@ impl FitOptions {
         })
     }
 
-    /// Whether q is kept as sites, which stay put when hyper-parameters move.
+    /// Returns true if q is kept as sites, which stay fixed when hyper-parameters move.
     pub(super) fn keeps_sites(&self) -> bool {
         let asked = match self.hyper_mode() {
             Hyper::Dual => true,
@@ -298,7 +297,7 @@ impl FitOptions {
         asked && self.model == ModelKind::Gp && self.steps.family == Family::Full
     }
 
-    /// The epoch limit for `n` data: few data have few steps in an epoch, and more epochs.
+    /// Returns the epoch limit for `n` rows: few rows have few steps per epoch, and get more epochs.
     pub(crate) fn epoch_limit_for(&self, n: usize) -> usize {
         let limit = self.epoch_limit();
         if self.epochs.is_some() || self.is_collapsed() || self.hyper_mode() == Hyper::Alternating {
@@ -307,7 +306,7 @@ impl FitOptions {
         limit.max(LEAST_STEPS / n.div_ceil(self.steps.batch_size.max(1)).max(1))
     }
 
-    /// The epoch limit, by the objective where nothing was said.
+    /// Returns the epoch limit; by default it depends on the objective.
     pub fn epoch_limit(&self) -> usize {
         self.epochs.unwrap_or(match self.objective.loss() {
             // Rounds before it have done most of the work.
@@ -321,7 +320,7 @@ impl FitOptions {
         })
     }
 
-    /// The tolerance of the stopping test, by the objective where nothing was said.
+    /// Returns the tolerance of the stopping test; by default it depends on the objective.
     pub fn stopping_tolerance(&self) -> f64 {
         self.tolerance.unwrap_or(match self.objective.loss() {
             _ if self.stop_range.is_some() => 0.0,
@@ -333,8 +332,8 @@ impl FitOptions {
         })
     }
 
-    /// Whether a fit ends with full-batch steps on q: unless that was denied, or another q was asked for than the one
-    /// that minimises the objective.
+    /// Returns true if a fit ends with steps on q with all rows: unless the user turned that off, or requested another q than the
+    /// minimiser of the objective.
     pub(crate) fn polishes(&self) -> bool {
         let steps = &self.steps;
         let free =
@@ -342,8 +341,7 @@ impl FitOptions {
         steps.polish && free && steps.step != Some(Schedule::Theorem)
     }
 
-    /// Whether steps on all rows may take the place of mini-batches where q alone is trained: unless something was said about
-    /// mini-batches, or about the steps.
+    /// Returns true if steps on all rows may replace mini-batches in fits of q alone: unless options about mini-batches or steps are set.
     pub(super) fn all_rows_will_do(&self) -> bool {
         let steps = &self.steps;
         let sized = self.model == ModelKind::Glm && steps.batch_size != StepOptions::default().batch_size;
@@ -357,8 +355,8 @@ impl FitOptions {
         self.polishes() && convex && !asks_for_batches && by_default
     }
 
-    /// Whether q starts at the prior: on linear models, whose q would otherwise be solved for before the rule that was
-    /// asked for takes its first step.
+    /// Returns true if q starts at the prior. It does for linear models with a given rule; otherwise their q would be solved for before
+    /// the rule takes its first step.
     pub(super) fn starts_at_prior(&self) -> bool {
         let chosen = self.steps.update != QUpdate::Ngd
             || self.steps.step.is_some()
@@ -367,9 +365,9 @@ impl FitOptions {
         self.model == ModelKind::Glm && chosen
     }
 
-    /// The options for `n` data with what follows from the others: with Gaussian noise the ELBO collapses, which is how its
-    /// hyper-parameters are tuned unless something was said about mini-batches, or there are so many data that a pass over
-    /// all of them for every step is too much. For a linear model one is enough.
+    /// Returns the options for `n` rows, with defaults resolved. With Gaussian noise the ELBO collapses, unless options about mini-batches
+    /// are set, or there are so many rows that a pass over all of them per step is too expensive; this is also how its hyper-parameters
+    /// are tuned. For a linear model one pass is enough.
     pub fn decided_for(&self, n: usize) -> FitOptions {
         let few = n <= COLLAPSED_ROWS
             || self.model == ModelKind::Glm
@@ -377,7 +375,7 @@ impl FitOptions {
         self.decided(n, few)
     }
 
-    /// The same where passes over all data are what there is help for, and mini-batches elsewhere.
+    /// Like [`decided_for`](Self::decided_for), for rows in parts: passes over all rows if they can be distributed, otherwise mini-batches.
     pub fn decided_for_parts(&self, n: usize) -> FitOptions {
         let decided = self.decided(n, true);
         if decided.is_collapsed() || self.hyper.is_some() { decided } else { self.clone().by_batches() }
@@ -403,17 +401,17 @@ impl FitOptions {
         FitOptions { hyper, ..self.clone() }
     }
 
-    /// The same beside so many nearest neighbours.
+    /// Returns the options with this number of nearest neighbours.
     pub fn with_neighbours(&self, count: usize) -> FitOptions {
         FitOptions { neighbours: Some(count), ..self.clone() }
     }
 
-    /// The same without nearest neighbours, and without what is about them.
+    /// Returns the options without nearest neighbours, and with their options unset.
     pub fn without_neighbours(&self) -> FitOptions {
         FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..self.clone() }
     }
 
-    /// The same with everything that is about mini-batch steps as it is by default.
+    /// Returns the options with the defaults of all options about mini-batch steps.
     pub fn without_steps(&self) -> FitOptions {
         let default = FitOptions::default();
         FitOptions {
@@ -425,7 +423,7 @@ impl FitOptions {
         }
     }
 
-    /// The number of inducing inputs for `n` data.
+    /// Returns the number of inducing inputs for `n` rows.
     pub fn inducing_for(&self, n: usize) -> usize {
         if self.neighbours.is_some() {
             return self.inducing.unwrap_or((n / 10).clamp(50, MOST_BESIDE_NEIGHBOURS)).min(n);
@@ -435,7 +433,7 @@ impl FitOptions {
         self.inducing.unwrap_or((n / 10).max(root as usize).clamp(50, most)).min(n)
     }
 
-    /// The step schedule of the q update, by the rule where nothing was said.
+    /// Returns the step schedule of the q update; by default it depends on the rule.
     pub fn step_schedule(&self) -> Schedule {
         self.steps.step.unwrap_or_else(|| self.steps.update.default_schedule(self.learning_rate))
     }

@@ -1,4 +1,4 @@
-//! Which options somebody named, and what follows from that whatever their values are; no values, no defaults.
+//! The names of the options that the user set, and what follows from them; no values, no defaults.
 
 use super::check::foreign;
 use super::fit::FitOptions;
@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::variational::QUpdate;
 use std::collections::BTreeSet;
 
-/// The names of the options that somebody gave: what nobody named is open, and what has no effect is refused even where it says what is
-/// so by default.
+/// The names of the options that the user set. Unset options are open to automatic choices. A set option without an effect is refused,
+/// even if its value is the default.
 #[derive(Clone, Debug, Default)]
 pub struct Given(BTreeSet<String>);
 
@@ -21,19 +21,19 @@ impl<N: Into<String>> FromIterator<N> for Given {
 }
 
 impl Given {
-    /// Whether an option was named.
+    /// Returns true if an option was set.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains(name)
     }
 
-    /// The first of these that was named, as messages call it.
+    /// Returns the first of these options that was set, as messages spell it.
     fn first(&self, names: impl IntoIterator<Item = &'static str>) -> Option<String> {
         let name = names.into_iter().find(|name| self.has(name))?;
-        // Polishing is what happens unless somebody denied it.
+        // Polishing is on by default, so it was set only if it is off.
         Some(if name == "polish" { "⟨polish false⟩".to_owned() } else { format!("⟨{name}⟩") })
     }
 
-    /// What held-out rows decide of these parts, which nobody named.
+    /// Returns the parts that held-out rows choose: those of `all` that no option sets.
     pub fn open(&self, all: Open) -> Open {
         if self.has("from") || self.has("betas") {
             return Open::NOTHING;
@@ -52,8 +52,8 @@ impl Given {
         all.without(&named.collect::<Vec<_>>())
     }
 
-    /// The first option that was given although it only has an effect on mini-batches, as messages call it. The learning rate is for
-    /// Adam on all rows too, and the warm start for the squared error.
+    /// Returns the first set option that has an effect only on mini-batches, as messages spell it. The learning rate also applies to Adam
+    /// on all rows, and the warm start to the squared error.
     pub fn mini_batch_option(&self, options: &FitOptions) -> Option<String> {
         let has_rate = options.hyper_optimizer == Some(HyperOptimizer::Adam);
         let names = names_of(&[Effect::Steps, Effect::LinearSteps]);
@@ -62,14 +62,14 @@ impl Given {
         self.first(names).or_else(|| self.first(warm_start()))
     }
 
-    /// The options by mini-batches, where somebody said how these are to be used: whoever does wants them, although there may be a closed
-    /// form.
+    /// Returns the options for mini-batches, if options about mini-batches are set: the user then wants mini-batches, even if there is a
+    /// closed form.
     pub fn by_batches(&self, options: FitOptions) -> FitOptions {
         let wanted = options.objective == ObjectiveKind::Elbo && self.mini_batch_option(&options).is_some();
         if wanted { options.by_batches() } else { options }
     }
 
-    /// Refuses options that the model, or the rule that moves q, has no use for.
+    /// Refuses options that have no effect on the model or on the rule that moves q.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Given {
         Ok(())
     }
 
-    /// Refuses options that one fit has no use for as it is going to be trained.
+    /// Refuses options that have no effect on a single fit in its resolved training mode.
     ///
     /// # Errors
     ///

@@ -1,30 +1,30 @@
-//! What is asked of the search for the number of inducing inputs; no search.
+//! The options of the search for the number of inducing inputs; no search.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// How the number of inducing inputs is chosen.
+/// The search for the number of inducing inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Growth {
-    /// When to stop, in nats per datum; [`Growth::TOLERANCE`] when absent.
+    /// The tolerance at which growth ends, in nats per row; `None` means [`Growth::TOLERANCE`].
     pub tolerance: Option<f64>,
-    /// The most inducing inputs; half the data and at most [`Growth::MOST`] when absent.
+    /// The maximum number of inducing inputs; `None` means half the rows, and at most [`Growth::MOST`].
     pub most: Option<usize>,
 }
 
 impl Growth {
-    /// The most inducing inputs when nothing was said.
+    /// The default maximum number of inducing inputs.
     pub const MOST: usize = 2000;
 
-    /// The tolerance, in nats per datum, when nothing was said.
+    /// The default tolerance, in nats per row.
     pub const TOLERANCE: f64 = 0.01;
 
-    /// The most inducing inputs for `n` data.
+    /// Returns the maximum number of inducing inputs for `n` rows.
     pub(crate) fn most_for(&self, n: usize) -> usize {
         self.most.unwrap_or((n / 2).clamp(1, Growth::MOST)).min(n)
     }
 
-    /// Refuses values that make no sense.
+    /// Refuses invalid values.
     pub(super) fn validate(&self) -> Result<()> {
         if let Some(tolerance) = self.tolerance.filter(|t| !(*t > 0.0 && t.is_finite())) {
             return Err(Error::usage(format!(

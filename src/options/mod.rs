@@ -1,4 +1,4 @@
-//! What is asked of a fit, checked before any work and made into a plan with nothing left open; no fitting.
+//! The options of a fit, checked before any work and resolved to a plan; no fitting.
 
 mod betas;
 mod check;

@@ -1,4 +1,4 @@
-//! Options by the names and words of the command line, as another language hands them over; what follows from them is elsewhere.
+//! Options by the names and words of the command line, as another language passes them; no resolution of defaults.
 
 use super::fit::FitOptions;
 use super::given::Given;
@@ -14,17 +14,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 impl FitOptions {
-    /// The names that [`FitOptions::named`] knows, in alphabetical order.
+    /// Returns the names that [`FitOptions::named`] knows, in alphabetical order.
     pub fn names() -> Vec<String> {
         let mut names: Vec<String> = OPTIONS.iter().map(|option| option.name.to_owned()).collect();
         names.sort_unstable();
         names
     }
 
-    /// The options that these names and values ask for, with what the command line concludes from which of them were given; null is as
-    /// good as not given. Names are those of the command line with `_` for `-`, values its words, numbers and truth values; options that
-    /// may be given several times there are lists of texts. `others` are names that were given besides and are no option of a fit, such as
-    /// `betas`.
+    /// Returns the options with these names and values, resolved as on the command line from the set of given options; null counts as
+    /// unset. Names are those of the command line with `_` for `-`; values are its words, numbers and truth values. Options that may be
+    /// repeated there are lists of texts. `others` are names that were also given and are not options of a fit, such as `betas`.
     ///
     /// ```
     /// use serde_json::json;
@@ -38,8 +37,8 @@ impl FitOptions {
     ///
     /// # Errors
     ///
-    /// Usage errors for a name that is not known, a value that is none of the option's, and what [`Given::check`],
-    /// [`Given::check_training`] and [`FitOptions::validate`] refuse.
+    /// Usage errors for an unknown name, an invalid value, and everything that [`Given::check`], [`Given::check_training`] and
+    /// [`FitOptions::validate`] refuse.
     pub fn named(values: &Map<String, Value>, others: &[&str]) -> Result<FitOptions> {
         let known = FitOptions::names();
         let mut values: Map<String, Value> = values
@@ -88,7 +87,7 @@ impl FitOptions {
     }
 }
 
-/// The options that are stored as they are said, each read by itself so that the message names it.
+/// Returns the options whose stored form equals their text form, each read separately so that messages name it.
 fn plain(values: &Map<String, Value>) -> Result<FitOptions> {
     for (name, value) in values {
         let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
@@ -115,14 +114,14 @@ fn number_or(name: &str, value: Option<Value>, words: &[&str]) -> Result<(Option
     }
 }
 
-/// A schedule of steps as it is written; it is stored by its parts.
+/// Parses a step schedule; it is stored by its parts.
 fn step_of(value: Option<Value>) -> Result<Option<Schedule>> {
     let text: Option<String> = read("q_step", value)?;
     let wrong = |error: Error| Error::usage(format!("⟨q_step⟩: {}", error.marked()));
     text.map(|text| text.parse().map_err(wrong)).transpose()
 }
 
-/// A jitter as it is written: a number relative to the mean diagonal, or `abs:` and a number.
+/// Parses a jitter: a number relative to the mean diagonal, or `abs:` and a number.
 fn jitter_of(value: Option<Value>) -> Result<Option<Jitter>> {
     let wrong = |value: &Value| {
         Error::usage(format!("⟨jitter⟩ is {value}, expected a number, or abs: and a number as text"))

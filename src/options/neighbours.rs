@@ -1,13 +1,13 @@
-//! What nearest neighbours beside inducing inputs leave in a model; no search.
+//! The training rows that a model with neighbours stores; no search.
 
-/// The most neighbours: their covariance matrix is factorised for every row.
+/// The maximum number of neighbours: their covariance matrix is factorised for every row.
 pub(crate) const MOST_NEIGHBOURS: usize = 500;
 
-/// Which training rows a model keeps, and how.
+/// The training rows that a model stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
-    /// The most rows, drawn at random where there are more; all when absent.
+    /// The maximum number of rows, drawn at random if there are more; `None` for all.
     pub rows: Option<usize>,
-    /// Whether numbers are rounded to single precision, which halves the file.
+    /// True if numbers are rounded to single precision, which halves the file.
     pub single: bool,
 }

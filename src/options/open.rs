@@ -1,4 +1,4 @@
-//! Which parts of a fit held-out training rows decide; no deciding.
+//! The parts of a fit that held-out training rows choose; no choosing.
 
 use super::fit::FitOptions;
 use crate::error::Error;
@@ -8,18 +8,18 @@ use std::fmt;
 use std::str::FromStr;
 
 word_option! {
-    /// A part of a fit that held-out training rows can decide.
+    /// A part of a fit that held-out training rows can choose.
     #[non_exhaustive]
     Part, "part of a fit" {
-        /// The likelihood, among those of the target's kind.
+        /// The likelihood, among those for the kind of target.
         Likelihood = "likelihood",
-        /// What is done to inputs before they are standardised.
+        /// The map of inputs before they are standardised.
         WarpInputs = "warp-inputs",
-        /// What is done to the target before it is standardised.
+        /// The map of the target before it is standardised.
         WarpTarget = "warp-target",
         /// The kernel.
         Kernel = "kernel",
-        /// How many nearest training rows stand beside the inducing inputs, if any.
+        /// The number of nearest training rows in addition to the inducing inputs, if any.
         Neighbours = "neighbours",
         /// The ELBO or the predictive log loss.
         Objective = "objective",
@@ -29,7 +29,7 @@ word_option! {
 }
 
 impl Part {
-    /// All parts, in the order in which they are decided.
+    /// All parts, in the order of the choices.
     pub const ALL: [Part; 7] = [
         Part::WarpInputs,
         Part::WarpTarget,
@@ -41,34 +41,34 @@ impl Part {
     ];
 }
 
-/// The parts of a fit that held-out training rows decide. As text: `all`, `none`, or parts separated by commas.
+/// The parts of a fit that held-out training rows choose. As text: `all`, `none`, or parts separated by commas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Open([bool; Part::ALL.len()]);
 
 impl Open {
-    /// Every option holds as it is.
+    /// No part is chosen: every option holds.
     pub const NOTHING: Open = Open([false; Part::ALL.len()]);
-    /// All parts are decided.
+    /// All parts are chosen.
     pub const EVERYTHING: Open = Open([true; Part::ALL.len()]);
 
-    /// Whether a part is decided.
+    /// Returns true if a part is chosen.
     pub fn contains(self, part: Part) -> bool {
         self.0[part as usize]
     }
 
-    /// Whether no part is.
+    /// Returns true if no part is chosen.
     pub fn is_empty(self) -> bool {
         self == Open::NOTHING
     }
 
-    /// The same with this part.
+    /// Adds this part.
     pub fn with(mut self, part: Part) -> Open {
         self.0[part as usize] = true;
         self
     }
 
-    /// The same without these parts.
+    /// Removes these parts.
     pub fn without(mut self, parts: &[Part]) -> Open {
         parts.iter().for_each(|&part| self.0[part as usize] = false);
         self
@@ -105,7 +105,7 @@ impl FromStr for Open {
 stored_as_text!(Open);
 
 impl FitOptions {
-    /// What the options say of a part, as its own option is written.
+    /// Returns the value of a part in the options, as its option is written.
     pub(crate) fn word_of(&self, part: Part) -> String {
         match part {
             Part::Likelihood => self.likelihood_kind().to_string(),
@@ -118,7 +118,7 @@ impl FitOptions {
         }
     }
 
-    /// The options with one part as `other` has it.
+    /// Returns the options with one part taken from `other`.
     pub(crate) fn with_part_of(&self, part: Part, other: &FitOptions) -> FitOptions {
         let own = self.clone();
         match part {

@@ -1,4 +1,4 @@
-//! What a fit does, with nothing left open: options that were checked, and what follows from them for so many data.
+//! The plan of a fit: checked options with all defaults resolved for the number of rows.
 
 use super::fit::FitOptions;
 use super::neighbours::Keeping;
@@ -14,10 +14,10 @@ use crate::likelihood::{LikelihoodKind, Observation, ObservationModel};
 use crate::objective::{Estimator, Objective};
 use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 
-/// A fit as it will be done.
+/// A resolved fit.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who produces the features.
+    /// The layer that produces the features.
     pub layer: LayerPlan,
     /// The prior mean of f: a constant, or zero.
     pub mean: MeanKind,
@@ -25,19 +25,19 @@ pub struct Plan {
     pub loss: LossKind,
     /// The weight of the KL term.
     pub beta: f64,
-    /// How q is found.
+    /// The method that finds q.
     pub way: Way,
-    /// How hyper-parameters and inducing inputs are tuned.
+    /// The tuning of hyper-parameters and inducing inputs.
     pub hyper: HyperPlan,
-    /// When training ends.
+    /// The limits of the training.
     pub limits: Limits,
-    /// Whether nobody said how many epochs there may be.
+    /// True if the number of epochs is a default.
     pub epochs_by_default: bool,
-    /// Seed of everything random.
+    /// The random seed.
     pub seed: u64,
 }
 
-/// Who produces the features.
+/// The layer that produces the features.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LayerPlan {
@@ -45,9 +45,9 @@ pub enum LayerPlan {
     Sparse {
         /// The number of inducing inputs.
         inducing: usize,
-        /// How they are chosen.
+        /// The method that chooses them.
         init: InducingInit,
-        /// Whether they stay where they are.
+        /// True if training does not move them.
         fix: bool,
         /// The jitter on `K_uu`.
         jitter: Jitter,
@@ -61,89 +61,89 @@ pub enum LayerPlan {
     },
 }
 
-/// How q is found.
+/// The method that finds q.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Way {
-    /// In closed form on all rows, wherever θ and Z are.
+    /// In closed form on all rows, for the current θ and Z.
     Collapsed(CollapsedBound),
-    /// In closed form on rows that know their neighbours.
+    /// In closed form on rows with neighbours.
     Neighbours(NeighbourPlan),
-    /// By steps on mini-batches, taken together with those on θ and Z.
+    /// By steps on mini-batches, together with steps on θ and Z.
     Batches(StepPlan),
-    /// By natural gradients on all rows, wherever θ and Z are.
+    /// By natural gradients on all rows, for the current θ and Z.
     Alternating(StepPlan),
 }
 
-/// What neighbours are for.
+/// The use of neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct NeighbourPlan {
-    /// How many a row has.
+    /// The number of neighbours of a row.
     pub count: usize,
     /// The loss: the evidence of rows given predecessors, or losses of predictions from the nearest others.
     pub loss: LossKind,
     /// The weight of the KL term.
     pub beta: f64,
-    /// Which rows the model keeps.
+    /// The rows that the model stores.
     pub keeping: Keeping,
-    /// The nodes of quadrature; as many as needed when absent.
+    /// The number of quadrature nodes; `None` takes as many as needed.
     pub nodes: Option<usize>,
 }
 
-/// How hyper-parameters and inducing inputs are tuned.
+/// The tuning of hyper-parameters and inducing inputs.
 #[derive(Clone, Debug)]
 pub struct HyperPlan {
-    /// Whether they are trained at all.
+    /// True if they are trained.
     pub trains: bool,
-    /// With which solver.
+    /// The solver.
     pub solver: HyperOptimizer,
     /// Adam's learning rate.
     pub learning_rate: f64,
-    /// Iterations of L-BFGS on the collapsed bound of a part of the rows, from which training starts; 0 for none.
+    /// The number of L-BFGS iterations, on the collapsed bound of a sample of the rows, before the training; 0 for none.
     pub warm_start: usize,
-    /// What is said about single values.
+    /// The constraints on single values.
     pub constraints: Constraints,
-    /// Whether lengthscales about which nothing is said have a weak prior.
+    /// True if unconstrained lengthscales have a weak prior.
     pub weak_priors: bool,
 }
 
-/// How q is moved by gradients.
+/// The gradient steps on q.
 #[derive(Clone, Debug)]
 pub struct StepPlan {
-    /// What is minimised.
+    /// The objective to minimise.
     pub objective: Objective,
-    /// Which covariances q may have.
+    /// The covariances that q may have.
     pub family: Family,
-    /// Whether q is kept as sites, which stay put when θ and Z move.
+    /// True if q is kept as sites, which stay fixed when θ and Z move.
     pub sites: bool,
     /// The rule that moves q.
     pub rule: RuleOptions,
-    /// Whether the coefficients' means may not be negative.
+    /// True if the means of the coefficients may not be negative.
     pub nonnegative: bool,
-    /// What keeps natural-gradient steps positive definite.
+    /// The guard that keeps the covariance positive definite after natural-gradient steps.
     pub guard: Guard,
-    /// The step at iteration t.
+    /// The step size at iteration t.
     pub step: Schedule,
-    /// Which rows a step takes.
+    /// The rows of each step.
     pub batches: BatchPlan,
-    /// The most rows that are worked on at once.
+    /// The maximum number of rows that are processed at once.
     pub batch_size: usize,
-    /// The number of samples at iteration t, instead of the estimator's own.
+    /// The number of samples at iteration t, instead of the estimator's number.
     pub samples: Option<SizeSchedule>,
-    /// Which average of the iterates is returned.
+    /// The average of the iterates to return.
     pub average: Average,
     /// The precision of mini-batches.
     pub precision: Precision,
-    /// Whether q starts at the prior.
+    /// True if q starts at the prior.
     pub from_prior: bool,
-    /// Whether all rows may take the place of mini-batches where q alone is trained and they are few.
+    /// True if steps on all rows may replace mini-batches in a fit of q alone, if the rows are few.
     pub all_rows_will_do: bool,
-    /// Whether training may end with steps on all rows.
+    /// True if training may end with steps on all rows.
     pub polish: bool,
 }
 
 impl Plan {
-    /// The plan for `n` data that this likelihood observes.
+    /// Creates the plan for `n` rows with this likelihood.
     ///
     /// # Errors
     ///
@@ -202,12 +202,12 @@ impl Plan {
         })
     }
 
-    /// The covariances that q may have.
+    /// Returns the covariances that q may have.
     pub fn family(&self) -> Family {
         self.steps().map_or(Family::Full, |steps| steps.family)
     }
 
-    /// How q is moved, where it is not solved for in closed form.
+    /// Returns the steps on q, unless q is solved for in closed form.
     pub fn steps(&self) -> Option<&StepPlan> {
         match &self.way {
             Way::Collapsed(_) | Way::Neighbours(_) => None,
@@ -258,8 +258,8 @@ impl StepPlan {
     }
 }
 
-/// Refuses estimators that average the curvature of a density with a kink, which has its part of the curvature in a single point, and
-/// those that several functions do not have.
+/// Refuses estimators that average the curvature of a density with a kink, whose curvature is partly in a single point, and estimators
+/// that likelihoods of several functions lack.
 fn check_estimator(estimator: Estimator, likelihood: &ObservationModel) -> Result<()> {
     let likelihood = match likelihood {
         ObservationModel::One(likelihood) => likelihood,
@@ -277,7 +277,7 @@ fn check_estimator(estimator: Estimator, likelihood: &ObservationModel) -> Resul
         || matches!(estimator, Estimator::Price { .. });
     if curved && likelihood.resolution(Observation::of(1.0)).strip == 0.0 {
         return Err(Error::usage(format!(
-            "⟨estimator {estimator}⟩ uses the curvature of the log density, of which the kink of {} has a part that no sample meets",
+            "⟨estimator {estimator}⟩ uses the curvature of the log density, but samples miss the curvature at the kink of {}",
             likelihood.name()
         ))
         .hint("use ⟨estimator exact⟩ with expectations in closed form, or reparam-ent:L"));

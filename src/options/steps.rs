@@ -1,44 +1,44 @@
-//! What is asked of the steps that move q by mini-batches: rule, schedule, batches, averages; no hyper-parameters.
+//! The options of the mini-batch steps on q: rule, schedule, batches, averages; no hyper-parameters.
 
 use crate::data::SizeSchedule;
 use crate::gradient::Precision;
 use crate::variational::{Average, Family, Guard, QUpdate, RuleOptions, Schedule};
 use serde::{Deserialize, Serialize};
 
-/// The settings of q's steps (elbo and dlm-log). [`StepOptions::default`] is what the command line uses when nothing is said.
+/// The options of the steps on q (elbo and dlm-log). [`StepOptions::default`] has the defaults of the command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepOptions {
-    /// Which covariances q may have.
+    /// The covariances that q may have.
     pub family: Family,
     /// The rule that moves q.
     #[serde(rename = "q_update")]
     pub update: QUpdate,
-    /// What keeps natural-gradient steps sound (ngd, sr-vn).
+    /// The guard of natural-gradient steps (ngd, sr-vn).
     #[serde(rename = "q_guard")]
     pub guard: Guard,
-    /// The step at iteration t; by the rule when absent.
+    /// The step size at iteration t; `None` chooses it by the rule.
     #[serde(rename = "q_step")]
     pub step: Option<Schedule>,
-    /// Which average of the iterates is returned.
+    /// The average of the iterates to return.
     #[serde(rename = "q_average")]
     pub average: Average,
-    /// The least and largest eigenvalue that S may have (projected-ngvi), the prior's being 1; 1e-4 and 1e4 when absent.
+    /// The smallest and largest eigenvalue that S may have (projected-ngvi); the prior's is 1. `None` means 1e-4 and 1e4.
     #[serde(rename = "q_bounds")]
     pub bounds: Option<(f64, f64)>,
-    /// Whether the coefficients' means may not be negative (projected-ngvi on diagonal covariances, glm).
+    /// True if the means of the coefficients may not be negative (projected-ngvi on diagonal covariances, glm).
     #[serde(rename = "q_nonnegative")]
     pub nonnegative: bool,
-    /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd, sgd); found on the way when absent.
+    /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd, sgd); `None` estimates it during training.
     #[serde(rename = "q_smoothness")]
     pub smoothness: Option<f64>,
-    /// Whether a fit may end with full-batch steps on q.
+    /// True if a fit may end with full-batch steps on q.
     pub polish: bool,
-    /// Data per batch.
+    /// The number of rows per batch.
     pub batch_size: usize,
-    /// Data per batch at iteration t instead, at most all.
+    /// The number of rows per batch at iteration t instead, at most all.
     pub batch_schedule: Option<SizeSchedule>,
-    /// The number of samples at iteration t, instead of the estimator's own.
+    /// The number of samples at iteration t, instead of the estimator's number.
     pub sample_schedule: Option<SizeSchedule>,
     /// The precision of mini-batches.
     #[serde(default = "Precision::double")]
@@ -66,20 +66,20 @@ impl Default for StepOptions {
 }
 
 impl StepOptions {
-    /// What the rule that moves q is told.
+    /// Returns the options of the rule that moves q.
     pub fn rule(&self) -> RuleOptions {
         let default = RuleOptions::of(self.update);
         RuleOptions {
             guard: self.guard,
             bounds: self.bounds.unwrap_or(default.bounds),
             smoothness: self.smoothness,
-            // What a step size means depends on the data's curvature unless somebody knew it.
+            // A default step size is relative to the curvature of the data.
             relative: self.step.is_none(),
             ..default
         }
     }
 
-    /// The first setting that is not as by default, of those that an objective solved for in closed form has no use for.
+    /// Returns the first setting without its default value, among those without an effect on closed-form objectives.
     pub(super) fn first_given(&self) -> Option<&'static str> {
         [
             ("⟨family⟩", self.family != Family::Full),

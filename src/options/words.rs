@@ -1,9 +1,9 @@
-//! The words that options are chosen by; no settings.
+//! The words of options; no settings.
 
 use crate::words::word_option;
 
 word_option! {
-    /// What is asked for by one word: a loss, and for some whether q is solved for in closed form.
+    /// An objective: a loss, and for some objectives the closed-form solution for q.
     #[non_exhaustive]
     ObjectiveKind, "objective" {
         /// The (β-)ELBO.
@@ -34,7 +34,7 @@ pub enum LossKind {
 }
 
 impl ObjectiveKind {
-    /// The loss it stands for.
+    /// Returns the loss.
     pub fn loss(self) -> LossKind {
         match self {
             ObjectiveKind::Elbo | ObjectiveKind::Vfe => LossKind::Elbo,
@@ -44,14 +44,14 @@ impl ObjectiveKind {
         }
     }
 
-    /// Whether it says that q is solved for in closed form on all rows.
+    /// Returns true if q is solved for in closed form on all rows.
     pub fn is_closed(self) -> bool {
         !matches!(self, ObjectiveKind::Elbo | ObjectiveKind::DlmLog)
     }
 }
 
 word_option! {
-    /// What f is.
+    /// The kind of model.
     ModelKind, "model" {
         /// A sparse Gaussian process.
         Gp = "gp",
@@ -61,16 +61,16 @@ word_option! {
 }
 
 word_option! {
-    /// How hyper-parameters and inducing inputs are tuned.
+    /// The mode of tuning hyper-parameters and inducing inputs.
     #[non_exhaustive]
     Hyper, "hyper-parameter mode" {
         /// Together with q, from one gradient.
         Joint = "joint",
-        /// On all data, with q solved for by natural gradients at every step.
+        /// On all rows, with q optimised by natural gradients at every step.
         Alternating = "alternating",
         /// Together with q, which is kept as sites, so that it moves with the prior (Adam, Chang, Khan & Solin 2021).
         Dual = "dual",
-        /// With q solved exactly inside (Gaussian noise).
+        /// With the exact optimum of q in closed form (Gaussian noise).
         Collapsed = "collapsed",
         /// Not at all.
         Fixed = "fixed",
@@ -83,7 +83,7 @@ word_option! {
     HyperOptimizer, "hyper-parameter optimizer" {
         /// Adam, for mini-batches too.
         Adam = "adam",
-        /// L-BFGS, where q is solved for.
+        /// L-BFGS, if q is solved for.
         Lbfgs = "lbfgs",
     }
 }

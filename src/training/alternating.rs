@@ -1,4 +1,5 @@
-//! The objective at its best q as a function of θ and Z: q solved for at every point, the gradient by the envelope; no solver.
+//! The objective at its best q, as a function of θ and Z: q is optimised at every point, and the gradient follows from the envelope
+//! theorem; no solver.
 
 use super::rows::AllRows;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
@@ -11,19 +12,19 @@ use crate::model::{Posterior, Score};
 use crate::variational::Parameterization;
 use crate::variational::{Guard, Normal};
 
-/// The q of several functions, which takes many steps, is solved for until a step gains less than this share of what the last step of θ and Z
-/// gained, …
+/// Optimising the q of several functions takes many steps. It ends once a step gains less than this share of the gain of the last step of θ
+/// and Z, …
 const SHARE: f64 = 0.1;
 
-/// … and at first until it gains less than so many nats per datum.
+/// … and at first once a step gains less than this many nats per datum.
 const FIRST: f64 = 1e-3;
 
-/// What is left of the gain that is expected after a step of θ and Z that gained nothing.
+/// A step of θ and Z that gains nothing multiplies the expected gain by this.
 const LESS: f64 = 0.3;
 
-/// A model whose q is solved for on all data whenever θ and Z have moved, by natural gradients from where q was.
+/// A model whose q is optimised on all rows whenever θ and Z have moved, by natural gradients from the previous q.
 ///
-/// At the best q the objective's derivative in q is zero, so its derivative in θ is the partial one.
+/// At the best q the derivative of the objective in q is zero, so its derivative in θ is the partial one.
 pub(super) struct Alternating<'a> {
     model: VariationalModel,
     free: FreeVector,
@@ -32,13 +33,13 @@ pub(super) struct Alternating<'a> {
     validation: Option<Dataset<'a>>,
     batch: usize,
     guard: Guard,
-    /// The tolerance is the least.
+    /// `tolerance` is the smallest tolerance.
     limits: SolveLimits,
     progress: Progress,
     counts: UpdateCounts,
-    /// The point with the best validation score, or the lowest value where there is no validation.
+    /// The point with the best validation score, or without validation the one with the lowest value.
     best: Option<Solved>,
-    /// The point evaluated last, whose q the next one starts from.
+    /// The last evaluated point; its q starts the next optimisation.
     last: Option<Solved>,
     error: Option<Error>,
 }
@@ -104,17 +105,17 @@ impl<'a> Alternating<'a> {
         }
     }
 
-    /// The free vector to start from.
+    /// Returns the free vector to start from.
     pub(super) fn start(&self) -> Vec<f64> {
         self.free.pack(&self.natural)
     }
 
-    /// Why sums over rows elsewhere could not be had, if that is so: from then on the objective has no value.
+    /// Returns the error of sums over remote rows, if there was one; from then on the objective has no value.
     pub(super) fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// The best point, its value (a sum, without priors), and how much work q was.
+    /// Returns the best point, its value (a sum, without priors), and the work counts of q.
     pub(super) fn into_best(mut self) -> (VariationalModel, f64, UpdateCounts) {
         let Some(best) = self.best.take() else { return (self.model, f64::NAN, self.counts) };
         self.model.set_natural(&best.natural);
@@ -122,7 +123,7 @@ impl<'a> Alternating<'a> {
         (self.model, best.value, self.counts)
     }
 
-    /// Moves to `theta` and solves for q; the value there, not finite if that failed.
+    /// Moves to `theta` and optimises q; returns the value, which is not finite if that failed.
     fn solve(&mut self, theta: &[f64]) -> f64 {
         if self.error.is_some() {
             return f64::NAN;
@@ -153,7 +154,7 @@ impl<'a> Alternating<'a> {
         }
     }
 
-    /// The gradient at the present point in natural units: the partial one, whatever moves with θ.
+    /// Returns the gradient at the current point in natural units: the partial one, although q moves with θ.
     fn gradient(&mut self) -> Result<Vec<f64>> {
         let mut sum = vec![0.0; self.natural.len()];
         let held = self.model.hold(Parameterization::Whitened);

@@ -1,4 +1,4 @@
-//! A fit of rows on the scale the model sees: checks of shapes, the choice of a start, and the fit from it; no tables.
+//! A fit to rows on the scale the model sees: checks of shapes, the choice of a start, and the fit from it; no tables.
 
 use super::check::check_data;
 use super::rows::{TrainingData, TrainingRows};
@@ -11,12 +11,12 @@ use crate::hyper::{Listener, Session};
 use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::options::{FitOptions, LossKind, Plan};
 
-/// Fits a model to rows in memory that are on the scale the model sees. `listener` hears of every stage and epoch.
+/// Fits a model to rows in memory on the scale the model sees. `listener` receives every stage and epoch.
 ///
-/// With a `start` its likelihood is the model's; options that name another one are refused.
+/// With a `start`, its likelihood is the model's; options that name another one are refused.
 ///
-/// Errors: `Usage` for options that make no sense (before any work), `Data` for shapes that do not match, `Fit` when
-/// not even the starting point can be evaluated.
+/// Errors: `Usage` for invalid options (before any work), `Data` for shapes that do not match, `Fit` if not even the starting point can be
+/// evaluated.
 pub fn fit_arrays(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -26,9 +26,9 @@ pub fn fit_arrays(
     fit_arrays_in(data, options, start, &mut Session::new(listener))
 }
 
-/// Fits a model within a session, which may interrupt it and keeps its state.
+/// Fits a model within a session, which may interrupt it and stores its state.
 ///
-/// Errors: as for [`fit_arrays`]; `Interrupted` when the session was, `Data` when its checkpoint does not fit.
+/// Errors: as for [`fit_arrays`]; `Interrupted` if the session was interrupted, `Data` if its checkpoint belongs to another fit.
 pub fn fit_arrays_in(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -44,11 +44,11 @@ pub fn fit_arrays_in(
     fit_rows(&data, options, origin, session)
 }
 
-/// What a fit begins with.
+/// The start of a fit.
 pub enum Origin<'a> {
     /// Another model, with its likelihood.
     Start(&'a Start),
-    /// A kernel and a likelihood that have yet to see data.
+    /// A kernel and a likelihood without starting values from data.
     Prototype(Prototype),
 }
 
@@ -61,11 +61,11 @@ impl Origin<'_> {
     }
 }
 
-/// Fits a model to rows wherever they are.
+/// Fits a model to rows in memory or elsewhere.
 ///
 /// # Errors
 ///
-/// As for [`fit_arrays_in`], and when rows cannot be read.
+/// As for [`fit_arrays_in`], and if rows cannot be read.
 pub fn fit_rows(
     rows: &dyn TrainingRows,
     options: &FitOptions,
@@ -80,7 +80,7 @@ pub fn fit_rows(
     }
     let options = &FitOptions { likelihood: Some(known), ..options.clone() };
     options.validate()?;
-    // What follows for so many rows holds for all the fits of a search.
+    // The defaults for this number of rows apply to all fits of a search.
     let options = &options.decided_for(n);
     let plan = Plan::new(options, origin.likelihood(), n)?;
     let weightless = plan.loss == LossKind::Fitc || options.neighbours.is_some();
@@ -111,7 +111,7 @@ pub fn fit_rows(
     }
 }
 
-/// Rows that are in memory.
+/// Returns rows that are in memory.
 fn memory<'a>(rows: &'a dyn TrainingRows, train: Dataset<'a>) -> TrainingData<'a> {
     TrainingData { train, validation: rows.validation(), levels: rows.levels() }
 }

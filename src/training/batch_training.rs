@@ -1,4 +1,4 @@
-//! Joint training on mini-batches: one gradient moves q by its rule and θ, Z by the solver; no solver here.
+//! Joint training on mini-batches: one gradient moves q by its rule, and θ and Z by the solver; no solver here.
 
 use super::inference::{Inference, InferenceOptions};
 use super::rows::BatchSource;
@@ -11,13 +11,13 @@ use crate::model::{LatentModel, Posterior, Score};
 use crate::threads::on_pool;
 use crate::variational::Normal;
 
-/// A model under inference whose θ and Z are trained along with q.
+/// A model whose q, θ and Z are trained together.
 pub(super) struct BatchTraining<'a> {
     inference: Inference<'a>,
     free: FreeVector,
     natural: Vec<f64>,
     theta: Vec<f64>,
-    /// Of the last step.
+    /// The prior terms of the last step.
     prior_terms: f64,
     validation: Option<Dataset<'a>>,
     best: Option<(Vec<f64>, Vec<Normal>)>,
@@ -44,28 +44,28 @@ impl<'a> BatchTraining<'a> {
         }
     }
 
-    /// The free vector to start from.
+    /// Returns the free vector to start from.
     pub(super) fn start(&self) -> Vec<f64> {
         self.theta.clone()
     }
 
-    /// The model as of the last evaluation.
+    /// Returns the model at the last evaluation.
     pub(super) fn model(&self) -> &LatentModel {
         &self.inference.model().model
     }
 
-    /// The posteriors as of the step before the last, averaged where that was asked for.
+    /// Returns the posteriors of the step before the last, averaged if an average was requested.
     pub(super) fn q(&self) -> Vec<Normal> {
         self.inference.averaged()
     }
 
-    /// Why no further batch could be had, if that is so.
+    /// Returns the error of the batches, if there was one.
     pub(super) fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// The model and q with the best validation score, or the last ones (averaged, where that was asked for) without
-    /// validation, and how often the q update had to be shrunk or rejected.
+    /// Returns the model and q with the best validation score, and the number of q updates that were shrunk or rejected. Without
+    /// validation, they are the last ones, averaged if an average was requested.
     pub(super) fn into_best(mut self) -> (VariationalModel, usize) {
         self.inference.motion().complete_step();
         let averaged = self.inference.averaged();
@@ -81,7 +81,7 @@ impl<'a> BatchTraining<'a> {
         (self.inference.into_model(), rollbacks)
     }
 
-    /// Completes the step before and begins the next one, at `theta`, on a batch, or on the next one of the rows.
+    /// Completes the previous step and begins the next one at `theta`, on the given batch or the next batch of the rows.
     fn differentiate(&mut self, theta: &[f64], gradient: &mut [f64], batch: Option<Dataset<'_>>) -> f64 {
         if !self.move_to(theta) {
             return f64::NAN;
@@ -106,13 +106,13 @@ impl<'a> BatchTraining<'a> {
         value + self.prior_terms
     }
 
-    /// A step of [`StochasticObjective::step`] on a batch of the caller's.
+    /// Takes a step of [`StochasticObjective::step`] on a batch of the caller.
     pub(super) fn step_on(&mut self, batch: Dataset<'_>, theta: &[f64], gradient: &mut [f64]) -> f64 {
         let work = self.inference.model().batch_work(batch.len());
         on_pool(work, || self.differentiate(theta, gradient, Some(batch)))
     }
 
-    /// Completes the step before and moves the model to `theta`; on failure it stays where it was.
+    /// Completes the previous step and moves the model to `theta`; if that fails, the model stays.
     fn move_to(&mut self, theta: &[f64]) -> bool {
         if theta == self.theta {
             self.inference.motion().complete_step();

@@ -43,64 +43,64 @@ pub struct ModelBuilder {
 }
 
 impl ModelBuilder {
-    /// A fit as the command line makes it when nothing is said.
+    /// Creates a fit with the defaults of the command line.
     pub fn new() -> Self {
         ModelBuilder::default()
     }
 
-    /// With these options; a kernel and a likelihood that were given stay.
+    /// Sets the options; a kernel and a likelihood set before stay.
     pub fn options(mut self, options: FitOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// With this kernel, in place of the one that the options name. Values that it was not [given](sparsegp_kernels::Parameter::given)
-    /// start from the data.
+    /// Sets the kernel, instead of the one that the options name. Values that were not [given](sparsegp_kernels::Parameter::given) start
+    /// from the data.
     pub fn kernel(mut self, kernel: impl Kernel + 'static) -> Self {
         self.kernel = Some(Box::new(kernel));
         self
     }
 
-    /// With this likelihood, of one function or boxed of several, in place of the one that the options name.
+    /// Sets the likelihood, of one function or a boxed one of several, instead of the one that the options name.
     pub fn likelihood(mut self, likelihood: impl Into<ObservationModel>) -> Self {
         self.likelihood = Some(likelihood.into());
         self
     }
 
-    /// With exposures of the training rows, for counts.
+    /// Sets exposures of the training rows, for counts.
     pub fn exposure(mut self, exposure: &[f64]) -> Self {
         self.exposure = exposure.to_vec();
         self
     }
 
-    /// With sample weights of the training rows, which multiply their losses.
+    /// Sets sample weights of the training rows, which multiply their losses.
     pub fn weights(mut self, weights: &[f64]) -> Self {
         self.weights = weights.to_vec();
         self
     }
 
-    /// With rows to choose the parameters that are kept by: inputs (`n × D`) and targets, in the user's units.
+    /// Sets validation rows, which choose the parameters to keep: inputs (`n × D`) and targets, in the user's units.
     pub fn validation(mut self, x: MatRef<'_, f64>, y: &[f64]) -> Self {
         self.validation = Some(OwnedRows::of(x, y));
         self
     }
 
-    /// Fits to inputs `x` (`n × D`, a row per datum) and targets `y`, in the user's units: classes are coded 0 and 1, ordered
-    /// levels 0, 1, ….
+    /// Fits to inputs `x` (`n × D`, one row per datum) and targets `y`, in the user's units: classes are coded 0 and 1, ordered levels 0,
+    /// 1, ….
     ///
     /// # Errors
     ///
-    /// Usage errors for options that make no sense, data errors for arrays that do not go together or that the likelihood is
-    /// not defined on, fit errors when not even the start can be evaluated.
+    /// Usage errors for invalid options, data errors for arrays that do not match or do not suit the likelihood, fit errors if not even
+    /// the start can be evaluated.
     pub fn fit(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Model> {
         self.fit_in(x, y, &mut Session::new(&mut |_: &Event| {}))
     }
 
-    /// The same within a session, which hears of every stage and epoch, may interrupt the fit and keeps its state.
+    /// Like [`fit`](Self::fit), within a session, which receives every stage and epoch, may interrupt the fit and stores its state.
     ///
     /// # Errors
     ///
-    /// As for [`ModelBuilder::fit`]; `Interrupted` when the session was.
+    /// As for [`ModelBuilder::fit`]; `Interrupted` if the session was interrupted.
     pub fn fit_in(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
         let clock = session.clock(self.options.max_seconds);
         let mut chosen = self.chosen((x, y), &mut session.until(clock, Clock::CHOICES))?;
@@ -119,28 +119,27 @@ impl ModelBuilder {
         }
     }
 
-    /// Decides everything that options leave open. A kernel or a likelihood that was given as a value decides all.
+    /// Chooses all options that are open. A kernel or a likelihood given as a value leaves none open.
     fn chosen(&self, (x, y): (MatRef<'_, f64>, &[f64]), session: &mut Session<'_>) -> Result<Chosen> {
         if self.options.open.is_empty() || self.kernel.is_some() || self.likelihood.is_some() {
             return Ok(Chosen::as_asked(self.options.clone()));
         }
-        // What is wrong with arrays or options is said before any work.
+        // Errors of arrays and options are reported before any work.
         self.prepare(x, y)?;
         let targets = Targets { y, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
         choose((Dataset { x, targets }, levels(y)), &self.options, session)
     }
 
-    /// Mini-batch training of the same, a step at a time by the caller's own loop. An ELBO that would collapse is trained by
-    /// mini-batches too.
+    /// Creates a trainer for mini-batch training in a loop of the caller. It trains an ELBO that would collapse by mini-batches too.
     ///
     /// # Errors
     ///
-    /// As for [`ModelBuilder::fit`], and for objectives that no mini-batch has.
+    /// As for [`ModelBuilder::fit`], and for objectives without mini-batches.
     pub fn trainer(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Trainer> {
         Trainer::new(self.prepare(x, y)?)
     }
 
-    /// Everything that a fit takes, on the scale that the model sees.
+    /// Returns everything that a fit needs, on the scale the model sees.
     fn prepare(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Prepared> {
         let mut options = self.options.clone();
         if let Some(kernel) = self.kernel.as_ref().filter(|_| options.dimensions.is_empty()) {
@@ -175,16 +174,16 @@ impl ModelBuilder {
     }
 }
 
-/// The most ordered levels that targets are taken to have: more are numbers.
+/// The maximum number of ordered levels of targets; more are treated as numbers.
 const MOST_LEVELS: usize = 1000;
 
-/// The ordered levels of targets, if they are that.
+/// Returns the number of ordered levels of targets, or 0 if they are not levels.
 fn levels(y: &[f64]) -> usize {
     let most = y.iter().fold(0.0, |most: f64, &level| most.max(level)) as usize;
     (most + 1).clamp(2, MOST_LEVELS)
 }
 
-/// What a fit to arrays takes, on the scale that the model sees.
+/// The input of a fit to arrays, on the scale the model sees.
 pub(super) struct Prepared {
     pub prototype: Prototype,
     pub options: FitOptions,

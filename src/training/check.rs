@@ -1,5 +1,4 @@
-//! What arrays have to be like before a fit looks at them: shapes that go together, finite inputs, targets that the likelihood
-//! is defined on; no tables.
+//! Checks of arrays before a fit: matching shapes, finite inputs, targets that suit the likelihood; no tables.
 
 use super::rows::TrainingData;
 use crate::collapsed::Dataset;
@@ -7,11 +6,11 @@ use crate::error::{Error, Result};
 use crate::likelihood::ObservationModel;
 use crate::likelihood::TargetKind;
 
-/// Refuses arrays that do not go together, or with the inputs of a model to start from, or do not suit the likelihood.
+/// Refuses arrays that do not match each other or the inputs of a start model, or that do not suit the likelihood.
 ///
 /// # Errors
 ///
-/// Data errors that name the array, the place and what was expected.
+/// Data errors that name the array, the position and the expectation.
 pub(super) fn check_data(
     data: &TrainingData<'_>,
     start_inputs: Option<usize>,
@@ -29,7 +28,7 @@ pub(super) fn check_data(
     data.validation.map_or(Ok(()), |part| check_part("validation", part, (kind, name)))
 }
 
-/// Refuses one part of the rows.
+/// Checks one part of the rows.
 fn check_part(what: &str, part: Dataset<'_>, (kind, likelihood): (TargetKind, &str)) -> Result<()> {
     let (n, d) = (part.len(), part.x.ncols());
     if part.x.nrows() != n || n == 0 || d == 0 {

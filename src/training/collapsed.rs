@@ -1,4 +1,4 @@
-//! Collapsed bounds as hyper-parameter objectives: q solved exactly inside, θ and Z outside.
+//! Collapsed bounds as objectives of the hyper-parameters: q is solved for exactly, θ and Z are free.
 
 use super::parts::{PartedRows, Parts};
 use super::place::Place;
@@ -14,7 +14,7 @@ use crate::latent::LayerScratch;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::variational::{Family, Normal};
 
-/// A Gaussian-likelihood model on a data set, seen as a function of its free parameters.
+/// A model with Gaussian likelihood on a data set, as a function of its free parameters.
 pub struct CollapsedObjective<'a> {
     at: Place,
     rows: RowSums<'a>,
@@ -27,14 +27,14 @@ pub struct CollapsedObjective<'a> {
     error: Option<Error>,
 }
 
-/// The rows of a bound, with their sums under the last model that they were looked at under.
+/// The rows of a bound, with their sums under the last model.
 enum RowSums<'a> {
     Here { data: Dataset<'a>, stream: Box<DataStream> },
     There { parts: Parts<'a>, statistics: Statistics },
 }
 
 impl RowSums<'_> {
-    /// Sums over all rows under `model`.
+    /// Computes the sums over all rows under `model`.
     fn forward(&mut self, model: &LatentModel, weighting: Weighting) -> Result<&Statistics> {
         match self {
             RowSums::Here { data, stream } => {
@@ -48,7 +48,7 @@ impl RowSums<'_> {
         }
     }
 
-    /// The gradient by way of the features, and by what the sums know.
+    /// Computes the gradient through the features and through the sums.
     fn gradient(&mut self, model: &LatentModel, by: BoundAdjoint<'_>) -> Result<BoundGradient> {
         let layer = &**model.layer();
         match self {
@@ -77,7 +77,7 @@ impl<'a> CollapsedObjective<'a> {
         CollapsedObjective::of_rows(model, RowSums::Here { data, stream }, bound)
     }
 
-    /// The same on rows in parts that are held elsewhere.
+    /// Like [`new`](Self::new), for rows in parts that are held elsewhere.
     pub(crate) fn of_parts(model: LatentModel, parts: &'a dyn PartedRows, bound: CollapsedBound) -> Self {
         let statistics = Statistics::zeros(model.layer().dim());
         CollapsedObjective::of_rows(model, RowSums::There { parts: Parts(parts), statistics }, bound)
@@ -100,18 +100,18 @@ impl<'a> CollapsedObjective<'a> {
         }
     }
 
-    /// Why sums over rows elsewhere could not be had, if that is so: from then on the objective has no value.
+    /// Returns the error of sums over remote rows, if there was one; from then on the objective has no value.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// Scores every iteration on held-out rows, so that the best can be kept.
+    /// Scores every iteration on held-out rows, so that the best one can be kept.
     pub(crate) fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
         self.validation = Some((validation, score));
         self
     }
 
-    /// The free vector with the best validation score, where there is validation.
+    /// Returns the free vector with the best validation score, if there is validation.
     pub fn kept(&self) -> Option<Vec<f64>> {
         self.at.kept()
     }
@@ -121,7 +121,7 @@ impl<'a> CollapsedObjective<'a> {
         self.at.start()
     }
 
-    /// Moves to `theta` and solves for q; the bound's value (a sum, without priors), or `None` if that failed.
+    /// Moves to `theta` and solves for q; returns the value of the bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
         self.bound(false).map(|(value, _)| value)
@@ -148,7 +148,7 @@ impl<'a> CollapsedObjective<'a> {
         upper_bound(self.forward(Weighting::Unit)?, noise).ok().map(|bound| bound.value)
     }
 
-    /// The same with its flat natural gradient.
+    /// Like [`evidence_upper_bound`](Self::evidence_upper_bound), with its flat natural gradient.
     pub fn upper_bound_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         let noise = self.noise();
         let bound = upper_bound(self.forward(Weighting::Unit)?, noise).ok()?;
@@ -184,7 +184,7 @@ impl<'a> CollapsedObjective<'a> {
         noise
     }
 
-    /// The sums over all rows, unless they cannot be had.
+    /// Computes the sums over all rows; `None` if they are unavailable.
     fn forward(&mut self, weighting: Weighting) -> Option<&Statistics> {
         if self.error.is_some() {
             return None;

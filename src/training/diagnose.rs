@@ -1,4 +1,4 @@
-//! Checks of a finished fit for what a user should know, each with its evidence; no training, no words.
+//! Checks of a finished fit that lead to warnings, each with its evidence; no training, no words.
 
 use super::geometry::{Crowding, Neighbours, irrelevant, sample, spread};
 use super::outcome::TakenBack;
@@ -13,56 +13,56 @@ use crate::options::{HyperOptimizer, LossKind, Plan};
 use crate::quadrature::Integrator;
 use sparsegp_kernels::Scratch;
 
-/// Above this condition number of `K_uu` fewer than six digits of the weights are left.
+/// The condition number of `K_uu` above which fewer than six digits of the weights are correct.
 const ILL_CONDITIONED: f64 = 1e10;
 
-/// The share of inducing inputs that may repeat others before that is worth a word.
+/// The share of duplicate inducing inputs above which a warning is due.
 const DUPLICATE_SHARE: f64 = 0.1;
 
-/// An input is irrelevant when crossing its range changes f by less than this share of the variance that f has over the
-/// rows: by less than a hundredth of its standard deviation.
+/// An input is irrelevant if crossing its range changes f by less than this share of the variance of f over the rows, which is a hundredth
+/// of its standard deviation.
 const IRRELEVANT_SHARE: f64 = 1e-4;
 
-/// Rows are memorised when the median correlation with the nearest neighbour is below this.
+/// Rows are memorised if the median correlation with the nearest neighbour is below this.
 const MEMORISED: f64 = 0.2;
 
-/// The share of the steps that may be taken back before that is worth a word.
+/// The share of rolled-back steps above which a warning is due.
 const TAKEN_BACK_SHARE: f64 = 0.2;
 
-/// Counts whose variance exceeds that of Poisson counts by this factor want another distribution.
+/// The variance of counts, relative to Poisson counts, above which another distribution is suggested.
 const OVERDISPERSED: f64 = 1.5;
 
-/// The most training rows that losses and dispersions are averaged over.
+/// The maximum number of training rows that losses and dispersions are averaged over.
 const MOST_TRAINING_ROWS: usize = 2000;
 
-/// The difference of validation and training NLL that looks like overfitting, in nats and in standard errors.
+/// The difference of validation and training NLL that suggests overfitting, in nats and in standard errors.
 const OVERFITTED: (f64, f64) = (0.5, 3.0);
 
-/// Training was not over when the objective fell by more than this, in nats per datum, over its last epochs.
+/// Training was unfinished if the objective fell by more than this, in nats per row, over its last epochs.
 const STILL_FALLING: f64 = 0.01;
 
-/// So many of them.
+/// The number of last epochs that are considered.
 const LAST_EPOCHS: usize = 10;
 
-/// Bounds on the log evidence are loose when they are so many nats per datum apart.
+/// Bounds on the log evidence are loose if they differ by this many nats per row.
 const LOOSE: f64 = 0.2;
 
-/// What diagnosis knows of a finished fit.
+/// The facts about a finished fit.
 pub(super) struct FitFacts<'a> {
     pub model: &'a LatentModel,
     pub posterior: &'a Posterior,
-    /// Training rows to look at.
+    /// The training rows to examine.
     pub train: Dataset<'a>,
     pub validation: Option<Dataset<'a>>,
     pub plan: &'a Plan,
     pub outcome: &'a Outcome,
     pub taken_back: TakenBack,
     pub trace: &'a [Record],
-    /// The evidence between its bounds, where both are known.
+    /// The lower and the upper bound on the evidence, if both are known.
     pub evidence: Option<(f64, f64)>,
 }
 
-/// The absolute jitter in use.
+/// Returns the absolute jitter in use.
 pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
     let Some(layer) = model.layer().inducing() else { return 0.0 };
     match layer.used_jitter() {
@@ -76,7 +76,7 @@ pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
     }
 }
 
-/// Warnings about a finished fit.
+/// Returns the warnings about a finished fit.
 pub(super) fn diagnose(fit: &FitFacts<'_>) -> Vec<Warning> {
     let noise = about_noise(fit);
     let learned = !matches!(noise, Some(Warning::NoiseExplainsAll { .. }));
@@ -152,8 +152,8 @@ fn about_lengthscales(fit: &FitFacts<'_>, layer: &InducingLayer) -> Vec<Warning>
     warnings
 }
 
-/// The variance of counts over what Poisson counts of the fitted rates would have: `mean (y − μ_y)²/v_y` over training rows,
-/// with the predictive mean and variance of y.
+/// Warns if the variance of counts exceeds that of Poisson counts with the fitted rates: `mean (y − μ_y)²/v_y` over training rows, with
+/// the predictive mean and variance of y.
 fn about_dispersion(fit: &FitFacts<'_>) -> Option<Warning> {
     let likelihood = fit.model.likelihood.one()?;
     if !has_poisson_variance(likelihood) {
@@ -176,13 +176,13 @@ fn about_dispersion(fit: &FitFacts<'_>) -> Option<Warning> {
         .then_some(Warning::Overdispersed { dispersion })
 }
 
-/// Whether counts have their mean for a variance, given f.
+/// Returns true if the variance of counts, given f, equals their mean.
 fn has_poisson_variance(likelihood: &dyn Likelihood) -> bool {
     let (mean, variance) = likelihood.conditional_moments(0.0, 1.0);
     likelihood.target_kind() == TargetKind::Count && (variance / mean - 1.0).abs() < 1e-12
 }
 
-/// At most [`MOST_TRAINING_ROWS`] of the training rows, evenly.
+/// Returns at most [`MOST_TRAINING_ROWS`] training rows, evenly spaced.
 fn some_rows(train: Dataset<'_>) -> RowBuffer {
     let rows = spread(train.len(), MOST_TRAINING_ROWS);
     let mut some = RowBuffer::new(train, rows.len());
@@ -190,7 +190,7 @@ fn some_rows(train: Dataset<'_>) -> RowBuffer {
     some
 }
 
-/// Mean and squared standard error of the losses of a data set.
+/// Returns mean and squared standard error of the losses of a data set.
 fn mean_loss(posterior: &Posterior, data: Dataset<'_>) -> Option<(f64, f64)> {
     let moments = Moments::of(posterior.losses(data, Score::LogLoss));
     let count = moments.count() as f64;

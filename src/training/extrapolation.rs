@@ -1,10 +1,11 @@
-//! q of several functions solved for on all rows: natural-gradient steps, which see one function at a time, extrapolated together; no θ.
+//! q of several functions optimised on all rows: natural-gradient steps, which treat one function at a time, are extrapolated jointly; no
+//! θ.
 //!
-//! A full natural-gradient step takes every posterior to the sites that its own function's gradient asks for, as if the others stayed
-//! where they are. Where functions are coupled, as the scores of classes are, steps of all of them overshoot or creep along what
-//! only their sum knows. Their fixed point is extrapolated from the last few of them (Pulay 1980; Anderson 1965): of all weights `Σ α_j = 1` those
-//! for which the residual `Σ α_j r_j` is smallest in the metric of Fisher information, in which `½ β ‖r‖²` is also what a step gains
-//! to second order.
+//! A full natural-gradient step moves every posterior to the sites that the gradient of its own function asks for, as if the other
+//! functions were fixed. If functions are coupled, like the scores of classes, simultaneous steps overshoot, or creep along directions
+//! that only the sum of the functions determines. The fixed point is extrapolated from the last few steps (Pulay 1980; Anderson 1965):
+//! among all weights with `Σ α_j = 1`, it takes those with the smallest residual `Σ α_j r_j` in the metric of Fisher information. In this
+//! metric `½ β ‖r‖²` is also the gain of a step to second order.
 
 use super::solve::{FullBatch, SolveLimits, UpdateCounts};
 use super::variational::VariationalModel;
@@ -16,19 +17,19 @@ use faer::linalg::solvers::Solve;
 use faer::{Accum, Mat, Side};
 use std::collections::VecDeque;
 
-/// Steps that an extrapolation is from.
+/// The number of steps in an extrapolation.
 const DEPTH: usize = 5;
 
-/// Nats per datum that a step may gain for extrapolations to begin: the metric is that of the place where they do.
+/// The gain of a step, in nats per row, below which extrapolations begin; the metric is that of this point.
 const NEAR: f64 = 0.02;
 
-/// The smallest share of a step.
+/// The smallest step size.
 const SMALLEST_STEP: f64 = 1e-4;
 
 /// The sites of all processes.
 type Sites = Vec<Evidence>;
 
-/// `a + weight · b`.
+/// Returns `a + weight · b`.
 fn plus(a: &[Evidence], b: &[Evidence], weight: f64) -> Sites {
     let mut sum = a.to_vec();
     add(&mut sum, b, weight);
@@ -40,12 +41,12 @@ fn add(sum: &mut [Evidence], term: &[Evidence], weight: f64) {
     terms.for_each(|(sum, term)| sum.add(term.precision.as_ref(), &term.shift, weight));
 }
 
-/// The posteriors of sites; `None` where one of them is none.
+/// Returns the posteriors of sites; `None` if one of them is invalid.
 fn posteriors(sites: &[Evidence]) -> Option<Vec<Normal>> {
     sites.iter().map(Evidence::posterior).collect()
 }
 
-/// The sites `Λ = 2∇_S/β`, `λ = Λm − ∇_m/β` that a full step leads to.
+/// Returns the sites `Λ = 2∇_S/β`, `λ = Λm − ∇_m/β` that a full step leads to.
 fn asked_for(q: &Normal, gradient: DataGradient<'_>, beta: f64) -> Evidence {
     let all = gradient.cov.full();
     let precision = linalg::spread_copy(all) * faer::Scale(2.0 / beta);
@@ -59,7 +60,7 @@ fn asked_for(q: &Normal, gradient: DataGradient<'_>, beta: f64) -> Evidence {
 struct Metric<'a>(&'a [Normal]);
 
 impl Metric<'_> {
-    /// What the product of a change with another one is taken with.
+    /// Returns the image of a change, which a product takes as its second factor.
     fn image(&self, change: &[Evidence]) -> Sites {
         let of_one = |(q, change): (&Normal, &Evidence)| {
             let (m, cov, all) = (q.dim(), q.cov().full(), full(&change.precision));
@@ -74,7 +75,7 @@ impl Metric<'_> {
         self.0.iter().zip(change).map(of_one).collect()
     }
 
-    /// The product of a change with what another one's image is.
+    /// Returns the product of a change with another one, given the image of the other.
     fn product(&self, change: &[Evidence], image: &[Evidence]) -> f64 {
         let of_one = |((q, change), image): ((&Normal, &Evidence), &Evidence)| {
             let columns = full(&change.precision).col_iter().zip(full(&image.precision).col_iter());
@@ -96,17 +97,17 @@ fn full(matrix: &Matrix) -> faer::MatRef<'_, f64> {
     matrix.as_ref().full()
 }
 
-/// The last steps from near the fixed point.
+/// The last steps near the fixed point.
 #[derive(Default)]
 struct History {
-    /// Where the metric is.
+    /// The point of the metric.
     near: Vec<Normal>,
-    /// Where steps lead to, how far that is, and the products of that with those before and itself.
+    /// For each step: its goal, its residual, and the products of the residual with earlier ones and itself.
     steps: VecDeque<(Sites, Sites, Vec<f64>)>,
 }
 
 impl History {
-    /// Takes in where a step from `q` leads to and how far that is; its squared length comes back.
+    /// Adds the goal and the residual of a step from `q`; returns the squared length of the residual.
     fn learn(&mut self, q: &[Normal], goal: Sites, residual: Sites) -> f64 {
         if self.steps.is_empty() {
             self.near = q.to_vec();
@@ -126,7 +127,7 @@ impl History {
         length
     }
 
-    /// The combination of where the last steps lead to that should be the fixed point; `None` of a single one.
+    /// Returns the combination of the last goals that estimates the fixed point; `None` for a single step.
     fn extrapolated(&self) -> Option<Sites> {
         let count = self.steps.len();
         if count < 2 {
@@ -134,7 +135,7 @@ impl History {
         }
         let products = |i: usize, j: usize| self.steps[i.max(j)].2[i.min(j)];
         let length = |i: usize| products(i, i).sqrt();
-        // What rounding leaves of distances that are nearly parallel is no direction.
+        // Rounding errors of nearly parallel residuals do not define a direction.
         const RIDGE: f64 = 1e-12;
         let cosine =
             |i: usize, j: usize| products(i, j) / (length(i) * length(j)) + if i == j { RIDGE } else { 0.0 };
@@ -153,11 +154,11 @@ impl History {
     }
 }
 
-/// Moves the posteriors of all processes on all data until a step gains less than the tolerance; see [`solve_q`](super::solve::solve_q).
+/// Moves the posteriors of all processes on all rows until a step gains less than the tolerance; see [`solve_q`](super::solve::solve_q).
 ///
 /// # Errors
 ///
-/// When rows cannot be read.
+/// If rows cannot be read.
 pub(super) fn descend_together(
     svgp: &mut VariationalModel,
     full: &mut FullBatch<'_>,

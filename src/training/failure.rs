@@ -1,4 +1,4 @@
-//! Why a fit could not start or end: the cause in data, parameters, `K_uu` or steps, and what to try; no recovery.
+//! The reasons of failed fits: the cause in data, parameters, `K_uu` or steps, and a suggestion; no recovery.
 
 use super::geometry::Crowding;
 use super::outcome::TakenBack;
@@ -8,35 +8,35 @@ use crate::latent::inducing::FactorizationFailure;
 use crate::model::LatentPrior;
 use faer::MatRef;
 
-/// Numbers beyond this overflow when they are squared a few times.
+/// Larger numbers overflow if they are squared a few times.
 const HUGE: f64 = 1e100;
 
-/// Why not even the start could be evaluated, and what to try.
+/// The reason why not even the start could be evaluated, and a suggestion.
 pub(super) struct Cause {
     why: String,
     advice: String,
 }
 
 impl Cause {
-    /// The error that has this cause.
+    /// Creates the error with this cause.
     pub(super) fn error(self, what: &str) -> Error {
         Error::fit(format!("{what}: {}", self.why)).hint(self.advice)
     }
 }
 
-/// The error of a start that cannot be evaluated, before anybody looked for the cause.
+/// Creates the error of a start that cannot be evaluated, before the cause is known.
 pub(super) fn failed_start() -> Error {
     Error::fit("the objective is not finite at the starting point")
         .hint("check the data's scale, or fix the noise variance with ⟨fix likelihood.noise_variance=VALUE⟩")
 }
 
-/// The error of an update whose new rows have no finite objective.
+/// Creates the error of an update whose new rows have no finite objective.
 pub(super) fn new_rows_not_finite() -> Error {
     Error::fit("the objective is not finite at the new rows")
         .hint("check their scale: it should be that of the rows that the model was fitted to")
 }
 
-/// The error of training that ended where nothing can be evaluated, after these steps had been taken back.
+/// Creates the error of training that ended at a point without finite values, after these rollbacks.
 pub(super) fn diverged(taken_back: TakenBack) -> Error {
     let TakenBack { hyper, q, .. } = taken_back;
     Error::fit(format!(
@@ -45,7 +45,7 @@ pub(super) fn diverged(taken_back: TakenBack) -> Error {
     .hint("try a smaller ⟨learning_rate⟩ or ⟨q_step⟩, or ⟨bounds⟩ on the hyper-parameters")
 }
 
-/// The error of a start whose `K_uu` has no factor.
+/// Creates the error of a start whose `K_uu` has no Cholesky factor.
 pub(super) fn singular_start(
     failure: &FactorizationFailure,
     model: &LatentPrior,
@@ -55,7 +55,7 @@ pub(super) fn singular_start(
     cause.error("the starting point cannot be evaluated")
 }
 
-/// What was found, or nothing where a fit failed for numerical reasons; every other error ends the search.
+/// Returns the result, or `None` if a fit failed numerically; other errors are passed on.
 pub(super) fn unless_failed<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -64,7 +64,7 @@ pub(super) fn unless_failed<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The same error, with the cause where one is found at the start of the fit, `model`.
+/// Adds the cause to an error, if one is found at the start of the fit, `model`.
 pub(super) fn explained(error: Error, model: &LatentPrior, train: Dataset<'_>) -> Error {
     if error.kind() != ErrorKind::Fit {
         return error;
@@ -75,7 +75,7 @@ pub(super) fn explained(error: Error, model: &LatentPrior, train: Dataset<'_>) -
     }
 }
 
-/// A hyper-parameter so large or small that formulas lose all digits.
+/// Finds a hyper-parameter so large or small that formulae lose all digits.
 fn out_of_range(model: &LatentPrior) -> Option<Cause> {
     let beyond =
         |value: f64| !(value.is_finite() && value.abs() < HUGE && (value == 0.0 || value.abs() > 1.0 / HUGE));
@@ -86,7 +86,7 @@ fn out_of_range(model: &LatentPrior) -> Option<Cause> {
     })
 }
 
-/// Inputs or targets whose squares overflow.
+/// Finds inputs or targets whose squares overflow.
 pub(super) fn huge_data(train: Dataset<'_>) -> Option<Cause> {
     let largest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, |most: f64, x| most.max(x.abs()));
     let y = largest(&mut train.targets.y.iter().copied());
@@ -103,7 +103,7 @@ pub(super) fn huge_data(train: Dataset<'_>) -> Option<Cause> {
     })
 }
 
-/// What closeness of the inducing inputs has to do with it.
+/// Describes close inducing inputs as a contributing cause.
 fn crowding_words(model: &LatentPrior) -> String {
     let Some(layer) = model.layer().inducing() else { return String::new() };
     let Crowding { close_pairs, closest, .. } = Crowding::of(layer.kernel(), layer.z());
@@ -139,7 +139,7 @@ fn all_finite(model: &LatentPrior) -> bool {
     model.layer().inducing().is_none_or(|layer| finite(layer.z()))
 }
 
-/// A start that could be factorised, but barely.
+/// Finds a start whose `K_uu` could be factorised, but is ill-conditioned.
 fn ill_conditioned(model: &LatentPrior) -> Option<Cause> {
     let layer = model.layer().inducing()?;
     let condition = layer.factorised().ok()?.condition_estimate();

@@ -1,20 +1,20 @@
-//! How a kernel sees the inducing inputs and the data: distances in lengthscales, inputs without influence; no words.
+//! The geometry of inducing inputs and data under a kernel: distances in lengthscales, inputs without influence; no words.
 
 use crate::collapsed::Dataset;
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 
-/// The most points that are compared with each other.
+/// The maximum number of points that are compared with each other.
 const MOST_POINTS: usize = 2000;
 
-/// `k(a_i, b_j)` of points in rows.
+/// Returns `k(a_i, b_j)`; points are rows.
 fn cross(kernel: &dyn Kernel, a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     let mut k = Mat::zeros(a.nrows(), b.nrows());
     kernel.eval(Inputs::Cross { left: a, right: b }, k.as_mut(), &mut Scratch::new());
     k
 }
 
-/// The distance, in lengthscales of a squared-exponential kernel, at which values have the correlation `rho`.
+/// Returns the distance, in lengthscales of a squared-exponential kernel, at which values have the correlation `rho`.
 fn lengthscales_apart(rho: f64) -> f64 {
     if rho >= 1.0 {
         0.0
@@ -25,11 +25,11 @@ fn lengthscales_apart(rho: f64) -> f64 {
     }
 }
 
-/// How close inducing inputs are.
+/// The closeness of inducing inputs.
 pub(super) struct Crowding {
-    /// Pairs closer than [`Crowding::CLOSE`].
+    /// The number of pairs closer than [`Crowding::CLOSE`].
     pub close_pairs: usize,
-    /// Inducing inputs with an earlier one closer than [`Crowding::SAME`].
+    /// The number of inducing inputs with an earlier one closer than [`Crowding::SAME`].
     pub duplicates: usize,
     /// The distance of the closest pair, in lengthscales.
     pub closest: f64,
@@ -39,10 +39,10 @@ impl Crowding {
     /// A distance that counts as close.
     const CLOSE: f64 = 0.1;
 
-    /// A distance at which the second point tells less about f than the default jitter hides.
+    /// A distance at which the second point adds less information about f than the default jitter hides.
     const SAME: f64 = 1e-3;
 
-    /// Of the points `z`, one per row. Distances come from correlations, so they mean something for every kernel.
+    /// Measures the points `z`, one per row. Distances come from correlations, so they have a meaning for every kernel.
     pub fn of(kernel: &dyn Kernel, z: MatRef<'_, f64>) -> Crowding {
         let z = z.subrows(0, z.nrows().min(MOST_POINTS));
         let k = cross(kernel, z, z);
@@ -61,24 +61,24 @@ impl Crowding {
     }
 }
 
-/// At most `most` rows of the data as points, evenly spread.
+/// Returns at most `most` rows of the data as points, evenly spaced.
 pub(super) fn sample(data: Dataset<'_>, most: usize) -> Mat<f64> {
     let rows = spread(data.len(), most);
     Mat::from_fn(rows.len(), data.x.ncols(), |i, j| data.x[(rows[i], j)])
 }
 
-/// At most `most` of `n` indices, evenly spread.
+/// Returns at most `most` of `n` indices, evenly spaced.
 pub(super) fn spread(n: usize, most: usize) -> Vec<usize> {
     let count = n.min(most);
     (0..count).map(|i| i * n / count).collect()
 }
 
-/// The most groups of inputs that are moved: fewer inputs are moved one by one, and more by bisection of groups, whose cost is linear
+/// The maximum number of groups of inputs that are moved. Fewer inputs are moved one by one, more by bisection of groups, at a cost linear
 /// in the inputs.
 const MOST_GROUPS: usize = 256;
 
-/// The inputs that vary without influence: across their whole range the prior variance of the change of f, averaged over rows, is below
-/// `least`. Of many inputs groups are moved together, and the halves of those that matter; what is undecided in the end is not listed.
+/// Returns the inputs that vary without influence: across their whole range, the prior variance of the change of f, averaged over rows, is
+/// below `least`. Many inputs are moved in groups, and groups with influence are halved; inputs that stay undecided are not listed.
 pub(super) fn irrelevant(kernel: &dyn Kernel, data: Dataset<'_>, least: f64) -> Vec<usize> {
     let all = sample(data, MOST_POINTS);
     let ranges: Vec<_> = (0..all.ncols()).map(|input| range(all.col(input).iter().copied())).collect();
@@ -102,7 +102,7 @@ pub(super) fn irrelevant(kernel: &dyn Kernel, data: Dataset<'_>, least: f64) -> 
     found
 }
 
-/// What is needed to move inputs across their ranges.
+/// The data that moving inputs across their ranges needs.
 struct Across<'a> {
     kernel: &'a dyn Kernel,
     base: Mat<f64>,
@@ -110,7 +110,7 @@ struct Across<'a> {
 }
 
 impl Across<'_> {
-    /// The prior variance of the change of f as these inputs cross their ranges together, averaged over rows.
+    /// Returns the prior variance of the change of f if these inputs cross their ranges together, averaged over rows.
     fn influence(&self, inputs: &[usize]) -> f64 {
         let rows = (0..self.base.nrows()).map(|row| {
             let (mut a, mut b) = (self.base.subrows(row, 1).to_owned(), self.base.subrows(row, 1).to_owned());
@@ -126,13 +126,13 @@ impl Across<'_> {
     }
 }
 
-/// The ends of values, `None` when all are the same.
+/// Returns the smallest and largest value; `None` if all are equal.
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let ends = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
     (ends.0 < ends.1).then_some(ends)
 }
 
-/// How f at a row goes along with f at its nearest neighbour.
+/// The correlation of f at a row with f at its nearest neighbour.
 pub(super) struct Neighbours {
     /// The median correlation.
     pub correlation: f64,
@@ -141,7 +141,7 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of a sample of the rows; `None` when there are too few rows to have neighbours, or too many to look at.
+    /// Measures a sample of the rows; `None` if there are too few rows, or too many inputs.
     pub fn of(kernel: &dyn Kernel, data: Dataset<'_>) -> Option<Neighbours> {
         const ROWS: usize = 64;
         let n = data.len();

@@ -1,4 +1,4 @@
-//! q(w) moved by one rule along mini-batch gradients, with its schedules and averages: a step at a time; no θ, no stopping.
+//! q(w) moved by one rule along mini-batch gradients, with schedules and averages, one step at a time; no θ, no stopping.
 
 use super::rows::{BatchSource, MemoryBatches, Portion};
 use super::solve::{Sweep, full_objective};
@@ -15,25 +15,25 @@ use crate::variational::{
     Average, Family, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo,
 };
 
-/// How q is moved.
+/// The options of the steps on q.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InferenceOptions {
-    /// By which rule.
+    /// The rule.
     pub rule: RuleOptions,
-    /// With which step at iteration t.
+    /// The step size at iteration t.
     pub step: Schedule,
-    /// On which rows.
+    /// The batches.
     pub batches: BatchPlan,
-    /// The number of samples at iteration t, if the objective's estimator draws any; the estimator's own number if absent.
+    /// The number of samples at iteration t, if the estimator of the objective draws any; `None` means the estimator's number.
     pub samples: Option<SizeSchedule>,
-    /// Which average of the iterates is kept.
+    /// The average of the iterates to keep.
     pub average: Average,
-    /// Seed of batches and samples.
+    /// The seed of batches and samples.
     pub seed: u64,
 }
 
 impl InferenceOptions {
-    /// Those of a plan, for the q of `model`.
+    /// Returns the options of a plan, for the q of `model`.
     pub(super) fn of(steps: &StepPlan, model: &LatentModel, seed: u64) -> Self {
         let mut rule = steps.rule.clone();
         if let (true, Some(layer)) = (steps.nonnegative, model.layer().linear()) {
@@ -49,7 +49,7 @@ impl InferenceOptions {
         }
     }
 
-    /// A rule with a step schedule on all data, without averages.
+    /// Returns the options of a rule with a step schedule on all rows, without averages.
     pub fn full_batch(rule: impl Into<RuleOptions>, step: Schedule) -> Self {
         InferenceOptions {
             rule: rule.into(),
@@ -62,15 +62,14 @@ impl InferenceOptions {
     }
 }
 
-/// q on its way: the model, the rule that moves its posterior, schedules and averages; batches are handed to it.
+/// A q in motion: the model, the rule that moves its posterior, schedules and averages. The caller supplies the batches.
 ///
-/// A batch that cannot be evaluated sends q back to what it was at the last remembered point and halves the steps from
-/// there on.
+/// If a batch cannot be evaluated, q returns to the last remembered point, and the following steps are halved.
 pub(super) struct Motion {
     model: VariationalModel,
     rules: Rules,
     options: InferenceOptions,
-    /// Of every process.
+    /// The average of every process.
     averages: Vec<IterateAverage>,
     flat: Vec<f64>,
     iterations: usize,
@@ -82,10 +81,10 @@ pub(super) struct Motion {
     pending: Option<Pending>,
 }
 
-/// What is left to do of a step whose batch has been evaluated.
+/// The rest of a step whose batch has been evaluated.
 struct Pending {
     step: f64,
-    /// Whether q after it is what a batch that cannot be evaluated sends q back to.
+    /// True if later failures return to q after this step.
     remember: bool,
 }
 
@@ -107,13 +106,13 @@ impl Motion {
         }
     }
 
-    /// The first half of a step: the objective estimated on a batch out of `n` rows, with the gradient in θ and Z left in the
-    /// model with `train_theta`. The second half is [`Motion::complete_step`], or [`Motion::complete_step_at`], before which
-    /// q is that of the step before. With `remember`, q after the step is what later failures go back to.
+    /// Runs the first half of a step: estimates the objective on a batch out of `n` rows, and with `train_theta` leaves the gradient in θ
+    /// and Z in the model. The second half is [`Motion::complete_step`] or [`Motion::complete_step_at`]; before it, q is that of the
+    /// previous step. With `remember`, later failures return to q after the step.
     ///
     /// # Errors
     ///
-    /// When sums over rows elsewhere cannot be had; q is then that of the step before.
+    /// If sums over remote rows are unavailable; q is then that of the previous step.
     fn evaluate(&mut self, part: Portion<'_>, n: usize, remember: bool, train_theta: bool) -> Result<f64> {
         self.rows_used += part.len();
         self.model.reserve(part.here().map_or(0, |rows| rows.len()));
@@ -135,7 +134,7 @@ impl Motion {
         Ok(value)
     }
 
-    /// The second half of a step, if one has been begun: moves q along the gradient of the batch.
+    /// Runs the second half of a step, if one has begun: moves q along the gradient of the batch.
     pub(super) fn complete_step(&mut self) -> StepInfo {
         let Some(pending) = self.pending.take() else { return StepInfo { step: 0.0, rollbacks: 0 } };
         let info = self.model.update_all(&mut self.rules, pending.step);
@@ -143,8 +142,8 @@ impl Motion {
         info
     }
 
-    /// [`Motion::complete_step`] with a move of θ and Z, and of q as the model's parameterisation says; where they cannot be
-    /// moved, which comes back as false, they stay.
+    /// Like [`Motion::complete_step`], and also moves θ and Z, and q with them as the parameterisation of the model says. Returns false if
+    /// θ and Z cannot be moved; they stay then.
     pub(super) fn complete_step_at(&mut self, natural: &[f64]) -> bool {
         let Some(pending) = self.pending.take() else {
             return self.model.set_natural_under(natural, &mut self.rules);
@@ -163,7 +162,7 @@ impl Motion {
         self.take_in();
     }
 
-    /// Gives the iterate to the average.
+    /// Adds the iterate to the average.
     fn take_in(&mut self) {
         if self.options.average == Average::None {
             return;
@@ -174,12 +173,12 @@ impl Motion {
                 Matrix::Full(cov) => (0..q.dim()).for_each(|j| self.flat.extend(cov.col(j).iter())),
                 Matrix::Diagonal(variances) => self.flat.extend_from_slice(variances),
             }
-            // The shapes are those of one q throughout, the only thing that can be wrong.
+            // All shapes are those of the same q, and a wrong shape is the only possible error.
             let _ = average.push(q.mean(), &self.flat);
         }
     }
 
-    /// The averages of the iterates, or the last ones where none is kept (or it has no factor, by rounding).
+    /// Returns the averages of the iterates, or the last iterates if there is no average (or it has no Cholesky factor, by rounding).
     pub(super) fn averaged(&self) -> Vec<Normal> {
         let averaged = |q: &Normal, average: &IterateAverage| {
             let (mean, second) = average.result()?;
@@ -196,13 +195,13 @@ impl Motion {
         all.map(|(q, average)| averaged(q, average).unwrap_or_else(|| q.clone())).collect()
     }
 
-    /// Goes on from other posteriors.
+    /// Continues from other posteriors.
     fn replace_q(&mut self, q: Vec<Normal>) {
         self.model.set_q(q);
         self.rules.restart(self.model.posteriors());
     }
 
-    /// Passes everything but the rows through an archive.
+    /// Passes everything except the rows through an archive.
     fn archive(&mut self, archive: &mut Archive) {
         self.complete_step();
         self.model.archive(archive);
@@ -225,16 +224,16 @@ impl Motion {
     }
 }
 
-/// Variational inference of q on the batches of some rows, θ and Z as they are.
+/// Variational inference of q on the batches of some rows, with fixed θ and Z.
 ///
-/// A batch that cannot be evaluated sends q back to what it was an epoch before, and halves the steps from there on.
+/// If a batch cannot be evaluated, q returns to its value an epoch before, and the following steps are halved.
 pub struct Inference<'a> {
     motion: Motion,
     source: Box<dyn BatchSource + 'a>,
 }
 
 impl<'a> Inference<'a> {
-    /// Inference on `data` from the whitened posterior `q` of every process; `model` must be refreshed.
+    /// Creates an inference on `data` from the whitened posterior `q` of every process; `model` must be refreshed.
     pub fn new(
         model: LatentModel,
         q: impl Into<Vec<Normal>>,
@@ -248,7 +247,7 @@ impl<'a> Inference<'a> {
         Inference::of(model, Box::new(source), options)
     }
 
-    /// The same for a model that is ready for batches of the plan, which come from `source`.
+    /// Like [`new`](Self::new), for a prepared model and an existing batch source.
     pub(super) fn of(
         model: VariationalModel,
         source: Box<dyn BatchSource + 'a>,
@@ -257,16 +256,15 @@ impl<'a> Inference<'a> {
         Inference { motion: Motion::new(model, options), source }
     }
 
-    /// Takes one step; the objective estimated on its batch before the step (a sum over the data), not finite when it could
-    /// not be evaluated, and what became of the step.
+    /// Takes one step. Returns the objective estimated on its batch before the step (a sum over the data; not finite if it could not be
+    /// evaluated), and the outcome of the step.
     pub fn step(&mut self) -> (f64, StepInfo) {
         // Rows in memory, as all of them are for who may call this, can always be read.
         let value = self.evaluate_next(false).unwrap_or(f64::NAN);
         (value, self.motion.complete_step())
     }
 
-    /// The first half of a step on the next batch; see [`Motion::evaluate`]. Where no batch can be had, θ and q stay as they
-    /// were.
+    /// Runs the first half of a step on the next batch; see [`Motion::evaluate`]. If no batch is available, θ and q stay.
     pub(super) fn evaluate_next(&mut self, train_theta: bool) -> Result<f64> {
         let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
         let remember = self.motion.iterations.is_multiple_of(per_epoch);
@@ -274,36 +272,37 @@ impl<'a> Inference<'a> {
         self.motion.evaluate(part, n, remember, train_theta)
     }
 
-    /// The first half of a step on a batch of other rows, which counts for as many as the source has.
+    /// Runs the first half of a step on a batch of other rows, which represents all rows of the source.
     pub(super) fn evaluate_on(&mut self, part: Dataset<'_>, train_theta: bool) -> Result<f64> {
         let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
         let remember = self.motion.iterations.is_multiple_of(per_epoch);
         self.motion.evaluate(Portion::Here(part), n, remember, train_theta)
     }
 
-    /// Goes on with the batches, steps and samples that follow after `iterations` steps, whatever came before; q, what a
-    /// rule or an average remembers, and the counts of rows and samples stay.
+    /// Continues with the batches, steps and samples after `iterations` steps. q, the memory of rules and averages, and the counts of rows
+    /// and samples stay.
     ///
     /// # Errors
     ///
-    /// When the rows cannot be read again.
+    /// If the rows cannot be read again.
     pub fn seek(&mut self, iterations: usize) -> Result<()> {
         self.source.seek(iterations)?;
         self.motion.iterations = iterations;
         Ok(())
     }
 
-    /// The last iterate of the only process, or of the first.
+    /// Returns the last iterate of the only process, or of the first.
     pub fn q(&self) -> &Normal {
         self.motion.model.q()
     }
 
-    /// The averages of the iterates, or the last ones where none is kept (or it has no factor, by rounding), one for each process.
+    /// Returns the averages of the iterates, one for each process, or the last iterates if there is no average (or it has no Cholesky
+    /// factor, by rounding).
     pub fn averaged(&self) -> Vec<Normal> {
         self.motion.averaged()
     }
 
-    /// Passes everything that decides how inference goes on through an archive.
+    /// Passes everything that determines the further inference through an archive.
     pub(super) fn archive(&mut self, archive: &mut Archive) {
         self.motion.archive(archive);
         let iterations = self.motion.iterations;
@@ -312,39 +311,39 @@ impl<'a> Inference<'a> {
         }
     }
 
-    /// The objective of the last iterate on all data, a sum.
+    /// Returns the objective of the last iterate on all rows, a sum.
     pub fn objective(&mut self) -> f64 {
         let rows = self.source.all();
         let part = self.motion.model.capacity().min(rows.count());
         full_objective(&mut self.motion.model, Sweep::of(rows, part)).unwrap_or(f64::NAN)
     }
 
-    /// Steps taken.
+    /// Returns the number of steps.
     pub fn iterations(&self) -> usize {
         self.motion.iterations
     }
 
-    /// Rows evaluated in all steps together.
+    /// Returns the number of rows evaluated in all steps.
     pub fn rows_used(&self) -> usize {
         self.motion.rows_used
     }
 
-    /// Samples of w drawn in all steps together.
+    /// Returns the number of samples of w drawn in all steps.
     pub fn samples_used(&self) -> usize {
         self.motion.samples_used
     }
 
-    /// How often steps were shrunk or rejected.
+    /// Returns the number of shrunk or rejected steps.
     pub fn rollbacks(&self) -> usize {
         self.motion.rollbacks
     }
 
-    /// Steps in the first pass over the data.
+    /// Returns the number of steps in the first pass over the rows.
     pub(crate) fn steps_per_epoch(&self) -> usize {
         self.source.per_epoch()
     }
 
-    /// The model with its posterior.
+    /// Returns the model with its posterior.
     pub fn model(&self) -> &VariationalModel {
         &self.motion.model
     }

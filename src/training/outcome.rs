@@ -1,15 +1,16 @@
-//! What training took back, as diagnosis and failures tell it; no training.
+//! The counts of rollbacks in training, for diagnosis and failures; no training.
 
 use crate::model::MixedUse;
 
-/// What training itself took back: steps that were undone or shrunk, and single precision; those of warm starts and final steps on q, whose sizes are a
+/// Rollbacks of the training itself: undone or shrunk steps, and single precision. Warm starts and final steps on q, which search for step
+/// sizes, do not count.
 /// search, are not among them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TakenBack {
-    /// On hyper-parameters.
+    /// The rollbacks of hyper-parameters.
     pub hyper: usize,
-    /// On q.
+    /// The rollbacks of q.
     pub q: usize,
-    /// What single precision did, where it was asked for.
+    /// The use of single precision, if it was requested.
     pub mixed: Option<MixedUse>,
 }

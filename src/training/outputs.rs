@@ -1,4 +1,4 @@
-//! Fits of several outputs that mix latent processes or share a kernel, and each output by itself as a model; no tables.
+//! Fits of several outputs that mix latent processes or share a kernel, and each output as a separate model; no tables.
 
 use super::arrays::{Origin, fit_rows};
 use super::failure::failed_start;
@@ -17,7 +17,7 @@ use crate::objective::Targets;
 use crate::options::{FitOptions, Hyper, HyperPlan, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
 use faer::{Mat, MatRef, Side};
 
-/// The smallest noise variance that training starts from, in units of the variance of an output.
+/// The smallest noise variance at the start of training, in units of the variance of an output.
 const LEAST_NOISE: f64 = 0.05;
 
 /// Rows with several outputs on the scale the model sees.
@@ -25,18 +25,18 @@ const LEAST_NOISE: f64 = 0.05;
 pub struct OutputRows<'a> {
     /// Inputs, n × D.
     pub x: MatRef<'a, f64>,
-    /// Targets of P outputs, those of a row one after the other (n·P numbers): of mean 0 and variance 1 over the rows that have one, NaN where
-    /// there is none.
+    /// The targets of P outputs, row by row (n·P numbers), with mean 0 and variance 1 over the rows that have one, and NaN for a missing
+    /// target.
     pub targets: &'a [f64],
-    /// Sample weights, or none when all are 1.
+    /// The sample weights; empty if all are 1.
     pub weights: &'a [f64],
 }
 
 /// Fits the linear model of coregionalisation, `f_p = b_p + Σ_l W_pl g_l` (Journel & Huijbregts 1978; Álvarez, Rosasco & Lawrence 2012,
-/// section 4), with Gaussian noise of its own for every output, to the outputs of these names. What comes back is a model for every output, with
-/// the processes and the posterior of all.
+/// section 4), to the outputs with these names, each with separate Gaussian noise. Returns a model for every output, with the processes
+/// and the posterior of all.
 ///
-/// W starts at the leading principal axes of the outputs, each process has a kernel and inducing inputs of its own.
+/// W starts at the leading principal axes of the outputs; each process has a separate kernel and separate inducing inputs.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ pub fn fit_outputs(
         Box::new(Outputs::new(names.iter().enumerate().map(output).collect()));
     let kernel = options.kernel_of(rows.x.ncols())?;
     let prototype = Prototype { kernel: Some(kernel), likelihood: outputs.into() };
-    // What is looked at where an observation is one number.
+    // For functions that expect one number per observation.
     let y: Vec<f64> = rows.targets.chunks_exact(width).map(mean).collect();
     let targets = Targets { outputs: rows.targets, weights: rows.weights, ..Targets::of(&y) };
     let data = TrainingData::of(Dataset { x: rows.x, targets });
@@ -75,13 +75,13 @@ pub fn fit_outputs(
     (0..width).map(|which| of_output(&fitted, which)).collect()
 }
 
-/// Fits outputs of these names with a process, a constant mean and a Gaussian noise of its own each, all with one kernel and the same
-/// inducing inputs (separate processes with shared covariance), by the sum of their collapsed bounds: outputs that were observed in the
-/// same rows take one factorisation and one pass over the data. What comes back is an ordinary model of every output.
+/// Fits outputs with these names, each with a separate process, constant mean and Gaussian noise, but with one kernel and the same
+/// inducing inputs for all (separate processes with shared covariance). The objective is the sum of their collapsed bounds; outputs
+/// observed in the same rows share one factorisation and one pass over the data. Returns an ordinary model of every output.
 ///
 /// # Errors
 ///
-/// As for [`fit_arrays`](super::fit_arrays), for targets that are not n·P, for an output without observations, and for options
+/// As for [`fit_arrays`](super::fit_arrays), for targets that are not n·P numbers, for an output without observations, and for options
 /// under which an ELBO with Gaussian noise has no closed form.
 pub fn fit_shared_outputs(
     rows: OutputRows<'_>,
@@ -151,8 +151,8 @@ pub fn fit_shared_outputs(
     observed.iter().enumerate().map(one).collect()
 }
 
-/// Where training of a shared kernel starts: kernel and inducing inputs as for any one output, mean and noise of every output by
-/// its own targets.
+/// Creates the start of a shared kernel: kernel and inducing inputs as for a single output, and mean and noise of every output from its
+/// own targets.
 fn shared_model(
     rows: OutputRows<'_>,
     (names, observed): (&[String], &[OwnedRows]),
@@ -177,7 +177,7 @@ fn shared_model(
     Ok(LatentPrior::of_layers(vec![layer.into()], outputs.into(), model.fix_inducing))
 }
 
-/// The model of one output of those that share a kernel.
+/// Returns the model of one of the outputs that share a kernel.
 fn alone(model: &LatentModel, which: usize) -> Result<LatentPrior> {
     let lost = || Error::fit("the fit is not one of several outputs");
     let output = model.likelihood.joint().and_then(|joint| joint.output(which)).ok_or_else(lost)?;
@@ -188,7 +188,7 @@ fn alone(model: &LatentModel, which: usize) -> Result<LatentPrior> {
 }
 
 impl OutputRows<'_> {
-    /// The rows in which an output was observed.
+    /// Returns the rows in which an output was observed.
     fn of(&self, which: usize) -> OwnedRows {
         let (n, d) = self.x.shape();
         let width = self.targets.len() / n.max(1);
@@ -202,7 +202,7 @@ impl OutputRows<'_> {
     }
 }
 
-/// Refuses targets of another number than there are rows and outputs.
+/// Refuses targets whose number does not match the rows and outputs.
 fn check_outputs(rows: OutputRows<'_>, width: usize) -> Result<()> {
     let n = rows.x.nrows();
     if rows.targets.len() == n * width && width > 0 {
@@ -215,7 +215,7 @@ fn check_outputs(rows: OutputRows<'_>, width: usize) -> Result<()> {
     )))
 }
 
-/// One output of a fit of several.
+/// Returns one output of a fit of several.
 fn of_output(fitted: &Fitted, which: usize) -> Result<Fitted> {
     let joint = fitted.model.likelihood.joint().and_then(|joint| joint.output(which));
     let mixed: Box<dyn JointLikelihood> =
@@ -232,7 +232,7 @@ fn of_output(fitted: &Fitted, which: usize) -> Result<Fitted> {
     })
 }
 
-/// The mean of the numbers that there are.
+/// Returns the mean of the numbers that are present.
 fn mean(row: &[f64]) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for y in row.iter().filter(|y| !y.is_nan()) {
@@ -241,7 +241,7 @@ fn mean(row: &[f64]) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// `V_L Λ_L^{½}` of the covariance of the outputs (`P × L`), an absent number being its mean, 0; no axis is as small as nothing.
+/// Returns `V_L Λ_L^{½}` of the covariance of the outputs (`P × L`). A missing number counts as its mean, 0, and no axis is zero.
 fn principal_axes(targets: &[f64], width: usize, processes: usize) -> Mat<f64> {
     let n = targets.len() / width.max(1);
     let mut covariance = Mat::<f64>::zeros(width, width);

@@ -1,4 +1,4 @@
-//! Rows in memory that belong to whoever trains on them, so that training borrows nothing; no checks.
+//! Rows in memory that the training owns, so that it borrows nothing; no checks.
 
 use super::rows::{AllRows, BatchSource, HeldRows, MemoryBatches, Portion, TrainingData, TrainingRows};
 use crate::collapsed::Dataset;
@@ -8,7 +8,7 @@ use crate::objective::Targets;
 use faer::{Mat, MatRef};
 use std::sync::Arc;
 
-/// Some rows: inputs (`D × n`, contiguous for every datum), targets, and exposures and weights or none.
+/// Some rows: inputs (`D × n`, contiguous for every row), targets, and exposures and weights, which may be empty.
 #[derive(Clone)]
 pub(super) struct OwnedRows {
     pub columns: Mat<f64>,
@@ -18,7 +18,7 @@ pub(super) struct OwnedRows {
 }
 
 impl OwnedRows {
-    /// Of inputs `n × D`, a row per datum, and targets.
+    /// Copies inputs `n × D`, one row per datum, and targets.
     pub(super) fn of(x: MatRef<'_, f64>, y: &[f64]) -> OwnedRows {
         OwnedRows {
             columns: x.transpose().to_owned(),

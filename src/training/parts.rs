@@ -1,4 +1,4 @@
-//! Rows in parts that lie elsewhere: what is asked of every part, what it answers, how answers merge; no transport, no training.
+//! Rows in parts on other machines: the question to every part, its answer, and the merging of answers; no transport, no training.
 
 use super::row_buffer::RowBuffer;
 use super::rows::{AllRows, BatchSource, Portion};
@@ -19,23 +19,23 @@ use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Dimension;
 use std::sync::{Mutex, PoisonError};
 
-/// Training rows in parts that are held elsewhere, on the scale the model sees: whoever implements this hands a [`Round`] to the holders of
-/// all parts and merges what they answer.
+/// Training rows in parts that are held elsewhere, on the scale the model sees. An implementation passes a [`Round`] to the holders of all
+/// parts, and merges their answers.
 ///
-/// Where the order in which answers are merged depends on nothing but the number of parts, results do not either.
+/// If the order of merging depends only on the number of parts, so do the results.
 pub trait PartedRows: Sync {
-    /// How many rows each part has, in the order of the rows.
+    /// Returns the number of rows of each part, in the order of the rows.
     fn counts(&self) -> &[usize];
 
-    /// The merged answers of all parts that have rows to the [`Round`] with these bytes.
+    /// Returns the merged answers of all parts with rows to the [`Round`] with these bytes.
     ///
     /// # Errors
     ///
-    /// When not all answers can be had; the fit ends with that error.
+    /// If an answer is missing; the fit ends with that error.
     fn ask(&self, round: Vec<u8>) -> Result<Sums>;
 }
 
-/// What is asked of every part of the rows at one point of a fit: sums over them under a model.
+/// A question to every part of the rows at one point of a fit: sums over the rows under a model.
 ///
 /// ```
 /// # use sparsegp::training::{Round, Sums};
@@ -48,18 +48,18 @@ pub trait PartedRows: Sync {
 pub struct Round {
     model: LatentModel,
     question: Question,
-    /// Buffers that no part is in at the moment: parts that follow each other take the same.
+    /// Idle buffers, which parts use one after the other.
     idle: Mutex<Vec<DataStream>>,
 }
 
-/// Which sums are asked for.
+/// The requested sums.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Question {
     /// The statistics of a collapsed bound.
     Statistics(Weighting),
-    /// What rows add to the gradient of a bound in unweighted statistics.
+    /// The contribution of rows to the gradient of a bound in unweighted statistics.
     Bound { adjoint: StatisticsAdjoint, form: Form },
-    /// What they add to that of FITC, from the noise variance and q.
+    /// The contribution of rows to the gradient of FITC, from the noise variance and q.
     Fitc {
         noise: f64,
         mean: Vec<f64>,
@@ -71,7 +71,7 @@ pub(super) enum Question {
 }
 
 impl Question {
-    /// The question of a gradient.
+    /// Returns the question of a gradient.
     pub(super) fn of_adjoint(by: BoundAdjoint<'_>) -> Question {
         match by {
             BoundAdjoint::Unweighted { adjoint, form } => Question::Bound { adjoint: adjoint.clone(), form },
@@ -82,26 +82,26 @@ impl Question {
     }
 }
 
-/// What the losses of rows are asked under.
+/// A request for the losses of rows.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Losses {
     pub q: Vec<Normal>,
     pub factor: Option<OwnedFactor>,
     pub objective: Objective,
     pub form: Form,
-    /// Whether the gradient in θ and Z is wanted.
+    /// True if the gradient in θ and Z is wanted.
     pub train_theta: bool,
-    /// What every row counts.
+    /// The weight of every row.
     pub scale: f64,
-    /// Seed and number of the pass, and how many samples of w it draws, where it draws any.
+    /// The seed and number of the pass, and the number of samples of w, if it draws any.
     pub seed: u64,
     pub run: u64,
     pub samples: usize,
-    /// The batch; all rows when absent.
+    /// The batch; `None` for all rows.
     pub draw: Option<Draw>,
 }
 
-/// [`Factor`] with a matrix of its own.
+/// An owned [`Factor`].
 #[derive(Serialize, Deserialize)]
 pub(super) enum OwnedFactor {
     Lower(#[serde(with = "crate::linalg::stored")] Mat<f64>),
@@ -127,33 +127,33 @@ impl OwnedFactor {
     }
 }
 
-/// A batch of parts: every epoch cuts each part, in an order of its own, into as many slices as the epoch has batches.
+/// A batch of parts: in every epoch, each part is shuffled and divided into as many slices as the epoch has batches.
 ///
 /// The rows of a batch depend on the seed, its number and the part. A single part has the batches of rows in memory.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Draw {
     seed: u64,
     per_epoch: usize,
-    /// The number of the batch, counted from the first epoch on.
+    /// The number of the batch, from the first epoch on.
     batch: usize,
 }
 
 impl Draw {
-    /// Where the slice of a part with `n` rows begins and ends. Parts begin with different slices, so that batches differ little in size
-    /// however small parts are.
+    /// Returns the begin and end of the slice of a part with `n` rows. Parts begin with different slices, so that batches differ little in
+    /// size, even for small parts.
     fn slice(self, part: usize, n: usize) -> (usize, usize) {
         let at = (self.batch + part) % self.per_epoch;
         let begin = |slice: usize| slice * (n / self.per_epoch) + slice.min(n % self.per_epoch);
         (begin(at), begin(at + 1))
     }
 
-    /// How many rows it has of parts with so many.
+    /// Returns the number of rows of the batch in parts with these counts.
     fn size(self, counts: &[usize]) -> usize {
         let slices = counts.iter().enumerate().map(|(part, &n)| self.slice(part, n));
         slices.map(|(from, to)| to - from).sum()
     }
 
-    /// Its rows of a part with `n`.
+    /// Returns the rows of the batch in a part with `n` rows.
     fn rows(self, part: usize, n: usize) -> Vec<usize> {
         let epoch = (self.batch / self.per_epoch) as u64;
         let mut order: Vec<usize> = (0..n).collect();
@@ -163,7 +163,7 @@ impl Draw {
     }
 }
 
-/// A model in a few words and its flat natural vector.
+/// A model as a short description and its flat natural vector.
 #[derive(Serialize, Deserialize)]
 struct ModelAt {
     layers: Vec<LayerShape>,
@@ -201,7 +201,7 @@ impl ModelAt {
         })
     }
 
-    /// The model, factorised.
+    /// Builds the model and factorises it.
     fn build(self) -> Result<LatentModel> {
         let registry = Registry::default();
         let name = &self.likelihood;
@@ -220,11 +220,11 @@ impl ModelAt {
         };
         let layers = self.layers.into_iter().map(layer).collect::<Result<Vec<_>>>()?;
         if !(layers.len() == 1 || layers.len() == likelihood.functions()) {
-            return Err(unreadable(&"its layers are not those of its likelihood"));
+            return Err(unreadable(&"its layers do not match its likelihood"));
         }
         let mut model = LatentPrior::of_layers(layers, likelihood, false);
         if model.natural().len() != self.natural.len() {
-            return Err(unreadable(&"its values are not those of its model"));
+            return Err(unreadable(&"its values do not match its model"));
         }
         model.set_natural(&self.natural);
         model.factorised().map_err(|_| {
@@ -234,37 +234,37 @@ impl ModelAt {
     }
 }
 
-/// The error for the bytes of a question to a part, or of its answer, that cannot be read.
+/// Creates the error for unreadable bytes of a question to a part, or of its answer.
 pub fn unreadable(why: &dyn std::fmt::Display) -> Error {
     Error::data(format!("what was asked of a part, or answered, cannot be read: {why}"))
         .hint("have one version of sparsegp everywhere")
 }
 
-/// The bytes of a question about the rows under a model.
+/// Serialises a question about the rows under a model.
 fn asked(model: &LatentModel, question: Question) -> Result<Vec<u8>> {
     postcard::to_allocvec(&(ModelAt::of(model)?, question)).map_err(|error| unreadable(&error))
 }
 
-/// The most rows whose losses are looked at before their sums are merged: what a part needs besides its rows is then of no more than these.
+/// The maximum number of rows whose losses are computed before their sums are merged; it bounds the additional memory of a part.
 const CHUNK: usize = 8192;
 
 impl Round {
-    /// Reads what [`PartedRows::ask`] was given, and factorises the model: once for all parts in one place.
+    /// Reads the bytes that [`PartedRows::ask`] received, and factorises the model: once for all parts in one place.
     ///
     /// # Errors
     ///
-    /// When the bytes are of another version, the model has a part from outside that is not known here, or cannot be factorised here.
+    /// If the bytes are of another version, or the model has a custom part that is unknown here or cannot be factorised here.
     pub fn from_bytes(bytes: &[u8]) -> Result<Round> {
         let (model, question): (ModelAt, Question) =
             postcard::from_bytes(bytes).map_err(|error| unreadable(&error))?;
         Ok(Round { model: model.build()?, question, idle: Mutex::default() })
     }
 
-    /// The sums over the rows of part `part`, counted from 0 with parts that have no rows, on the scale the model sees.
+    /// Computes the sums over the rows of part `part`, on the scale the model sees. Parts are counted from 0, including parts without rows.
     ///
     /// # Errors
     ///
-    /// When the rows have another number of inputs than the model.
+    /// If the rows have another number of inputs than the model.
     pub fn sums(&self, part: usize, rows: Dataset<'_>) -> Result<Sums> {
         let (layer, d) = (&**self.model.layer(), self.model.layer().input_dims());
         if rows.x.shape() != (rows.len(), d) {
@@ -300,7 +300,7 @@ impl Round {
         }
     }
 
-    /// What `sweep` finds with buffers for `n` rows.
+    /// Returns the result of `sweep` with buffers for `n` rows.
     fn streamed<T>(&self, n: usize, sweep: impl FnOnce(&mut DataStream) -> T) -> T {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().pop().filter(|stream| stream.is_for(n));
@@ -337,35 +337,35 @@ impl Round {
     }
 }
 
-/// What parts answer to a [`Round`].
+/// The answer of parts to a [`Round`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Sums {
     /// The statistics of a collapsed bound.
     Statistics(Statistics),
-    /// What rows add to its gradient.
+    /// The contribution of rows to the gradient of a bound.
     Gradient(BoundGradient),
     /// The losses of rows with their derivatives.
     Losses(Box<BatchSums>),
-    /// The covariance of q has no factor to draw samples by, so that there are no losses.
+    /// The covariance of q has no Cholesky factor to draw samples, so there are no losses.
     NoFactor,
 }
 
 impl Sums {
-    /// The answer as bytes: symmetric matrices are one triangle of numbers.
+    /// Serialises the answer; symmetric matrices are stored as one triangle.
     ///
     /// # Errors
     ///
-    /// When there is no memory for them.
+    /// If there is not enough memory.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         postcard::to_allocvec(self).map_err(|error| unreadable(&error))
     }
 
-    /// Reads the bytes of an answer.
+    /// Reads a serialised answer.
     ///
     /// # Errors
     ///
-    /// When they are of another version.
+    /// If the bytes are of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Sums> {
         postcard::from_bytes(bytes).map_err(|error| unreadable(&error))
     }
@@ -374,7 +374,7 @@ impl Sums {
     ///
     /// # Errors
     ///
-    /// When it is an answer to another round.
+    /// If it is an answer to another round.
     pub fn merge(&mut self, other: &Sums) -> Result<()> {
         match (&mut *self, other) {
             (Sums::Statistics(own), Sums::Statistics(other)) => own.merge(other),
@@ -394,7 +394,7 @@ fn unlike() -> Error {
     unreadable(&"it answers another question")
 }
 
-/// Rows of all parts that are looked at together: all of them, or a batch.
+/// Rows of all parts that are evaluated together: all of them, or a batch.
 #[derive(Clone, Copy)]
 pub struct PartedPortion<'a> {
     parts: &'a dyn PartedRows,
@@ -403,12 +403,12 @@ pub struct PartedPortion<'a> {
 }
 
 impl PartedPortion<'_> {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(self) -> usize {
         self.len
     }
 
-    /// The sums of their losses, or `None` where S has no factor to draw samples by.
+    /// Returns the sums of their losses, or `None` if S has no Cholesky factor to draw samples.
     pub(super) fn losses(self, model: &LatentModel, asked_for: Losses) -> Result<Option<BatchSums>> {
         let question = Question::Losses(Box::new(Losses { draw: self.draw, ..asked_for }));
         match self.parts.ask(asked(model, question)?)? {
@@ -424,7 +424,7 @@ impl PartedPortion<'_> {
 pub struct Parts<'a>(pub &'a dyn PartedRows);
 
 impl<'a> Parts<'a> {
-    /// The statistics of a bound.
+    /// Returns the statistics of a bound.
     pub(super) fn statistics(self, model: &LatentModel, weighting: Weighting) -> Result<Statistics> {
         match self.0.ask(asked(model, Question::Statistics(weighting))?)? {
             Sums::Statistics(sums) => Ok(sums),
@@ -432,7 +432,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// What all rows add to the gradient of a bound.
+    /// Returns the contribution of all rows to the gradient of a bound.
     pub(super) fn gradient(self, model: &LatentModel, by: BoundAdjoint<'_>) -> Result<BoundGradient> {
         match self.0.ask(asked(model, Question::of_adjoint(by))?)? {
             Sums::Gradient(sums) => Ok(sums),
@@ -440,11 +440,11 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The batches of a plan.
+    /// Returns the batches of a plan.
     ///
     /// # Errors
     ///
-    /// When they are not of one size.
+    /// If the batches differ in size.
     pub fn batches(self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + 'a>> {
         if !matches!(plan, BatchPlan::Epochs(_)) {
             return Err(Error::usage("batches of rows in parts have one size").hint("give ⟨batch_size⟩"));
@@ -469,7 +469,7 @@ impl AllRows for Parts<'_> {
     }
 }
 
-/// Batches that are drawn where the rows are.
+/// Batches that the holders of the rows draw.
 struct PartedBatches<'a> {
     all: Parts<'a>,
     draw: Draw,
@@ -496,7 +496,7 @@ impl BatchSource for PartedBatches<'_> {
     }
 }
 
-/// A batch without rows of `d` inputs, to which those of others are added.
+/// Returns a batch without rows, with `d` inputs, to which the sums of others are added.
 pub(super) fn no_rows<'a>(d: usize, scale: f64) -> Batch<'a> {
     Batch::of(MatRef::from_row_major_slice(&[], 0, d), &[], scale)
 }

@@ -1,15 +1,15 @@
-//! A model as a function of its free parameters: where it is, how it moves, which place was best; no objective.
+//! A model as a function of its free parameters: its current point, its moves, and the best point so far; no objective.
 
 use crate::checkpoint::Archive;
 use crate::hyper::FreeVector;
 use crate::model::LatentModel;
 
-/// A model with its place among its free parameters.
+/// A model with its position among its free parameters.
 pub(super) struct Place {
     pub model: LatentModel,
     free: FreeVector,
     natural: Vec<f64>,
-    /// The place with the best validation score.
+    /// The point with the best validation score.
     kept: Option<Vec<f64>>,
 }
 
@@ -19,17 +19,17 @@ impl Place {
         Place { model, free, natural, kept: None }
     }
 
-    /// The free, unconstrained vector of the current parameters.
+    /// Returns the free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
         self.free.pack(&self.natural)
     }
 
-    /// The free vector of parameters in natural units.
+    /// Returns the free vector of parameters in natural units.
     pub fn pack(&self, natural: &[f64]) -> Vec<f64> {
         self.free.pack(natural)
     }
 
-    /// Moves to `theta`; `None` where the model cannot be evaluated there.
+    /// Moves to `theta`; returns `None` if the model cannot be evaluated there.
     pub(crate) fn move_to(&mut self, theta: &[f64]) -> Option<()> {
         self.free.unpack(theta, &mut self.natural);
         if !self.natural.iter().all(|x| x.is_finite()) {
@@ -38,22 +38,22 @@ impl Place {
         self.model.set_natural(&self.natural).ok()
     }
 
-    /// Writes the gradient in the free vector, from the flat one in natural units, with that of the priors; the priors' penalty.
+    /// Converts the flat gradient in natural units to the free vector, and adds that of the priors; returns the penalty of the priors.
     pub fn pull_back(&self, flat: &[f64], gradient: &mut [f64]) -> f64 {
         self.free.pull_back(&self.natural, flat, gradient)
     }
 
-    /// The priors' penalty at `theta`.
+    /// Returns the penalty of the priors at `theta`.
     pub fn prior_terms(&self, theta: &[f64]) -> f64 {
         self.free.penalty_at(theta, &self.natural)
     }
 
-    /// Remembers a place as the best one.
+    /// Stores a point as the best one.
     pub fn keep(&mut self, theta: &[f64]) {
         self.kept = Some(theta.to_vec());
     }
 
-    /// The best place, where one was remembered.
+    /// Returns the best point, if one was stored.
     pub fn kept(&self) -> Option<Vec<f64>> {
         self.kept.clone()
     }

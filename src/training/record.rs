@@ -1,4 +1,4 @@
-//! What came of a fit as a model that stands by itself, and the way back: a model to start another fit from; no training.
+//! The outcome of a fit as a self-contained model, and the way back: a model as the start of another fit; no training.
 
 use super::run::Fitted;
 use super::start::Start;
@@ -10,7 +10,7 @@ use crate::variational::{Family, Normal};
 use faer::MatRef;
 
 impl Fitted {
-    /// Returns the model that this fit with `options` to so many rows ended with, of data on this scale.
+    /// Returns the final model of this fit with `options` to `rows` rows on this scale.
     pub fn into_model(self, scaling: Scaling, options: &FitOptions, rows: usize) -> Model {
         Model {
             options: as_used(options, &self, rows),
@@ -27,7 +27,7 @@ impl Fitted {
     }
 }
 
-/// The options with what was left open filled in, as the fit used them.
+/// Returns the options as the fit used them, with defaults filled in.
 fn as_used(options: &FitOptions, fitted: &Fitted, rows: usize) -> FitOptions {
     let model = &fitted.model;
     let options = &match fitted.posterior.neighbours() {
@@ -49,8 +49,8 @@ fn as_used(options: &FitOptions, fitted: &Fitted, rows: usize) -> FitOptions {
 }
 
 impl Start {
-    /// A model to go on from, on the scaled inputs `x` (`n × D`), or on more than can be listed; with its posterior, or one that
-    /// is solved for.
+    /// Creates the start that continues from a model, on the scaled inputs `x` (`n × D`), or on more inputs than can be listed; with its
+    /// posterior, or with one to solve for.
     pub fn from_model(
         model: &Model,
         options: &FitOptions,

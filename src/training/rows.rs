@@ -1,4 +1,4 @@
-//! The rows of a fit: all of them in order, one batch after the other, and the samples that are looked at; no files.
+//! The rows of a fit: all of them in order, batches, and samples; no files.
 
 use super::parts::{PartedPortion, PartedRows};
 use super::row_buffer::RowBuffer;
@@ -6,45 +6,45 @@ use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, BatchStream};
 use crate::error::{Error, Result};
 
-/// The rows that a fit is trained and judged on, in memory or elsewhere, on the scale the model sees.
+/// The rows that train and judge a fit, in memory or elsewhere, on the scale the model sees.
 pub trait TrainingRows {
-    /// All training rows, for passes over them.
+    /// Returns all training rows, for passes over them.
     fn all(&self) -> &dyn AllRows;
 
-    /// All training rows at once, where they are in memory.
+    /// Returns all training rows at once, if they are in memory.
     fn in_memory(&self) -> Option<Dataset<'_>>;
 
-    /// The training rows that starting values come from.
+    /// Returns the training rows that determine starting values.
     fn start_sample(&self) -> Dataset<'_>;
 
-    /// The training rows that a fit is checked on before and after: all of them where they are in memory.
+    /// Returns the training rows that judge a fit before and after training: all rows if they are in memory.
     fn check_sample(&self) -> Dataset<'_>;
 
-    /// The rows held out to choose by, if any.
+    /// Returns the validation rows, if any.
     fn validation(&self) -> Option<Dataset<'_>>;
 
-    /// The number of ordered levels of the target; 0 for targets without.
+    /// Returns the number of ordered levels of the target; 0 for other targets.
     fn levels(&self) -> usize;
 
-    /// The batches of a plan.
+    /// Returns the batches of a plan.
     ///
     /// # Errors
     ///
-    /// When the rows cannot be read in such batches.
+    /// If the rows cannot be read in such batches.
     fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>>;
 }
 
-/// Rows that are looked at together, on the scale the model sees.
+/// Rows that are evaluated together, on the scale the model sees.
 #[derive(Clone, Copy)]
 pub enum Portion<'a> {
     /// In memory.
     Here(Dataset<'a>),
-    /// In parts elsewhere, of which sums come.
+    /// Rows in parts elsewhere, which return only sums.
     There(PartedPortion<'a>),
 }
 
 impl<'a> Portion<'a> {
-    /// The rows, where they are in memory.
+    /// Returns the rows, if they are in memory.
     pub fn here(self) -> Option<Dataset<'a>> {
         match self {
             Portion::Here(rows) => Some(rows),
@@ -52,7 +52,7 @@ impl<'a> Portion<'a> {
         }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Portion::Here(rows) => rows.len(),
@@ -60,7 +60,7 @@ impl<'a> Portion<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -68,23 +68,23 @@ impl<'a> Portion<'a> {
 
 /// All training rows on the scale the model sees.
 pub trait AllRows {
-    /// How many there are.
+    /// Returns the number of rows.
     fn count(&self) -> usize;
 
-    /// Hands every row to `visit` once, always in the same order: of rows in memory at most `most` at a time.
+    /// Passes every row to `visit` once, always in the same order; rows in memory at most `most` at a time.
     ///
     /// # Errors
     ///
-    /// When they cannot be read to the end.
+    /// If they cannot be read to the end.
     fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()>;
 
-    /// Whether that is one part, the same every time.
+    /// Returns true if all rows are one part, equal at every pass.
     fn is_one_part(&self, most: usize) -> bool {
         let _ = most;
         false
     }
 
-    /// The parts that the rows are in, where they are held elsewhere.
+    /// Returns the parts of the rows, if they are held elsewhere.
     fn elsewhere(&self) -> Option<&dyn PartedRows> {
         None
     }
@@ -105,26 +105,26 @@ impl AllRows for Dataset<'_> {
     }
 }
 
-/// The batches of a fit, a function of its seed alone.
+/// The batches of a fit, which depend only on its seed.
 pub trait BatchSource: Send {
-    /// The rows that batches are drawn from.
+    /// Returns the rows that batches are drawn from.
     fn all(&self) -> &dyn AllRows;
 
-    /// The number of batches in the first pass over them.
+    /// Returns the number of batches in the first pass over the rows.
     fn per_epoch(&self) -> usize;
 
-    /// The next batch.
+    /// Returns the next batch.
     ///
     /// # Errors
     ///
-    /// When rows cannot be read; there are no further batches then.
+    /// If rows cannot be read; there are no further batches then.
     fn next_batch(&mut self) -> Result<Portion<'_>>;
 
-    /// Goes to the place after so many batches from the first one on, wherever the source is.
+    /// Moves to the position after `batches` batches from the first one, from any position.
     ///
     /// # Errors
     ///
-    /// When rows cannot be read again.
+    /// If rows cannot be read again.
     fn seek(&mut self, batches: usize) -> Result<()>;
 }
 
@@ -176,7 +176,7 @@ impl TrainingRows for TrainingData<'_> {
     }
 }
 
-/// Training rows that are held somewhere in memory.
+/// Training rows in memory, owned or borrowed.
 pub(super) trait HeldRows: AllRows + Send {
     fn dataset(&self) -> Dataset<'_>;
 }
@@ -195,7 +195,7 @@ pub(super) struct MemoryBatches<D> {
 }
 
 impl<D: HeldRows> MemoryBatches<D> {
-    /// The batches of a plan on `data`.
+    /// Creates the batches of a plan on `data`.
     pub(super) fn new(data: D, plan: BatchPlan, seed: u64) -> Self {
         let rows = data.dataset();
         let stream = BatchStream::new(rows.len(), plan, seed);

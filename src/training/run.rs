@@ -1,4 +1,4 @@
-//! Training from a start, in the way of the plan, for rows in memory or on disk, and what came of it; no search for a start.
+//! Training from a start by the method of the plan, for rows in memory or on disk, and its outcome; no search for a start.
 
 use super::alternating::Alternating;
 use super::batch_training::BatchTraining;
@@ -30,7 +30,7 @@ use crate::variational::Parameterization;
 use crate::variational::{Family, Normal};
 use std::sync::Arc;
 
-/// What came of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
+/// The outcome of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
 pub struct Fitted {
     /// Kernel, mean, likelihood, inducing inputs.
     pub model: LatentPrior,
@@ -38,14 +38,14 @@ pub struct Fitted {
     pub q: Vec<Normal>,
     /// The predictor.
     pub posterior: Posterior,
-    /// What the fit did.
+    /// The summary of the fit.
     pub summary: FitSummary,
-    /// How its start was found.
+    /// The search for the start.
     pub search: Search,
 }
 
 impl Fitted {
-    /// Takes in what was chosen before the fit, and what of it was given up.
+    /// Adds the choices before the fit, and the reasons for those that were dropped.
     pub fn decided_by(&mut self, chosen: Chosen) {
         let (choices, warning) = chosen.into_record();
         self.summary.warnings.extend(warning);
@@ -60,21 +60,21 @@ impl Fitted {
     }
 }
 
-/// The most rows that training at fixed hyper-parameters takes through steps on all of them.
+/// The maximum number of rows for which training at fixed hyper-parameters takes steps on all of them.
 const ALL_ROWS_WILL_DO: usize = 20_480;
 
-/// The most full-batch steps on q for one step on hyper-parameters.
+/// The maximum number of full-batch steps on q for one step on hyper-parameters.
 const ALTERNATING_STEPS: usize = 30;
 
-/// Nats that a step on the q of several functions may gain, of all data together, without being worth it.
+/// The gain of a step on the q of several functions, in nats over all rows, below which steps end.
 const KNOWN: f64 = 1e-4;
 
-/// The full-batch steps on q that end a fit: at most 20, and no more than some passes over a large data set are worth.
+/// Returns the number of full-batch steps on q at the end of a fit: at most 20, and at most a few passes over large data.
 fn polish_steps(n: usize) -> usize {
     (200_000 / n.max(1)).clamp(3, 20)
 }
 
-/// The fit from a start; a `fresh` one has yet to see more of the data than their scale.
+/// Fits from a start; a `fresh` start has used only the scale of the data.
 pub(super) fn fit_from(
     rows: &dyn TrainingRows,
     plan: &Plan,
@@ -88,13 +88,13 @@ pub(super) fn fit_from(
     train((model, start.q), fresh, rows, plan, session).map_err(|error| explained(error, &at_start, sample))
 }
 
-/// A model with constraints as asked for, which can be evaluated.
+/// Applies constraints to a model, and factorises it.
 pub(super) fn ready(mut model: LatentPrior, hyper: &HyperPlan, train: Dataset<'_>) -> Result<LatentModel> {
     model.constrain(&hyper.constraints, hyper.weak_priors)?;
     model.factorised().map_err(|failure| singular_start(&failure, &model, train))
 }
 
-/// Training from a start that can be evaluated, with its q if it has one.
+/// Trains from a start that can be evaluated, with its q if it has one.
 fn train(
     (mut model, q): (LatentModel, Option<Vec<Normal>>),
     fresh: bool,
@@ -124,22 +124,22 @@ fn train(
     Ok(finish(trained, rows, plan, (monitor.records(), monitor.elapsed().as_secs_f64())))
 }
 
-/// Only the ratio of amplitude and β matters to the square loss, which falls as it grows: the amplitude stays where it is.
+/// Only the ratio of amplitude and β affects the square loss, which falls as the ratio grows, so the amplitude is fixed.
 pub(super) fn hold_amplitude(model: &mut LatentModel) {
     model.layers[0].fix(&|p| p.name == "variance");
 }
 
-/// The likelihood stays where it is: it does not enter.
+/// Fixes the likelihood, which does not enter.
 fn hold_likelihood(model: &mut LatentModel) {
     model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
 }
 
-/// The rows of a way that needs all of them at once.
+/// Returns the rows of a method that needs all of them at once.
 pub(super) fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Dataset<'a>> {
     rows.in_memory().ok_or_else(|| Error::usage(format!("{what} needs all rows in memory")))
 }
 
-/// What training ended with, before diagnosis.
+/// The result of training, before diagnosis.
 pub(super) struct Trained {
     pub model: LatentModel,
     pub q: Vec<Normal>,
@@ -149,15 +149,15 @@ pub(super) struct Trained {
     pub sampling: Option<EstimatorCounts>,
     pub outcome: Outcome,
     pub taken_back: TakenBack,
-    /// The rows of the sample that the value was estimated on, where it was not summed over all of them.
+    /// The number of rows of the sample that estimated the value, unless it was summed over all rows.
     pub estimated_on: Option<usize>,
-    /// The rows that predictions look up, where there are neighbours.
+    /// The rows that predictions look up, if there are neighbours.
     pub nearby: Option<Arc<Nearby>>,
-    /// What is proven of the steps on q.
+    /// The guarantee for the steps on q.
     pub guarantee: Option<StepGuarantee>,
 }
 
-/// Hyper-parameters on a bound in which q is solved for in closed form.
+/// Trains hyper-parameters on a bound whose q is solved for in closed form.
 fn train_collapsed(
     model: LatentModel,
     rows: &dyn TrainingRows,
@@ -214,7 +214,7 @@ fn train_collapsed(
     })
 }
 
-/// The bound at `theta`, or why it has no value there.
+/// Returns the bound at `theta`, or the reason why it has no value there.
 fn solved(objective: &mut CollapsedObjective<'_>, theta: &[f64]) -> Result<f64> {
     let value = objective.solve(theta);
     match objective.error() {
@@ -223,7 +223,7 @@ fn solved(objective: &mut CollapsedObjective<'_>, theta: &[f64]) -> Result<f64> 
     }
 }
 
-/// Minimises an objective of all data with the solver that was asked for.
+/// Minimises an objective of all rows with the requested solver.
 pub(super) fn minimize(
     objective: &mut dyn HyperObjective,
     start: Vec<f64>,
@@ -243,8 +243,8 @@ pub(super) fn adam_options(hyper: &HyperPlan) -> AdamOptions {
     AdamOptions { rate: hyper.learning_rate, decay_share: 0.5 }
 }
 
-/// q by gradients, and hyper-parameters with it. What training has to improve on is looked at before and after: on all rows
-/// where they are in memory, else on a sample that no start was found on.
+/// Trains q by gradients, and hyper-parameters with it. The objective is compared before and after: on all rows if they are in memory,
+/// otherwise on a sample that did not choose the start.
 fn train_variational(
     (model, q): (LatentModel, Option<Vec<Normal>>),
     fresh: bool,
@@ -312,7 +312,7 @@ fn train_variational(
     } else {
         polished(svgp, rows, (plan, steps, sample), one_step, &mut outcome)?
     };
-    // Held-out rows have the last word where there are any.
+    // Held-out rows, if there are any, make the final decision.
     let last = ended.at.2;
     let before = before.filter(|_| rows.validation().is_none() || !last.is_finite());
     let (model, q, estimate) = better_of(ended.at, before, (&free, n), &mut outcome);
@@ -338,7 +338,7 @@ fn train_variational(
     })
 }
 
-/// Where training ended, with the objective on the sample, and on all rows where it was summed over them.
+/// The end of training, with the objective on the sample, and on all rows if it was summed over them.
 pub(super) struct Ended {
     pub at: Valued,
     summed: Option<f64>,
@@ -350,7 +350,7 @@ impl Ended {
     }
 }
 
-/// The end of mini-batch training: steps on all rows as far as the plan has them, and the objective then.
+/// Ends mini-batch training: takes the steps on all rows that the plan has, and returns the objective.
 pub(super) fn polished(
     mut svgp: VariationalModel,
     rows: &dyn TrainingRows,
@@ -388,14 +388,14 @@ pub(super) fn polished(
     Ok(Ended { at: (model, q, value), summed })
 }
 
-/// The passes over a file that may end a fit of so many whole epochs: none where a limit ended it, and no more than there
-/// were epochs.
+/// Returns the number of passes over a file that may end a fit of this many whole epochs: none if a limit ended it, and at most as many as
+/// there were epochs.
 fn passes_left(epochs: usize, reason: StopReason) -> usize {
     if matches!(reason, StopReason::MaxSteps | StopReason::MaxSeconds) { 0 } else { epochs }
 }
 
-/// A model of Gaussian noise with the q of the best ELBO, which is one natural-gradient step with ρ = 1 on the full batch
-/// away; `None` where that cannot be evaluated.
+/// Returns a model of Gaussian noise with the q of the best ELBO, which takes one natural-gradient step with ρ = 1 on all rows; `None` if
+/// that cannot be evaluated.
 pub(super) fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> Option<Valued> {
     let mut bound = CollapsedObjective::new(model, train, CollapsedBound::Elbo { beta });
     let theta = bound.start();
@@ -404,7 +404,7 @@ pub(super) fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> 
     Some((model, vec![q], value))
 }
 
-/// A model that is ready for the batches of a plan.
+/// Prepares a model for the batches of the plan.
 pub(super) fn batch_model(
     model: LatentModel,
     q: Vec<Normal>,
@@ -419,20 +419,20 @@ pub(super) fn batch_model(
         .with_seed(seed)
 }
 
-/// Whether one natural-gradient step with ρ = 1 on all rows leads to the optimal q: of an ELBO with Gaussian noise.
+/// Returns true if one natural-gradient step with ρ = 1 on all rows gives the optimal q, as for an ELBO with Gaussian noise.
 pub(super) fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &StepPlan) -> bool {
     svgp.model.likelihood.gaussian_noise().is_some()
         && plan.loss == LossKind::Elbo
         && steps.family == Family::Full
 }
 
-/// Nats per datum within which two fits are equally good.
+/// The difference in nats per row below which two fits are equally good.
 const NEGLIGIBLE_LOSS: f64 = 0.01;
 
 /// A model, its posteriors and the objective there.
 pub(super) type Valued = (LatentModel, Vec<Normal>, f64);
 
-/// What training ended with, or what it started from if that is better with the priors: training that diverged does no harm.
+/// Returns the result of training, or its start if that is better including the priors, so that diverged training does no harm.
 fn better_of(
     after: Valued,
     before: Option<Valued>,
@@ -444,7 +444,7 @@ fn better_of(
         Some(before)
             if before.2.is_finite() && (!after.2.is_finite() || penalised(&after) > penalised(&before)) =>
         {
-            // Training that ends right beside a start that was good already is no failure.
+            // Training that ends close to an already good start is not a failure.
             let loss = (penalised(&after) - penalised(&before)) / n as f64;
             if loss.is_nan() || loss > NEGLIGIBLE_LOSS {
                 outcome.reason = StopReason::NoProgress;
@@ -455,7 +455,7 @@ fn better_of(
     }
 }
 
-/// q by full-batch steps, hyper-parameters as they are.
+/// Trains q by full-batch steps, with fixed hyper-parameters.
 fn solve_fixed(
     mut svgp: VariationalModel,
     all: Sweep<'_>,
@@ -479,7 +479,7 @@ fn solve_fixed(
     Ok((svgp, outcome))
 }
 
-/// Hyper-parameters on all data, q solved for at every step.
+/// Trains hyper-parameters on all rows, with q optimised at every step.
 fn train_alternating(
     (svgp, free): (VariationalModel, FreeVector),
     rows: &dyn TrainingRows,
@@ -513,11 +513,11 @@ fn train_alternating(
     Ok((svgp, Outcome { value, ..outcome }, taken_back))
 }
 
-/// q and hyper-parameters by mini-batches.
+/// Trains q and hyper-parameters by mini-batches.
 ///
 /// # Errors
 ///
-/// When a batch cannot be read, or not even the start can be evaluated.
+/// If a batch cannot be read, or not even the start can be evaluated.
 fn train_on_batches<'a>(
     (svgp, free, inference): (VariationalModel, FreeVector, InferenceOptions),
     (source, validation): (Box<dyn BatchSource + 'a>, Option<Dataset<'a>>),
@@ -541,7 +541,7 @@ fn train_on_batches<'a>(
     Ok((svgp.with_precision(Precision::Double), outcome, taken_back))
 }
 
-/// The summary of training.
+/// Creates the summary of training.
 pub(super) fn finish(
     trained: Trained,
     rows: &dyn TrainingRows,

@@ -11,10 +11,10 @@ use crate::model::LatentModel;
 use crate::objective::Targets;
 use faer::{Mat, MatRef};
 
-/// Rows with several outputs, none of which is absent.
+/// Rows with several outputs, all of which are present.
 struct Observed {
     columns: Mat<f64>,
-    /// Targets of all outputs, row by row, and of the first one.
+    /// The targets of all outputs, row by row, and of the first output.
     targets: Vec<f64>,
     first: Vec<f64>,
     weights: Vec<f64>,
@@ -35,22 +35,23 @@ struct Group {
     stream: DataStream,
 }
 
-/// The sum of the collapsed β-ELBOs of P outputs with Gaussian noise of their own as a function of the kernel, inducing inputs, means and
-/// noises. Outputs that were observed in the same rows take one pass over them.
+/// The sum of the collapsed β-ELBOs of P outputs with separate Gaussian noise, as a function of the kernel, inducing inputs, means and
+/// noises. Outputs observed in the same rows share one pass over them.
 pub(super) struct SharedObjective {
     at: Place,
     groups: Vec<Group>,
     beta: f64,
     gradient: BoundGradient,
     scratch: LayerScratch,
-    /// Derivatives with respect to the likelihood's values.
+    /// The derivatives with respect to the likelihood's values.
     own: Vec<f64>,
     flat: Vec<f64>,
     width: usize,
 }
 
 impl SharedObjective {
-    /// Of a model with one layer, among the likelihood's values of whose outputs each one's noise variance comes last, for inputs `n × D`, targets of P outputs, those of a row one after the other and NaN where there is none, and weights or none.
+    /// Creates the objective of a model with one layer; the noise variance of each output comes last among the likelihood's values of that
+    /// output. Inputs are `n × D`; targets of P outputs are stored row by row, with NaN for a missing one; weights may be empty.
     pub fn new(
         model: LatentModel,
         x: MatRef<'_, f64>,
@@ -98,18 +99,18 @@ impl SharedObjective {
         self.at.start()
     }
 
-    /// The model at `theta`; `None` where it cannot be evaluated.
+    /// Returns the model at `theta`; `None` if it cannot be evaluated.
     pub fn into_model(mut self, theta: &[f64]) -> Option<LatentModel> {
         self.at.move_to(theta)?;
         Some(self.at.model)
     }
 
-    /// Where the noise variance of an output is among the likelihood's values.
+    /// Returns the index of the noise variance of an output among the likelihood's values.
     fn place(&self, output: usize) -> usize {
         (output + 1) * (self.own.len() / self.width) - 1
     }
 
-    /// The value, with its flat natural gradient left in `flat`.
+    /// Returns the value, and leaves its flat natural gradient in `flat`.
     fn bound(&mut self) -> Option<f64> {
         let (layer, mut own) = (&**self.at.model.layer(), Vec::new());
         self.at.model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().copied()));

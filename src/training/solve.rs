@@ -9,7 +9,7 @@ use crate::variational::{
     DataGradient, Evidence, Family, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules,
 };
 
-/// How much work updates were.
+/// Evaluation and rollback counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UpdateCounts {
     pub evaluations: usize,
@@ -23,13 +23,12 @@ impl UpdateCounts {
     }
 }
 
-/// When to stop solving for q.
+/// The stopping rule of the optimisation of q.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SolveLimits {
-    /// The most steps that are tried.
+    /// The maximum number of steps.
     pub steps: usize,
-    /// Stop once three steps in a row improve the objective by less than this, in nats per datum; with several functions, once a step
-    /// would.
+    /// Stop once three steps in a row improve the objective by less than this, in nats per row; with several functions, once a step would.
     pub tolerance: f64,
 }
 
@@ -37,32 +36,32 @@ pub(super) struct SolveLimits {
 #[derive(Clone, Copy)]
 pub(super) struct Sweep<'a> {
     rows: &'a dyn AllRows,
-    /// Rows that are taken at once.
+    /// The number of rows that are evaluated at once.
     part: usize,
-    /// What every row counts.
+    /// The weight of every row.
     scale: f64,
-    /// What rows before them said of every process; nothing where these are all there are.
+    /// The evidence of earlier rows about every process; empty if there are no earlier rows.
     earlier: &'a [Evidence],
 }
 
 impl<'a> Sweep<'a> {
-    /// A pass over `rows` in parts of `part` of them.
+    /// Creates a pass over `rows` in parts of `part` rows.
     pub(super) fn of(rows: &'a dyn AllRows, part: usize) -> Self {
         Sweep { rows, part, scale: 1.0, earlier: &[] }
     }
 
-    /// The same after others, which said this of every process.
+    /// Adds the evidence of earlier rows about every process.
     pub(super) fn after(self, earlier: &'a [Evidence]) -> Self {
         Sweep { earlier, ..self }
     }
 
-    /// The same of a sample, which stands for `n` rows.
+    /// Marks the rows as a sample that represents `n` rows.
     pub(super) fn standing_for(self, n: usize) -> Self {
         Sweep { scale: n as f64 / self.rows.count() as f64, ..self }
     }
 }
 
-/// The value and gradients of an objective over all data, gathered batch by batch.
+/// The value and gradients of an objective over all rows, collected batch by batch.
 pub(super) struct FullBatch<'a> {
     sweep: Sweep<'a>,
     processes: Vec<Gathered>,
@@ -75,11 +74,11 @@ struct Gathered {
     curvature: Option<Matrix>,
 }
 
-/// The objective on all data, a sum, exact whatever estimator training uses.
+/// Returns the objective on all rows, a sum; it is exact for every estimator of the training.
 ///
 /// # Errors
 ///
-/// When rows cannot be read, or summed over.
+/// If rows cannot be read, or summed over.
 pub(super) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
     let trained = svgp.objective();
     svgp.set_objective(trained.without_samples());
@@ -121,12 +120,12 @@ impl<'a> FullBatch<'a> {
         FullBatch { sweep, processes: svgp.posteriors().iter().map(|q| Gathered::zeros(q, curved)).collect() }
     }
 
-    /// The gradients of all processes at the q evaluated last.
+    /// Returns the gradients of all processes at the q evaluated last.
     pub(super) fn gradients(&self) -> impl Iterator<Item = DataGradient<'_>> {
         self.processes.iter().map(Gathered::gradient)
     }
 
-    /// The objective at the current q, with the gradients' data part left in `processes`.
+    /// Returns the objective at the current q, and leaves the data part of the gradients in `processes`.
     pub(super) fn evaluate(&mut self, svgp: &mut VariationalModel) -> Result<f64> {
         self.processes.iter_mut().for_each(Gathered::clear);
         let mut value = 0.0;
@@ -174,7 +173,7 @@ pub(super) fn solve_q(
     solved
 }
 
-/// The steps of [`solve_q`].
+/// Takes the steps of [`solve_q`].
 fn descend(
     svgp: &mut VariationalModel,
     sweep: Sweep<'_>,

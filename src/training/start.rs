@@ -1,4 +1,4 @@
-//! Where training starts: parameters from the data, and hyper-parameters and q improved on a subset of the rows.
+//! The start of training: parameters from the data, and hyper-parameters and q improved on a subset of the rows.
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
@@ -22,30 +22,30 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::{Dimension, Kernel, Parameter};
 use std::collections::HashMap;
 
-/// What a fit starts from instead of the data.
+/// A model to start from, instead of the data.
 #[derive(Clone)]
 pub struct Start {
     /// Kernel, mean, likelihood and inducing inputs.
     pub model: LatentPrior,
-    /// The whitened posterior of every process to go on with; solved for when absent.
+    /// The whitened posterior of every process to continue with; `None` solves for one.
     pub q: Option<Vec<Normal>>,
 }
 
-/// A kernel and a likelihood that have yet to see data.
+/// A kernel and a likelihood without starting values from data.
 #[derive(Clone)]
 pub struct Prototype {
-    /// The kernel; none for a linear model.
+    /// The kernel; `None` for a linear model.
     pub kernel: Option<Box<dyn Kernel>>,
     /// The likelihood.
     pub likelihood: ObservationModel,
 }
 
 impl Prototype {
-    /// What options name, for `d` inputs and a target of so many ordered levels (of no matter for others).
+    /// Creates the prototype that the options name, for `d` inputs and a target of `levels` ordered levels (ignored for other targets).
     ///
     /// # Errors
     ///
-    /// A usage error when the kernel's text cannot be read, or the likelihood is not known.
+    /// A usage error if the text of the kernel cannot be read, or the likelihood is unknown.
     pub fn of(options: &FitOptions, d: usize, levels: usize) -> Result<Prototype> {
         let kernel = match options.model {
             ModelKind::Gp => Some(options.kernel_of(d)?),
@@ -55,11 +55,11 @@ impl Prototype {
     }
 }
 
-/// Kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`).
+/// Chooses kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`).
 ///
 /// # Errors
 ///
-/// When inducing inputs cannot be chosen, or the kernel does not suit them.
+/// If inducing inputs cannot be chosen, or the kernel does not suit them.
 pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
     check_memory(plan, train)?;
     let mut likelihood = prototype.likelihood.clone();
@@ -108,11 +108,12 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
     }
 }
 
-/// Refuses, before anything is asked for, matrices that there is no memory for.
+/// Refuses matrices that exceed the memory, before they are allocated.
 fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
-    /// Square matrices that every way to train holds at once; most hold twice as many.
+    /// The number of square matrices that every training method holds at once; most methods hold twice as many.
     const MATRICES: usize = 16;
-    /// What every thread packs the operands of products in, whatever their size (private-gemm-x86), and aborts without.
+    /// The size of the buffer in which every thread packs the operands of products (private-gemm-x86); the process aborts if it cannot be
+    /// allocated.
     const PACKED: usize = 64 << 20;
     let (size, what, option) = match plan.layer {
         LayerPlan::Sparse { inducing, .. } => (inducing, "inducing inputs", "⟨inducing⟩"),
@@ -130,21 +131,21 @@ fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
     had.map_err(|_| {
         let gib = bytes as f64 / (1u64 << 30) as f64;
         Error::fit(format!(
-            "{size} {what} and {threads} threads need {gib:.1} GiB of memory or more, which are not to be had"
+            "{size} {what} and {threads} threads need {gib:.1} GiB of memory or more, which is not available"
         ))
         .hint(format!("give fewer {option} or ⟨threads⟩"))
     })
 }
 
-/// Whether all functions of a model share a layer: those that are alike do.
+/// Returns true if all functions of a model share a layer, as functions of the same kind do.
 fn shares_layer(likelihood: &ObservationModel) -> bool {
     likelihood.joint().is_none_or(|joint| joint.alike())
 }
 
-/// The prior variance of an intercept: wide for anything that is standardised or the logarithm of a rate.
+/// The prior variance of an intercept, wide for standardised targets and for logarithms of rates.
 const INTERCEPT_VARIANCE: f64 = 100.0;
 
-/// Linear features, of the dimension of the data where they are fewer than the coefficients. An intercept has a wide prior
+/// Returns linear features, of the dimension of the data if it is smaller than the number of coefficients. An intercept has a wide prior
 /// around the constant that suits the targets best.
 fn linear_layer(
     train: Dataset<'_>,
@@ -163,7 +164,7 @@ fn linear_layer(
     Ok(layer.suited_to(train.x, family))
 }
 
-/// A linear model of the dimension of its coefficients: a sample does not span what all rows do.
+/// Returns a linear model with the dimension of its coefficients, because a sample does not span the space of all rows.
 pub(super) fn of_all_coefficients(model: LatentPrior) -> LatentPrior {
     let whole = |layer: Layer<InducingPrior>| match layer {
         Layer::Linear(layer) => layer.whole().into(),
@@ -172,7 +173,7 @@ pub(super) fn of_all_coefficients(model: LatentPrior) -> LatentPrior {
     LatentPrior { layers: model.layers.into_iter().map(whole).collect(), ..model }
 }
 
-/// For every function its value for every observation that explains that.
+/// Returns, for every function and observation, the value that explains the observation.
 fn working_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec<Vec<f64>> {
     let functions = likelihood.functions();
     let (mut responses, mut one) = (vec![Vec::with_capacity(targets.len()); functions], vec![0.0; functions]);
@@ -183,13 +184,13 @@ fn working_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec
     responses
 }
 
-/// The population variance, 0 of no values.
+/// Returns the population variance; 0 without values.
 fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
     Moments::of(values).variance().unwrap_or(0.0)
 }
 
-/// How far apart the values of an input are: the standard deviation of numbers, half of whose mean squared difference is its square. Of a
-/// category, half of the share of pairs of rows that differ is.
+/// Returns the spread of an input: for numbers the standard deviation, whose square is half of the mean squared difference; for a category
+/// accordingly the square root of half of the share of pairs of rows that differ.
 fn spread<'a>(values: impl Iterator<Item = &'a f64>, dimension: Option<&Dimension>) -> f64 {
     if !dimension.is_some_and(|dimension| dimension.is_category()) {
         return variance(values.copied()).sqrt();
@@ -204,15 +205,16 @@ fn spread<'a>(values: impl Iterator<Item = &'a f64>, dimension: Option<&Dimensio
     if n > 0.0 { (0.5 * (1.0 - same / (n * n))).sqrt() } else { 0.0 }
 }
 
-/// The most rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
+/// The maximum number of rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
 pub const WARM_ROWS: usize = 10_240;
 
-/// Rows and inducing inputs on which the hyper-parameters of a surrogate are rehearsed: they travel far there, in steps that cost little. Fits with
-/// Gaussian noise have no rehearsal: with 300 inducing inputs on `co2_weekly` it ended at lengthscales that are too long (test NLL 2.16 instead of 0.47).
+/// The numbers of rows and inducing inputs that rehearse the hyper-parameters of a surrogate: they move far there, in cheap steps. Fits
+/// with Gaussian noise have no rehearsal: with 300 inducing inputs on `co2_weekly` it ended at lengthscales that are too long (test NLL
+/// 2.16 instead of 0.47).
 const REHEARSAL_ROWS: usize = 2048;
 const REHEARSAL_INDUCING: usize = 128;
 
-/// The most natural-gradient steps that a warm start spends on q when the likelihood is not Gaussian.
+/// The maximum number of natural-gradient steps that a warm start takes on q if the likelihood is not Gaussian.
 const WARM_STEPS: usize = 20;
 
 /// Where mini-batch training starts: hyper-parameters from the collapsed bound of a random subset, improved by L-BFGS when
@@ -271,9 +273,9 @@ pub(super) fn warm_start(
     Ok((model, q, counts))
 }
 
-/// What regressions that find kernels and inducing inputs are made on, one for each layer.
+/// Returns the responses of the regressions that find kernels and inducing inputs, one for each layer.
 ///
-/// A combination of functions with the same prior has that prior too, but for its amplitude: functions that share a layer give one
+/// A combination of functions with the same prior has that prior too, up to its amplitude, so functions that share a layer give one
 /// regression, on a combination with random weights.
 fn surrogate_responses(model: &LatentModel, targets: Targets<'_>, seed: u64) -> Vec<Vec<f64>> {
     let responses = working_responses(&model.likelihood, targets);
@@ -290,8 +292,8 @@ fn surrogate_responses(model: &LatentModel, targets: Targets<'_>, seed: u64) -> 
     vec![combined]
 }
 
-/// A layer with the kernel and inducing inputs of a regression on these responses, and the q of that; where they do not vary, the layer
-/// stays as it is.
+/// Returns a layer with the kernel and inducing inputs of a regression on these responses, and its q; the layer stays unchanged if the
+/// responses are constant.
 fn surrogate_start(
     model: &mut LatentModel,
     (layer, responses): (usize, &[f64]),
@@ -327,7 +329,7 @@ fn surrogate_start(
     Ok((q, counts))
 }
 
-/// A posterior of every process to take the first step from.
+/// Returns a posterior of every process for the first step.
 fn first_posteriors(model: &LatentModel, family: Family, train: Dataset<'_>) -> Vec<Normal> {
     let layers = model.layers();
     (0..layers.processes())
@@ -335,8 +337,8 @@ fn first_posteriors(model: &LatentModel, family: Family, train: Dataset<'_>) -> 
         .collect()
 }
 
-/// A posterior to take the first step from: the prior, but no wider than variances of 1 in f. The prior of a linear model may
-/// allow for any value of f, and steps that start from expectations of exp(f) over all of them take long to come back.
+/// Returns a posterior for the first step: the prior, limited to variances of 1 in f. The prior of a linear model may allow any value of
+/// f, and steps that start from expectations of exp(f) over all of them take long to return.
 fn first_posterior(layer: &Layer, family: Family, train: Dataset<'_>) -> Normal {
     let prior = Normal::standard(family, layer.dim());
     if layer.linear().is_none() {
@@ -357,7 +359,7 @@ fn first_posterior(layer: &Layer, family: Family, train: Dataset<'_>) -> Normal 
     narrower.unwrap_or(prior)
 }
 
-/// A random subset of the rows, in their order.
+/// Returns a random subset of the rows, in their order.
 pub(super) fn subset(train: Dataset<'_>, most: usize, seed: u64) -> RowBuffer {
     let mut rows: Vec<usize> = (0..train.len()).collect();
     if rows.len() > most {
@@ -370,7 +372,7 @@ pub(super) fn subset(train: Dataset<'_>, most: usize, seed: u64) -> RowBuffer {
     subset
 }
 
-/// A Gaussian model improved by the collapsed bound of a random subset.
+/// Improves a Gaussian model on the collapsed bound of a random subset.
 pub(super) fn evidence_start(
     model: LatentModel,
     train: Dataset<'_>,
@@ -381,7 +383,7 @@ pub(super) fn evidence_start(
     gaussian_start(model, (plan.hyper.warm_start, 1.0), subset.data(), monitor).map(|(model, ..)| model)
 }
 
-/// A model whose hyper-parameters fit fewer rows with fewer inducing inputs; `None` where there are not many more than these.
+/// Fits the hyper-parameters of a model to fewer rows with fewer inducing inputs; `None` if there are not many more rows than that.
 ///
 /// # Errors
 ///
@@ -416,7 +418,7 @@ fn rehearsed(
     Ok(Some(model))
 }
 
-/// The collapsed β-ELBO of a Gaussian model on some rows, improved by so many iterations of L-BFGS, and the q that attains it.
+/// Improves the collapsed β-ELBO of a Gaussian model on some rows by L-BFGS, and returns the model with its optimal q.
 pub(super) fn gaussian_start(
     model: LatentModel,
     (iterations, beta): (usize, f64),

@@ -25,13 +25,13 @@ use crate::variational::{Normal, Schedule, Theorem};
 use faer::{Accum, Mat};
 use sparsegp_kernels::Scratch;
 
-/// The options with the steps of the theorem for their rule in place of [`Schedule::Theorem`], and what it guarantees; as they are
-/// without that schedule.
+/// Replaces [`Schedule::Theorem`] in the options by the steps of the theorem for their rule, and returns its guarantee. Options without
+/// that schedule are returned unchanged.
 ///
 /// # Errors
 ///
-/// Usage errors where the theorem does not apply: parameters that are trained beside q, mini-batches, losses whose curvature is unbounded, or
-/// an energy that is not strongly convex.
+/// Usage errors if the theorem does not apply: trained parameters in addition to q, mini-batches, losses with unbounded curvature, or an
+/// energy that is not strongly convex.
 pub(super) fn with_proven_steps(
     mut options: InferenceOptions,
     svgp: &VariationalModel,
@@ -70,7 +70,7 @@ pub(super) fn with_proven_steps(
     Ok((options, Some(proven)))
 }
 
-/// What the rows say about the energy at w = 0.
+/// The sums over rows that bound the energy at w = 0.
 struct Sums {
     /// `Σ w_i a_i a_iᵀ`, both triangles.
     gram: Mat<f64>,
@@ -117,7 +117,7 @@ impl Sums {
     }
 }
 
-/// Room for the derivatives in own parameters, which are not wanted.
+/// Returns a buffer for the derivatives in own parameters, which are not used.
 fn own_of(likelihood: &dyn Likelihood) -> Vec<f64> {
     vec![0.0; likelihood.own_len()]
 }
@@ -160,7 +160,7 @@ impl Proven {
         Ok(Proven { curvature, noise, bound })
     }
 
-    /// What is guaranteed after so many steps.
+    /// Returns the guarantee after this number of steps.
     pub(super) fn after(&self, steps: usize) -> StepGuarantee {
         let Curvature { smoothness, strong_convexity } = self.curvature;
         StepGuarantee {

@@ -1,4 +1,4 @@
-//! Mini-batch training a step at a time, for those who write the loop themselves: steps, epochs, state, a model in the end.
+//! Mini-batch training one step at a time, in a loop of the caller: steps, epochs, state, and a model in the end.
 
 use super::batch_training::BatchTraining;
 use super::builder::Prepared;
@@ -59,7 +59,7 @@ pub struct Trainer {
     gradient: Vec<f64>,
     mean: EpochMean,
     trace: Vec<Record>,
-    /// Steps that a rate which decays has in all.
+    /// The total number of steps, for a decaying learning rate.
     total_steps: Option<usize>,
     started: Instant,
     rows: Arc<OwnedData>,
@@ -78,7 +78,7 @@ impl Trainer {
         let plan = Plan::new(&options, &prototype.likelihood, n)?;
         let Way::Batches(steps) = plan.way.clone() else {
             return Err(Error::usage(
-                "a trainer takes steps on mini-batches, which this objective or mode has none of",
+                "a trainer takes steps on mini-batches, but this objective or mode does not use mini-batches",
             )
             .hint("use the objectives elbo or dlm-log, with hyper-parameters joint, dual or fixed"));
         };
@@ -120,15 +120,15 @@ impl Trainer {
         })
     }
 
-    /// Takes a step on a batch of rows in the user's units: inputs `b × D`, a row per datum, and targets. They stand for all rows
-    /// that the trainer has, and need not be among them.
+    /// Takes a step on a batch of rows in the user's units: inputs `b × D`, one row per datum, and targets. The batch represents all rows
+    /// of the trainer, and its rows need not be among them.
     ///
-    /// Returns the objective per datum, estimated on the batch before the step; not finite where it could not be evaluated
-    /// and the step was taken back.
+    /// Returns the objective per row, estimated on the batch before the step; it is not finite if it could not be evaluated and the step
+    /// was rolled back.
     ///
     /// # Errors
     ///
-    /// Data errors for arrays that do not go together, fit errors when no step can be taken any more.
+    /// Data errors for arrays that do not match, fit errors if no further step is possible.
     pub fn step(&mut self, x: MatRef<'_, f64>, y: &[f64]) -> Result<f64> {
         let mut batch = OwnedRows::of(x, y);
         let data = TrainingData { train: batch.dataset(), validation: None, levels: 0 };
@@ -137,11 +137,11 @@ impl Trainer {
         self.take(|training, theta, gradient| training.step_on(batch.dataset(), theta, gradient))
     }
 
-    /// Takes the steps of one epoch on the trainer's own rows; the mean of their objectives per datum.
+    /// Takes the steps of one epoch on the trainer's own rows; returns the mean of their objectives per row.
     ///
     /// # Errors
     ///
-    /// Fit errors when no step can be taken any more.
+    /// Fit errors if no further step is possible.
     pub fn epoch(&mut self) -> Result<Record> {
         for _ in 0..self.steps_per_epoch() {
             self.take(|training, theta, gradient| training.step(theta, gradient))?;
@@ -154,38 +154,38 @@ impl Trainer {
         Ok(record)
     }
 
-    /// Steps in an epoch.
+    /// Returns the number of steps in an epoch.
     pub(crate) fn steps_per_epoch(&self) -> usize {
         self.training.steps_per_epoch()
     }
 
-    /// Steps taken.
+    /// Returns the number of steps taken.
     pub fn steps(&self) -> usize {
         self.adam.steps()
     }
 
-    /// One record per epoch.
+    /// Returns one record per epoch.
     pub fn trace(&self) -> &[Record] {
         &self.trace
     }
 
-    /// Hyper-parameters by name, in natural units on the scale the model sees, as of the step before the last.
+    /// Returns hyper-parameters by name, in natural units on the scale the model sees, as of the step before the last.
     pub fn hyperparameters(&self) -> Vec<(String, f64)> {
         self.training.model().named_values()
     }
 
-    /// Everything that decides how training goes on, as bytes.
+    /// Serialises everything that determines the further training.
     pub fn state(&mut self) -> Vec<u8> {
         let mut archive = Archive::writer();
         self.pass(&mut archive);
         archive.into_bytes()
     }
 
-    /// Goes on from a state of a trainer of the same options and data, to the same bits.
+    /// Continues from the state of a trainer with the same options and data, bit for bit.
     ///
     /// # Errors
     ///
-    /// A data error when the bytes are no such state; the trainer is then of no more use.
+    /// A data error if the bytes are not such a state; the trainer is unusable then.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
         let mut archive = Archive::reader(state.to_vec());
         self.pass(&mut archive);
@@ -207,11 +207,11 @@ impl Trainer {
         self.training.archive(archive);
     }
 
-    /// Ends training: q is made what the options say, by steps on all rows unless that was denied.
+    /// Ends training, and applies the final steps on q that the options require, on all rows unless polishing is off.
     ///
     /// # Errors
     ///
-    /// A fit error when the objective is not finite where training ended.
+    /// A fit error if the objective is not finite at the end.
     pub fn finish(self) -> Result<Model> {
         let Trainer { training, adam, rows, plan, steps, options, scaling, trace, started, .. } = self;
         let mut outcome = Outcome {
@@ -263,7 +263,7 @@ impl Trainer {
         Ok(fitted.into_model(scaling, &options.decided_for(n), n))
     }
 
-    /// A step by whatever evaluates a batch.
+    /// Takes a step with a function that evaluates a batch.
     fn take(
         &mut self,
         evaluate: impl FnOnce(&mut BatchTraining<'static>, &[f64], &mut [f64]) -> f64,
@@ -283,7 +283,7 @@ impl Trainer {
         Ok(value / self.rows.train.y.len() as f64)
     }
 
-    /// The validation score now, where there are validation rows.
+    /// Returns the current validation score, if there are validation rows.
     fn validate(&mut self) -> Option<f64> {
         let validation = self.rows.validation()?;
         let posterior = Posterior::new(self.training.model(), self.training.q());

@@ -1,4 +1,4 @@
-//! A latent linear model with its posteriors: evaluates a batch, hands the gradient of θ and Z upwards, and moves q along with them.
+//! A latent linear model with its posteriors: evaluates a batch, passes on the gradient of θ and Z, and moves q along with them.
 
 use super::parts::{Losses, OwnedFactor, no_rows};
 use super::rows::Portion;
@@ -21,15 +21,15 @@ pub struct VariationalModel {
     /// The whitened posterior of every process.
     q: Vec<Normal>,
     objective: Objective,
-    /// The iteration of training, by which smoothing decays.
+    /// The iteration of training, which determines the decay of smoothing.
     iteration: usize,
     parameterization: Parameterization,
     pass: BatchPass,
     capacity: usize,
     flat: Vec<f64>,
-    /// Above this cond(K_uu) the direct form is not used; `None` always takes the stable form.
+    /// The cond(K_uu) above which the direct form is not used; `None` always uses the stable form.
     direct_guard: Option<f64>,
-    /// Of every process, once sites are carried.
+    /// The carrier of every process, once sites are carried.
     carriers: Vec<SiteCarrier>,
     site_adjoints: Vec<SiteAdjoint>,
     mixed: Option<MixedUse>,
@@ -40,7 +40,7 @@ impl VariationalModel {
     /// worst: with this guard 2·10⁻⁹ and 2·10⁻⁷, where the default jitter, 10⁻⁶, leaves 10⁻⁶ of `k_ii` in every residual variance.
     pub const DIRECT_GUARD: f64 = 1e9;
 
-    /// More rows than any batch has: a saved state that asks for more is damaged.
+    /// More rows than any batch has; a saved state with more is damaged.
     const LARGEST_BATCH: usize = 1 << 24;
 
     /// An SVGP from a model and the whitened posterior of its process, or of each of them, for batches of up to `batch`
@@ -64,18 +64,18 @@ impl VariationalModel {
         }
     }
 
-    /// Chooses what stays put when θ moves.
+    /// Chooses what stays fixed when θ moves.
     pub fn with_parameterization(mut self, parameterization: Parameterization) -> Self {
         self.parameterization = parameterization;
         self
     }
 
-    /// Chooses what stays put when θ moves from here on; the choice before is returned.
+    /// Chooses what stays fixed when θ moves from here on; returns the previous choice.
     pub(super) fn hold(&mut self, parameterization: Parameterization) -> Parameterization {
         std::mem::replace(&mut self.parameterization, parameterization)
     }
 
-    /// Allows the direct form while cond(K_uu) is at most `guard`; `None` for the stable form always.
+    /// Allows the direct form if cond(K_uu) is at most `guard`; `None` always uses the stable form.
     pub fn with_direct_guard(mut self, guard: Option<f64>) -> Self {
         self.direct_guard = guard;
         self
@@ -87,12 +87,12 @@ impl VariationalModel {
         self
     }
 
-    /// What mixed precision did so far, where it was chosen.
+    /// Returns the use of mixed precision so far, if it was chosen.
     pub fn mixed_use(&self) -> Option<MixedUse> {
         self.mixed
     }
 
-    /// Seeds what sampling estimators draw.
+    /// Seeds the draws of sampling estimators.
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.pass.seed(seed);
         self
@@ -104,7 +104,7 @@ impl VariationalModel {
         self.pass.set_samples(count);
     }
 
-    /// The number of samples that an evaluation draws, of w or of f for each datum.
+    /// Returns the number of samples of w, or of f for each row, that an evaluation draws.
     pub fn samples(&self) -> usize {
         self.objective.estimator().latent_samples().unwrap_or(self.pass.samples())
     }
@@ -119,19 +119,19 @@ impl VariationalModel {
         self.objective = objective;
     }
 
-    /// The most data that an evaluation takes at once.
+    /// Returns the maximum number of rows that an evaluation takes at once.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Makes room for batches of `batch` data, at least twice what there was if there has to be more.
+    /// Reserves memory for batches of `batch` rows; if memory has to grow, it at least doubles.
     pub fn reserve(&mut self, batch: usize) {
         if batch > self.capacity {
             self.resize(batch.max(2 * self.capacity));
         }
     }
 
-    /// Makes room for so many data, and no more.
+    /// Reserves memory for exactly this number of rows.
     pub(super) fn make_room(&mut self, batch: usize) {
         if batch != self.capacity {
             self.resize(batch);
@@ -146,8 +146,8 @@ impl VariationalModel {
         self.pass = other;
     }
 
-    /// Passes parameters, q and where sampling has come to through an archive. Buffers become as large as they were: how
-    /// sums are grouped depends on it.
+    /// Passes parameters, q and the state of sampling through an archive. Buffers get their earlier size, because the grouping of sums
+    /// depends on it.
     pub(super) fn archive(&mut self, archive: &mut Archive) {
         let (mut natural, mut capacity) = (self.model.natural(), self.capacity);
         archive.numbers(&mut natural);
@@ -172,12 +172,12 @@ impl VariationalModel {
         }
     }
 
-    /// What sampling estimators did so far.
+    /// Returns the counts of sampling estimators so far.
     pub fn estimator_counts(&self) -> EstimatorCounts {
         self.pass.estimator_counts()
     }
 
-    /// What is minimised.
+    /// Returns the objective to minimise.
     pub fn objective(&self) -> Objective {
         self.objective
     }
@@ -202,7 +202,7 @@ impl VariationalModel {
         self.q = q.into();
     }
 
-    /// The form that the guard allows at the current parameters.
+    /// Returns the form that the guard allows at the current parameters.
     pub fn form(&self) -> Form {
         match self.direct_guard {
             Some(guard) if self.model.layers.iter().all(|layer| layer.condition_is_at_most(guard)) => {
@@ -212,17 +212,17 @@ impl VariationalModel {
         }
     }
 
-    /// The objective on a batch, `scale·Σ ℓ_i + β KL`, with all gradients kept inside.
+    /// Returns the objective on a batch, `scale·Σ ℓ_i + β KL`, and stores all gradients.
     pub fn evaluate(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
         self.evaluate_here(batch, train_theta, None)
     }
 
-    /// The same for a `rule` that may carry a factor of S, in which reparameterised gradients then are.
+    /// Like [`evaluate`](Self::evaluate), for a `rule` that may carry a factor of S, in which reparameterised gradients are then taken.
     pub fn evaluate_under(&mut self, batch: Batch<'_>, train_theta: bool, rule: &dyn UpdateRule) -> f64 {
         self.evaluate_here(batch, train_theta, rule.factor())
     }
 
-    /// The same for the rules of all processes.
+    /// Like [`evaluate_under`](Self::evaluate_under), for the rules of all processes.
     pub fn evaluate_under_all(&mut self, batch: Batch<'_>, train_theta: bool, rules: &Rules) -> f64 {
         self.evaluate_here(batch, train_theta, rules.factor())
     }
@@ -234,11 +234,12 @@ impl VariationalModel {
         value.unwrap_or(f64::NAN)
     }
 
-    /// The same for rows wherever they are, each of which counts `scale`; whether the gradient in θ and Z is wanted, and the factor of S.
+    /// Like [`evaluate`](Self::evaluate), for rows in memory or elsewhere, each with weight `scale`; the other parameters request the
+    /// gradient in θ and Z, and pass the factor of S.
     ///
     /// # Errors
     ///
-    /// When sums over rows elsewhere cannot be had.
+    /// If sums over remote rows are unavailable.
     pub(super) fn evaluate_with(
         &mut self,
         rows: Portion<'_>,
@@ -254,7 +255,7 @@ impl VariationalModel {
         })
     }
 
-    /// The data part `scale·Σ ℓ_i` of the objective on some rows, with its gradient in q kept inside.
+    /// Returns the data part `scale·Σ ℓ_i` of the objective on some rows, and stores its gradient in q.
     ///
     /// # Errors
     ///
@@ -263,17 +264,17 @@ impl VariationalModel {
         on_pool(self.batch_work(rows.len()), || self.run_data((rows, scale), false, None))
     }
 
-    /// Whether features are kept from one evaluation to the next, between which neither the batch nor anything but q may change then.
+    /// Sets if features are kept from one evaluation to the next; then only q may change between them, and the batch must stay.
     pub(super) fn keep_features(&mut self, keep: bool) {
         self.pass.keep_features(keep);
     }
 
-    /// The multiplications of one product over a batch of so many rows.
+    /// Returns the number of multiplications of one product over a batch of this many rows.
     pub(super) fn batch_work(&self, rows: usize) -> usize {
         self.q.iter().map(|q| q.dim().pow(2)).sum::<usize>() * rows
     }
 
-    /// The multiplications of a step on all of q.
+    /// Returns the number of multiplications of a step on all of q.
     fn step_work(&self) -> usize {
         self.q.iter().map(|q| q.dim().pow(3)).sum()
     }
@@ -285,7 +286,7 @@ impl VariationalModel {
         factor: Option<Factor<'_>>,
     ) -> Result<f64> {
         let mixes = self.mixed.is_some_and(|mixed| !mixed.fallen_back);
-        // The estimate of a condition number that the choice of a form takes has no use for mixed precision.
+        // The condition number, which chooses the form, does not need mixed precision.
         let form = if mixes { Form::Stable } else { self.form() };
         let problem = Problem {
             layers: self.model.layers(),
@@ -325,7 +326,7 @@ impl VariationalModel {
         self.pass.finish_theta(layers, Some(&mut moving));
     }
 
-    /// The gradient of the last evaluation in the order of the model's flat vector (natural units).
+    /// Returns the gradient of the last evaluation in the order of the model's flat vector (natural units).
     pub fn theta_gradient(&mut self) -> &[f64] {
         let pass = &self.pass;
         self.model.flatten_gradient(pass.layer_gradients(), pass.likelihood_gradient(), &mut self.flat);
@@ -337,7 +338,7 @@ impl VariationalModel {
         self.pass.q_gradient(0)
     }
 
-    /// The same of a process.
+    /// Returns the data part of the gradient of a process.
     pub fn q_gradient_of(&self, process: usize) -> DataGradient<'_> {
         self.pass.q_gradient(process)
     }
@@ -359,7 +360,7 @@ impl VariationalModel {
         on_pool(work, || rules.step(&mut self.q, &|process| pass.q_gradient(process), beta, step))
     }
 
-    /// The same along gradients gathered elsewhere.
+    /// Like [`update_all`](Self::update_all), along gradients collected elsewhere.
     pub(super) fn update_all_along<'g>(
         &mut self,
         rules: &mut Rules,
@@ -374,12 +375,12 @@ impl VariationalModel {
         (self.model, self.q)
     }
 
-    /// Moves θ and Z and refactorises; on failure nothing has changed. What the parameterisation says stays put does.
+    /// Moves θ and Z and refactorises; if that fails, nothing has changed. The parameterisation determines what stays fixed.
     pub fn set_natural(&mut self, values: &[f64]) -> bool {
         self.move_to(values, None)
     }
 
-    /// The same for rules that have moved q, which take up where q goes.
+    /// Like [`set_natural`](Self::set_natural), for rules that have moved q, whose state moves with q.
     pub fn set_natural_under(&mut self, values: &[f64], rules: &mut Rules) -> bool {
         self.move_to(values, Some(rules))
     }
@@ -395,8 +396,8 @@ impl VariationalModel {
         })
     }
 
-    /// [`VariationalModel::update_all`] and [`VariationalModel::set_natural_under`] side by side: neither's M³ work alone keeps all
-    /// threads busy. Whether θ and Z could be moved comes back with what became of q.
+    /// Runs [`VariationalModel::update_all`] and [`VariationalModel::set_natural_under`] in parallel, because the M³ work of one does not
+    /// keep all threads busy. Returns the outcome of the step on q, and true if θ and Z could be moved.
     pub fn advance(&mut self, rules: &mut Rules, step: f64, values: &[f64]) -> (StepInfo, bool) {
         let work = self.step_work();
         on_pool(work, || {
@@ -411,7 +412,7 @@ impl VariationalModel {
         })
     }
 
-    /// Remembers of every `L` what carrying q to another one takes.
+    /// Stores, for every `L`, what carrying q to another one needs.
     fn remember(&mut self) {
         if self.parameterization != Parameterization::Sites {
             return;
@@ -426,7 +427,7 @@ impl VariationalModel {
         }
     }
 
-    /// Carries q from what was remembered to the present `L`, and rules with it.
+    /// Carries q, and the state of rules, from the stored factors to the current `L`.
     fn carry(&mut self, mut rules: Option<&mut Rules>) {
         if self.parameterization != Parameterization::Sites {
             return;
@@ -444,7 +445,7 @@ impl VariationalModel {
     }
 }
 
-/// A pass over some rows, each of which counts `scale`: the value `scale·Σ ℓ_i` and the weight of the rows.
+/// Runs a pass over some rows, each with weight `scale`; returns the value `scale·Σ ℓ_i` and the weight of the rows.
 fn run_pass(
     pass: &mut BatchPass,
     (model, problem): (&LatentModel, Problem<'_>),

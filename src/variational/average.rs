@@ -83,7 +83,7 @@ impl RunningMean {
     }
 }
 
-/// `x ← (1 − a) x + a y`, where a = 1 forgets x whatever it holds.
+/// `x ← (1 − a) x + a y`. With a = 1, x is replaced, even if it is not finite.
 fn blend(x: &mut [f64], y: &[f64], weight: f64) {
     if weight == 1.0 {
         return x.copy_from_slice(y);
@@ -105,10 +105,9 @@ impl IterateAverage {
         }
     }
 
-    /// Takes in the next iterate: `mean` (M) and `second` (M², column-major, or M for a diagonal). After the first
-    /// nothing is allocated.
+    /// Adds the next iterate: `mean` (M) and `second` (M², column-major, or M for a diagonal). Only the first call allocates.
     ///
-    /// A usage error when the lengths do not go together or differ from those of the first iterate.
+    /// A usage error when the lengths do not match each other or the first iterate.
     pub fn push(&mut self, mean: &[f64], second: &[f64]) -> Result<()> {
         self.check(mean, second)?;
         self.count += 1;
@@ -233,7 +232,7 @@ mod tests {
         if full { (at % m, at / m) } else { (at, at) }
     }
 
-    /// The same from its definition: Σ w m and Σ w (S + m mᵀ) − m̄ m̄ᵀ.
+    /// The same from the definition: Σ w m and Σ w (S + m mᵀ) − m̄ m̄ᵀ.
     fn expectation(iterates: &[Iterate], full: bool) -> Iterate {
         let (count, m) = (iterates.len() as f64, iterates[0].0.len());
         let weight = |t: usize| 2.0 * (t as f64 + 1.0) / (count * (count + 1.0));

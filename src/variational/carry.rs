@@ -17,7 +17,7 @@ use crate::columns;
 use crate::linalg::{self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower};
 use faer::{Accum, Mat, MatRef};
 
-/// What stays put when θ and Z of a sparse GP move, with inducing variables `u = L w`, `L Lᵀ = K_uu`.
+/// The quantity that stays fixed when θ and Z of a sparse GP change, with inducing variables `u = L w`, `L Lᵀ = K_uu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameterization {
     /// The mean and covariance of the whitened w: q(u) moves with the prior, and nothing has to be done.
@@ -98,9 +98,9 @@ impl SiteCarrier {
         self.old_inverse.copy_from(inverse);
     }
 
-    /// Moves `q` from the remembered `L⁻¹` to `new`, the L after; `precision` is the lower triangle of its `S⁻¹`, if that is
-    /// known. What comes back is that of the new `S⁻¹`, to be taken from. Where sites of negative precision leave no
-    /// posterior, q stays as it is in the whitened form, and nothing comes back.
+    /// Moves `q` from the remembered `L⁻¹` to `new`, the L afterwards; `precision` is the lower triangle of its `S⁻¹`, if that is known.
+    /// Returns the new `S⁻¹`, which the caller may take. If sites of negative precision leave no posterior, q keeps its whitened form and
+    /// nothing is returned.
     pub(crate) fn carry(
         &mut self,
         q: &mut Normal,

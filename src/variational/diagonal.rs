@@ -13,7 +13,7 @@
 //! adam                on (m, log c), with ∂F/∂log c = c² H − β
 //! ```
 //!
-//! Samples' own gradient G = ∂F/∂c of the data part stands for `2b c`. Sources: those of the rules for full covariances; for
+//! For gradients by samples, G = ∂F/∂c of the data part replaces `2b c`. The sources are the papers of the rules for full covariances; for
 //! projected-ngvi with `m ≥ lower` Guilmeau, Hendrikx & Forbes 2026.
 
 use super::limits::{PRECISION_RANGE, TRUST_RADIUS, clip, needs_trust, usable};
@@ -65,7 +65,7 @@ pub struct DiagonalRule {
     coordinates: Vec<Coordinate>,
     /// Where a step would lead: means and standard deviations.
     candidate: Vec<(f64, f64)>,
-    /// The Hessian in m over β, where it is not the precision (ngd, predictive log loss).
+    /// The Hessian in m over β, if it differs from the precision (ngd, predictive log loss).
     mean_precision: Vec<f64>,
     moments: AdamMoments,
     /// `(m, log c)` and the gradient in it (adam).

@@ -1,4 +1,5 @@
-//! What rows that are gone say of w: a Gaussian factor in natural parameters, beside the prior or beside new rows; no steps.
+//! The knowledge of w from rows that are no longer kept: a Gaussian factor in natural parameters, beside the prior or beside new rows; no
+//! steps.
 
 use super::{Matrix, MatrixRef, Normal};
 use crate::linalg::{self, Factorizer, dot, gram_of_inverse};
@@ -17,7 +18,7 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// What `q` knows beyond the prior; `None` where S cannot be inverted.
+    /// The knowledge in `q` beyond the prior; `None` if S cannot be inverted.
     pub fn of(q: &Normal) -> Option<Evidence> {
         let mut shift = vec![0.0; q.dim()];
         let mut precision = match q.cov() {
@@ -50,7 +51,7 @@ impl Evidence {
         self.shift.iter_mut().zip(shift).for_each(|(own, other)| *own += weight * other);
     }
 
-    /// `S = (I + Λ)⁻¹`, `m = Sλ`; `None` where that is not positive definite.
+    /// `S = (I + Λ)⁻¹`, `m = Sλ`; `None` if that is not positive definite.
     pub fn posterior(&self) -> Option<Normal> {
         let mut precision = self.precision.clone();
         precision.add_diagonal(1.0);

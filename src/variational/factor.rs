@@ -1,4 +1,4 @@
-//! What rules that carry a factor C of `S = C Cᵀ` share: its gradient, its validity, q from it; no steps.
+//! The common part of rules that carry a factor C of `S = C Cᵀ`: its gradient, its validity, q from it; no steps.
 
 use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, is_sane_matrix};
 use crate::columns;
@@ -15,8 +15,7 @@ pub(super) fn lower_factor(q: &Normal, out: &mut Mat<f64>) {
     }
 }
 
-/// `H C = 2 B C + β C` into `out`, or `G + β C` from samples' own `G = ∇_C`; false when it is not finite. What is asked for
-/// of it is `part`.
+/// `H C = 2 B C + β C` into `out`, or `G + β C` from `G = ∇_C` by samples; false when it is not finite. Only `part` of it is computed.
 pub(super) fn energy_gradient(
     gradient: &DataGradient<'_>,
     c: (MatRef<'_, f64>, Shape),
@@ -37,8 +36,8 @@ pub(super) fn energy_gradient(
     is_sane_matrix(out.as_ref())
 }
 
-/// Whether `C Cᵀ` of a lower C is finite and, as far as its entries tell, positive definite in floating point: the condition of
-/// C is at least the ratio of its largest entry to its smallest diagonal one.
+/// True if `C Cᵀ` of a lower C is finite and, judging by its entries, positive definite in floating point: the condition of C is at least
+/// the ratio of its largest entry to its smallest diagonal entry.
 pub(super) fn is_valid_lower(c: MatRef<'_, f64>) -> bool {
     let largest = columns::largest(c);
     largest < OVERFLOW

@@ -1,6 +1,6 @@
 //! Stochastic gradient descent (SGD) on (m, C) with C lower triangular, its diagonal clamped: the baseline of Wu & Gardner 2024.
 //!
-//! Steps are those of `cholesky_descent`; this file states what the rule is.
+//! `cholesky_descent` takes its steps; this file declares the rule.
 
 use super::cholesky_descent::{CholeskyDescent, Finish};
 use super::rule::Rule;

@@ -1,11 +1,11 @@
-//! What limits a step of natural gradients, whatever the covariance: guards, the trust region, bounds of variances.
+//! Limits of natural-gradient steps, for every covariance: guards, the trust region, bounds of variances.
 
 use super::{DataGradient, Normal, OVERFLOW};
 use crate::linalg::{dot, matvec};
 use crate::words::word_option;
 
 word_option! {
-    /// What keeps a natural-gradient step positive definite.
+    /// The guard that keeps a natural-gradient step positive definite.
     #[non_exhaustive]
     Guard, "guard of the q update" {
         /// No variance grows by more than a factor 2 or falls by more than a third in a step (predictive log loss, and
@@ -13,8 +13,8 @@ word_option! {
         Trust = "trust",
         /// Halve ρ until the new precision is positive definite.
         Backtrack = "backtrack",
-        /// `S₊⁻¹ = S⁻¹ + γĜ + ½γ²ĜSĜ` with γ = ρ/β, positive definite whatever Ĝ is (Lin, Schmidt & Khan 2020), for the
-        /// steps that would not be without it.
+        /// `S₊⁻¹ = S⁻¹ + γĜ + ½γ²ĜSĜ` with γ = ρ/β, positive definite for every Ĝ (Lin, Schmidt & Khan 2020). Used for the steps that
+        /// would otherwise not be positive definite.
         Retraction = "retraction",
         /// Eigenvalues of the new precision are clipped to [1e-4, 1e8], the prior's being 1.
         Projection = "projection",
@@ -29,13 +29,12 @@ pub(super) const PRECISION_RANGE: (f64, f64) = (1e-4, 1e8);
 /// The largest relative change of S⁻¹ in a step within the trust region.
 pub(super) const TRUST_RADIUS: f64 = 0.5;
 
-/// Whether what a gradient says about the curvature cannot be trusted over a long way: where it is not that of the mean,
-/// and where it comes from slopes at few samples.
+/// True if the curvature in a gradient holds only nearby: if it is not the mean's curvature, or comes from slopes at few samples.
 pub(super) fn needs_trust(gradient: &DataGradient<'_>) -> bool {
     gradient.curvature.is_some() || gradient.path.is_some()
 }
 
-/// `s` within the bounds, whatever these are; the upper one wins where they contradict each other.
+/// `s` within the bounds, for any bounds; the upper one wins if they contradict each other.
 pub(super) fn clip(s: f64, (low, high): (f64, f64)) -> f64 {
     s.max(low).min(high)
 }
@@ -88,7 +87,7 @@ impl TrustRegion {
             matvec(cov, y, p);
             largest = dot(y, p).max(0.0).sqrt();
         }
-        // What few iterations miss of the largest eigenvalue.
+        // A margin for the error of few iterations in the largest eigenvalue.
         1.1 * largest
     }
 }

@@ -13,7 +13,7 @@ use faer::Mat;
 
 /// P, mixed over the steps, with the buffers of a step.
 pub(super) struct MeanNewton {
-    /// The lower triangle of P, once a gradient had a curvature of its own.
+    /// The lower triangle of P, once a gradient had its own curvature.
     hessian: Option<Mat<f64>>,
     factor: Mat<f64>,
     direction: Vec<f64>,

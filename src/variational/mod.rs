@@ -52,7 +52,7 @@ pub struct DataGradient<'a> {
     pub mean: &'a [f64],
     /// `A diag(h) Aᵀ` (`M × M`, both triangles, or its diagonal): the data part of `∇_S F`.
     pub cov: MatrixRef<'a>,
-    /// `A diag(∂²ℓ/∂μ²) Aᵀ`, positive semi-definite, where that is not `2 A diag(h) Aᵀ`.
+    /// `A diag(∂²ℓ/∂μ²) Aᵀ`, positive semi-definite, if it differs from `2 A diag(h) Aᵀ`.
     pub curvature: Option<MatrixRef<'a>>,
     /// The data part of `∇_C F` for `S = C Cᵀ`, every entry, where samples give it directly; `cov` then is for
     /// rules without a factor.
@@ -70,7 +70,7 @@ pub enum Factor<'a> {
     Diagonal(&'a [f64]),
 }
 
-/// What an update did.
+/// The outcome of an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepInfo {
     /// The step actually taken; 0 when the update was rejected and q is as before.
@@ -102,7 +102,7 @@ pub trait UpdateRule: Send {
     /// Passes what the rule carries from step to step through an archive.
     fn archive(&mut self, archive: &mut Archive);
 
-    /// The factor of S that the rule moves, where it moves one; reparameterised gradients are then in it.
+    /// The factor of S that the rule moves, if it moves one; reparameterised gradients are then in this factor.
     fn factor(&self) -> Option<Factor<'_>> {
         None
     }
@@ -122,12 +122,12 @@ const OVERFLOW: f64 = 1e100;
 /// The smallest ratio of the smallest to the largest eigenvalue of C for which `C Cᵀ` is positive definite in floating point.
 const CONDITION: f64 = 1e-7;
 
-/// Whether all entries are numbers of reasonable size.
+/// True if all entries are numbers of reasonable size.
 fn is_sane(values: &[f64]) -> bool {
     values.iter().all(|x| x.abs() < OVERFLOW)
 }
 
-/// The same of a matrix.
+/// The same for a matrix.
 fn is_sane_matrix(a: MatRef<'_, f64>) -> bool {
     columns::largest(a) < OVERFLOW
 }

@@ -130,7 +130,7 @@ impl<'a> MatrixRef<'a> {
         }
     }
 
-    /// Whether the two can be added.
+    /// True if the two can be added.
     pub(crate) fn is_like(self, other: MatrixRef<'_>) -> bool {
         let full = |matrix| matches!(matrix, MatrixRef::Full(_));
         self.shape() == other.shape() && full(self) == full(other)
@@ -304,7 +304,7 @@ impl Normal {
         }
     }
 
-    /// The same with `count` more weights, independent standard normals.
+    /// The same posterior with `count` more weights, independent standard normals.
     pub(crate) fn extended(&self, count: usize) -> Normal {
         let (old, m) = (self.dim(), self.dim() + count);
         let mut mean = self.mean.clone();

@@ -154,7 +154,7 @@ impl UpdateRule for Projected {
 
     fn restart(&mut self, q: &Normal) {
         self.smoothness.reset();
-        // As for the other factors: q's covariance is positive definite but for rounding.
+        // As for the other factors, q's covariance is positive definite up to rounding.
         if self.eigen.decompose(q.cov().full()) {
             let least = attainable(0.0, self.eigen.values()) * CONDITION;
             self.eigen.map_values(|s| s.max(least).sqrt());

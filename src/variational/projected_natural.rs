@@ -142,7 +142,7 @@ impl UpdateRule for ProjectedNatural {
 
     fn restart(&mut self, q: &Normal) {
         self.newton.reset();
-        // q's covariance is positive definite but for rounding.
+        // q's covariance is positive definite up to rounding.
         if self.eigen.decompose(q.cov().full()) {
             let largest = self.eigen.values().iter().fold(0.0f64, |a, s| a.max(*s));
             let least = CONDITION * CONDITION * largest;

@@ -1,7 +1,7 @@
-//! Proximal gradient descent (prox-SGD) on (m, C) with C lower triangular: the proximal operator; steps are those of `cholesky_descent`.
+//! Proximal gradient descent (prox-SGD) on (m, C) with C lower triangular: the proximal operator; `cholesky_descent` takes the steps.
 //!
-//! Domke, Gower & Garrigos 2023: a gradient step on the energy (everything but the entropy `−β log det C`), then the
-//! proximal operator of the entropy:
+//! Domke, Gower & Garrigos 2023: a gradient step on the energy (everything except the entropy `−β log det C`), then the proximal operator
+//! of the entropy:
 //!
 //! ```text
 //! m₊ = m − γ ĝ,    C ← C − γ tril(H C),    C_ii ← ½ (C_ii + √(C_ii² + 4γβ))

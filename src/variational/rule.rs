@@ -1,33 +1,33 @@
-//! What an update rule states of itself, and everything that it can be told; no list of rules, no formulae.
+//! The properties of an update rule, and all of its options; no list of rules, no formulae.
 
 use super::diagonal::DiagonalRule;
 use super::{DataGradient, Guard, Normal, StepInfo, UpdateRule};
 use std::fmt;
 
-/// What a rule states of itself, which decides about the options that go with it.
+/// The properties of a rule, which determine the options that apply to it.
 pub struct Rule {
-    /// What options call it.
+    /// Its name in options.
     pub word: &'static str,
-    /// Whether its steps are mixing weights, at most 1.
+    /// True if its steps are mixing weights, at most 1.
     pub mixes: bool,
-    /// Whether it takes the entropy's part of a reparameterised gradient, instead of having that part without a gradient.
+    /// True if it takes the entropy's part from a reparameterised gradient, false if it computes that part without a gradient.
     pub entropy_gradient: bool,
-    /// Whether gradients may stick the landing, which a rule that has the whole entropy itself cannot use.
+    /// True if gradients may stick the landing. A rule that computes the whole entropy itself cannot use such gradients.
     pub sticks_the_landing: bool,
     /// The guards that can keep its steps sound, the default first; none for rules that need no guard.
     pub guards: &'static [Guard],
-    /// Whether it projects q to bounds.
+    /// True if it projects q to bounds.
     pub projects: bool,
-    /// Whether it uses the smoothness of the negative log joint.
+    /// True if it uses the smoothness of the negative log joint.
     pub takes_smoothness: bool,
-    /// Whether the smoothness bounds the factor of S from below, besides giving steps their unit.
+    /// True if the smoothness bounds the factor of S from below, in addition to giving steps their unit.
     pub floors_at_smoothness: bool,
     /// The step when none is given, in units of 1/𝓜 for rules that take the smoothness; the learning rate of
     /// hyper-parameters when absent.
     pub default_step: Option<f64>,
     /// The theorem that its steps converge by, if there is one.
     pub theorem: Option<Theorem>,
-    /// Whether the rule for diagonal covariances moves a flat position by moments of its gradient.
+    /// True if the rule for diagonal covariances moves a flat position by moments of its gradient.
     pub(super) keeps_moments: bool,
     /// Makes the rule for full covariances like that of q.
     pub(super) build: fn(&Normal, &RuleOptions) -> Box<dyn UpdateRule>,
@@ -62,7 +62,7 @@ impl fmt::Debug for Rule {
 pub struct RuleOptions {
     /// Which rule.
     pub rule: &'static Rule,
-    /// What keeps natural-gradient steps sound (ngd, sr-vn).
+    /// The guard that keeps natural-gradient steps positive definite (ngd, sr-vn).
     pub guard: Guard,
     /// The range of the eigenvalues of S (projected-ngvi), the prior's being 1.
     pub bounds: (f64, f64),
@@ -71,6 +71,6 @@ pub struct RuleOptions {
     /// The smoothness 𝓜 of the negative log joint (proj-sgd and relative steps); the largest curvature met so far when absent.
     /// For diagonal covariances that is the largest diagonal entry, too small for steps in m where features are correlated.
     pub smoothness: Option<f64>,
-    /// Whether the steps of gradient rules (bw-gd, prox-sgd, proj-sgd) are in units of 1/𝓜.
+    /// True if the steps of gradient rules (bw-gd, prox-sgd, proj-sgd) are in units of 1/𝓜.
     pub relative: bool,
 }

@@ -29,7 +29,7 @@ macro_rules! rules {
             /// The accepted words, the first one being the default.
             pub const WORDS: &'static [&'static str] = &[$($file::$rule.word),+];
 
-            /// What the rule states of itself.
+            /// The properties of the rule.
             pub const fn rule(self) -> &'static Rule {
                 match self { $(QUpdate::$name => &$file::$rule),+ }
             }

@@ -12,7 +12,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Schedule {
-    /// The same step throughout.
+    /// A constant step.
     Constant(f64),
     /// A geometric rise from `start` to `end` over the first `steps` iterations, then `end`
     /// (Salimbeni, Eleftheriadis & Hensman 2018 start natural gradients so).
@@ -86,7 +86,7 @@ impl Schedule {
         }
     }
 
-    /// The same schedule; a usage error when some step exceeds 1 and so is no mixing weight.
+    /// The same schedule; a usage error if some step exceeds 1 and so cannot be a mixing weight.
     pub fn mixing(self) -> Result<Self> {
         let largest = self.largest();
         if largest <= 1.0 {

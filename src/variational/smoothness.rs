@@ -21,12 +21,12 @@ pub(super) struct Smoothness {
 impl Smoothness {
     /// Iterations of the first estimate, and of later ones, which start from the last vector.
     const ITERATIONS: (usize, usize) = (12, 2);
-    /// What so few iterations miss of the largest eigenvalue.
+    /// The margin for the error of so few iterations in the largest eigenvalue.
     const MARGIN: f64 = 1.1;
     /// The share of the unstructured start in a warm one: without it a direction once forgotten is never found again.
     const REFRESH: f64 = 0.1;
 
-    /// What options say about 𝓜 and whether steps are in units of 1/𝓜, in dimension `m`.
+    /// The options for 𝓜 and for steps in units of 1/𝓜, in dimension `m`.
     pub(super) fn new((given, relative): (Option<f64>, bool), m: usize) -> Self {
         Smoothness {
             given: given.filter(|s| *s > 0.0 && s.is_finite()),
@@ -62,12 +62,12 @@ impl Smoothness {
         if self.relative { step / self.value(beta) } else { step }
     }
 
-    /// Whether γ depends on what is met.
+    /// True if γ depends on observed gradients.
     pub(super) fn scales_steps(&self) -> bool {
         self.relative && self.given.is_none()
     }
 
-    /// Whether nothing needs to be met.
+    /// True if 𝓜 is given, so that no gradient has to be observed.
     pub(super) fn is_given(&self) -> bool {
         self.given.is_some()
     }

@@ -36,8 +36,8 @@ impl Rules {
         self.0[process].as_mut()
     }
 
-    /// Moves all of `q` from the same point, given the gradient of each process. The smallest step that was taken comes back, 0 only where
-    /// none was, and how often steps were shrunk.
+    /// Moves all of `q` from the same point, given the gradient of each process. Returns the smallest step that was taken, 0 only if none
+    /// was taken, and the number of times that steps were shrunk.
     pub fn step<'g>(
         &mut self,
         q: &mut [Normal],

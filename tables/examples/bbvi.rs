@@ -20,7 +20,7 @@ use std::error::Error;
 
 /// 𝓜, to which inputs are scaled.
 const SMOOTHNESS: f64 = 5.0;
-/// Constant steps, of which the one that is nearest to the optimum after this many steps is shown.
+/// Constant steps; the one that is nearest to the optimum after this many steps is shown.
 const CONSTANT: [f64; 6] = [0.2, 0.1, 0.05, 0.02, 0.01, 0.005];
 const EARLY: usize = 1000;
 const METHODS: [(&str, QUpdate, Estimator); 3] = [

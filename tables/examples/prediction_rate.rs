@@ -13,7 +13,7 @@ use sparsegp::variational::Normal;
 use sparsegp_testkit::shapes::{model, points};
 use std::error::Error;
 
-/// What to predict, and how often.
+/// The size of the model and of the predictions, and the number of repeats.
 #[derive(Parser)]
 struct Args {
     /// Rows to predict.

@@ -1,4 +1,4 @@
-//! What projections do for natural-gradient variational inference: bounded covariances, and means that must be positive.
+//! Projections in natural-gradient variational inference: bounded covariances, and means that must be positive.
 //!
 //! `cargo run --release --example projection -- DATA_FOLDER [--out DIR] [--runs N] [--scale S]` with gas_turbine.csv.gz and
 //! mushroom.csv.gz in the folder; docs/experiments.md says what comes out. (Guilmeau, Hendrikx & Forbes 2026: Student-t

@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             for (_, update, grid) in METHODS {
                 let runs: Vec<Trace> =
                     grid.iter().map(|step| problem.trace(update, *step, steps / share)).collect();
-                // The least end; among ends that differ by less than 1e-6 the one that was there first.
+                // The least end; among ends that differ by less than 1e-6 the first one.
                 let end = runs.iter().map(Trace::end).fold(f64::INFINITY, f64::min);
                 let ends = runs.into_iter().filter(|run| run.end() <= end + 1e-6);
                 best.extend(ends.min_by_key(|run| run.reached(end + 1e-3).map(|row| row[0] as usize)));

@@ -100,8 +100,8 @@ fn burst(run: &mut dyn FnMut() -> f64) -> [f64; BURST] {
     std::array::from_fn(|_| run())
 }
 
-/// The median milliseconds of each. They take turns, so that a change of the machine's speed touches all alike, in bursts of which
-/// the first is not counted, since in a fit a step finds its matrices in the cache where the step before left them.
+/// The median milliseconds of each. They take turns in bursts, so that a change of the machine's speed affects all alike. The first step
+/// of a burst is not counted, since in a fit a step finds its matrices in the cache.
 fn interleaved(runs: &mut [Box<dyn FnMut() -> f64 + '_>], repeats: usize) -> Vec<f64> {
     let mut samples = vec![Vec::new(); runs.len()];
     for repeat in 0..=repeats.div_ceil(BURST) {

@@ -58,7 +58,7 @@ const BOUNDS: [&str; 4] = ["", "0.01,", ",20", "0.02,30"];
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// What a solver sees with a prior and a range of any kind on lengthscales and mean, and tied variances.
+    /// A solver's free parameters with a prior and a range of every kind on lengthscales and mean, and tied variances.
     #[test]
     fn the_penalised_objective(seed in 0u64..1000, prior in 0..PRIORS.len(), bounds in 0..BOUNDS.len(), mean in 0..4usize) {
         let (x, y) = data(seed, 2, 23);

@@ -182,7 +182,7 @@ fn overfitting_is_seen_on_validation_rows() {
 #[test]
 fn steps_that_are_taken_back_are_counted_by_cause() {
     let (x, y) = data(7, 2, 200);
-    // A learning rate beyond reason leads to places where nothing can be evaluated.
+    // An extreme learning rate leads to points at which nothing can be evaluated.
     let wild = |objective| FitOptions { learning_rate: 1e3, epochs: Some(5), ..options(objective) };
     if let Err(error) = fit(&x, &y, &wild(ObjectiveKind::Elbo)) {
         let advice = error.advice().unwrap_or_default();

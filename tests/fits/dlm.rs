@@ -125,7 +125,7 @@ fn sampled_estimators_compute_no_integral() {
     }
 }
 
-/// The same draws at every q, so that finite differences see what the samples' average does.
+/// The same draws at every q, so that finite differences agree with the samples' average.
 #[test]
 fn averages_over_samples_have_their_own_gradients() {
     let (x, y) = counts(3, 40);
@@ -160,7 +160,7 @@ fn averages_over_samples_have_their_own_gradients() {
     }
 }
 
-/// Values of `log E p` from uPS are those of quadrature on average.
+/// Values of `log E p` from uPS agree with quadrature on average.
 #[test]
 fn the_values_of_product_samples_are_those_of_quadrature() {
     let (x, y) = counts(5, 50);

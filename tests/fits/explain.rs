@@ -1,4 +1,4 @@
-//! What predictions depend on against slow loops: permutation over all pairs of rows, partial dependence by direct predictions, Shapley values over all
+//! Explanations against slow loops: permutation over all pairs of rows, partial dependence by direct predictions, Shapley values over all
 //! subsets; no figures.
 
 use faer::{Mat, MatRef};
@@ -63,7 +63,7 @@ fn permutation_by_all_other_rows_is_the_mean_over_all_pairs() {
         close(permutation.mean, mean(&increases));
         close(permutation.error, (variance / 25.0).sqrt());
     }
-    // What the target does not follow is worth nothing, as far as can be told.
+    // A column that does not affect the target has no relevance within its error.
     let idle = found.iter().find(|relevance| relevance.column == 3).expect("the column");
     assert!(increase(idle) < 0.2 * increase(&found[0]));
 }
@@ -140,7 +140,7 @@ fn dependence_follows_the_most_probable_of_many_classes() {
     let mean_of = |curve: &sparsegp::explain::Curve| {
         mean(&curve.points.iter().map(|point| point.0).collect::<Vec<_>>())
     };
-    // Each curve is that of its class among all, and those of all classes add up to 1.
+    // Each curve belongs to its class, and the curves of all classes add up to 1.
     for curve in &found.curves {
         let of_all = all.curves.iter().find(|other| other.scale == curve.scale).expect("its class");
         curve.points.iter().zip(&of_all.points).for_each(|(a, b)| {
@@ -224,7 +224,7 @@ fn terms_of_additive_models_are_exact() {
         );
         let [found] = &found[..] else { panic!("one row") };
         assert_eq!((found.scale, found.parts.len()), (Scale::Mean, 3));
-        // What the column alone makes of the prediction, wherever the others are.
+        // The effect of the column alone on the prediction, for any values of the others.
         let alone = |d: usize, value: f64| {
             let point = Mat::from_fn(1, 3, |_, k| if k == d { value } else { 1.0 });
             means(model, point.as_ref())[0]

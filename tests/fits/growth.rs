@@ -1,4 +1,4 @@
-//! Inducing inputs that are added until they are enough: bounds against dense algebra, the greedy choice, where it ends.
+//! Inducing inputs that are added until they suffice: bounds against dense algebra, the greedy choice, the end of growth.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
@@ -44,7 +44,7 @@ fn exact_evidence(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> f64 {
     -0.5 * (n as f64 * (2.0 * std::f64::consts::PI).ln() + log_det + quadratic)
 }
 
-/// Lower bound, Titsias' upper bound, the one that looks at all of K.
+/// The lower bound, Titsias' upper bound, and the upper bound from all of K.
 fn bounds(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> (f64, f64, f64) {
     let set = Dataset::of(x.transpose(), y);
     let mut objective = CollapsedObjective::new(model.clone(), set, CollapsedBound::Elbo { beta: 1.0 });
@@ -76,7 +76,7 @@ fn the_evidence_lies_between_the_bounds_which_meet_as_inducing_inputs_are_added(
             gaps.push(dense - lower);
         }
         assert!(gaps[5] < 0.7 * gaps[0], "{kernel}: {gaps:?}");
-        // White noise of the kernel is no function of nearby inducing inputs, so it stays outside of them.
+        // White noise of the kernel cannot be represented by nearby inducing inputs, so it stays outside of them.
         if !kernel.contains("white") {
             assert!(gaps[5] < 1e-3, "{kernel}: {gaps:?}");
         }
@@ -85,8 +85,8 @@ fn the_evidence_lies_between_the_bounds_which_meet_as_inducing_inputs_are_added(
 
 #[test]
 fn the_bound_on_the_quadratic_form_is_as_close_as_asked() {
-    // The Nyström solution alone is off where there is little noise; a constant kernel besides makes targets that all
-    // inducing inputs miss a little.
+    // The Nyström solution alone is inaccurate if there is little noise. A constant kernel in addition gives targets that all inducing
+    // inputs miss slightly.
     let (x, y) = data(2, 2, 200);
     let mut model = model_at("rbf(ard)", &x, 40);
     model.likelihood.for_each_parameter_mut(&mut |p| p.values[0] = 1e-3);
@@ -273,7 +273,7 @@ fn fixed_inducing_inputs_are_nested_rows_and_fixed_hyper_parameters_stay() {
     let (all, first) = (prior(&fitted.model).z(), prior(&small.model).z());
     assert_eq!(all.subrows(0, 32), first);
     assert!(curve.points.len() > 1, "{curve:?}");
-    // The first bounds are those of the first inducing inputs, and the lower ones rise as they are nested.
+    // The first bounds belong to the first inducing inputs, and the lower bounds rise because the inputs are nested.
     assert_eq!(curve.points[0].lower, Some(-small.summary.objective));
     assert!(curve.points.windows(2).all(|pair| pair[0].lower < pair[1].lower), "{curve:?}");
 }

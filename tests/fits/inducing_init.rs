@@ -172,7 +172,7 @@ fn all_distinct_points_come_back_when_they_fit() {
 
 #[test]
 fn rare_points_are_found_among_many_copies() {
-    // Thirteen distinct points, of which all but one occur once in 30 000: a sample alone would miss most.
+    // Thirteen distinct points; all except one occur once in 30 000, so a sample alone would miss most.
     let distinct = uniform(2, 13, 3);
     let place = |j: usize| if j.is_multiple_of(2500) { 1 + j / 2500 } else { 0 };
     let x = Mat::from_fn(2, 30_000, |d, j| distinct[(d, place(j))]);
@@ -197,7 +197,7 @@ fn constant_columns_and_large_offsets_do_no_harm() {
         assert!((0..z.nrows()).all(|i| z[(i, 0)] == 3.7), "{init}");
         assert!((0..z.nrows()).all(|i| (z[(i, 1)] - 1e9).abs() < 1e-6), "{init}");
     }
-    // K-means must see both inputs that vary, whatever their units: nearly as good as when given them plainly.
+    // K-means must use both inputs that vary, in any units: the result is nearly as good as with those inputs alone.
     let z = choose(&x, 30, InducingInit::KMeans, 6);
     assert_eq!(z.nrows(), 30);
     let back = Mat::from_fn(30, 2, |i, d| if d == 0 { z[(i, 2)] - 1e8 } else { z[(i, 3)] * 1e30 });

@@ -1,4 +1,4 @@
-//! A poll function ends a minimisation at any of the points where it is asked, and the rest goes on to the same bits.
+//! A poll function ends a minimisation at any of its points, and the rest continues with the same bits.
 
 use sparsegp::ErrorKind;
 use sparsegp::checkpoint::{Archive, Checkpoint, Identity};
@@ -72,7 +72,7 @@ fn by_adam(objective: &mut Drifting, monitor: &mut Monitor<'_>) -> Outcome {
     minimize_adam(&mut FullBatch::new(objective), vec![-1.2, 1.0, -0.5, 2.0], 1.0, options, monitor)
 }
 
-/// All that a minimisation found, but for times.
+/// The complete result of a minimisation, except for times.
 type Found = (Vec<u64>, [usize; 3], StopReason, Drifting);
 
 fn found(outcome: &Outcome, records: &[Record], objective: Drifting) -> Found {
@@ -86,8 +86,8 @@ fn identity() -> Identity {
     vec![("test".into(), "interruption".into())]
 }
 
-/// Minimises with a poll that says yes once, when it is asked for the `yes`-th time, from the checkpoint if there is one.
-/// What was found, or nothing when it was interrupted; and how often the poll was asked.
+/// Minimises with a poll that says yes once, when it is asked for the `yes`-th time, from the checkpoint if there is one. Returns the
+/// result, or nothing after an interruption, and the number of polls.
 fn attempt(minimize: Minimize, path: &Path, epochs: usize, yes: usize) -> (Option<Found>, usize) {
     let mut checkpoint = Checkpoint::new(path, identity(), None);
     if path.exists() {

@@ -1,4 +1,4 @@
-//! Neighbours beside inducing inputs where noise is not Gaussian: sites are those of expectation propagation, gradients, fits.
+//! Neighbours beside inducing inputs for noise that is not Gaussian: sites agree with expectation propagation; gradients, fits.
 
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::Dataset;
@@ -88,7 +88,7 @@ fn given_all_other_data_it_is_expectation_propagation_whatever_the_inducing_inpu
         let data = Dataset { x: x.as_ref(), targets: Targets::of(&y) };
         let mut objective =
             NeighbourObjective::new(model, data, plan(LossKind::Elbo, n), 0).expect("an objective");
-        // Sites are matched further from where they were.
+        // Sites are matched again from their present values.
         (0..12).for_each(|_| objective.look_up(n, n));
         let value = objective.solve(&objective.start()).expect("a value");
         assert!((value - wanted).abs() < 1e-8 * wanted, "M = {m}: {value} and {wanted}");

@@ -350,7 +350,7 @@ fn more_neighbours_come_nearer_to_the_exact_evidence() {
     assert!(gaps.windows(2).all(|pair| pair[1] < pair[0]), "{gaps:?}");
 }
 
-/// A dozen waves along one input, of which ten inducing inputs carry nothing.
+/// A dozen waves along one input, which ten inducing inputs cannot represent.
 fn waves(n: usize, first: usize) -> (Mat<f64>, Vec<f64>) {
     let at = |i: usize| ((first + i) as f64 * 0.618_034).fract() * 20.0;
     let x = Mat::from_fn(n, 2, |i, d| if d == 0 { at(i) } else { (at(i) * 0.1).cos() });
@@ -389,7 +389,7 @@ fn fits_with_neighbours_predict_what_inducing_inputs_cannot_and_come_back_from_f
     let bytes = model.to_bytes().expect("bytes");
     let again = Model::from_bytes("again", &bytes).expect("a model");
     assert_eq!(rows(&model), rows(&again));
-    // The marginals of the function at many rows together are those of each alone, where neighbours are shared.
+    // The marginals of the function at many rows together agree with each row's own marginal, although neighbours are shared.
     let draws = again.samples(x.as_ref(), 400, 1).expect("draws");
     for (row, alone) in rows(&model).iter().enumerate() {
         let mean = draws.iter().map(|draw| draw[row]).sum::<f64>() / 400.0;
@@ -435,7 +435,7 @@ fn held_out_rows_say_whether_there_are_neighbours() {
     let chosen = tried.iter().find(|tried| tried.2).expect("a choice").0;
     assert!(chosen > 0 && model.options().neighbours == Some(chosen));
     assert!(rmse(&model) < 0.15, "{}", rmse(&model));
-    // What was taken is as good as the best of what was tried, and no more than it takes.
+    // The chosen number is as good as the best one tried, and not larger than necessary.
     let best = tried.iter().map(|tried| tried.1).fold(f64::INFINITY, f64::min);
     for (count, loss, taken) in tried {
         let good = loss <= best + 0.002;
@@ -472,7 +472,7 @@ fn what_neighbours_do_not_go_with_is_refused() {
     );
     refused(FitOptions { objective: ObjectiveKind::Vfe, ..beside(5) }, "vfe");
     refused(FitOptions { hyper: Some(Hyper::Joint), ..beside(5) }, "closed form");
-    refused(FitOptions { growth: Some(Growth::default()), ..beside(5) }, "cannot be had");
+    refused(FitOptions { growth: Some(Growth::default()), ..beside(5) }, "cannot be combined");
     refused(beside(501), "at most 500");
     refused(FitOptions { inducing: Some(0), ..beside(0) }, "nothing to predict from");
     refused(FitOptions { keep_rows: Some(3), ..FitOptions::default() }, "without");

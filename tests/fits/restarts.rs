@@ -109,7 +109,7 @@ fn validation_rows_judge_where_there_are_some() {
     let judged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;
     let data = TrainingData { validation: None, ..data };
     let unjudged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;
-    // The short fits see the same rows for training; the scores are those of others.
+    // The short fits use the same rows for training; the scores are of other rows.
     assert_ne!(judged[0].scores[0], unjudged[0].scores[0]);
 }
 

@@ -14,7 +14,7 @@ use sparsegp::training::{Fitted, ModelBuilder, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, QUpdate};
 use sparsegp_testkit::problems::data;
 
-/// Those with several functions.
+/// The families with several functions.
 fn families() -> Vec<LikelihoodKind> {
     let all = LikelihoodKind::WORDS.iter().map(|word| word.parse::<LikelihoodKind>().expect("a likelihood"));
     let all: Vec<LikelihoodKind> = all.filter(|kind| kind.is_joint()).collect();
@@ -131,7 +131,7 @@ fn every_family_is_trained_in_every_way() {
     assert!(fits >= 350, "{fits}");
 }
 
-/// What zero inflation calls the probability of a zero is that of y = 0, with the exposure of the row; a zero of its own is less likely.
+/// The probability of a zero by zero inflation is the probability of y = 0, with the exposure of the row; an extra zero is less likely.
 #[test]
 fn the_probability_of_zero_is_that_of_the_density() {
     let kinds = families().into_iter().filter(|kind| {
@@ -157,7 +157,7 @@ fn the_probability_of_zero_is_that_of_the_density() {
     }
 }
 
-/// Full-batch natural gradients at fixed hyper-parameters end below where they start, without a step that fails.
+/// Full-batch natural gradients at fixed hyper-parameters lower the objective, without a step that fails.
 #[test]
 fn natural_gradients_descend() {
     for kind in families() {

@@ -156,7 +156,7 @@ fn stable_and_direct_forms_agree() {
         (value, gradient_q, svgp.theta_gradient().to_vec(), svgp.model.layer().condition_estimate())
     };
     let (value, (mean, cov), theta, condition) = build(None);
-    // What the guard promises: rounding amplified by the condition number.
+    // The guard promises this: rounding amplified by the condition number.
     let tolerance = 100.0 * f64::EPSILON * condition;
     assert!(condition < VariationalModel::DIRECT_GUARD, "the problem is inside the guard: {condition}");
     let (direct, (direct_mean, direct_cov), direct_theta, _) = build(Some(VariationalModel::DIRECT_GUARD));

@@ -62,7 +62,7 @@ impl Case {
     }
 }
 
-/// Whether the expected rate or scale overflows: expectations of `exp(±f)` are infinite from here on, and truly so.
+/// True if the expected rate or scale overflows: expectations of `exp(±f)` are infinite from here on, and truly so.
 fn overflows(kind: LikelihoodKind, at: Observation, (mu, v): (f64, f64)) -> bool {
     let log_linked = |u: f64| u + 0.5 * v > 650.0;
     match kind {
@@ -129,7 +129,7 @@ fn check_expectations(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// Whether y is a value that the family can take, or an infinity at the end of them.
+/// True if y is a value that the family can take, or an infinity at the end of its range.
 fn admissible(kind: LikelihoodKind, y: f64) -> bool {
     match kind.target_kind() {
         TargetKind::Real => !y.is_nan(),
@@ -267,7 +267,7 @@ fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     Ok(())
 }
 
-/// What has to hold for a case of a family.
+/// A property that must hold for a case of a family.
 type Check = fn(LikelihoodKind, Case) -> Result<(), TestCaseError>;
 
 fn check(kind: LikelihoodKind) {

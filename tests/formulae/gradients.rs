@@ -190,7 +190,7 @@ proptest! {
         check(&mut value, &flat, &gradient, seed)?;
     }
 
-    /// What a solver sees: transforms, units, priors and fixed parameters on top of the natural gradient.
+    /// The gradient for a solver: transforms, units, priors and fixed parameters on top of the natural gradient.
     #[test]
     fn the_free_vector_with_priors(seed in 0u64..1000) {
         let (x, y) = data(seed, 2, 23);

@@ -191,7 +191,7 @@ fn the_bound_of_wu_and_gardner_is_the_reference_number() {
     }
 }
 
-/// Whether numbers of expectation `want` have a mean within 5 standard errors of it and a `slack` of what was left out.
+/// True if numbers of expectation `want` have a mean within 5 standard errors of it, plus a `slack` for neglected terms.
 fn agrees(values: impl Iterator<Item = f64>, want: f64, slack: f64, what: &str) {
     let (mean, error) = estimate(&values.collect::<Vec<_>>());
     assert!((mean - want).abs() <= 5.0 * error + slack, "{what}: {mean} ± {error} instead of {want}");

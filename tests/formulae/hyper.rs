@@ -158,7 +158,7 @@ fn the_stopping_test_is_smoothed_and_counts_plateaus() {
         monitor.record(-0.1 * f64::from(t) + noise, None);
     }
     assert_eq!((monitor.plateaus(), monitor.stopped()), (0, None));
-    // The same noise on a level: one plateau is allowed, the second ends the fit.
+    // The same noise on a constant level: one plateau is allowed, the second ends the fit.
     let mut epochs = 0;
     while monitor.stopped().is_none() {
         let noise = if epochs % 2 == 0 { 0.5 } else { -0.5 };

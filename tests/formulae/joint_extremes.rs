@@ -151,7 +151,7 @@ fn check_predictions(likelihood: &dyn JointLikelihood, case: &Case) -> Result<()
     Ok(())
 }
 
-/// What has to hold for a case of a family.
+/// A property that must hold for a case of a family.
 type Check = fn(&dyn JointLikelihood, &Case) -> Result<(), TestCaseError>;
 
 fn check(likelihood: &dyn JointLikelihood, cases: u32) {

@@ -176,7 +176,7 @@ fn starting_values_come_from_the_targets() {
     }
 }
 
-/// Nothing panics, whatever comes in.
+/// Nothing panics, for any input.
 #[test]
 fn odd_arguments_do_no_harm() {
     let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.5, 0.0, 1e-300, 1.0, 7.0, 1e18, 1e300];

@@ -53,7 +53,7 @@ fn report(rows: &[Compared]) -> Report {
     metrics(Task::Regression, rows).report()
 }
 
-/// P(Y = 0), P(Y = 1), … of a Poisson distribution, up to where nothing is left.
+/// P(Y = 0), P(Y = 1), … of a Poisson distribution, up to negligible probabilities.
 fn poisson(rate: f64) -> Vec<f64> {
     let mut probabilities = vec![(-rate).exp()];
     while probabilities.len() < 20 || probabilities.last().is_some_and(|&last| last > 1e-17) {

@@ -247,7 +247,7 @@ fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_s() {
         at_dlm.evaluate(batch, false);
         let gradient = at_dlm.q_gradient();
         for (i, (g, m)) in gradient.mean.iter().zip(at_dlm.q().mean()).enumerate() {
-            // Of a sum over 150 rows, after constant steps.
+            // A sum over 150 rows, after constant steps.
             assert!((g + beta * m).abs() < 0.25, "β = {beta}: ∇_m [{i}] = {}", g + beta * m);
         }
     }

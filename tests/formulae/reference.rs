@@ -49,8 +49,8 @@ fn model(
     model.factorised().expect("K_uu factorises")
 }
 
-/// Compares a flat natural gradient (kernel, mean, likelihood, Z) with a reference one, `sign` times; `own` are the
-/// likelihood's parts, `None` where the reference has none.
+/// Compares a flat natural gradient (kernel, mean, likelihood, Z) with a reference gradient, `sign` times; `own` are the likelihood's
+/// parts, `None` if the reference does not have them.
 fn assert_gradient(
     flat: &[f64],
     sign: f64,

@@ -214,7 +214,7 @@ proptest! {
     }
 }
 
-/// A large curvature along a direction of many coordinates, none of which has much of it.
+/// A large curvature along a direction of many coordinates, each with a small share of it.
 #[test]
 fn square_roots_do_not_grow_along_spread_curvature() {
     let (m, curvature) = (80, 1000.0);
@@ -257,7 +257,7 @@ fn families_agree_with_a_curvature_of_the_mean() {
     close_vector(states[0].mean(), target.optimum(Family::Full, 0.8).mean(), 1e-3, "optimal mean");
 }
 
-/// With a curvature of the mean no precision changes by more than half, whatever the gradient.
+/// With a curvature of the mean no precision changes by more than half, for any gradient.
 #[test]
 fn trust_region_of_diagonal_precisions() {
     let mut q = Normal::diagonal(vec![0.1; 3], vec![0.5, 1.0, 1e-3]).expect("q");
@@ -530,7 +530,7 @@ fn survive(options: &RuleOptions, start: &Normal, hostile: &Hostile, with_path: 
     }
 }
 
-/// A Hessian in m that is no number must not stay in what natural gradients carry.
+/// A NaN in the Hessian in m must not stay in the state of natural gradients.
 #[test]
 fn hostile_curvature_is_forgotten() {
     let target = correlated_target(3);

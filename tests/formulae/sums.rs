@@ -1,8 +1,8 @@
-//! Sums over data in parts: any partition of the rows, stored and merged in any order, gives what one pass over all rows gives.
+//! Sums over data in parts: any partition of the rows, stored and merged in any order, gives the result of one pass over all rows.
 //!
-//! Sums over rows are rounded in another order when they are merged, so that a sum of n terms differs by up to n ε of the sum of
-//! the terms' absolute values. What is compared is therefore relative to that sum, which one-row parts tell: with at most 40 rows
-//! 1e-12 leaves a factor of a hundred for what the M × M algebra makes of it.
+//! Merging changes the order in which sums over rows are rounded, so a sum of n terms differs by up to n ε of the sum of the terms'
+//! absolute values. Comparisons are therefore relative to that sum, which one-row parts give. With at most 40 rows, 1e-12 leaves a factor
+//! of a hundred for the M × M algebra.
 
 mod parts;
 
@@ -31,7 +31,7 @@ fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_allocvec(value).expect("bytes")
 }
 
-/// What comes back after a way through postcard, and through JSON to the same bits.
+/// The value after a round trip through postcard, and through JSON with the same bits.
 fn travelled<T: Serialize + DeserializeOwned>(value: &T) -> T {
     let sent = bytes(value);
     let back: T = postcard::from_bytes(&sent).expect("what was sent");
@@ -128,8 +128,8 @@ fn gradient(
     (whole, scale)
 }
 
-/// What solving with `B = I + Φ/s` multiplies rounding by: its condition number, which is at most `1 + tr Φ/s`. 1e-12 leaves room
-/// for 100.
+/// The factor by which solving with `B = I + Φ/s` amplifies rounding: its condition number, which is at most `1 + tr Φ/s`. 1e-12 leaves
+/// room for 100.
 fn amplification(statistics: &Statistics, bound: CollapsedBound) -> f64 {
     let s = match bound {
         CollapsedBound::Elbo { beta } => beta * NOISE,
@@ -344,7 +344,7 @@ proptest! {
         let got = step_of_parts(problem, &partition.parts(&rows), (form, train, 0), 0);
         for (((what, got), (_, want)), scale) in got.iter().zip(&want).zip(&mut scales) {
             if ["m", "S", "curvature"].contains(what) {
-                // What the whitening makes of a row is rounded relative to all of the row.
+                // Whitening rounds relative to the whole row.
                 let largest = scale.iter().fold(0.0f64, |most, size| most.max(*size));
                 scale.fill(largest);
             }
@@ -352,7 +352,7 @@ proptest! {
         }
     }
 
-    /// A linear layer leaves no residual variance to sample, so all draws are those of w, which parts share.
+    /// A linear layer leaves no residual variance to sample, so all draws are of w, which parts share.
     #[test]
     fn samples_of_w_are_those_of_all_rows_in_every_part(
         seed in 0u64..1000, partition in partition(), estimator in 0usize..4, diagonal: bool, factored: bool,

@@ -1,4 +1,4 @@
-//! The options of `fit`: what is minimised, which rows are held out, what is written; no work.
+//! The options of `fit`: objective, held-out rows, output; no work.
 
 use super::parsers::{Beside, betas, unseen, words};
 use super::shared::{ColumnArgs, ModelArgs, TrainingArgs, options};
@@ -20,7 +20,7 @@ const FIT_EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(after_help = FIT_EXAMPLES)]
 pub struct FitArgs {
-    /// The data: CSV with a header row, plain or gzipped, Parquet or Arrow; '-' reads CSV or Arrow from standard input
+    /// Data file: CSV with a header row, plain or gzipped, Parquet or Arrow; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
     #[command(flatten)]
     pub columns: ColumnArgs,
@@ -30,30 +30,28 @@ pub struct FitArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub training: TrainingArgs,
-    /// What short fits and held-out training rows decide where no option does: all, none, or parts separated by commas
+    /// Settings to choose by short fits, judged on held-out training rows: all, none, or parts separated by commas
     ///
-    /// Parts are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and inducing. The fit prints its decisions as options
-    /// that make the same fit.
+    /// Parts are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and inducing. Settings given by other options are
+    /// never changed. The fit prints its choices as options that repeat the fit.
     #[arg(long, value_name = "PARTS", default_value_t = Open::EVERYTHING, conflicts_with = "from", help_heading = "Model")]
     pub auto: Open,
-    /// Let several targets share so many latent Gaussian processes, of which each is a linear combination with Gaussian noise (the linear model of
+    /// Model several targets as linear combinations of L shared latent Gaussian processes, with Gaussian noise (the linear model of
     /// coregionalisation)
     #[arg(long, value_name = "L", conflicts_with = "outputs", help_heading = "Model")]
     pub mixing: Option<usize>,
-    /// What several targets have in common: nothing (own), kernel and inducing inputs of separate processes with Gaussian noise, which are
-    /// then fitted in closed form together (shared), or L processes (mixed:L, as --mixing L) [default: what held-out rows say, with --auto none own]
+    /// What several targets share: nothing (own); the kernel and the inducing inputs of separate processes with Gaussian noise, fitted
+    /// together in closed form (shared); or L processes (mixed:L, like --mixing L) [default: chosen on held-out rows; own with --auto none]
     #[arg(long, value_name = "WHAT", help_heading = "Model")]
     pub outputs: Option<Sharing>,
-    /// The number of starts with other inducing inputs and hyper-parameters, of which short fits keep the better half again
-    /// and again until one is left
+    /// Number of random starts (inducing inputs and hyper-parameters); short fits repeatedly drop the worse half until one is left
     #[arg(long, value_name = "K", default_value_t = FitOptions::default().restarts, conflicts_with = "from", help_heading = "Training")]
     pub restarts: usize,
-    /// The number of threads [default: all cores]
+    /// Number of threads [default: all cores]
     #[arg(long, help_heading = "Training")]
     pub threads: Option<usize>,
-    /// Train from disk: leave the rows in the file, read them again in every epoch, and shuffle so many at a time in memory
-    /// (elbo, dlm-log; not for standard input) [default: 256 MiB of rows if the file holds more than 1 GiB of numbers, else
-    /// all rows are held]
+    /// Train from disk: read the file again in every epoch, and shuffle ROWS rows at a time in memory (elbo, dlm-log; not for standard
+    /// input) [default: 256 MiB of rows if the file holds more than 1 GiB of numbers; otherwise all rows stay in memory]
     #[arg(long, value_name = "ROWS", help_heading = "Training")]
     pub shuffle_buffer: Option<usize>,
     #[command(flatten)]
@@ -67,15 +65,15 @@ pub struct FitArgs {
     pub given: Given,
 }
 
-/// What is kept for the case that the fit is interrupted.
+/// The options about checkpoints.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Interruption")]
 pub struct InterruptionArgs {
-    /// Keep what the fit needs to go on in this file, which is removed when the fit is done. Without it Ctrl-C still leaves a
-    /// checkpoint, in MODEL.checkpoint for --model-out MODEL, else in DATA.checkpoint in the present folder
+    /// Save the state of the fit to this file, so that --resume can continue it; a finished fit removes the file. Without this option
+    /// Ctrl-C still saves a checkpoint: MODEL.checkpoint for --model-out MODEL, otherwise DATA.checkpoint in the current folder
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
-    /// How often it is written
+    /// Time between two checkpoints
     #[arg(
         long,
         value_name = "SECONDS",
@@ -84,46 +82,49 @@ pub struct InterruptionArgs {
         allow_negative_numbers = true
     )]
     pub checkpoint_every: f64,
-    /// Go on from a checkpoint, to the same numbers as if nothing had happened; data and options have to be the same. The
-    /// file may be absent where --checkpoint names it too: then the fit starts
+    /// Continue from a checkpoint, to the same numbers as without the interruption; data and options must be the same. If
+    /// --checkpoint names the same file, the file may be absent, and the fit starts from the beginning
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 }
 
-/// What is minimised, and from where.
+/// The options about the objective and the start of the minimisation.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Objective")]
 pub struct ObjectiveArgs {
-    /// What is minimised [default: elbo, or dlm-log where it is chosen beside neighbours]
+    /// Objective to minimise [default: elbo; with neighbours dlm-log if held-out rows prefer it]
     ///
-    /// The (β-)ELBO (collapsed where --hyper is) or the predictive log loss (dlm-log) by mini-batches, the squared error (dlm-square), the
-    /// collapsed ELBO (vfe) or FITC's evidence on all data at once (Gaussian noise).
+    /// By mini-batches: the negative (β-)ELBO (elbo; collapsed with --hyper collapsed) or the log loss of predictions (dlm-log). On all
+    /// rows at once, with Gaussian noise: the squared error of predictions (dlm-square), the negative collapsed ELBO (vfe) or FITC's
+    /// negative log evidence (fitc).
     #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str))]
     pub objective: Option<ObjectiveKind>,
-    /// The weight of the KL term (all but fitc)
+    /// Weight of the KL term (not for fitc)
     #[arg(long, default_value_t = FitOptions::default().beta, conflicts_with = "betas", allow_negative_numbers = true)]
     pub beta: f64,
-    /// Choose β by the log loss (dlm-square: the squared error) of held-out rows among these, separated by commas, or
-    /// auto: n, n/2, n/4, … down to 0.01; then fit again with the best
+    /// Choose β from this list by the log loss (dlm-square: the squared error) of held-out rows, then fit again with the best;
+    /// auto is the list n, n/2, n/4, … down to 0.01
     #[arg(long, value_name = "LIST", value_parser = betas)]
     pub betas: Option<Betas>,
-    /// How hyper-parameters and inducing inputs are tuned: with q from one gradient of mini-batches (joint), the same with q
-    /// kept as sites that move with the prior (dual, elbo), on all data with q solved for by natural gradients at every step
-    /// (alternating) or in closed form (collapsed, Gaussian noise), or not at all (fixed) [default: collapsed for vfe, fitc
-    /// and dlm-square, and for elbo with Gaussian noise, at most 100000 rows and no option about mini-batches; else dual for
-    /// elbo (gp, --q-update ngd, full covariances, exact gradients), else joint]
+    /// Method that tunes hyper-parameters and inducing inputs
+    ///
+    /// joint: together with q, from the gradients of mini-batches. dual: like joint, with q stored as sites, which move with the prior
+    /// (elbo). alternating: on all rows, with q optimised by natural gradients at every step. collapsed: on all rows, with the best q in
+    /// closed form (Gaussian noise). fixed: not at all. The default is collapsed for vfe, fitc and dlm-square, and for elbo with Gaussian
+    /// noise, at most 100000 rows and no option about mini-batches; otherwise dual for elbo (gp, --q-update ngd, full covariances, exact
+    /// gradients), otherwise joint.
     #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
     pub hyper: Option<Hyper>,
-    /// The solver for them: adam, or lbfgs where q is solved for [default: lbfgs for alternating and collapsed, else adam]
+    /// Optimiser of hyper-parameters and inducing inputs [default: lbfgs for alternating and collapsed, otherwise adam]
     #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
     pub hyper_optimizer: Option<HyperOptimizer>,
-    /// Start from the columns, scaling, hyper-parameters, and kernel and inducing inputs (gp) or prior (glm) of a saved
-    /// model; with --hyper fixed only the posterior is trained
+    /// Start from a saved model: its columns, scaling, hyper-parameters, and kernel and inducing inputs (gp) or prior (glm);
+    /// --hyper fixed then trains only the posterior
     #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM)]
     pub from: Option<PathBuf>,
 }
 
-/// What a saved model that a fit starts from decides.
+/// The options that `--from` excludes, because the saved model sets them.
 const DECIDED_BY_FROM: [&str; 18] = [
     "features",
     "keep",
@@ -145,26 +146,25 @@ const DECIDED_BY_FROM: [&str; 18] = [
     "warm_start",
 ];
 
-/// Which rows are not trained on.
+/// The options about held-out rows.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Held-out rows")]
 pub struct HeldOutArgs {
-    /// The share of the rows held out to choose when to stop and which parameters to keep, or which β (--betas; default
-    /// there: 0.2)
+    /// Share of the rows to hold out for early stopping and the choice of the parameters to keep, or of β [default: 0; 0.2 with --betas]
     #[arg(long, value_name = "SHARE")]
     pub validation_fraction: Option<f64>,
-    /// A file of rows to report on
+    /// File of test rows
     #[arg(long, value_name = "FILE", conflicts_with = "test_fraction")]
     pub test: Option<PathBuf>,
-    /// The share of the rows held out to report on [default: 0, with --split-by or --split-time 0.2 unless other rows are held out]
+    /// Share of the rows to hold out as test rows [default: 0; 0.2 with --split-by or --split-time, unless other rows are held out]
     #[arg(long, value_name = "SHARE")]
     pub test_fraction: Option<f64>,
-    /// How levels of --test that training did not see are treated: as new levels, unlike all others, or as an error
+    /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error
     #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new", requires = "test")]
     pub unseen: UnseenLevels,
 }
 
-/// What is written, and where.
+/// The options about output.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
@@ -177,8 +177,8 @@ pub struct OutputArgs {
     /// Save predictions of the test rows (.csv or .parquet)
     #[arg(long, value_name = "FILE")]
     pub predictions: Option<PathBuf>,
-    /// In --predictions: put an apostrophe before text that a spreadsheet would run as a formula (it begins with = + - @ or a tab and is no
-    /// number)
+    /// In --predictions, put an apostrophe before text that a spreadsheet would run as a formula: text, not a number, that begins with
+    /// = + - @ or a tab
     #[arg(long, requires = "predictions")]
     pub csv_safe: bool,
     /// Save a report with figures (one HTML file)
@@ -190,32 +190,32 @@ pub struct OutputArgs {
     /// Show no progress
     #[arg(long)]
     pub quiet: bool,
-    /// Print the metrics document on standard output and nothing else
+    /// Print only the metrics document (JSON), on standard output
     #[arg(long)]
     pub json: bool,
 }
 
 impl OutputArgs {
-    /// Whether a report or its figures are asked for.
+    /// Returns true if the user asked for a report or its figures.
     pub fn wants_page(&self) -> bool {
         self.report.is_some() || self.plots.is_some()
     }
 }
 
 impl ObjectiveArgs {
-    /// What is minimised.
+    /// Returns the objective to minimise.
     fn kind(&self) -> ObjectiveKind {
         self.objective.unwrap_or(FitOptions::default().objective)
     }
 }
 
 impl FitArgs {
-    /// What several targets have in common, where an option says so.
+    /// Returns what several targets share, if an option says so.
     pub fn sharing(&self) -> Option<Sharing> {
         self.outputs.or(self.mixing.map(Sharing::Processes))
     }
 
-    /// The share of the rows held out to report on.
+    /// Returns the share of the rows to hold out as test rows.
     pub fn test_fraction(&self) -> f64 {
         let HeldOutArgs { test, test_fraction, validation_fraction, .. } = &self.held_out;
         let others = test.is_some() || validation_fraction.is_some() || self.objective.betas.is_some();
@@ -223,12 +223,12 @@ impl FitArgs {
         test_fraction.unwrap_or(default)
     }
 
-    /// What the model is: as asked for, or as the model that is started from.
+    /// Returns the kind of the model: as given, or that of the saved model that the fit starts from.
     fn model_kind(&self, start: Option<ModelKind>) -> ModelKind {
         self.model.model.or(start).unwrap_or(FitOptions::default().model)
     }
 
-    /// Refuses options that the model, or the rule that moves q, has no use for.
+    /// Refuses options that have no effect on this model or this update of q.
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
         if self.model.neighbours == Some(Beside::Auto) {
             if self.objective.from.is_some() {
@@ -237,7 +237,7 @@ impl FitArgs {
             }
             if self.restarts > 1 || self.objective.betas.is_some() {
                 return Err(Error::usage(
-                    "--neighbours auto is a search of its own, as --restarts and --betas are",
+                    "--neighbours auto cannot be combined with another search (--restarts, --betas)",
                 )
                 .hint("find the number of neighbours first, then give it"));
             }
@@ -246,7 +246,7 @@ impl FitArgs {
         self.given.check(options)
     }
 
-    /// The options of the fit that these arguments ask for, with the kind of the model that is started from.
+    /// Returns the options of the fit; `start` is the kind of the saved model that the fit starts from.
     pub fn options(&self, start: Option<ModelKind>) -> FitOptions {
         let objective = &self.objective;
         let model = self.model_kind(start);

@@ -19,7 +19,7 @@ use sparsegp_tables::schema::UnseenLevels;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Sparse Gaussian processes from a data file: regression, classification, counts; fit, predict, evaluate, explain, compare.
+/// Fit sparse Gaussian processes to a data file: regression, classification and counts
 #[derive(Debug, Parser)]
 #[command(name = "sparsegp", version, about, max_term_width = 110, arg_required_else_help = true)]
 pub struct Cli {
@@ -27,7 +27,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The options of `fit` that `-h` shows, which `compare` has too where they make sense; `--help` shows all.
+/// The options that `fit -h` shows, and `compare -h` if `compare` has them; `--help` shows all options.
 const EVERYDAY: [&str; 20] = [
     "target",
     "features",
@@ -51,11 +51,11 @@ const EVERYDAY: [&str; 20] = [
     "quiet",
 ];
 
-/// The options of `compare` besides.
+/// The options that `compare -h` shows in addition to [`EVERYDAY`].
 const EVERYDAY_COMPARED: [&str; 5] = ["objectives", "betas", "repeats", "train_sizes", "out"];
 
 impl Cli {
-    /// Reads the arguments, of which the first is the program's name.
+    /// Parses the arguments; the first is the program's name.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let mut command = Cli::everyday();
         let matches = command.try_get_matches_from_mut(arguments)?;
@@ -69,7 +69,7 @@ impl Cli {
         Ok(cli)
     }
 
-    /// All commands, of whose options `-h` shows those of every day.
+    /// Returns all commands, with rarely used options hidden from `-h`.
     pub fn everyday() -> clap::Command {
         let brief = |command: clap::Command, more: &[&str]| {
             command.mut_args(|arg| {
@@ -83,7 +83,7 @@ impl Cli {
     }
 }
 
-/// The options of a command that the user gave, by their names in the library: `--no-polish` is about `polish`. A β of 1 counts as unset, as in
+/// Returns the options that the user gave, by their names in the library: `--no-polish` gives `polish`. A β of 1 counts as unset, as in
 /// Python.
 fn given(matches: &ArgMatches) -> Given {
     let by_user = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
@@ -92,7 +92,7 @@ fn given(matches: &ArgMatches) -> Given {
     names.map(|name| name.strip_prefix("no_").unwrap_or(name)).collect()
 }
 
-/// What to do.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Fit a model to a data file, report on it and save it
@@ -101,26 +101,26 @@ pub enum Command {
     Predict(PredictArgs),
     /// Compare a saved model's predictions with the target in a data file
     Evaluate(EvaluateArgs),
-    /// Tell what a saved model's predictions depend on: relevance of columns, partial dependence, contributions to single rows
+    /// Show what the predictions of a saved model depend on: relevance of columns, partial dependence, contributions to single rows
     Explain(ExplainArgs),
-    /// Let a saved model learn from new rows, its hyper-parameters staying as they are
+    /// Update a saved model with new rows, without changing its hyper-parameters
     Update(UpdateArgs),
     /// Compare objectives by their test figures over repeats and training-set sizes
     Compare(Box<CompareArgs>),
-    /// Show what is in a model file
+    /// Show the contents of a model file
     Inspect(InspectArgs),
     /// Fit and forecast embedded real data; needs no files
     Demo(DemoArgs),
-    /// Print what completes the commands and options of this program in a shell
+    /// Print a completion script for a shell
     Completions(CompletionArgs),
     /// Print a manual page
     Man(ManArgs),
 }
 
-/// What to do with levels of categories that training did not see.
+/// The treatment of levels of categories that training did not see.
 #[derive(Debug, Args)]
 pub struct UnseenArgs {
-    /// How levels of categories that training did not see are treated: as new levels, unlike all others, or as an error
+    /// Treatment of category levels that training did not see: new (a level unlike all others) or error
     #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new")]
     pub unseen: UnseenLevels,
 }
@@ -131,14 +131,14 @@ pub struct UnseenArgs {
     after_help = "Example: sparsegp predict houses.model new.csv --out predicted.csv --quantiles 0.05,0.95"
 )]
 pub struct PredictArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
-    /// The data; columns are matched by name; '-' reads CSV or Arrow from standard input
+    /// Data file; columns are matched by name; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
-    /// Where predictions go, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
+    /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Columns of the data to copy to the front as they stand, separated by commas
+    /// Columns of the data to copy unchanged to the front, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub keep: Vec<String>,
     /// Add the number of each row, from 1, as the first column
@@ -150,23 +150,23 @@ pub struct PredictArgs {
     /// Add the mean and variance of the latent function (the target without its noise)
     #[arg(long)]
     pub latent: bool,
-    /// Add the covariances of the latent functions of every two outputs that were fitted with --mixing
+    /// Add the covariance of the latent functions of each pair of outputs fitted with --mixing
     #[arg(long)]
     pub covariance: bool,
     /// Add K draws of the latent function as columns sample0, …, each drawn at all rows together (at most 2000 rows). Outputs fitted with
     /// --mixing are drawn together too, other outputs independently
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub samples: usize,
-    /// Add K draws of the target itself as columns draw0, …, each row by itself. Outputs fitted with --mixing are drawn together
+    /// Add K draws of the target as columns draw0, …, drawn independently for each row. Outputs fitted with --mixing are drawn together
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub draws: usize,
-    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// Seed of both kinds of draws
+    /// Random seed of --samples and --draws
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Put an apostrophe before text that a spreadsheet would run as a formula (it begins with = + - @ or a tab and is no number)
+    /// Put an apostrophe before text that a spreadsheet would run as a formula: text, not a number, that begins with = + - @ or a tab
     #[arg(long)]
     pub csv_safe: bool,
     #[command(flatten)]
@@ -177,24 +177,24 @@ pub struct PredictArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp evaluate houses.model held-out.csv --json")]
 pub struct EvaluateArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
-    /// The data, with the target; '-' reads CSV or Arrow from standard input
+    /// Data file with the target; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
-    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     /// Save the metrics document (JSON)
     #[arg(long, value_name = "FILE")]
     pub metrics: Option<PathBuf>,
-    /// Print the metrics document on standard output and nothing else
+    /// Print only the metrics document (JSON), on standard output
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub unseen: UnseenArgs,
 }
 
-/// The rows that `explain` takes apart unless others are asked for are those up to this one.
+/// The last row that `explain` explains by default; the first is row 1.
 pub const DEFAULT_ROWS: u64 = 5;
 
 /// Options of `explain`.
@@ -203,11 +203,11 @@ pub const DEFAULT_ROWS: u64 = 5;
     after_help = "Example: sparsegp explain houses.model houses.csv --rows 1,7-9 --out explained --report explained.html"
 )]
 pub struct ExplainArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
-    /// The data, with the target where columns are to be permuted; '-' reads CSV or Arrow from standard input
+    /// Data file; permuting columns needs the target; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
-    /// A folder for relevance.csv, dependence.csv and contributions.csv (made if absent)
+    /// Folder for relevance.csv, dependence.csv and contributions.csv (made if absent)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Save a report with figures (one HTML file)
@@ -216,23 +216,24 @@ pub struct ExplainArgs {
     /// Save every figure of the report as SVG and PNG in this folder (made if absent)
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
-    /// The rows whose predictions are taken apart: numbers from 1 and ranges of them, separated by commas; none for no rows
+    /// Rows whose predictions to explain: numbers from 1 and ranges, separated by commas, or none
     #[arg(long, value_name = "LIST", value_parser = numbers, default_value = "1-5")]
     pub rows: RowNumbers,
-    /// The most columns that are permuted, and the most that a prediction is taken apart by one by one
+    /// Maximum number of columns to permute, and to list one by one in the explanation of a row
     #[arg(long, value_name = "K", default_value_t = Settings::default().columns, value_parser = positive)]
     pub columns: usize,
-    /// The number of random orders of the columns, each taken forwards and backwards, that a prediction is taken apart by where the model is
-    /// no sum over columns
+    /// Number of random orders of the columns (each used forwards and backwards) for contributions to rows, if the model is not a sum over
+    /// columns
     #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = orders)]
     pub orders: usize,
     /// Random seed
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// In --out: put an apostrophe before text that a spreadsheet would run as a formula (it begins with = + - @ or a tab and is no number)
+    /// In the files of --out, put an apostrophe before text that a spreadsheet would run as a formula: text, not a number, that begins with
+    /// = + - @ or a tab
     #[arg(long, requires = "out")]
     pub csv_safe: bool,
-    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     #[command(flatten)]
@@ -243,20 +244,20 @@ pub struct ExplainArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp update houses.model this-week.csv --model-out houses.model")]
 pub struct UpdateArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
     /// The new rows, with the target; columns are matched by name; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
     /// File to write the updated model to; the name of the model file itself replaces it, but only if the update succeeds
     #[arg(long, value_name = "FILE")]
     pub model_out: PathBuf,
-    /// Share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters
+    /// Share of the earlier information to forget: 0 keeps all of it, 1 keeps only the hyper-parameters
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub forget: f64,
-    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// Print the figures as JSON on standard output and nothing else
+    /// Print only the figures as JSON, on standard output
     #[arg(long)]
     pub json: bool,
 }
@@ -265,12 +266,12 @@ pub struct UpdateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp inspect houses.model")]
 pub struct InspectArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
-    /// Show every hyper-parameter and coefficient, not only the ten of a long list that matter most
+    /// Show every hyper-parameter and coefficient, not only the ten most relevant ones
     #[arg(long, conflicts_with = "json")]
     pub all: bool,
-    /// Print JSON, with every hyper-parameter, on standard output and nothing else
+    /// Print only JSON, with every hyper-parameter, on standard output
     #[arg(long)]
     pub json: bool,
 }
@@ -279,7 +280,7 @@ pub struct InspectArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp demo --out demo")]
 pub struct DemoArgs {
-    /// A folder for report.html and the figures (made if absent)
+    /// Folder for report.html and the figures (made if absent)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Show no progress
@@ -301,6 +302,6 @@ pub struct CompletionArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp man fit > sparsegp-fit.1 && man ./sparsegp-fit.1")]
 pub struct ManArgs {
-    /// The command that the page is about [default: the program]
+    /// The command to describe [default: the program]
     pub command: Option<String>,
 }

@@ -96,7 +96,7 @@ pub fn bounds(text: &str) -> Result<(f64, f64), String> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowNumbers(pub Vec<u64>);
 
-/// The most rows that are named at once.
+/// The maximum number of rows in one range.
 const MOST_ROWS: u64 = 100_000;
 
 /// Numbers from 1 and ranges of them, separated by commas: `1,7-9`; or none.
@@ -112,7 +112,7 @@ pub fn numbers(text: &str) -> Result<RowNumbers, String> {
             return Err(format!("'{part}' is neither a number from 1 nor a range such as 7-9"));
         };
         if first > last || last - first >= MOST_ROWS {
-            return Err(format!("'{part}' is no range of at most {MOST_ROWS} rows"));
+            return Err(format!("'{part}' is not a range of at most {MOST_ROWS} rows"));
         }
         all.extend(first..=last);
     }
@@ -121,26 +121,26 @@ pub fn numbers(text: &str) -> Result<RowNumbers, String> {
     Ok(RowNumbers(all))
 }
 
-/// The most draws, and the most orders of columns.
+/// The maximum numbers of draws and of orders of columns.
 const MOST_DRAWS: usize = 10_000;
 const MOST_ORDERS: usize = 100_000;
 
 /// A number of draws.
 pub fn draws(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number <= MOST_DRAWS);
-    number.ok_or_else(|| format!("'{text}' is no whole number from 0 to {MOST_DRAWS}"))
+    number.ok_or_else(|| format!("'{text}' is not a whole number from 0 to {MOST_DRAWS}"))
 }
 
 /// A number of orders of columns.
 pub fn orders(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=MOST_ORDERS).contains(number));
-    number.ok_or_else(|| format!("'{text}' is no whole number from 1 to {MOST_ORDERS}"))
+    number.ok_or_else(|| format!("'{text}' is not a whole number from 1 to {MOST_ORDERS}"))
 }
 
 /// A whole number from 1.
 pub fn positive(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|&number: &usize| number > 0);
-    number.ok_or_else(|| format!("'{text}' is no whole number from 1"))
+    number.ok_or_else(|| format!("'{text}' is not a whole number of at least 1"))
 }
 
 #[cfg(test)]

@@ -17,136 +17,137 @@ use sparsegp_tables::tables::{ReadOptions, column_names};
 use std::path::Path;
 use std::str::FromStr;
 
-/// Which columns to use.
+/// The options about columns.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Columns")]
 pub struct ColumnArgs {
-    /// The column to predict, or several, separated by commas (fit)
+    /// Column to predict; fit takes several, separated by commas
     ///
-    /// None of several is an input. A column whose own name has commas comes first.
+    /// Targets are never inputs. If a column has exactly this name, commas included, it is the only target.
     #[arg(long, value_name = "COL")]
     pub target: String,
-    /// The columns to predict from, separated by commas [default: all others]
+    /// Columns to predict from, separated by commas [default: all others]
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub features: Option<Vec<String>>,
     /// Columns to leave out, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub exclude: Vec<String>,
-    /// Columns of categories although they look like numbers, separated by commas
+    /// Columns of numbers to treat as categories, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub categorical: Vec<String>,
-    /// A column of ordered levels, the lowest first, as 'COL=LOW<MIDDLE<HIGH': one input that counts them from 0; may be repeated
+    /// Column of ordered levels, lowest first, as 'COL=LOW<MIDDLE<HIGH'; it becomes one input that counts the levels from 0; may be repeated
     #[arg(long, value_name = "COL=LEVELS", value_parser = ordered)]
     pub ordered: Vec<(String, Vec<String>)>,
-    /// Columns to keep although they look like identifiers, separated by commas
+    /// Columns to keep as inputs even if they look like identifiers, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub keep: Vec<String>,
-    /// Hold whole groups of rows out, those with the same value of this column, which is an input only if --features names it
+    /// Hold out whole groups of rows: rows with the same value of this column, which is an input only if --features names it
     #[arg(long, value_name = "COL", conflicts_with = "split_time")]
     pub split_by: Option<String>,
-    /// Hold the latest rows out, by this column of dates or numbers
+    /// Hold out the latest rows, by this column of dates or numbers
     #[arg(long, value_name = "COL")]
     pub split_time: Option<String>,
-    /// The character between the columns of a CSV file, tab for a tabulator [default: the one of , ; tab | that the first lines show]
+    /// Character between the columns of a CSV file, or tab [default: , ; tab or |, found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// Values that stand for missing cells, separated by commas, besides an empty cell, NA, N/A, NaN, null, #DIV/0! and the like
+    /// Values that mark a missing cell, separated by commas, in addition to an empty cell, NA, N/A, NaN, null, #DIV/0! and similar ones
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub missing: Vec<String>,
-    /// Take inputs and target as they are instead of standardising them
+    /// Do not standardise inputs and target
     #[arg(long)]
     pub no_standardize: bool,
-    /// Of two classes, the one whose probability is predicted [default: yes, true, positive, the larger number, the rarer word]
+    /// Class whose probability is predicted, for two classes [default: yes, true, positive, the larger number, the rarer word]
     #[arg(long, value_name = "VALUE")]
     pub positive_label: Option<String>,
-    /// A column of what a count's rate is multiplied by (time at risk, area, …); needed in prediction too
+    /// Column of factors of a count's rate (time at risk, area, …); predictions need it too
     #[arg(long, value_name = "COL")]
     pub exposure: Option<String>,
-    /// A column of sample weights, which multiply the losses in training
+    /// Column of sample weights, which multiply the losses of rows in training
     #[arg(long, value_name = "COL")]
     pub weights: Option<String>,
 }
 
-/// What the model is.
+/// The options about the model.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// A sparse Gaussian process (gp), or a Bayesian linear model on the columns (glm) [default: gp, or that of --from]
+    /// Kind of model: a sparse Gaussian process (gp) or a Bayesian linear model on the columns (glm) [default: gp, or the kind of --from]
     #[arg(long, value_parser = words(ModelKind::WORDS, ModelKind::from_str))]
     pub model: Option<ModelKind>,
-    /// The kind of target [default: by its values: two of them classification, small whole numbers count]
+    /// Kind of target [default: by its values: two values are classes, small whole numbers are counts]
     #[arg(long, value_parser = words(Task::WORDS, Task::from_str))]
     pub task: Option<Task>,
-    /// The distribution of the target around the latent function [default: chosen among those of the task]
+    /// Distribution of the target around the latent function [default: chosen on held-out rows]
     ///
-    /// With --auto none it is gaussian, bernoulli-probit, softmax, poisson or ordinal.
+    /// With --auto none the default of the task: gaussian, bernoulli-probit, softmax, poisson or ordinal.
     #[arg(long, value_parser = words(LikelihoodKind::WORDS, LikelihoodKind::from_str))]
     pub likelihood: Option<LikelihoodKind>,
-    /// Quadrature nodes per datum, for likelihoods without closed forms [default: as many as each datum needs]
+    /// Number of quadrature nodes per row, for likelihoods without closed forms [default: as many as each row needs]
     #[arg(long, value_name = "NODES")]
     pub quadrature_nodes: Option<usize>,
-    /// How gradients in q are computed: exact; from L samples of f per row (dlm-log): bmc:L, bmc-price:L (second derivatives),
-    /// smooth-bmc:L:NU, smooth-bmc:L:NU/t (ν falls as 1/t), ups:L; from L
-    /// samples of w per batch (elbo): price:L (slopes and curvatures), reparam:L (energy, for rules that treat the entropy
-    /// without its gradient), reparam-ent:L (with the entropy, for rules that take its gradient), stl:L (sticking the
-    /// landing); or of a bound with that many pieces (elbo with bernoulli-logit): piecewise:PIECES
+    /// Estimator of the gradients in q
+    ///
+    /// exact: by closed forms or quadrature. From L samples of f per row (dlm-log): bmc:L, bmc-price:L (second derivatives),
+    /// smooth-bmc:L:NU, smooth-bmc:L:NU/t (ν falls as 1/t), ups:L. From L samples of w per batch (elbo): price:L (slopes and curvatures),
+    /// reparam:L (the energy, for rules that treat the entropy without its gradient), reparam-ent:L (with the entropy, for rules that
+    /// use its gradient), stl:L (sticking the landing). piecewise:PIECES: the gradients of a bound of PIECES pieces (elbo with
+    /// bernoulli-logit).
     #[arg(long, default_value_t = FitOptions::default().estimator)]
     pub estimator: Estimator,
-    /// The kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' (gp) [default: chosen; rbf(ard) with --auto none]
+    /// Kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' (gp) [default: chosen; rbf(ard) with --auto none]
     #[arg(long, value_name = "EXPRESSION")]
     pub kernel: Option<String>,
-    /// What is done to inputs before they are standardised: nothing, or every column of more than ten values is replaced by its
-    /// normal scores, so that it has a normal distribution whatever its own (gp) [default: chosen where the kernel is; none with --auto none]
+    /// Map of the inputs before they are standardised: none, or normal-scores, which gives every column of more than ten values a normal
+    /// distribution (gp) [default: chosen if the kernel is; none with --auto none]
     #[arg(long, value_parser = words(InputWarp::WORDS, InputWarp::from_str))]
     pub warp_inputs: Option<InputWarp>,
-    /// What is done to a positive target before it is standardised: nothing, its logarithm, or y = s log(1 + e^z), s being its
-    /// median, which is like the logarithm below s and like y above; predictions are in its own units (gp, gaussian)
-    /// [default: chosen; none with --auto none]
+    /// Map of a positive target before it is standardised (gp, gaussian) [default: chosen; none with --auto none]
+    ///
+    /// none, log, or softplus: z in y = s log(1 + e^z), where s is the median of y. It is close to log y below s, and linear in y above.
+    /// Predictions are in the units of y.
     #[arg(long, value_parser = words(TargetWarp::WORDS, TargetWarp::from_str))]
     pub warp_target: Option<TargetWarp>,
-    /// The prior mean of the (standardised) latent function: a constant (trained with gp, an intercept with a wide prior with
-    /// glm) or zero
+    /// Prior mean of the latent function on the standardised scale: zero, or a constant (gp trains it; glm gives it a wide prior)
     #[arg(long, value_parser = words(MeanKind::WORDS, MeanKind::from_str), default_value_t = FitOptions::default().mean)]
     pub mean: MeanKind,
-    /// The prior mean of every coefficient on standardised columns, the intercept apart (glm) [default: 0]
+    /// Prior mean of every coefficient on standardised columns, except the intercept (glm) [default: 0]
     #[arg(long, value_name = "MEAN", allow_negative_numbers = true)]
     pub prior_mean: Option<f64>,
-    /// The prior variance of every coefficient on standardised columns, the intercept apart (glm) [default: 1]
+    /// Prior variance of every coefficient on standardised columns, except the intercept (glm) [default: 1]
     #[arg(long, value_name = "VARIANCE", allow_negative_numbers = true)]
     pub prior_variance: Option<f64>,
-    /// The number of inducing inputs (gp), or auto for as many as it takes [default: by the number of rows]
+    /// Number of inducing inputs (gp), or auto [default: by the number of rows]
     ///
-    /// auto: until the bounds on the log evidence are close and rise no more (Gaussian noise, up to 16384 rows), or held-out rows gain
-    /// nothing. The default is a tenth of the training rows or 5√n, the larger, within 50 and 500 (300 unless noise is Gaussian); a tenth
-    /// within 50 and 200 beside neighbours.
+    /// auto doubles the number until the bounds on the log evidence are close and rise no more (Gaussian noise, up to 16384 rows), or until
+    /// held-out rows gain nothing. The default is the larger of a tenth of the training rows and 5√n, between 50 and 500 (300 unless the
+    /// noise is Gaussian); with neighbours a tenth of the rows, between 50 and 200.
     #[arg(long, value_name = "M|auto", value_parser = inducing)]
     pub inducing: Option<Inducing>,
-    /// With --inducing auto: how close the bounds have to be, and how small the gain of a doubling, in nats per row
-    /// [default: 0.01]
+    /// With --inducing auto, the gap of the bounds and the gain of a doubling at which growth ends, in nats per row [default: 0.01]
     #[arg(long, value_name = "NATS", requires = "inducing", allow_negative_numbers = true)]
     pub inducing_tolerance: Option<f64>,
-    /// With --inducing auto: the most inducing inputs [default: half the training rows, at most 2000]
+    /// With --inducing auto, the maximum number of inducing inputs [default: half the training rows, at most 2000]
     #[arg(long, value_name = "M", requires = "inducing")]
     pub max_inducing: Option<usize>,
-    /// How the inducing inputs are chosen (gp) [default: kmeans]
+    /// Method that chooses the inducing inputs (gp) [default: kmeans]
     #[arg(long, value_parser = words(&["kmeans", "greedy", "random"], InducingInit::from_str))]
     pub inducing_init: Option<InducingInit>,
-    /// Leave the inducing inputs where they start (gp)
+    /// Do not move the inducing inputs during training (gp)
     #[arg(long)]
     pub fix_inducing: bool,
-    /// How many nearest training rows are beside the inducing inputs (gp) [default: auto; none with --auto none]
+    /// Number of nearest training rows that each prediction uses in addition to the inducing inputs (gp) [default: auto; none with --auto none]
     ///
-    /// What inducing inputs do not carry is local; there may then be none of them. The model keeps the training rows. auto: as held-out
-    /// rows decide, among none, 20, 50 and 100.
+    /// Neighbours model local variation, so --inducing 0 is allowed. The model keeps the training rows. auto chooses none, 20, 50 or 100
+    /// on held-out rows.
     #[arg(long, value_name = "K|none|auto", value_parser = beside)]
     pub neighbours: Option<Beside>,
-    /// With --neighbours: the most training rows that the model keeps [default: all]
+    /// With --neighbours, the maximum number of training rows that the model keeps [default: all]
     #[arg(long, value_name = "ROWS", requires = "neighbours")]
     pub keep_rows: Option<usize>,
-    /// With --neighbours: keep them in single precision, in half the space
+    /// With --neighbours, keep the training rows in single precision, which halves the size of the model
     #[arg(long, requires = "neighbours")]
     pub keep_single: bool,
-    /// What is added to the diagonal of the inducing covariance, relative to its mean; abs:VALUE is absolute
+    /// Jitter: the number added to the diagonal of the inducing covariance, relative to its mean; abs:VALUE is absolute
     /// (gp) [default: 1e-6]
     #[arg(long, value_name = "VALUE", value_parser = jitter)]
     pub jitter: Option<Jitter>,
@@ -154,15 +155,15 @@ pub struct ModelArgs {
     pub constraints: ConstraintArgs,
 }
 
-/// What is known about hyper-parameters. NAME is one that a fit prints (kernel.lengthscales.0), a parameter for all of its
-/// values (kernel.lengthscales), or either with * for any characters (*.lengthscales); values are on the scale the model
-/// sees, that of standardised columns. All but --default-priors may be given several times.
+/// Constraints on hyper-parameters. NAME is a name that a fit prints (kernel.lengthscales.0), a parameter for all of its
+/// values (kernel.lengthscales), or either with * for any characters (*.lengthscales); values are on the scale of standardised
+/// columns. All options except --default-priors may be given several times.
 #[derive(Debug, Args)]
 #[command(
     next_help_heading = "Hyper-parameters by NAME (full, without its number, or with *; standardised scale)"
 )]
 pub struct ConstraintArgs {
-    /// Fix hyper-parameters at a value, or where they start, for example likelihood.noise_variance=0.01
+    /// Fix hyper-parameters at a value, for example likelihood.noise_variance=0.01; without =VALUE at their starting values
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub fix: Vec<FixFor>,
     /// Keep hyper-parameters between two values; one of them may be left out, as in '*.lengthscales=0.1,'
@@ -172,10 +173,10 @@ pub struct ConstraintArgs {
     /// training then finds the mode of the objective with it
     #[arg(long, value_name = "NAME=DIST")]
     pub prior: Vec<PriorFor>,
-    /// Make hyper-parameters one number, for example kernel.rbf.lengthscales,kernel.matern52.lengthscales
+    /// Keep hyper-parameters equal, for example kernel.rbf.lengthscales,kernel.matern52.lengthscales
     #[arg(long, value_name = "NAME,NAME")]
     pub tie: Vec<Tie>,
-    /// Whether lengthscales have a weak prior where nothing is said about them (gp on standardised columns) [default: on]
+    /// Weak prior on lengthscales without another constraint (gp on standardised columns) [default: on]
     #[arg(long, value_name = "ON|OFF", value_parser = words(&["on", "off"], on))]
     pub default_priors: Option<bool>,
 }
@@ -191,96 +192,98 @@ impl ConstraintArgs {
     }
 }
 
-/// How the model is trained.
+/// The options about training.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Training")]
 pub struct TrainingArgs {
-    /// The covariances that q may have (elbo, dlm-log): all, or diagonal ones (mean field) [default: full]
+    /// Covariance matrices of q (elbo, dlm-log): full, or diagonal (mean field) [default: full]
     #[arg(long, value_parser = words(Family::WORDS, Family::from_str))]
     pub family: Option<Family>,
-    /// How q is updated by mini-batches (elbo, dlm-log) [default: ngd]
+    /// Rule that updates q on mini-batches (elbo, dlm-log) [default: ngd]
     #[arg(long, value_parser = words(QUpdate::WORDS, QUpdate::from_str))]
     pub q_update: Option<QUpdate>,
-    /// What keeps ngd steps positive definite where the loss has negative curvature; none: sr-vn takes its steps uncut
-    /// [default: trust]
+    /// Guard that keeps the covariance of q positive definite after ngd steps on losses with negative curvature; none also lets sr-vn take its
+    /// full steps [default: trust]
     #[arg(long, value_parser = words(Guard::WORDS, Guard::from_str))]
     pub q_guard: Option<Guard>,
-    /// The step of that update at iteration t = 0, 1, …: const:STEP, warm-up:START:END:STEPS, two-over-t (2/(t+2)),
-    /// half-t:W (1/(W(t/2+1))), domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}), theorem (the same, W
-    /// and A from the rows; prox-sgd or proj-sgd with --hyper fixed and all rows in a batch), invsqrt:S (S/√(t+1)) or inverse:C (1/(C+t));
-    /// at most 1 where steps are mixing weights (ngd, projected-ngvi) [default: by the update]
+    /// Schedule of the step size of --q-update at iterations t = 0, 1, … [default: by the rule]
+    ///
+    /// const:STEP, warm-up:START:END:STEPS, two-over-t (2/(t+2)), half-t:W (1/(W(t/2+1))), domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}),
+    /// theorem (like domke, with W and A from the rows; prox-sgd or proj-sgd with --hyper fixed and all rows in a batch), invsqrt:S
+    /// (S/√(t+1)) or inverse:C (1/(C+t)). Steps of ngd and projected-ngvi are mixing weights, so they are at most 1.
     #[arg(long, value_name = "SCHEDULE")]
     pub q_step: Option<Schedule>,
-    /// Which average of the iterates of q is returned (elbo, dlm-log): the last one, that of the expectation parameters with
-    /// growing weights, or that of the later half [default: none]
+    /// Average of the iterates of q to return (elbo, dlm-log): none (the last iterate), an average of the expectation parameters with
+    /// growing weights, or an average of the later half [default: none]
     #[arg(long, value_parser = words(Average::WORDS, Average::from_str))]
     pub q_average: Option<Average>,
-    /// The least and the largest variance that projected-ngvi allows q in any direction, the prior's being 1
-    /// [default: 1e-4,1e4]
+    /// Smallest and largest variance of q in any direction that projected-ngvi allows; the prior variance is 1 [default: 1e-4,1e4]
     #[arg(long, value_name = "LO,HI", value_parser = bounds)]
     pub q_bounds: Option<(f64, f64)>,
-    /// Keep the means of all coefficients at 0 or above (glm with --family diagonal and --q-update projected-ngvi)
+    /// Keep the means of all coefficients non-negative (glm with --family diagonal and --q-update projected-ngvi)
     #[arg(long)]
     pub q_nonnegative: bool,
-    /// The smoothness of the negative log joint, by which prox-sgd, proj-sgd, bw-gd and sgd scale their steps [default:
-    /// the largest curvature met so far]
+    /// Smoothness of the negative log joint, which scales the steps of prox-sgd, proj-sgd, bw-gd and sgd [default: the largest
+    /// curvature found so far]
     #[arg(long, value_name = "SMOOTHNESS", allow_negative_numbers = true)]
     pub q_smoothness: Option<f64>,
-    /// End without full-batch steps on q (elbo, dlm-log)
+    /// Skip the steps on q with all rows at the end of training (elbo, dlm-log)
     #[arg(long)]
     pub no_polish: bool,
-    /// Iterations of L-BFGS on the collapsed bound of at most 10240 rows from which training starts (elbo, dlm-log,
-    /// dlm-square; gp); 0 for none [default: 100]
+    /// Number of L-BFGS iterations before training, on the collapsed bound of at most 10240 rows (elbo, dlm-log, dlm-square; gp); 0 for
+    /// none [default: 100]
     #[arg(long, value_name = "ITERATIONS")]
     pub warm_start: Option<usize>,
-    /// Adam's learning rate (elbo, dlm-log) [default: 0.01]
+    /// Learning rate of Adam (elbo, dlm-log) [default: 0.01]
     #[arg(long, value_name = "RATE")]
     pub learning_rate: Option<f64>,
-    /// Rows per mini-batch (elbo, dlm-log) [default: 1024]
+    /// Number of rows per mini-batch (elbo, dlm-log) [default: 1024]
     #[arg(long, value_name = "ROWS")]
     pub batch_size: Option<usize>,
-    /// Rows in the mini-batch of iteration t = 0, 1, … instead: const:N, power:K ((t+1)^K) or max:N:K (that, but at least
-    /// N); at most all
+    /// Schedule of the number of rows per mini-batch at iterations t = 0, 1, …: const:N, power:K ((t+1)^K) or max:N:K (the larger of N and
+    /// (t+1)^K); never more than all rows
     #[arg(long, value_name = "SCHEDULE", conflicts_with = "batch_size")]
     pub batch_schedule: Option<SizeSchedule>,
-    /// The precision of the large products of mini-batches: f64, or mixed, single precision but for sums over data, as long as
-    /// the objective agrees with that in double precision to 0.001 nats per row [default: f64]
+    /// Precision of the large products of mini-batches: f64, or mixed, which is single except in sums over rows. A mixed fit returns to
+    /// f64 if the objectives of both differ by more than 0.001 nats per row [default: f64]
     #[arg(long, value_parser = words(Precision::WORDS, Precision::from_str))]
     pub precision: Option<Precision>,
-    /// Number of samples at iteration t, instead of the L of --estimator: const:N, power:K, max:N:K, or bias:M:ROWS:DELTA for bmc
-    /// (M/2 (t+1)² log(π² ROWS (t+1)²/DELTA), Wei, Sheth & Khardon 2021, eq. 9) [default: L]
+    /// Schedule of the number of samples at iterations t = 0, 1, …: const:N, power:K, max:N:K, or bias:M:ROWS:DELTA for bmc
+    /// (M/2 (t+1)² log(π² ROWS (t+1)²/DELTA), Wei, Sheth & Khardon 2021, eq. 9) [default: the L of --estimator]
     #[arg(long, value_name = "SCHEDULE")]
     pub sample_schedule: Option<SizeSchedule>,
-    /// The most passes over the data, or iterations of L-BFGS [default: 20 by mini-batches for elbo with --hyper dual and 100 else,
-    /// 200 steps at least; 500 for dlm-square; 50 beside neighbours, after shorter rounds; else 200]
+    /// Maximum number of passes over the data, or of L-BFGS iterations [default: by the objective]
+    ///
+    /// The default for mini-batches is 20 for elbo with --hyper dual and 100 otherwise, but at least 200 steps. Without mini-batches it is 500
+    /// for dlm-square, 50 with neighbours (after shorter rounds), and otherwise 200.
     #[arg(long)]
     pub epochs: Option<usize>,
-    /// The most mini-batch steps (elbo, dlm-log)
+    /// Maximum number of mini-batch steps (elbo, dlm-log)
     #[arg(long, value_name = "STEPS")]
     pub max_steps: Option<usize>,
     /// Stop training after this many seconds
     #[arg(long, value_name = "SECONDS")]
     pub max_seconds: Option<f64>,
-    /// Stop when the smoothed objective falls by less, in nats per row and epoch; 0 never stops [default: 1e-5]
+    /// Stop when the smoothed objective falls by less than NATS per row and epoch; 0 never stops [default: 1e-5]
     #[arg(long, value_name = "NATS")]
     pub tolerance: Option<f64>,
-    /// Stop once the validation NLL, or the objective per row where no rows are held out for it, is no larger than this
+    /// Stop when the validation NLL is at most NATS; without validation rows, when the objective per row is
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub stop_at: Option<f64>,
     /// Stop once the objective per row stays within NATS for EPOCHS epochs (Wei, Sheth & Khardon 2021: 50:1e-4 for regression, 20:1e-4
-    /// for classes and counts); --tolerance is 0 then unless given [default: off]
+    /// for classes and counts); the default of --tolerance is then 0 [default: off]
     #[arg(long, value_name = "EPOCHS:NATS")]
     pub stop_range: Option<StopRange>,
     /// Stop after this many epochs without a better validation score [default: 20]
     #[arg(long, value_name = "EPOCHS", requires = "validation_fraction")]
     pub patience: Option<usize>,
-    /// Seed of splits, batches and starting points
+    /// Random seed of splits, batches and starting points
     #[arg(long, default_value_t = FitOptions::default().seed)]
     pub seed: u64,
 }
 
 impl TrainingArgs {
-    /// How q is moved by mini-batches.
+    /// Returns the options of the steps on q.
     fn steps(&self) -> StepOptions {
         let default = StepOptions::default();
         StepOptions {
@@ -302,13 +305,13 @@ impl TrainingArgs {
 }
 
 impl ModelArgs {
-    /// What held-out rows decide of these parts, which nobody named.
+    /// Returns the parts that held-out rows choose: those of `all` that no option sets.
     pub fn open(&self, given: &Given, all: Open) -> Open {
         let open = given.open(all);
         if self.neighbours == Some(Beside::Auto) { open.with(Part::Neighbours) } else { open }
     }
 
-    /// How inducing inputs are found, where they are.
+    /// Returns the settings of `--inducing auto`, if it is given.
     fn growth(&self) -> Option<Growth> {
         let growth = Growth { tolerance: self.inducing_tolerance, most: self.max_inducing };
         (self.inducing == Some(Inducing::Auto)).then_some(growth)
@@ -316,13 +319,13 @@ impl ModelArgs {
 }
 
 impl ColumnArgs {
-    /// The column by which rows are held out.
+    /// Returns the column by which rows are held out.
     pub fn split(&self) -> Option<SplitBy> {
         let group = self.split_by.clone().map(SplitBy::Group);
         group.or(self.split_time.clone().map(SplitBy::Time))
     }
 
-    /// The columns of the data to predict: the one of this name, or those of the names between the commas.
+    /// Returns the names of the target columns: the column of exactly this name if there is one, otherwise the names between the commas.
     pub fn targets(&self, data: &Path) -> Result<Vec<String>> {
         let names = || column_names(data, self.delimiter);
         if !self.target.contains(',') || names()?.is_some_and(|names| names.contains(&self.target)) {
@@ -331,12 +334,12 @@ impl ColumnArgs {
         Ok(self.target.split(',').map(str::to_owned).collect())
     }
 
-    /// How the data are read.
+    /// Returns the options for reading the data.
     pub fn read_options(&self) -> ReadOptions {
         ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
     }
 
-    /// The columns that these arguments ask for.
+    /// Returns the options of the schema.
     pub fn schema_options(&self) -> SchemaOptions {
         SchemaOptions {
             target: self.target.clone(),
@@ -356,7 +359,7 @@ impl ColumnArgs {
     }
 }
 
-/// The options of a fit that do not depend on what is minimised.
+/// Returns the options of a fit that do not depend on the objective.
 pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs) -> FitOptions {
     let default = FitOptions::default();
     FitOptions {

@@ -17,12 +17,12 @@ use sparsegp_tables::tables::Table;
 use sparsegp_tables::tabular::{FitRequest, TableFit, TableModel, fit_table};
 use std::path::Path;
 
-/// One fit of the demo, with what the table and the report show of it.
+/// One fit of the demo, with its figures for the table and the report.
 struct Run {
     task: &'static str,
     model: TableModel,
     test: Evaluation,
-    /// Figures of its own.
+    /// Figures in addition to those of every fit.
     figures: Vec<Figure>,
 }
 
@@ -43,7 +43,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     }
 }
 
-/// Fits to a table, the test rows being a share of it.
+/// Fits a model to a table and holds out a share of its rows as test rows.
 fn fit_to(
     table: &Table,
     target: &str,
@@ -61,7 +61,7 @@ fn fit_to(
     Ok(fitted)
 }
 
-/// A fit with the figures of its test rows.
+/// Returns a run with the scores of the test rows that its fit held out.
 fn tested(task: &'static str, fitted: TableFit) -> Result<Run> {
     let part = fitted.test.ok_or_else(|| Error::fit("the demo has no test rows"))?;
     let test = Evaluation::of_part(&fitted.model, &part);

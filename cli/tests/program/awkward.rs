@@ -1,5 +1,5 @@
-//! Tables as they come: each awkward file with the line that a fit says about it, in memory and from disk alike, and new rows that are
-//! read as the training rows were.
+//! Awkward tables: each file with the note that a fit prints about it, in memory and from disk alike, and new rows that are read as the
+//! training rows were.
 
 use std::io::Cursor;
 
@@ -75,7 +75,7 @@ fn cells_missing_in_test_rows_alone_make_no_input() {
 fn rows_without_a_target_are_left_out_and_rows_keep_their_numbers() {
     let text = rows("a,y", 100, |row| {
         let y = if row % 5 == 0 { String::new() } else { noise(row + 7).to_string() };
-        // What such rows hold otherwise does not matter.
+        // The other cells of such rows are irrelevant.
         let a = if row == 50 { "oops".to_owned() } else { noise(row).to_string() };
         format!("{a},{y}")
     });
@@ -153,7 +153,7 @@ fn decimal_commas_and_other_delimiters_are_found() {
         let (model, said) = fitted(&text);
         assert_eq!((model.schema().dims(), said), (2, Vec::<String>::new()), "{name}");
     }
-    // What is said goes before what is found.
+    // Explicit instructions take precedence over detection.
     let odd = rows("a:b:y", 60, |row| format!("{}:{}:{}", noise(row), noise(row + 1), noise(row + 2)));
     let (_folder, path) = file("f.csv", odd);
     let said = SchemaOptions { delimiter: Some(b':'), ..columns() };
@@ -418,7 +418,7 @@ fn the_program_says_what_it_did_and_refuses_what_has_no_effect() {
         "warning: new.csv: cells are missing in columns that had all in training: 'when' (1); the mean of training stands in for them\n"
     );
     work.run(&format!("fit f.csv --target y --split-by g --validation-fraction 0 {quick}"))
-        .fails(2, &["--split-by has no effect where no rows are held out"]);
+        .fails(2, &["--split-by has no effect if no rows are held out"]);
     assert_eq!(work.run(&format!("fit f.csv --target y --delimiter x {quick}")).code(), 2);
     work.run(&format!("fit f.csv --target y --delimiter , {quick}"))
         .fails(3, &["row 1 (line 2) has 3 fields, expected 1 as in the header"]);

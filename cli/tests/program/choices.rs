@@ -1,4 +1,4 @@
-//! What held-out training rows choose where nobody named anything: the right thing where it is known, told and reproducible.
+//! Choices by held-out training rows without any options: correct where the truth is known, reported and reproducible.
 
 use faer::Mat;
 use sparsegp::data::{InputWarp, TargetWarp};
@@ -154,7 +154,7 @@ fn table() -> String {
     format!("a,b,y\n{}", (0..300).map(row).collect::<String>())
 }
 
-/// A positive target with a few far rows: its best warp and its best likelihood cannot be had together.
+/// A positive target with a few far rows: its best warp and its best likelihood exclude each other.
 fn far_rows() -> String {
     let u = unit(300, 0);
     let row = |i: usize| {

@@ -451,7 +451,7 @@ fn without_a_terminal_a_tenth_of_the_work_is_a_line() {
     }
 }
 
-/// Rows of 57 numbers, of which a few explain `y`.
+/// Rows of 57 numbers; `y` depends on a few of them.
 fn wide(rows: usize) -> String {
     let mut text: String = (0..57).map(|column| format!("x{column},")).collect::<String>() + "y\n";
     for row in 0..rows {
@@ -570,7 +570,7 @@ fn matrices_that_there_is_no_memory_for_are_refused_before_any_work() {
             .expect("the program runs");
         sparsegp_testkit::program::Run(done).fails(4, words);
     };
-    let words = ["3000 inducing inputs", "1.1 GiB", "not to be had", "--inducing"];
+    let words = ["3000 inducing inputs", "1.1 GiB", "not available", "--inducing"];
     refused(900_000, "--threads 1 --inducing 3000", &words);
     // Every thread packs the operands of products, however small they are, in 64 MiB.
     refused(250_000, "--threads 4 --inducing 20", &["4 threads need 0.3 GiB", "--threads"]);

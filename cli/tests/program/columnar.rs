@@ -135,7 +135,7 @@ fn arrow_columns_of_every_type_are_read() {
         ] {
             check_unsupported(&table, name, data_type);
         }
-        // What comes after all these is found where it is.
+        // Values after all these are found at their places.
         assert_eq!(numbers(&table, "last"), [1.0, 2.0, 3.0, 4.0].map(Some));
     }
 }
@@ -209,7 +209,7 @@ fn annotations_of_any_age_say_what_parquet_cells_are() {
     }
 }
 
-/// The files whose rows are those of `rows` in `make.py`.
+/// The files in `make.py` with the same rows as `rows`.
 fn files_of_rows() -> Vec<String> {
     let codecs = ["snappy", "gzip", "brotli", "lz4", "zstd"];
     let mut names: Vec<String> = codecs
@@ -277,7 +277,9 @@ fn files_are_known_by_their_first_bytes_and_refused_when_damaged() {
     let polars = fs::read(written("polars.arrow")).unwrap();
     let error = read_csv("standard input", Cursor::new(polars)).unwrap_err().to_string();
     assert!(
-        error.ends_with("a message is not where it should be; save it to a file if it is one"),
+        error.ends_with(
+            "a message is missing; if this is an Arrow file and not a stream, save it to disk first"
+        ),
         "{error}"
     );
     let error = read_csv("standard input", Cursor::new(parquet)).unwrap_err().to_string();
@@ -293,7 +295,7 @@ fn an_odd_codec_is_refused_by_name_unless_the_column_is_not_needed() {
     let columns = [1, 4].map(|first| Cells::Int32((first..first + 3).map(Some).collect()));
     let bytes =
         sparsegp_testkit::parquet::write(Vec::new(), schema, &columns, (3, 3), Default::default()).unwrap();
-    // The same file with a footer that says LZO for column b, which nobody reads.
+    // The same file with a footer that claims LZO for column b, which is not read.
     let (_folder, path) = file("f.parquet", &bytes);
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&path).unwrap()).unwrap();
     let footer = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap()) as usize;

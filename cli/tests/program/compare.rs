@@ -1,4 +1,4 @@
-//! The command `compare` from outside: its files, going on, refusals and independence of threads; no library calls.
+//! The command `compare` from outside: its files, continuing, refusals and independence of threads; no library calls.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -144,7 +144,7 @@ impl Cells {
         assert!(cells.iter().all(|cell| cell.is_empty() != filled), "{name}: {cells:?}");
     }
 
-    /// Every cell but those of the time it took.
+    /// Every cell except the times.
     fn without_seconds(&self) -> Vec<Vec<&str>> {
         let seconds = self.names.iter().position(|name| name == "seconds").expect("seconds");
         let other =
@@ -250,7 +250,7 @@ fn the_same_command_goes_on_and_another_plan_is_refused() {
     assert!(run.stderr().contains("6/6  done before"), "{}", run.stderr());
     assert_eq!((work.units("out"), work.read("out/results.csv")), (units.clone(), results.clone()));
 
-    // Units that are lost, and those that start from a lost model, are fitted again with the same results.
+    // Units that are lost, and units that start from a lost model, are fitted again with the same results.
     std::fs::remove_file(work.path("out/units/dlm-log-n72-r1.json")).expect("removed");
     std::fs::remove_file(work.path("out/models/elbo-n72-r0.model")).expect("removed");
     let run = work.compare(command).ok();
@@ -360,7 +360,7 @@ fn what_makes_no_sense_is_refused_before_any_work() {
         work.compare(arguments).fails(*code, words);
         assert!(!work.path("out").exists());
     }
-    // What only a fit can tell ends the run, and the corrected command may use the folder.
+    // An error that only a fit can find ends the run, and the corrected command may use the folder.
     let command = "real.csv --target y --objectives elbo,dlm-log --out out";
     work.compare(&format!("{command} --kernel rbff")).fails(2, &["rbff"]);
     work.compare(&format!("{command} --fix kernel.nothing=1"))

@@ -5,7 +5,7 @@ use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
 /// The chapters whose every name in backticks is checked.
-const CHAPTERS: [&str; 2] = ["docs/development.md", "docs/extending.md"];
+const CHAPTERS: [&str; 3] = ["docs/development.md", "docs/extending.md", "CONTRIBUTING.md"];
 
 /// The folders with code.
 const FOLDERS: [&str; 11] =

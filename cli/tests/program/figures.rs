@@ -1,4 +1,4 @@
-//! What stands beside the test figures of a fit: training rows, a constant, a linear model, confusion matrix, what to try next; no training.
+//! Figures beside the test figures of a fit: training rows, a constant, a linear model, confusion matrix, advice; no training.
 
 use faer::{Mat, linalg::solvers::DenseSolveCore};
 use serde_json::Value;
@@ -46,7 +46,7 @@ fn test_figures_stand_beside_those_of_training_rows_and_baselines() {
         assert_eq!(number(&document, "/baselines/constant/training_rows"), f64::from(train));
         assert_eq!(number(&document, "/baselines/linear/training_rows"), f64::from(train));
         assert_eq!(document["baselines"]["linear"]["likelihood"], likelihood);
-        // What knows the inputs is better than what does not.
+        // Predictors that use the inputs are better than predictors that do not.
         let nll = |of: &str| number(&document, &format!("{of}/nll"));
         assert!(nll("/baselines/linear") < nll("/baselines/constant"), "{data:?}");
         let gain = nll("/baselines/constant") - nll("/test");
@@ -131,7 +131,7 @@ fn baselines_leave_the_fit_alone_and_a_file_of_test_rows_has_them_too() {
     assert!(disk["train"].is_null() && disk["baselines"].is_null() && disk["test"].is_object());
 }
 
-/// Of a Gaussian process with K = k + σ²I: `y_i − [K⁻¹y]_i / [K⁻¹]_ii` and `1 / [K⁻¹]_ii` (Rasmussen & Williams 2006, equation 5.12).
+/// For a Gaussian process with K = k + σ²I: `y_i − [K⁻¹y]_i / [K⁻¹]_ii` and `1 / [K⁻¹]_ii` (Rasmussen & Williams 2006, equation 5.12).
 #[test]
 fn training_rows_are_predicted_from_all_others_where_there_are_neighbours() {
     let n = 40;
@@ -191,7 +191,7 @@ fn following_what_is_said_to_try_next_helps_with_held_out_rows() {
         let far = if i.is_multiple_of(97) { 40.0 * u(i, 3) } else { 0.0 };
         format!("{},{}\n", u(i, 0), (4.0 * u(i, 0)).sin() + 0.1 * u(i, 1) + far)
     };
-    // More columns than rows can tell apart, of which the target is a sum.
+    // More columns than rows can distinguish; the target is a sum of columns.
     let lines = |i: usize| {
         let x: Vec<f64> = (0..4).map(|k| u(i, k)).collect();
         let sum: f64 = x.iter().sum();

@@ -173,7 +173,7 @@ fn the_options_of_linear_models_have_an_effect() {
     ] {
         assert!((objective(options) - plain).abs() > 1e-9, "{options}: as without it");
     }
-    // A fit ends at the optimum whatever the way there, so this looks at the way.
+    // A fit ends at the optimum on any path, so this looks at the path.
     let steps = "--batch-size 30 --epochs 3 --q-step const:0.1 --json";
     let second = |options: &str| {
         let document = work.run(&format!("{COUNTS} {} {options}", steps)).json();
@@ -211,7 +211,7 @@ fn the_options_of_linear_models_have_an_effect() {
         let changed = number(&document, "/trace/2/objective");
         assert!((changed - exact).abs() > 1e-9 && changed < 3.0, "{options}: {changed}, {exact}");
     }
-    // What these change is the end.
+    // These options change the result.
     let last = |options: &str| objective(&format!("--batch-size 30 --epochs 3 --q-step const:0.3 {options}"));
     let polished = last("");
     let ends = ["--no-polish", "--q-average expectation", "--q-average tail"].map(last);
@@ -233,7 +233,7 @@ fn the_options_of_linear_models_have_an_effect() {
     let free = work.run(&format!("{COUNTS} --json --family diagonal --q-update projected-ngvi")).json();
     let free = free["coefficients"].as_array().expect("coefficients").iter().map(|c| number(c, "/mean"));
     assert!(free.fold(f64::INFINITY, f64::min) < 0.0, "without the bound a coefficient is negative");
-    // Whoever says how mini-batches are used gets them where the closed form would do.
+    // Options about mini-batches select them even if the closed form would apply.
     let closed = work.run(&format!("{REGRESSION} --json")).json();
     let steps = work.run(&format!("{REGRESSION} --json --batch-size 1024")).json();
     assert_eq!(
@@ -376,7 +376,7 @@ fn wrong_combinations_are_refused_in_one_line() {
     work.run("fit data.csv --target y --model lm").fails(2, &["lm", "gp, glm"]);
     work.run(&format!("{COUNTS} --q-step theorem --q-update prox-sgd --hyper fixed"))
         .fails(2, &["--q-step theorem", "poisson", "curvature"]);
-    // What is about steps on q has no effect where it is solved for.
+    // Options about steps on q have no effect if q is solved for.
     for objective in ["vfe", "dlm-square"] {
         for options in [
             "--family diagonal",

@@ -1,4 +1,4 @@
-//! What people are told of commands and options: the short help, completions, manual pages; no fits.
+//! Help for commands and options: the short help, completions, manual pages; no fits.
 
 use sparsegp_testkit::program::Work;
 

@@ -27,7 +27,7 @@ fn a_quotation_mark_that_is_never_closed_is_named_with_its_line() {
     }
 }
 
-/// A table of two classes, one of which is a formula.
+/// A table of two classes with a formula as one name.
 fn formulas() -> String {
     let mut text = "x,who,y\n".to_owned();
     for row in 0..60 {
@@ -52,7 +52,7 @@ fn formulas_go_into_files_as_text_where_that_is_asked_for() {
         let text = work.read("p.csv");
         let label = if option.is_empty() { label.trim_start() } else { label };
         assert!(text.contains(label) && text.contains(who), "{text}");
-        // What is a number stays one.
+        // Numbers stay numbers.
         assert!(text.contains("\n-1,"), "{text}");
     }
     work.run("explain m t.csv --rows 1 --out e --csv-safe").ok();

@@ -1,4 +1,4 @@
-//! Mixed precision: how far it is from double precision, when it gives way, and where it makes no sense.
+//! Mixed precision: its distance from double precision, when it falls back, and options that exclude it.
 
 use faer::Mat;
 use sparsegp::collapsed::Dataset;

@@ -120,7 +120,7 @@ fn what_theta_sees_of_samples_does_not_depend_on_how_q_is_moved() {
                 svgp.evaluate_under(batch, true, &rule);
                 svgp.theta_gradient().to_vec()
             });
-        // The same samples, and the same sums over them.
+        // Both use the same samples and sum over them in the same way.
         assert_eq!(price, path, "{held:?}");
     }
 }

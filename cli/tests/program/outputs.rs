@@ -39,7 +39,7 @@ fn an_output_keeps_the_contract_of_likelihoods() {
     }
 }
 
-/// Expectations of outputs are sums over those observed, each under its own marginal, whatever the other cells are.
+/// Expectations over outputs are sums over the observed ones, each under its own marginal, for any other cells.
 #[test]
 fn outputs_are_sums_of_single_ones() {
     let families = || -> [Box<dyn Likelihood>; 3] {
@@ -238,7 +238,7 @@ fn arrays_of_outputs_that_do_not_go_together_are_refused() {
     assert!(fit(&[0.0; 16], 3).is_err());
 }
 
-/// Rows in long form: `c` is the mirror image of `a`, and is known on the left alone where it is trained on.
+/// Rows in long form: `c` mirrors `a`; in training it is known only on the left.
 #[test]
 fn a_kernel_between_outputs_carries_over_what_one_of_them_has_not_seen() {
     let work = Work::empty();

@@ -1,4 +1,4 @@
-//! Predictions that go on to other programs: keys, row numbers, labels, standard output, inputs without rows.
+//! Predictions for other programs: keys, row numbers, labels, standard output, inputs without rows.
 
 use sparsegp_testkit::program::Work;
 use std::fmt::Write as _;
@@ -49,7 +49,7 @@ fn keys_are_copied_as_they_stand_and_rows_are_numbered() {
     for (i, (found, given)) in found.iter().zip(&given).enumerate() {
         assert_eq!(found[..3], [(i + 1).to_string(), given[0].clone(), given[2].clone()]);
     }
-    // What is copied changes nothing else, wherever the rows come from and go to.
+    // Copied columns change nothing else, for any source and destination of rows.
     work.run("predict m new.csv --out plain.csv").ok();
     let (_, plain) = columns(&work.read("plain.csv"));
     assert!(found.iter().zip(&plain).all(|(with, without)| with[3..] == without[..]));

@@ -4,7 +4,7 @@
 use sparsegp_testkit::program::{QUICK, Work};
 use std::collections::{HashMap, HashSet};
 
-/// What is fitted, titles of figures that its page has, in groups, and titles that it has not.
+/// The fit, groups of titles of figures that its page has, and titles that it must not have.
 type Case<'a> = (&'a str, &'a [&'a [&'a str]], &'a [&'a str]);
 
 /// The text of a page's elements of one kind, without the tags.
@@ -288,7 +288,7 @@ fn an_axis_of_dates_says_since_when_and_its_marks_are_from_all_rows() {
     work.run("explain m t.csv --rows none --report e.html").ok();
     let page = work.read("e.html");
     assert!(elements(&page, "text").iter().any(|text| text.contains("day (years since 2010-01-01)")));
-    // 450 rows, every second of which is marked.
+    // 450 rows; every second one is marked.
     assert_eq!(page.matches("stroke-opacity=\"0.6\"").count(), 225);
 }
 
@@ -332,7 +332,7 @@ fn explain_writes_tables_that_agree_with_predictions() {
     assert!(increases.windows(2).all(|pair| pair[0] >= pair[1]), "{increases:?}");
     assert!(column(&work.read("e/dependence.csv"), "mean").into_iter().map(number).all(f64::is_finite));
     assert_eq!(titles(&work.read("e.html")).iter().filter(|title| title.starts_with("Row ")).count(), 3);
-    // The same command, the same files; another seed, other orders.
+    // The same command gives the same files; another seed gives other orders.
     work.run("explain model data.csv --out f --rows 2,5-6 --orders 20").ok();
     assert_eq!(work.read("f/contributions.csv"), contributions);
     work.run("explain model data.csv --out f --rows none --seed 1").ok();

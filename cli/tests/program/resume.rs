@@ -1,4 +1,4 @@
-//! Fits that are interrupted or killed go on from their checkpoint to the same bits as if nothing had happened.
+//! Interrupted or killed fits continue from their checkpoint with the same bits as an uninterrupted fit.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -225,12 +225,12 @@ impl Case {
     }
 }
 
-/// What is on disk when an epoch is heard of.
+/// The file on disk at the event of an epoch.
 fn state_of_epoch(event: &Event, path: &Path) -> Option<Vec<u8>> {
     matches!(event, Event::Epoch { .. }).then(|| std::fs::read(path).expect("a checkpoint"))
 }
 
-/// Everything that a fit found, to the last bit, but for times.
+/// The complete result of a fit, to the last bit, except for times.
 fn bits(model: &TableModel) -> Vec<u64> {
     let summary = model.summary();
     let mut numbers = model.latent().natural();
@@ -364,7 +364,7 @@ fn an_interrupted_fit_leaves_a_checkpoint_and_its_own_status() {
     assert_eq!(child.wait().expect("ended").code(), Some(130));
     let [.., error, hint] = rest.as_slice() else { panic!("{rest:?}") };
     assert_eq!(error, "error: interrupted; a checkpoint is left in m.checkpoint");
-    assert_eq!(hint, "hint: the same command with --resume m.checkpoint goes on from there");
+    assert_eq!(hint, "hint: repeat the command with --resume m.checkpoint to continue");
     assert_eq!(work.names(), ["data.csv", "m.checkpoint", "whole.json"], "nothing half-written");
 
     let other = work.run(&format!("{FIT} --epochs 300 --seed 1 --resume m.checkpoint"));

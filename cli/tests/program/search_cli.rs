@@ -101,7 +101,7 @@ fn restarts_are_said_written_and_kept() {
     assert!(plain["fit"]["inducing_certificate"].is_null());
 }
 
-/// What a fit with these options says while it runs, but for epochs and warnings.
+/// The progress lines of a fit with these options, except for epochs and warnings.
 fn stages(options: &str) -> Vec<String> {
     let work = Work::new();
     let fit = format!("fit data.csv --target y --tolerance 0 --epochs 30 --metrics j {options}");

@@ -277,7 +277,7 @@ fn held_out_rows_are_parts_of_the_file_and_predicted_block_by_block() {
     assert_eq!(document["fit"]["stop_reason"], "max_steps");
     assert_eq!((&document["fit"]["iterations"], &document["config"]["max_steps"]), (&4.into(), &4.into()));
     assert!(document["validation"]["nll"].is_f64() && document["test"]["nll"].is_f64());
-    // What was left of the only epoch is in the trace, with its validation score.
+    // The rest of the only epoch is in the trace, with its validation score.
     assert!(document["trace"][0]["validation_nll"].is_f64());
     let predictions = work.read("p.csv");
     let rows: Vec<usize> = predictions

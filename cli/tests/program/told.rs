@@ -30,7 +30,7 @@ pub fn file(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// What a fit says about the data, and the rows it holds out for testing.
+/// The notes of a fit about the data, and the rows it holds out for testing.
 pub type Told = (Vec<String>, Vec<usize>);
 
 /// A fit in memory.
@@ -57,7 +57,7 @@ pub fn from_disk(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(Tab
     Ok((fit.model, (said, rows)))
 }
 
-/// What is said of the data, the file by the name of f.
+/// The notes about the data, with the file named f.
 pub fn said(path: &Path, model: &TableModel) -> Vec<String> {
     let texts = model.summary().warnings.iter().filter_map(|warning| match warning {
         Warning::Data { text } => Some(text.replace(&path.display().to_string(), "f")),
@@ -66,7 +66,7 @@ pub fn said(path: &Path, model: &TableModel) -> Vec<String> {
     texts.collect()
 }
 
-/// The model in memory and what both fits say, which is the same; fails where they differ in their inputs.
+/// The model in memory and the notes of both fits, which must agree; fails if their inputs differ.
 pub fn fitted_with(path: &Path, columns: &SchemaOptions, test: f64) -> (TableModel, Told) {
     let (memory, told) = in_memory(path, columns, test).expect("a fit in memory");
     let (disk, also) = from_disk(path, columns, test).expect("a fit from disk");
@@ -79,7 +79,7 @@ pub fn fitted_with(path: &Path, columns: &SchemaOptions, test: f64) -> (TableMod
     (read, told)
 }
 
-/// The same of a text.
+/// The same for a text.
 pub fn fitted(text: &str) -> (TableModel, Vec<String>) {
     let (_folder, path) = file("f.csv", text);
     let (model, (said, _)) = fitted_with(&path, &columns(), 0.0);

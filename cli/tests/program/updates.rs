@@ -115,7 +115,7 @@ fn rows_of_every_likelihood_are_learnt_from() {
             let first = absorb(&model, (x, y), 0..80, 1.0);
             let in_parts = absorb(&first, (x, y), 80..160, 0.0);
             if objective == ObjectiveKind::DlmLog {
-                // The sum of the losses of the new rows and of β KL(q ‖ q before) is no more than those losses were.
+                // The new rows' losses plus β KL(q ‖ q before) are at most the losses before the update.
                 let new = |model: &Model| score(model, x.subrows(80, 80), &y[80..160]);
                 let (before, after) = (new(&first), new(&in_parts));
                 assert!(after >= before, "{word}: {before} to {after}");
@@ -249,7 +249,7 @@ fn forgetting_is_a_share() {
         let variance = |model: &Model| model.predict(x, &[]).expect("predictions").latent(0, 0).1;
         let found: Vec<f64> = [0.0, 0.3, 0.9, 1.0].map(|forget| variance(&of(forget))).to_vec();
         assert!(found.is_sorted() && found[3] > 1.5 * found[0], "{found:?}");
-        // What was known before then makes no difference.
+        // Earlier knowledge makes no difference.
         let (mean, variance) = differences(&of(1.0), &absorb(&of(0.5), (x, y), 150..200, 1.0), x);
         assert!(mean < 1e-3 && variance < 1e-3, "{mean} {variance}");
     }
@@ -278,7 +278,7 @@ fn the_command_updates_in_place_and_says_what_it_did() {
     let inspected = work.run("inspect again").ok().stdout();
     assert!(inspected.contains("60 rows, 0.25 forgotten"), "{inspected}");
     work.run("evaluate again more.csv").ok();
-    // Several targets with models of their own.
+    // Several targets with separate models.
     let two = |n: usize| {
         table(n)
             .lines()

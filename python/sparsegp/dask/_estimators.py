@@ -1,4 +1,4 @@
-"""Estimators on Dask collections: parameters, fitting, lazy predictions, scores; rounds and partitions have files of their own."""
+"""Estimators on Dask collections: parameters, fitting, lazy predictions, scores; rounds and partitions are in other files."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from ._partitions import Partitions, is_frame
 from ._rounds import Cluster, Questions
 
 _MORE = """client : distributed.Client, optional
-        Where the work goes; the default client when not given.
+        The client that runs the work; the default client when not given.
     persist : bool, default=True
-        Whether the workers keep the rows of their partitions, scaled and coded, from one round to the next. Without it every round
-        reads and prepares them again, which needs room for one partition a worker alone.
+        Keep the rows of the partitions, scaled and coded, on the workers from one round to the next. Without it every round reads
+        and prepares them again, so a worker needs memory for only one partition.
     checkpoint : str or path-like, optional
-        A file on the client that holds the state of the training. A fit that finds it goes on from there, to the same bits; it is gone
-        once the fit is done.
+        A file on the client that holds the state of the training. A fit that finds it continues from there, with the same bits. It
+        is removed when the fit is done.
     checkpoint_every : float, default=60.0
         Seconds between two writes of it."""
 
 _PARAMETERS = f"""{_MORE}
     kernel, likelihood, objective, beta, n_inducing, ... : optional
-        All parameters of :class:`sparsegp.{{local}}`, with the same meaning. ``batch_size`` is 32,768 where it is not given. Those that
-        need all rows in one place are refused: ``neighbours``, ``restarts``, ``n_inducing="auto"`` and a grid for ``beta``. What ``auto``
-        leaves open is decided on a sample of the rows, on the client."""
+        All parameters of :class:`sparsegp.{{local}}`, with the same meaning. ``batch_size`` is 32,768 by default. Parameters
+        that need all rows in one place are refused: ``neighbours``, ``restarts``, ``n_inducing="auto"`` and a grid for ``beta``. The
+        choices of ``auto`` are made on the client, on a sample of the rows."""
 
 _ATTRIBUTES = """Attributes
     ----------
     local_ : {local}
-        The fitted estimator without Dask. Its attributes are those of this one too: ``kernel_``, ``hyperparameters_``, ``history_``, ..."""
+        The fitted estimator without Dask. This estimator has the same attributes: ``kernel_``, ``hyperparameters_``, ``history_``, ..."""
 
 
 def _with_more(**more):
@@ -75,7 +75,7 @@ _OWN = {"client": None, "persist": True, "checkpoint": None, "checkpoint_every":
 
 
 class _DaskEstimator(BaseEstimator):
-    """What all of them share. ``_of`` is the estimator of arrays in memory that a fit ends with."""
+    """The base of all Dask estimators. ``_of`` is the estimator of arrays in memory that holds the fitted model."""
 
     _of: type
 
@@ -144,7 +144,7 @@ class _DaskEstimator(BaseEstimator):
         return "local_" in self.__dict__
 
     def __getattr__(self, name: str):
-        # What a fit leaves behind is the local estimator's.
+        # The attributes that a fit sets are the local estimator's.
         if name.endswith("_") and not name.startswith("_") and "local_" in self.__dict__:
             return getattr(self.__dict__["local_"], name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -217,7 +217,7 @@ def _refuse(estimator, betas) -> None:
 
 
 class _Numbers(RegressorMixin, _DaskEstimator):
-    """What estimators of numbers share."""
+    """The base of estimators of numbers."""
 
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
@@ -245,7 +245,7 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         X : dask array or dataframe of shape (n, d)
             The inputs.
         return_std : bool, default=False
-            Whether the standard deviation of the target, noise included, is wanted.
+            Return the standard deviation of the target, noise included.
         quantiles : sequence of float, optional
             Probabilities whose quantiles of the target are wanted.
         exposure : dask array or series of shape (n,), optional
@@ -254,7 +254,7 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         Returns
         -------
         mean : dask array or series of shape (n,)
-            The mean of the target, in the partitions of X; alone where nothing else is wanted.
+            The mean of the target, in the partitions of X. It is returned alone unless more is asked for.
         std : dask array or series of shape (n,)
             With ``return_std``.
         quantiles : dask array or dataframe of shape (n, number of quantiles)
@@ -355,7 +355,7 @@ class DaskSparseGPCountRegressor(_Numbers):
         sample_weight : dask array or series of shape (n,), optional
             How much each row counts.
         exposure : dask array or series of shape (n,), optional
-            What the rate of each row is multiplied by. Predictions need it too.
+            The factor of each row's rate. Predictions need it too.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The estimator of several targets on Dask: each is fitted by itself to the rows that have it; no rounds of its own."""
+"""The estimator of several targets on Dask: each target is fitted by itself to the rows that have it, by the estimator of one target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
     Parameters
     ----------
     estimator : DaskSparseGPRegressor or DaskSparseGPCountRegressor, optional
-        Says how to fit, and where; ``DaskSparseGPRegressor()`` where it is not given. Its ``checkpoint`` is the start of a file name for
+        The estimator whose parameters and cluster are used; ``DaskSparseGPRegressor()`` by default. Its ``checkpoint`` is the start of a file name for
         each target.
 
     Attributes
@@ -44,7 +44,7 @@ class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
         X : dask array or dataframe of shape (n, d)
             The inputs; columns of text are categories.
         y : dask array or dataframe of shape (n, targets)
-            The targets, in the same partitions; NaN where one is missing.
+            The targets, in the same partitions, with NaN for a missing value.
         sample_weight : dask array or series of shape (n,), optional
             How much each row counts.
 
@@ -74,12 +74,12 @@ class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
         X : dask array or dataframe of shape (n, d)
             The inputs.
         return_std : bool, default=False
-            Whether the standard deviations of the targets, noise included, are wanted.
+            Return the standard deviations of the targets, noise included.
 
         Returns
         -------
         mean : dask array or dataframe of shape (n, targets)
-            The means, in the partitions of X; alone where nothing else is wanted.
+            The means, in the partitions of X. They are returned alone unless more is asked for.
         std : dask array or dataframe of shape (n, targets)
             With ``return_std``.
         """

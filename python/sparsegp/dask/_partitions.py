@@ -11,12 +11,12 @@ from . import _tasks
 
 
 def is_frame(values) -> bool:
-    """Whether ``values`` is a dask dataframe or series, without importing dask.dataframe."""
+    """True for a dask dataframe or series, without importing dask.dataframe."""
     return hasattr(values, "npartitions") and hasattr(values, "divisions") and hasattr(values, "_meta")
 
 
 class Partitions:
-    """The partitions of X with what belongs to their rows, of which those without rows take no part in anything."""
+    """The partitions of X, with the targets and weights of their rows. Partitions without rows are ignored."""
 
     def __init__(self, X, y, exposure, weights, run):
         X = _whole_rows(X)
@@ -95,7 +95,7 @@ def _blocks(values) -> list:
 
 
 def _sizes(values) -> list | None:
-    """The rows of every partition, or None where they are not known."""
+    """The number of rows of every partition, or None if the numbers are not known."""
     if is_frame(values) or any(np.isnan(size) for size in values.chunks[0]):
         return None
     return [int(size) for size in values.chunks[0]]

@@ -16,7 +16,7 @@ from ._tree import Tree
 #: How many rows that are read again in every round are summed in one task, where partitions are smaller.
 ROWS = 65_536
 
-#: How long a fit waits where there is no worker left, or none does anything for it, in seconds: new ones take some time to start.
+#: How many seconds a fit waits if no worker is left or no worker runs its tasks: new workers take some time to start.
 PATIENCE = 60.0
 
 #: How often a fit looks after the workers, in seconds.
@@ -24,7 +24,7 @@ LOOKING = 0.5
 
 
 class Lost(RuntimeError):
-    """A worker that tasks were for is gone, or nothing comes of them: they are to be had elsewhere."""
+    """A worker that had tasks is gone, or its tasks make no progress: they have to run elsewhere."""
 
 
 class Cluster:
@@ -60,13 +60,13 @@ class Cluster:
         except TimeoutError:
             raise RuntimeError(f"the Dask cluster has no workers after {PATIENCE:g} s, expected at least one") from None
         for address, found in self.client.run(version, on_error="return").items():
-            # Whoever could not be asked is about to go.
+            # A worker that could not be asked is about to leave.
             if found != _sparsegp.__version__ and not isinstance(found, OSError):
                 what = "no sparsegp" if found is None else f"sparsegp {found}"
                 raise RuntimeError(f"the worker {address} has {what}, expected version {_sparsegp.__version__}: install it there")
 
     def workers(self) -> list:
-        """The addresses of all workers, in an order that does not change; where there is none, once there are some."""
+        """The addresses of all workers, in an order that does not change. Waits until there is a worker."""
         alone_since = time.monotonic()
         while time.monotonic() - alone_since <= PATIENCE:
             if self.client.status != "running":
@@ -77,7 +77,7 @@ class Cluster:
         raise RuntimeError(f"all workers are lost, and no new one came within {PATIENCE:g} s")
 
     def results(self, tasks: list, needed=frozenset()) -> list:
-        """What tasks come to, as soon as all are there; ``Lost`` where a worker that they need is not."""
+        """The results of tasks, as soon as all have arrived; raises ``Lost`` if a worker that they need is gone."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GiB"}):
             futures = self.client.compute(tasks, optimize_graph=False)
         try:
@@ -103,7 +103,7 @@ class Cluster:
                 pass
             if not needed <= set(self.workers()):
                 raise Lost("a worker is lost")
-            # Whether anything runs is asked of all workers, and only of fits that take long.
+            # Only long fits ask, and they ask all workers, whether a task is running.
             if time.monotonic() - quiet_since > PATIENCE / 2:
                 if self._is_busy():
                     quiet_since = time.monotonic()
@@ -111,7 +111,7 @@ class Cluster:
                     raise Lost(f"the workers did nothing for {PATIENCE:g} s")
 
     def _is_busy(self) -> bool:
-        """Whether a worker runs anything. One that goes away while it is asked is found by the next look at who is there."""
+        """True if a worker is running a task. A worker that leaves while it is asked is noticed at the next look at the workers."""
         try:
             return any(self.client.call_stack().values())
         except OSError:
@@ -119,7 +119,7 @@ class Cluster:
 
 
 class Questions:
-    """What the engine asks of partitions, by the names that it has for questions."""
+    """The questions that the engine asks of partitions, by their names."""
 
     def __init__(self, cluster: Cluster, partitions, job: _tasks.Job, persist: bool):
         self._cluster, self._persist = cluster, persist
@@ -155,7 +155,7 @@ class Questions:
         return b""
 
     def _prepared(self, place: int, worker):
-        """The rows of a partition to train on, on a worker where one is said."""
+        """The training rows of a partition, on the given worker if there is one."""
         prepare = dask.delayed(_tasks.prepare, pure=False, traverse=False)
         part, first, block = self._blocks[place]
         return _on(worker, prepare(self._job, part, first, self._preparation, *block))
@@ -210,8 +210,8 @@ class Questions:
 
 
 def _on(worker, task):
-    """The task, for a worker where one is said. What it reads may come from any: ``dask.annotate`` would also bind the job and tasks of
-    the user, which are new layers of its graph, to this worker, and nobody could have them again once it is lost."""
+    """The task, for the given worker if there is one. Its inputs may come from any worker. ``dask.annotate`` would also bind the job and
+    the user's tasks, which are new layers of its graph, to this worker, and they could not be recomputed once it is lost."""
     if worker is not None:
         (layer,) = task.__dask_layers__()
         task.__dask_graph__().layers[layer].annotations = {"workers": [worker], "allow_other_workers": False}

@@ -1,4 +1,4 @@
-"""What workers do with a partition: tables of it, what they say, rows on the model's scale, sums, scores; no graphs, no client."""
+"""The work on a partition: its table, its answers to the engine, rows on the model's scale, sums, scores; no graphs, no client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._tree import Tree
 
 
 class Block(NamedTuple):
-    """A partition as it comes: inputs, target, and exposures and weights or None."""
+    """A partition as given: inputs, target, and exposures and weights or None."""
 
     X: object
     y: object
@@ -34,9 +34,9 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """What all partitions of a fit have in common."""
+    """The settings that all partitions of a fit share."""
 
-    #: What the engine takes: which columns are for what, and the options as JSON text.
+    #: The arguments of the engine: the roles of columns, and the options as JSON text.
     columns: dict
     options: str
     #: The names of the columns of X; and for a dataframe what each of them holds.
@@ -51,7 +51,7 @@ class Job:
 
 
 def kind(dtype) -> str:
-    """What a column of a dataframe holds, in a word."""
+    """The type of a dataframe's column, in a word."""
     if hasattr(dtype, "categories"):
         return "text"
     return {"i": "numbers", "u": "numbers", "f": "numbers", "b": "truth values", "M": "dates"}.get(
@@ -129,7 +129,7 @@ def _table(job: Job, block: Block) -> _sparsegp.Table:
 
 
 def survey(job: Job, part: int, first_row: int, readings: bytes, *block) -> bytes:
-    """What a partition says of columns and scaling, with samples of its rows."""
+    """A partition's statistics of columns and scaling, with samples of its rows."""
     with _of_partition(part):
         return _sparsegp.survey_part(
             _table(job, Block(*block)), part, first_row, job.columns, job.options, readings, threads=threads()
@@ -143,7 +143,7 @@ def prepare(job: Job, part: int, first_row: int, preparation: _sparsegp.Preparat
 
 
 def question(work: bytes) -> bytes:
-    """What a round asks: a task of its own, so that it travels from worker to worker, and is had again where it was lost."""
+    """The question of a round. It is a separate task, so it travels from worker to worker and is recomputed if it is lost."""
     return work
 
 
@@ -163,7 +163,7 @@ def answers(work: bytes, tree: Tree, nodes: list, parts: list, *rows: Rows) -> l
 
 
 def merge_surveys(surveys: list) -> bytes:
-    """What partitions that follow each other say together."""
+    """The joint answer of adjacent partitions."""
     return _sparsegp.merge_surveys(surveys)
 
 
@@ -173,7 +173,7 @@ def merge_sums(sums: list) -> bytes:
 
 
 def predicted(local, method: str, wanted: dict, names: list, dtype, X, exposure=None):
-    """What a method of the local estimator predicts for a block, a column for each of ``names``; a frame for a frame."""
+    """The predictions of a method of the local estimator for a block, with a column for each of ``names``; a frame gives a frame."""
     wanted = wanted if exposure is None else {**wanted, "exposure": np.asarray(exposure).reshape(-1)}
     found = getattr(local, method)(X, **wanted) if len(X) else ()
     found = found if isinstance(found, tuple) else (found,)

@@ -28,7 +28,7 @@ class Tree:
         return first + 1 + int(np.argmin(np.abs(self._before[first + 1 : end] - want)))
 
     def shares(self, count: int, first: int = 0, end: int | None = None) -> list[tuple[int, int]]:
-        """Ranges for so many workers at most, with about the same rows; those of an even number of workers are cut where nodes are."""
+        """Ranges for at most this many workers, with about the same number of rows. For an even number of workers they end at nodes."""
         end = len(self) if end is None else end
         if count == 1 or end - first == 1:
             return [(first, end)]
@@ -55,7 +55,7 @@ class Tree:
         return self.nodes(within, first, middle) + self.nodes(within, middle, end)
 
     def merged(self, node: tuple[int, int], known, merge):
-        """What a node comes to, of what ``known(node)`` has of nodes, or else None, by ``merge(front, back, node)``."""
+        """The value of a node by ``merge(front, back, node)`` from the values that ``known(node)`` returns, or None if one is missing."""
         found = known(node)
         if found is not None:
             return found

@@ -135,7 +135,7 @@ impl Kernel for CustomKernel {
         self.parameters.iter_mut().for_each(visit);
     }
 
-    /// As built-in kernels start: `variance` from the target, `lengthscales` from the spread of the inputs; others stay where they are.
+    /// Start values as for built-in kernels: `variance` from the target, `lengthscales` from the spread of the inputs; others keep theirs.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         for parameter in &mut self.parameters {
             match parameter.name.as_str() {

@@ -34,7 +34,7 @@ impl Custom {
         let (mut registry, faults) = (Registry::default(), Arc::<Faults>::default());
         for kernel in kernels {
             let own = Own::new(&kernel, &faults)?;
-            // What it says of its parameters is read once here, where exceptions are raised.
+            // The declarations of its parameters are read once here, where exceptions are raised.
             CustomKernel::new(py, own.clone(), 1)?;
             let name = own.name;
             let make = Arc::new(move |columns| CustomKernel::boxed(own.clone(), columns));
@@ -49,17 +49,17 @@ impl Custom {
 }
 
 impl Custom {
-    /// What an argument that may be left out stands for.
+    /// The value of an argument that may be left out.
     pub fn or_none(custom: Option<&Bound<'_, Custom>>) -> Custom {
         custom.map(|custom| custom.get().clone()).unwrap_or_default()
     }
 
-    /// What their names stand for.
+    /// The kernels and likelihoods by name.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Whether one of them has raised an exception: whatever runs should end.
+    /// True if one of them has raised an exception, so that the current work should end.
     pub fn has_raised(&self) -> bool {
         self.faults.any.load(Ordering::Relaxed)
     }
@@ -75,7 +75,7 @@ impl Custom {
     }
 }
 
-/// What objects have raised while work with them runs.
+/// The exceptions that objects raised during work with them.
 #[derive(Default)]
 pub struct Faults {
     any: AtomicBool,
@@ -100,7 +100,7 @@ impl Faults {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// What was raised; forgotten when nothing else runs that has to hear of it.
+    /// The exception that was raised. It is forgotten when no other work needs it.
     fn end(&self) -> Option<Arc<PyErr>> {
         let mut state = self.state();
         state.running -= 1;
@@ -125,7 +125,7 @@ impl Own {
         Ok(Arc::new(Own { name: lasting(name), object: object.clone().unbind(), faults: faults.clone() }))
     }
 
-    /// What a call gives, with the interpreter held; nothing once anything was raised.
+    /// The result of a call, with the interpreter held; `None` after an exception was raised.
     fn call<T>(&self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
         if self.faults.any.load(Ordering::Relaxed) {
             return None;
@@ -159,7 +159,7 @@ fn parameters(object: &Bound<'_, PyAny>, columns: usize) -> PyResult<Vec<Paramet
     Ok(described.into_iter().map(parameter).collect())
 }
 
-/// Values of parameters as keyword arguments: a number, or an array of those of every column.
+/// Values of parameters as keyword arguments: a number, or an array with one number per column.
 fn keywords<'py>(py: Python<'py>, parameters: &[Parameter]) -> PyResult<Bound<'py, PyDict>> {
     let keywords = PyDict::new(py);
     for parameter in parameters {

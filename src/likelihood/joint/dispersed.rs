@@ -1,8 +1,7 @@
-//! Families whose second function drives a parameter that the families with one function have as a constant:
-//! `p(y|f_1, f_2) = p(y|f_1; ψ(f_2))`.
+//! Families whose second function drives a parameter that is constant in the family with one function: `p(y|f_1, f_2) = p(y|f_1; ψ(f_2))`.
 //!
-//! Given f_2 everything is known of the family with one function, so that an expectation over both is one over f_2 of what that family
-//! says. What a family adds are its density with derivatives in both functions, and closed forms.
+//! Given f_2, the family with one function provides everything, so an expectation over both functions is an expectation over f_2 of its
+//! results. A family here adds its density with derivatives in both functions, and closed forms.
 
 use super::rule::{self, Average, Point};
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
@@ -26,20 +25,20 @@ pub struct Density {
     pub own: f64,
 }
 
-/// What the second function does to a family with one.
+/// The effect of the second function on a family with one function.
 pub trait Driven: Copy + Debug + Send + Sync + 'static {
-    /// What the family is called.
+    /// The name of the family.
     const NAME: &'static str;
-    /// What its functions are called.
+    /// The names of its functions.
     const FUNCTIONS: [&'static str; 2];
-    /// What [`detail`](Self::detail) is called.
+    /// The name of [`detail`](Self::detail).
     const DETAIL: &'static str;
-    /// What f_1 is in terms of f_2 and of the function f of the family with one: `f_1 = f − SHIFT·f_2`.
+    /// The relation of f_1 to f_2 and the function f of the family with one function: `f_1 = f − SHIFT·f_2`.
     const SHIFT: f64;
     /// Values of f_2 beyond which ψ no longer changes: the family is at a limit, or numbers are at their end.
     const RANGE: (f64, f64);
-    /// The same above for densities that are averaged: from here on their logarithms are differences of large numbers that lose what
-    /// they are to tell, where those of all but one rate or location are far below any others.
+    /// The upper end for averaged densities: from here on, their logarithms are differences of large numbers and lose all digits, where
+    /// all densities but that of one rate or location are far smaller.
     const HIGHEST: f64 = Self::RANGE.1;
     /// The power of `e^{f_2}` that ψ is.
     const POWER: f64;
@@ -86,7 +85,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
         family.predictive_cdf(at.y, f, at.exposure, integrator)
     }
 
-    /// What a prediction says besides the moments of y.
+    /// Returns the additional value of a prediction, beside the moments of y.
     fn detail(marginal: Marginal<'_>, own: f64) -> f64;
 
     /// The supremum of `log p`, if there is one.
@@ -105,7 +104,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
 /// A family with one function, its first own parameter driven by a second: see [`Driven`].
 #[derive(Clone, Debug)]
 pub struct Dispersed<D> {
-    /// ψ of this is what starting values are made of.
+    /// The family with one function; its ψ determines starting values.
     family: Box<dyn Likelihood>,
     driven: PhantomData<D>,
 }
@@ -205,7 +204,7 @@ fn set(family: &mut dyn Likelihood, values: [f64; 2]) {
     });
 }
 
-/// Takes the averages over f_2 of what is known given f_2.
+/// Stores the averages over f_2 of the values given f_2.
 fn take(mut slopes: Slopes<'_>, average: &Average) {
     let [mean, variance, own] = average.rest;
     slopes.set([(mean, variance), (average.mean, average.variance)]);

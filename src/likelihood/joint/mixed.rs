@@ -47,7 +47,7 @@ impl Mixed {
         &*self.likelihood
     }
 
-    /// The same, without the mixing.
+    /// Returns the likelihood without the mixing.
     pub(crate) fn into_likelihood(self) -> Box<dyn Likelihood> {
         self.likelihood
     }
@@ -275,7 +275,7 @@ impl JointLikelihood for Mixed {
     }
 }
 
-/// What L processes are called.
+/// Returns the names of L processes.
 pub(super) fn process_names(processes: usize) -> Vec<String> {
     (0..processes).map(|process| format!("process_{process}")).collect()
 }

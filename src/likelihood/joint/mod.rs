@@ -42,7 +42,7 @@ impl Marginal<'_> {
     }
 }
 
-/// Where the derivatives of one datum's term go; all slices are overwritten, those of `own` accumulated into.
+/// The destination of the derivatives of one row's term; all slices are overwritten, except `own`, which accumulates.
 #[derive(Debug)]
 pub struct Slopes<'a> {
     /// `∂/∂μ_c`, C numbers, or none when derivatives are not wanted.
@@ -59,7 +59,7 @@ impl Slopes<'_> {
         Slopes { mean: &mut [], variance: &mut [], own: &mut [] }
     }
 
-    /// Whether derivatives in the marginals are wanted.
+    /// Returns true if derivatives in the marginals are requested.
     pub fn wanted(&self) -> bool {
         !self.mean.is_empty()
     }
@@ -70,7 +70,7 @@ impl Slopes<'_> {
         self.variance.fill(0.0);
     }
 
-    /// Sets `(∂/∂μ_c, ∂/∂v_c)` of two functions, where they are wanted.
+    /// Sets `(∂/∂μ_c, ∂/∂v_c)` of two functions, if they are requested.
     fn set(&mut self, [first, second]: [(f64, f64); 2]) {
         if let ([mean1, mean2], [variance1, variance2]) = (&mut *self.mean, &mut *self.variance) {
             ((*mean1, *variance1), (*mean2, *variance2)) = (first, second);
@@ -86,7 +86,7 @@ pub struct JointIntegrator {
     inner: Integrator,
     /// The nodes of an expectation of expectations.
     nodes: rule::Nodes,
-    /// What an expectation of expectations sets parameters of.
+    /// The family whose parameters an expectation of expectations sets.
     family: Option<Box<dyn Likelihood>>,
     /// For integrals over classes.
     classes: softmax::Scratch,
@@ -101,31 +101,31 @@ impl JointIntegrator {
 
 /// A likelihood with several latent functions, which are independent under q (docs/mathematics.md#several-functions-several-outputs).
 ///
-/// The functions are on the scale the model sees: that of the [standardised](JointLikelihood::scales_target) target for real ones.
-/// `own` slices follow the order of [`JointLikelihood::for_each_parameter`], in natural units. Nothing may panic, whatever the numbers:
-/// trouble is NaN or infinite.
+/// The functions are on the scale the model sees: that of the [standardised](JointLikelihood::scales_target) target for real targets.
+/// `own` slices follow the order of [`JointLikelihood::for_each_parameter`], in natural units. No input may cause a panic; numerical
+/// trouble gives NaN or infinity.
 pub trait JointLikelihood: Send + Sync + Debug {
-    /// What options, reports and model files call it.
+    /// Returns the name in options, reports and model files.
     fn name(&self) -> &'static str;
 
-    /// The targets it is defined on.
+    /// Returns the kind of target.
     fn target_kind(&self) -> TargetKind;
 
-    /// What the functions are called in names of parameters and in predictions, in order: C words, such as `location` and `scale`.
+    /// Returns the names of the functions in parameters and predictions, in order: C words, such as `location` and `scale`.
     fn functions(&self) -> Vec<String>;
 
-    /// Whether its functions are alike, so that they share a kernel and inducing inputs where nothing else is asked for.
+    /// Returns true if its functions are of the same kind, so that they share a kernel and inducing inputs by default.
     fn alike(&self) -> bool {
         false
     }
 
-    /// An output by itself, where the functions are processes that outputs mix: of one output that itself.
+    /// Returns one output, if the functions are processes that outputs mix; with one output, the likelihood itself.
     fn output(&self, which: usize) -> Option<Mixed> {
         let _ = which;
         None
     }
 
-    /// Whether fits standardise the target.
+    /// Returns true if fits standardise the target.
     fn scales_target(&self) -> bool {
         self.target_kind() == TargetKind::Real
     }
@@ -141,7 +141,7 @@ pub trait JointLikelihood: Send + Sync + Debug {
         let _ = (at, f, weight, own);
     }
 
-    /// The largest `log p(y|f)` over all f, where it is bounded: what rejection sampling from `N(f) p(y|f)` takes.
+    /// Returns the largest `log p(y|f)` over all f, if it is bounded; rejection sampling from `N(f) p(y|f)` needs it.
     fn peak(&self, at: Observation) -> Option<f64> {
         let _ = at;
         None
@@ -218,7 +218,7 @@ pub trait JointLikelihood: Send + Sync + Debug {
         None
     }
 
-    /// What else a prediction says of a row besides the moments of y, by name: `probability_of_zero`, `noise_sd`, …
+    /// Returns the names of additional values in a prediction, beside the moments of y: `probability_of_zero`, `noise_sd`, …
     fn details(&self) -> &'static [&'static str] {
         &[]
     }
@@ -249,7 +249,7 @@ pub trait JointLikelihood: Send + Sync + Debug {
         2
     }
 
-    /// Values of the functions that explain the observation about as well as any: what regressions for a start are made on.
+    /// Returns values of the functions that explain the observation well; regressions for a start use them.
     fn working_response(&self, at: Observation, out: &mut [f64]);
 
     /// Chooses starting values of own parameters, other than fixed or given ones, from the targets (and exposures, none for all

@@ -8,19 +8,20 @@ use faer::linalg::solvers::Solve;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
 
-/// `f_p = b_p + Σ_l W_pl g_l` for P outputs, which are independent given f; a target that is NaN adds nothing.
+/// `f_p = b_p + Σ_l W_pl g_l` for P outputs, which are independent given f; a target of NaN adds nothing.
 ///
-/// Its functions are the L processes and its observations the [targets of all outputs](Observation::outputs). Expectations need the marginals of
-/// single outputs alone, so that they are exact although outputs are correlated. Predictions are those of [`Mixed`], an output at a time.
+/// Its functions are the L processes, and its observations the [targets of all outputs](Observation::outputs). Expectations need only the
+/// marginals of single outputs, so they are exact although outputs are correlated. Predictions are those of [`Mixed`], one output at a
+/// time.
 #[derive(Clone, Debug)]
 pub struct Outputs {
     outputs: Vec<Mixed>,
-    /// Whether every output is a process of its own.
+    /// True if every output is a separate process.
     apart: bool,
 }
 
 impl Outputs {
-    /// These outputs of the same processes, with their names, which come first in those of their parameters.
+    /// Creates a likelihood of these outputs of the same processes. Their names come first in the names of their parameters.
     pub fn new(outputs: Vec<(String, Mixed)>) -> Outputs {
         let named = |(name, mut output): (String, Mixed)| {
             output.for_each_parameter_mut(&mut |p| p.name = format!("{name}.{}", p.name));
@@ -29,7 +30,7 @@ impl Outputs {
         Outputs { outputs: outputs.into_iter().map(named).collect(), apart: false }
     }
 
-    /// Outputs of which each is a process of its own, all with one kernel and inducing inputs, seen through these likelihoods.
+    /// Creates a likelihood of outputs that are separate processes, all with one kernel and the same inducing inputs.
     pub fn apart(outputs: Vec<(String, Box<dyn Likelihood>)>) -> Outputs {
         let processes = outputs.len();
         let alone = |(which, (name, likelihood)): (usize, (String, Box<dyn Likelihood>))| {

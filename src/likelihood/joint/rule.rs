@@ -1,12 +1,12 @@
-//! Expectations over one function of what may itself be an expectation over another, with as few nodes as they take; no formulae of
-//! likelihoods.
+//! Expectations over one function, whose integrand may itself be an expectation over another, with as few nodes as possible; no formulae
+//! of likelihoods.
 //!
-//! Trapezoidal rules on nested grids of `f = μ + √v z`: the step is halved until the last halving changed next to nothing. The error
-//! falls exponentially in 1/step, so that it is about the square of that change.
+//! Trapezoidal rules on nested grids of `f = μ + √v z`: the step is halved until the last halving changes next to nothing. The error falls
+//! exponentially in 1/step, so it is about the square of that change.
 
 use crate::quadrature::{Integrator, REACH, smallest};
 
-/// Numbers that are averaged besides the value and its slope.
+/// The number of values averaged beside the value and its slope.
 pub(super) const REST: usize = 3;
 
 /// A function of f at a node.
@@ -15,7 +15,7 @@ pub(super) struct Point {
     pub value: f64,
     /// The value's derivative in f.
     pub first: f64,
-    /// What else is averaged with the same weights.
+    /// The other values averaged with the same weights.
     pub rest: [f64; REST],
 }
 
@@ -53,16 +53,16 @@ struct Node {
 /// Two sums that differ by this share are of a rule whose next halving is exact to 1e-11 or so.
 const CHANGE: f64 = 1e-6;
 
-/// Terms of an expectation are left out where they are this share of the largest.
+/// Terms of an expectation are left out if they are below this share of the largest.
 const NEGLIGIBLE: f64 = 1e-16;
 
-/// The exponent of the same for the logarithm of an expectation.
+/// The exponent of this share for the logarithm of an expectation.
 const DROP: f64 = 40.0;
 
-/// Halvings of the first step at most, of 1 standard deviation.
+/// The maximum number of halvings of the first step, which is 1 standard deviation.
 const HALVINGS: u32 = 9;
 
-/// The same for averages of something bounded, such as distribution functions, which may be costly themselves.
+/// The maximum number of halvings for averages of bounded functions, such as distribution functions, which may be costly.
 const BOUNDED_HALVINGS: u32 = 6;
 
 /// Cells of the grids that look for a peak.
@@ -212,14 +212,14 @@ pub(super) fn log_expected(
 }
 
 impl Node {
-    /// What the node adds at most.
+    /// Returns the largest possible contribution of the node.
     fn size(&self) -> f64 {
         self.weight * (self.at.value.abs() + self.at.first.abs())
     }
 }
 
 impl Nodes {
-    /// Weighted averages; where the weight has underflown so has the term.
+    /// Returns weighted averages; a term whose weight has underflowed is 0.
     fn average(&self, sd: f64) -> Average {
         let mut total = 0.0;
         let mut sum = Average { value: 0.0, mean: 0.0, variance: 0.0, rest: [0.0; REST] };
@@ -255,13 +255,13 @@ impl Nodes {
         self.list.iter().map(|node| node.weight).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// `log Σ` of the terms, of which the weights are the logarithms.
+    /// Returns `log Σ` of the terms, whose weights are logarithms.
     fn log_sum(&self, step: f64) -> f64 {
         let top = self.top();
         top + (step * self.list.iter().map(|node| (node.weight - top).exp()).sum::<f64>()).ln()
     }
 
-    /// The same with every second node of an even grid.
+    /// Like [`log_sum`](Self::log_sum), with every second node of an even grid.
     fn coarse_log_sum(&self, step: f64) -> f64 {
         let top = self.top();
         let every_second = self.list.iter().step_by(2);

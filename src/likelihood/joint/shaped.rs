@@ -14,7 +14,7 @@ use crate::quadrature::Integrator;
 use pulp::Scalar;
 use statrs::function::gamma::ln_gamma;
 
-/// Counts with a dispersion that is not the same everywhere.
+/// Counts with a varying dispersion.
 #[derive(Clone, Copy, Debug)]
 pub struct Dispersion;
 
@@ -90,13 +90,13 @@ impl Driven for Dispersion {
         Some(log_ratio(at.y, 1.0) - at.y - ln_gamma(at.y + 1.0))
     }
 
-    /// That of Poisson counts, as there is no one dispersion.
+    /// The deviance of Poisson counts, because the dispersion varies.
     fn unit_deviance(y: f64, mean: f64) -> f64 {
         poisson_deviance(y, mean)
     }
 }
 
-/// Positive targets with a shape that is not the same everywhere.
+/// Positive targets with a varying shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape;
 
@@ -135,7 +135,7 @@ impl Driven for Shape {
         }
     }
 
-    /// With u = log y − f_1, `log p = k (u + 1 − e^u) + (k log k − k − log Γ(k)) − log y`: in k it is linear but for the bracket,
+    /// With u = log y − f_1, `log p = k (u + 1 − e^u) + (k log k − k − log Γ(k)) − log y`. It is linear in k, except for the bracket,
     /// which grows like log k.
     fn expected(
         at: Observation,
@@ -147,7 +147,7 @@ impl Driven for Shape {
         let shape = (log_shape + 0.5 * spread).exp();
         let u = log_y - mu;
         let ratio = (u + 0.5 * v).exp();
-        // E k times that may be a number where one of them is none.
+        // The product E k · … may be finite even if one of its factors overflows.
         let product = (log_shape + 0.5 * spread + u + 0.5 * v).exp();
         let (linear, slope) = if ratio.is_finite() {
             (shape * (u - (u + 0.5 * v).exp_m1()), shape * (u + 0.5 * v).exp_m1())
@@ -194,7 +194,7 @@ impl Driven for Shape {
     }
 }
 
-/// Proportions with a precision that is not the same everywhere.
+/// Proportions with a varying precision.
 #[derive(Clone, Copy, Debug)]
 pub struct Precision;
 

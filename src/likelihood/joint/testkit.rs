@@ -106,7 +106,7 @@ fn with_own(likelihood: &dyn JointLikelihood, i: usize, value: f64) -> Box<dyn J
 pub(crate) fn check_parameters(likelihood: &dyn JointLikelihood, observations: &[Observation]) -> Verdict {
     let name = likelihood.name();
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is no word"))?;
+    ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is not a word"))?;
     let functions = likelihood.functions();
     for (i, function) in functions.iter().enumerate() {
         ensure(function.chars().all(word) && !functions[..i].contains(function), || {
@@ -329,7 +329,7 @@ fn draws(likelihood: &dyn JointLikelihood, exposure: f64, marginal: Marginal<'_>
         .collect()
 }
 
-/// Checks that the probabilities of classes sum to 1, are those of observations, and those of draws.
+/// Checks that the probabilities of classes sum to 1 and agree with those of observations and of draws.
 ///
 /// # Errors
 ///
@@ -354,8 +354,8 @@ pub(crate) fn check_classes(likelihood: &dyn JointLikelihood, marginal: Marginal
     Ok(())
 }
 
-/// Checks the predictive distribution: it rises by the predictive density, quantiles invert it, moments and the continuous ranked probability
-/// score are those of draws.
+/// Checks the predictive distribution: it is the integral of the predictive density, quantiles invert it, and moments and the continuous
+/// ranked probability score agree with draws.
 ///
 /// # Errors
 ///

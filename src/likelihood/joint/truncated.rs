@@ -7,11 +7,11 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
 
-/// Counts that are not 0.
+/// Positive counts.
 #[derive(Clone, Debug)]
 pub(super) struct Truncated {
     pub counts: Box<dyn Likelihood>,
-    /// Whether the logarithm of the truncated density is concave in f, as where f is the natural parameter of the counts.
+    /// True if the logarithm of the truncated density is concave in f, as it is if f is the natural parameter of the counts.
     pub concave: bool,
 }
 
@@ -58,7 +58,7 @@ impl Truncated {
             let mut point = |f: f64| {
                 let (mean, variance) = self.counts.conditional_moments(f, exposure);
                 let [_, odds, _] = Self::rest(self.log_zero(at, f).0);
-                // The rate over the chance of any count tends to 1 where there are none.
+                // The ratio of the rate to the probability of a positive count tends to 1 as both vanish.
                 let single = if odds.is_finite() && mean > 0.0 { mean * odds } else { 1.0 };
                 let value =
                     if power == 1 || mean == 0.0 { single } else { single * (variance / mean + mean) };
@@ -109,7 +109,7 @@ impl Likelihood for Truncated {
         Resolution { strip: own.strip.min(1.5), concave: self.concave, ..own }
     }
 
-    /// What truncation adds grows like f, where the counts' own part may grow like e^f and be closed.
+    /// The term of the truncation grows like f, while the counts' own term may grow like e^f and have a closed form.
     fn expected_log_density(
         &self,
         at: Observation,
@@ -194,7 +194,7 @@ impl Likelihood for Truncated {
         (mean + first, (variance + second - 2.0 * mean * first - first * first).max(0.0))
     }
 
-    /// Draws counts until one is not 0, or where that takes long, by inversion.
+    /// Draws counts until one is positive, or by inversion if that would take long.
     fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
         let above = -self.log_zero(Observation::exposed(0.0, exposure), f).0.exp_m1();
         if above.is_nan() {

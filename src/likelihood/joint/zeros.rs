@@ -21,20 +21,20 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
 
-/// How zeros come about.
+/// The origin of zeros.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Zeros {
-    /// By their own chance, or from the counts.
+    /// From a separate cause, or from the counts.
     Inflated,
-    /// By their own chance only.
+    /// From a separate cause only.
     Hurdle,
 }
 
-/// Counts with zeros of their own: `rate` f_1 of the counts, and `zero` f_2, the log odds of a zero that is none of them.
+/// Counts with additional zeros: `rate` f_1 of the counts, and `zero` f_2, the log odds of an additional zero.
 ///
-/// The detail `probability_of_zero` is P(y = 0) given the exposure; zero inflation says also `probability_of_excess_zero`, which is E w, the
-/// chance of a zero that is none of the counts. For a hurdle both are the same. The unit deviance is that of the counts without such zeros: its mean
-/// is least at the true mean, whatever the distribution.
+/// The detail `probability_of_zero` is P(y = 0) given the exposure. Zero inflation also has `probability_of_excess_zero`, which is E w,
+/// the probability of an additional zero; for a hurdle both are equal. The unit deviance is that of the counts without additional zeros:
+/// its mean is smallest at the true mean, for every distribution.
 #[derive(Clone, Debug)]
 pub struct ZeroAltered {
     name: &'static str,
@@ -67,7 +67,7 @@ impl ZeroAltered {
         ZeroAltered { name: "hurdle-negative-binomial", zeros: Zeros::Hurdle, counts: Box::new(counts) }
     }
 
-    /// Whether a zero tells of f_1 as well.
+    /// Returns true if a zero also gives information about f_1.
     fn mixes(&self, at: Observation) -> bool {
         at.y == 0.0 && self.zeros == Zeros::Inflated
     }
@@ -79,7 +79,7 @@ impl ZeroAltered {
         (value[0], first[0])
     }
 
-    /// Of an inflated zero: the log probability, and the share of it that the counts have.
+    /// Returns the log probability of an inflated zero, and the share of it that comes from the counts.
     fn mixed(log_zero: f64, f2: f64) -> (f64, f64) {
         // log(e^{f_2} + p(0)) − log(1 + e^{f_2}).
         let (more, less) = (f2.max(log_zero), f2.min(log_zero));
@@ -150,7 +150,7 @@ impl ZeroAltered {
         value
     }
 
-    /// What f_2 and f_1 say by themselves of an observation: a zero of a hurdle, or a count above 0.
+    /// Returns the separate terms of f_2 and f_1 for an observation: a zero of a hurdle, or a positive count.
     fn separate(
         &self,
         predictive: bool,
@@ -290,7 +290,7 @@ impl JointLikelihood for ZeroAltered {
         }
     }
 
-    /// With m and s² those of the counts, `(1 − w) m` and `(1 − w) (s² + w m²)`, w averaged.
+    /// With the mean m and variance s² of the counts: `(1 − w) m` and `(1 − w) (s² + w m²)`, where w is averaged.
     fn predictive_moments(
         &self,
         marginal: Marginal<'_>,
@@ -300,7 +300,7 @@ impl JointLikelihood for ZeroAltered {
         let [zero, count] = Self::log_shares(marginal, &mut integrator.outer).map(f64::exp);
         let (mean, variance) =
             self.counts.predictive_moments(marginal.of(0), exposure, &mut integrator.outer);
-        // No count at all of an infinite rate is none.
+        // 0 times an infinite rate counts as 0.
         let times = |share: f64, x: f64| if share == 0.0 { 0.0 } else { share * x };
         (times(count, mean), times(count, variance + times(zero, mean * mean)))
     }

@@ -1,4 +1,4 @@
-//! Hyper-parameters of models with neighbours by L-BFGS, in rounds between which neighbours are looked up anew; no objectives.
+//! The training of models with neighbours by L-BFGS, in rounds; neighbours are looked up again between rounds; no objectives.
 
 mod new_rows;
 mod objective;
@@ -17,27 +17,27 @@ pub(super) use new_rows::{Known, with_new_rows};
 pub use objective::NeighbourObjective;
 use objective::{TRAINED_WITH, layer};
 
-/// Rows whose terms hyper-parameters are trained on: enough to place a few dozen of them to a percent.
+/// The number of rows whose terms train the hyper-parameters: enough to determine a few dozen of them to a percent.
 const TERMS: usize = 8192;
 
-/// Inducing inputs stay where they are unless there are so many terms for each of their coordinates: they would fit the noise, and
-/// predictions be too sure.
+/// Inducing inputs move only if there are this many terms for each of their coordinates; otherwise they would fit the noise, and
+/// predictions would be overconfident.
 const TERMS_PER_COORDINATE: usize = 2;
 
-/// Rounds before the last: rows, and iterations of L-BFGS with the neighbours of the round's start.
+/// The rounds before the last: the number of rows, and of L-BFGS iterations with the neighbours of the start of the round.
 const ROUNDS: [(usize, usize); 3] = [(2048, 4), (2048, 8), (4096, 12)];
 
-/// The same before the last where sites stand for the data, which are matched anew in every round.
+/// The rounds before the last for sites, which are matched again in every round.
 const SITE_ROUNDS: [(usize, usize); 2] = [(TERMS, 12), (TERMS, 12)];
 
-/// How often the way of a round is halved before the round is taken back.
+/// The number of times that the path of a round is halved before the round is rolled back.
 const HALVINGS: usize = 3;
 
-/// Sites are matched in turn with q until predictions move less than this (in standard deviations), or so often.
+/// Sites and q are updated in turn until predictions move less than this (in standard deviations), or this many times.
 const MATCHED: (f64, usize) = (0.01, 12);
 
-/// Calls `round` until sites rest, with the share of the way that they may go; it returns how far they have moved, or nothing if that
-/// cannot be told.
+/// Calls `round` until the sites stop moving, with the share of the way that they may go. It returns the distance that they have moved, or
+/// `None` if that is unknown.
 fn in_rounds(mut round: impl FnMut(f64) -> Option<f64>) {
     let (mut step, mut before) = (1.0, f64::INFINITY);
     for _ in 0..MATCHED.1 {
@@ -48,8 +48,8 @@ fn in_rounds(mut round: impl FnMut(f64) -> Option<f64>) {
     }
 }
 
-/// Hyper-parameters on the terms of a part of the rows, neighbours looked up anew as lengthscales move, then q on all. Direct losses
-/// start from the evidence, which knows the amplitude.
+/// Trains hyper-parameters on the terms of some rows, looking up neighbours again as lengthscales move, and then q on all rows. Direct
+/// losses start from the evidence, which determines the amplitude.
 pub(super) fn train_neighbours(
     mut model: LatentModel,
     rows: &dyn TrainingRows,
@@ -124,7 +124,8 @@ pub(super) fn train_neighbours(
     })
 }
 
-/// The model after some rounds on the evidence of few rows each, in which inducing inputs stay: hyper-parameters alone are soon found.
+/// Returns the model after some rounds on the evidence of few rows each. Inducing inputs stay fixed, because hyper-parameters alone are
+/// found quickly.
 fn warmed(
     mut model: LatentModel,
     train: Dataset<'_>,
@@ -140,7 +141,7 @@ fn warmed(
     Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })
 }
 
-/// Rounds of some rows and iterations each, in which neighbours are looked up anew between them; where they end.
+/// Runs rounds of some rows and iterations each, and looks up neighbours again between them; returns the end point.
 fn rounds(
     objective: &mut NeighbourObjective<'_>,
     mut theta: Vec<f64>,
@@ -166,9 +167,10 @@ fn rounds(
     Ok(theta)
 }
 
-/// The end of a round from a point towards another one. Where sites stand for the data, whose objective was `before`, that is as far, in
-/// halves, as the objective is no higher: what a round lowers is the objective with the sites of its start, which holds near that only. Sites
-/// are matched anew there, by so many rows and neighbours. If nothing on the way is better, the sites are those of the round's start again.
+/// Returns the end of a round from a point towards another one. With sites, whose objective was `before`, it goes as far as the objective
+/// is not higher, trying halves: a round lowers the objective with the sites of its start, which is valid only near that start. There,
+/// sites are matched again, with these numbers of rows and neighbours. If no point on the way is better, the sites return to those of the
+/// start.
 fn reached(
     objective: &mut NeighbourObjective<'_>,
     (from, before): (&[f64], Option<f64>),

@@ -18,13 +18,13 @@ use faer::Mat;
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
 
-/// What a model with neighbours knows before new rows.
+/// The state of a model with neighbours before new rows.
 pub(in crate::training) struct Known<'a> {
     pub model: &'a LatentModel,
     pub nearby: &'a Nearby,
-    /// What earlier rows said of q, less what is forgotten.
+    /// The evidence of earlier rows about q, reduced by the forgotten share.
     pub evidence: &'a Evidence,
-    /// The share that is forgotten.
+    /// The share to forget.
     pub forget: f64,
 }
 
@@ -81,10 +81,10 @@ pub(in crate::training) fn with_new_rows(
 struct Joined {
     /// `D × n`.
     x: Mat<f64>,
-    /// Targets, or those of sites.
+    /// The targets, or those of sites.
     y: Vec<f64>,
     noise: Vec<f64>,
-    /// The number of rows that were kept.
+    /// The number of stored rows.
     kept: usize,
 }
 
@@ -138,14 +138,14 @@ impl Joined {
         monitor.check()
     }
 
-    /// Puts sites in the place of the new rows.
+    /// Replaces the targets of the new rows by sites.
     fn take(&mut self, sites: &Sites) {
         self.y[self.kept..].copy_from_slice(&sites.targets);
         self.noise[self.kept..].copy_from_slice(&sites.noise);
     }
 }
 
-/// Solves for q by what earlier rows and the new ones say.
+/// Solves for q from the evidence of earlier and new rows.
 struct Solver<'a> {
     layer: &'a InducingLayer,
     evidence: &'a Evidence,
@@ -163,7 +163,7 @@ impl Solver<'_> {
         all.posterior()
     }
 
-    /// Means and variances of f at the new rows given their nearest others, without what they told q.
+    /// Returns means and variances of f at the new rows given their nearest other rows, without their own contribution to q.
     fn left_out(
         &self,
         rows: &Joined,

@@ -1,4 +1,4 @@
-//! A model with neighbours as a function of its free parameters: q in closed form, sites where noise is not Gaussian; no training.
+//! A model with neighbours as a function of its free parameters: q in closed form, and sites if noise is not Gaussian; no training.
 
 use super::in_rounds;
 use super::sites::{Observed, SiteValues, Sites};
@@ -24,36 +24,36 @@ use sparsegp_kernels::Scratch;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Neighbours that hyper-parameters are trained with: more change them little, and cost the square.
+/// The number of neighbours for the training of hyper-parameters: more change them little, at a quadratic cost.
 pub(super) const TRAINED_WITH: usize = 20;
 
-/// Training rows whose predictions from their nearest others say how wide predictions have to be.
+/// The number of training rows whose leave-one-out predictions calibrate the width of predictions.
 const CALIBRATED_ON: usize = 4096;
 
-/// The most that all variances are multiplied or divided by for it.
+/// The maximum factor by which calibration multiplies or divides all variances.
 const MOST_CALIBRATION: f64 = 10.0;
 
-/// A model with neighbours on a data set, seen as a function of its free parameters.
+/// A model with neighbours on a data set, as a function of its free parameters.
 pub struct NeighbourObjective<'a> {
     at: Place,
     data: Dataset<'a>,
     plan: NeighbourPlan,
     seed: u64,
-    /// All rows, in the order in which they know each other.
+    /// All rows, in the order that defines predecessors.
     order: Vec<u32>,
-    /// The rows that are looked at, how many each stands for, and their neighbours.
+    /// The rows of the terms, the weight of each, and their neighbours.
     rows: Vec<u32>,
     share: f64,
     windows: Windows,
-    /// Their nearest others, which predict them where the objective is the loss of that.
+    /// The nearest other rows, if the objective is the loss of predictions from them.
     left: Option<Windows>,
-    /// What stands for the data where noise is not Gaussian, and the nearest others of every row, in an order that has near rows together.
+    /// The sites, if noise is not Gaussian, and the nearest other rows of every row, in an order that keeps near rows together.
     sites: Option<Sites>,
     others: (Vec<u32>, Lists),
     room: Option<Room>,
     q: Normal,
     validation: Option<(Dataset<'a>, Score)>,
-    /// When sites are no longer matched in turn with q, but once.
+    /// The time after which sites are matched only once, and not in turn with q.
     end: Option<Instant>,
 }
 
@@ -65,17 +65,17 @@ struct Room {
     flat: Vec<f64>,
 }
 
-/// The layer of a model that has neighbours, which is a sparse GP.
+/// Returns the layer of a model with neighbours, which is a sparse GP.
 pub(super) fn layer(model: &LatentModel) -> Result<&InducingLayer> {
     model.layer().inducing().ok_or_else(|| Error::usage("⟨neighbours⟩ need ⟨model gp⟩"))
 }
 
 impl<'a> NeighbourObjective<'a> {
-    /// The objective of a model, to be asked for once neighbours are [looked up](NeighbourObjective::look_up).
+    /// Creates the objective of a model. It has a value after [`look_up`](NeighbourObjective::look_up).
     ///
     /// # Errors
     ///
-    /// When the model is no sparse GP.
+    /// If the model is not a sparse GP.
     pub fn new(model: LatentModel, data: Dataset<'a>, plan: NeighbourPlan, seed: u64) -> Result<Self> {
         let m = layer(&model)?.dim();
         let mut order: Vec<u32> = (0..data.len() as u32).collect();
@@ -99,18 +99,18 @@ impl<'a> NeighbourObjective<'a> {
         })
     }
 
-    /// Matches sites no more than once after `end`.
+    /// Matches sites at most once after `end`.
     pub(super) fn until(self, end: Option<Instant>) -> Self {
         NeighbourObjective { end, ..self }
     }
 
-    /// Scores every iteration on held-out rows, so that the best can be kept.
+    /// Scores every iteration on held-out rows, so that the best one can be kept.
     pub(crate) fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
         self.validation = Some((validation, score));
         self
     }
 
-    /// Looks up `k` neighbours of so many rows each, by the kernel as it stands, and matches sites where there are any.
+    /// Looks up `k` neighbours of each of `terms` rows under the current kernel, and matches sites if there are any.
     pub fn look_up(&mut self, terms: usize, k: usize) {
         let Some(layer) = self.at.model.layer().inducing() else { return };
         let near = in_units_of(layer.kernel(), self.data.x, &half_lengths(layer.kernel(), self.data.x));
@@ -138,7 +138,7 @@ impl<'a> NeighbourObjective<'a> {
         }
     }
 
-    /// Matches sites to predictions of all data from their nearest others, in turn with the q that follows from them.
+    /// Matches sites to leave-one-out predictions of all rows, in turn with the q that follows from them.
     fn match_sites(&mut self) {
         let Some(layer) = self.at.model.layer().inducing() else { return };
         let nodes = self.plan.nodes;
@@ -168,17 +168,17 @@ impl<'a> NeighbourObjective<'a> {
         Some(())
     }
 
-    /// What was observed.
+    /// Returns the observations.
     ///
     /// # Panics
     ///
-    /// When the likelihood has several functions, which options refuse beside neighbours.
+    /// If the likelihood has several functions; options refuse these with neighbours.
     fn observed(&self) -> Observed<'_> {
         let likelihood = self.at.model.likelihood.one().expect("a likelihood of one function");
         Observed { likelihood, targets: self.data.targets }
     }
 
-    /// The data as neighbours see them; `noise` is room for one variance for all.
+    /// Returns the data for neighbours; `noise` is a buffer for one variance of all rows.
     fn source<'s>(&'s self, noise: &'s mut [f64; 1]) -> Source<'s> {
         let (y, noise) = match &self.sites {
             Some(sites) => (&sites.targets[..], &sites.noise[..]),
@@ -190,8 +190,7 @@ impl<'a> NeighbourObjective<'a> {
         Source { x: self.data.x, y, noise, queries: None }
     }
 
-    /// Means and variances of f at rows of the data given others, under what the q that was solved for last knows without them; nothing of
-    /// other rows.
+    /// Returns means and variances of f at rows given other rows, under the last q without the contribution of these rows.
     fn left_out(&self, (order, lists): (&[u32], &Lists)) -> Option<(Vec<f64>, Vec<f64>)> {
         let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
         let Source { x, y, noise, .. } = self.source(&mut noise);
@@ -201,7 +200,7 @@ impl<'a> NeighbourObjective<'a> {
         Some(Predictor { layer, posterior, data: (x, y), noise }.left_out(order, lists, &counted))
     }
 
-    /// So many of the rows, in their order.
+    /// Returns a sample of `terms` rows, in their order.
     fn sample(&self, terms: usize) -> Vec<u32> {
         let mut places: Vec<usize> = (0..self.order.len()).collect();
         if terms < places.len() {
@@ -212,7 +211,7 @@ impl<'a> NeighbourObjective<'a> {
         places.into_iter().map(|place| self.order[place]).collect()
     }
 
-    /// `mean e²/V` of the predictions of some rows, each from its nearest others, under the q that was solved for last.
+    /// Returns `mean e²/V` of leave-one-out predictions of some rows under the last q.
     fn spread_of_errors(&self) -> Option<f64> {
         let (layer, noise) = (self.at.model.layer().inducing()?, self.at.model.likelihood.gaussian_noise()?);
         let near = in_units_of(layer.kernel(), self.data.x, &half_lengths(layer.kernel(), self.data.x));
@@ -226,8 +225,8 @@ impl<'a> NeighbourObjective<'a> {
         Some(rows.iter().map(square).sum::<f64>() / rows.len().max(1) as f64)
     }
 
-    /// Multiplies the prior variance of f and the noise variance by what makes predictions of training rows from their nearest others
-    /// as wide as their errors, and solves for q again; what is said about these values goes first. Means stay what they are.
+    /// Multiplies the prior variance of f and the noise variance by the factor that makes leave-one-out predictions of training rows as
+    /// wide as their errors, and solves for q again; constraints on these values take precedence. Means stay.
     pub(super) fn calibrate(&mut self) -> Option<f64> {
         let factor = self.spread_of_errors().filter(|factor| factor.is_finite())?;
         let factor = factor.clamp(1.0 / MOST_CALIBRATION, MOST_CALIBRATION);
@@ -239,7 +238,7 @@ impl<'a> NeighbourObjective<'a> {
         value
     }
 
-    /// The objective with all variances multiplied by a factor; none where that is not all that changes, or not allowed.
+    /// Returns the objective with all variances multiplied by a factor; `None` if that changes something else, or is not allowed.
     fn scaled(&mut self, factor: f64) -> Option<f64> {
         let spread = |model: &LatentPrior, x: MatRef<'_, f64>| {
             let (mut diagonal, mut scratch) = (vec![0.0; x.nrows()], Scratch::new());
@@ -267,29 +266,29 @@ impl<'a> NeighbourObjective<'a> {
         if allowed && scales { self.evaluate(false) } else { None }
     }
 
-    /// The number of data.
+    /// Returns the number of rows.
     pub(super) fn rows(&self) -> usize {
         self.order.len()
     }
 
-    /// The values of the sites, where sites stand for the data.
+    /// Returns the values of the sites, if there are sites.
     pub(super) fn site_values(&self) -> Option<SiteValues> {
         self.sites.as_ref().map(Sites::values)
     }
 
-    /// Gives sites the values that they had before.
+    /// Restores earlier values of the sites.
     pub(super) fn restore_sites(&mut self, values: Option<SiteValues>) {
         if let (Some(sites), Some(values)) = (&mut self.sites, values) {
             sites.restore(values);
         }
     }
 
-    /// Whether sites stand for the data.
+    /// Returns true if sites replace the data.
     pub(super) fn has_sites(&self) -> bool {
         self.at.model.likelihood.gaussian_noise().is_none()
     }
 
-    /// The place with the best validation score, where there was one.
+    /// Returns the point with the best validation score, if there was one.
     pub(super) fn kept(&self) -> Option<Vec<f64>> {
         self.at.kept()
     }
@@ -299,7 +298,7 @@ impl<'a> NeighbourObjective<'a> {
         self.at.start()
     }
 
-    /// Moves to `theta`, and solves for q; the objective (a sum over all data, without priors), or `None` if that failed.
+    /// Moves to `theta` and solves for q; returns the objective (a sum over all rows, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
         self.evaluate(false)
@@ -310,7 +309,7 @@ impl<'a> NeighbourObjective<'a> {
         (self.at.model, self.q)
     }
 
-    /// Value, q and, if asked for, the gradient that goes through the layer and that in the likelihood's parameters.
+    /// Returns the value and q, and if requested the gradients through the layer and in the likelihood's parameters.
     fn evaluate(&mut self, gradient: bool) -> Option<f64> {
         let mut room = self.room.take()?;
         let found = self.objective(&mut room, gradient);
@@ -320,7 +319,7 @@ impl<'a> NeighbourObjective<'a> {
         value.is_finite().then_some(value)
     }
 
-    /// The objective in which q has a closed form, and this q.
+    /// Returns the objective whose q has a closed form, and this q.
     fn closed(&self, stream: &mut ConditionalStream) -> Option<BoundValue> {
         let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
         let sweep = Sweep { layer, source: self.source(&mut noise), windows: &self.windows };
@@ -332,7 +331,7 @@ impl<'a> NeighbourObjective<'a> {
         closed.ok()
     }
 
-    /// What rows count for in sums.
+    /// Returns the weight of a row in sums.
     fn weight(&self) -> RowWeight {
         if self.plan.loss == LossKind::Square { RowWeight::Unit } else { RowWeight::Precision }
     }
@@ -374,7 +373,7 @@ impl<'a> NeighbourObjective<'a> {
         Some((value, q))
     }
 
-    /// The rows that predictions look up.
+    /// Returns the rows that predictions look up.
     pub(super) fn nearby(&self) -> Option<Arc<Nearby>> {
         let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
         let Source { x, y, noise, .. } = self.source(&mut noise);

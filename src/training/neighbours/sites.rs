@@ -18,8 +18,8 @@ use crate::threads::PerThread;
 use rayon::prelude::*;
 use std::f64::consts::TAU;
 
-/// The least and the most that a datum may know of its latent value, in units of what the others know: beyond, targets and noise lose
-/// digits to each other, and predictions are the same.
+/// The minimum and maximum information of a row about its latent value, in units of the information of the others. Beyond this range,
+/// targets and noise lose digits to each other, while predictions are equal.
 const KNOWN: (f64, f64) = (1e-6, 1e6);
 
 /// The least precision of a site, as a share of the secant's from the matched mean to the f that explains the datum best. That keeps the mean, and
@@ -28,13 +28,13 @@ const KNOWN: (f64, f64) = (1e-6, 1e6);
 /// curvature at that f: beyond, it only says that the two places are close, and repeated rows would take each other for exact.
 const SECANT: f64 = 0.5;
 
-/// Sites of all data, in place of what was observed.
+/// The sites of all rows, which replace the observations.
 pub(super) struct Sites {
     /// λ/Λ.
     pub targets: Vec<f64>,
     /// 1/Λ.
     pub noise: Vec<f64>,
-    /// Predictions from the other data that the sites were matched to: means and variances.
+    /// The leave-one-out predictions that the sites were matched to: means and variances.
     others: (Vec<f64>, Vec<f64>),
     integrators: PerThread<Integrator>,
 }
@@ -46,7 +46,7 @@ pub(super) struct SiteValues {
     others: (Vec<f64>, Vec<f64>),
 }
 
-/// What a likelihood makes of data that were observed.
+/// A likelihood with observed data.
 #[derive(Clone, Copy)]
 pub(super) struct Observed<'a> {
     pub likelihood: &'a dyn Likelihood,
@@ -54,8 +54,8 @@ pub(super) struct Observed<'a> {
 }
 
 impl Sites {
-    /// Sites that believe every datum: those of Laplace's approximation at the f that explains it best. From there moments find the
-    /// outliers among them; of data that no others speak for yet, heavy tails would leave nothing. `prior` has the variances of f.
+    /// Creates sites that trust every row: those of Laplace's approximation at the f that explains it best. From these, moments find the
+    /// outliers. For rows that no others predict yet, heavy tails would leave no information. `prior` has the variances of f.
     pub fn new(observed: Observed<'_>, prior: &[f64], nodes: Option<usize>) -> Sites {
         let Observed { likelihood, targets } = observed;
         let believed = |(i, v): (usize, &f64)| {
@@ -69,19 +69,19 @@ impl Sites {
         Sites { targets, noise, others, integrators }
     }
 
-    /// The values of all sites.
+    /// Returns the values of all sites.
     pub fn values(&self) -> SiteValues {
         let (targets, noise) = (self.targets.clone(), self.noise.clone());
         SiteValues { targets, noise, others: self.others.clone() }
     }
 
-    /// Gives all sites the values that they had before.
+    /// Restores earlier values of all sites.
     pub fn restore(&mut self, values: SiteValues) {
         (self.targets, self.noise, self.others) = (values.targets, values.noise, values.others);
     }
 
-    /// Goes a share `step` of the way, in natural parameters, from the sites to those matched to predictions from the other data. Returns
-    /// how far these have moved: the root mean square of their means' moves in standard deviations.
+    /// Moves the sites by a share `step` of the way, in natural parameters, to those matched to the leave-one-out predictions. Returns the
+    /// distance that they have moved: the root mean square of the moves of their means, in standard deviations.
     pub fn update(&mut self, observed: Observed<'_>, others: (Vec<f64>, Vec<f64>), step: f64) -> f64 {
         let (means, variances) = (&others.0, &others.1);
         let sites = self.targets.par_iter_mut().zip(&mut self.noise).enumerate();
@@ -104,8 +104,8 @@ impl Sites {
         square.sqrt()
     }
 
-    /// `Σ log N(λ/Λ; μ, v + 1/Λ) − log Z` over these rows: what the negative log evidence of the sites lacks to that of the data. Adds
-    /// its derivatives in the likelihood's parameters to `own`.
+    /// Returns `Σ log N(λ/Λ; μ, v + 1/Λ) − log Z` over these rows: the difference between the negative log evidence of the sites and that
+    /// of the data. Adds its derivatives in the likelihood's parameters to `own`.
     pub(crate) fn correction(&self, observed: Observed<'_>, rows: &[u32], own: &mut [f64]) -> f64 {
         let term = |&row: &u32| {
             let i = row as usize;
@@ -126,13 +126,13 @@ impl Sites {
         })
     }
 
-    /// The predictive loss of data that sites stand for.
+    /// Returns the predictive loss of the data behind the sites.
     pub fn loss<'a>(&'a self, observed: Observed<'a>) -> impl RowLoss + 'a {
         SiteLoss { sites: self, observed }
     }
 }
 
-/// Precision Λ and shift λ of the site that a datum leaves where the others predict `N(f; mean, v)`.
+/// Returns precision Λ and shift λ of the site of a row for which the others predict `N(f; mean, v)`.
 fn matched(
     observed: Observed<'_>,
     i: usize,
@@ -153,7 +153,7 @@ fn matched(
     (precision.is_finite() && shift.is_finite()).then_some((precision, shift))
 }
 
-/// `−log Z` of predictions of data that sites stand for.
+/// `−log Z` of predictions of the data behind the sites.
 struct SiteLoss<'a> {
     sites: &'a Sites,
     observed: Observed<'a>,
@@ -166,7 +166,7 @@ impl RowLoss for SiteLoss<'_> {
         self.sites.integrators.with(|integrator| {
             for ((&row, e), v) in rows.iter().zip(e).zip(v) {
                 let i = row as usize;
-                // Of the target that stands for it the datum is no prediction, nor has f the noise.
+                // The row does not observe its site's target, and f does not include the site's noise.
                 let marginal = (self.sites.targets[i] - *e, *v - self.sites.noise[i]);
                 let (at, likelihood) = (self.observed.targets.at(i), self.observed.likelihood);
                 of_row.fill(0.0);

@@ -1,5 +1,5 @@
-//! The choice of β by held-out rows: the order of a grid of fits, each from its neighbour, and what the best one means; no β of its
-//! own, no data.
+//! The choice of β on held-out rows: the order of a grid of fits, each started from its neighbour, and the meaning of the best one; no
+//! data.
 
 use crate::error::{Error, Result};
 use crate::hyper::StopReason;
@@ -7,10 +7,10 @@ use crate::model::{BetaCurve, BetaPoint};
 use crate::options::{Betas, FitOptions, Hyper, LossKind};
 use crate::training::failure::unless_failed;
 
-/// The share of the rows that decides when none was asked for.
+/// The default share of the rows that decides.
 const VALIDATION_FRACTION: f64 = 0.2;
 
-/// The share of the rows that decides about β with these options.
+/// Returns the share of the rows that decides about β with these options.
 pub fn grid_validation(options: &FitOptions) -> f64 {
     let asked = options.validation_fraction;
     if asked > 0.0 { asked } else { VALIDATION_FRACTION }
@@ -18,21 +18,21 @@ pub fn grid_validation(options: &FitOptions) -> f64 {
 
 /// A fit of the grid.
 pub struct GridFit<F> {
-    /// What the curve says of it.
+    /// The point of the curve.
     pub point: BetaPoint,
     /// The fit.
     pub fit: F,
 }
 
-/// Fits with options, going on from another fit where one is given; what the curve says of it comes with it.
+/// A function that fits with options, continuing from another fit if one is given, and returns the fit with its point of the curve.
 pub(crate) type FitWith<'a, F> = dyn FnMut(&FitOptions, Option<&F>) -> Result<GridFit<F>> + 'a;
 
-/// Fits with every β of the grid for `n` rows, in the grid's order in the result. The β nearest to 1 is fitted first, from no
-/// other fit; the others go on from their neighbour, on a third of the epochs.
+/// Fits with every β of the grid for `n` rows; results are in the order of the grid. The β nearest to 1 is fitted first, from scratch; the
+/// others continue from their neighbour, with a third of the epochs.
 ///
 /// # Errors
 ///
-/// When the first fit fails; a later one whose numbers fail is left out, and its neighbours go on without it.
+/// If the first fit fails; later fits that fail numerically are left out, and their neighbours continue without them.
 pub fn fit_beta_grid<F>(
     options: &FitOptions,
     (betas, n): (&Betas, usize),
@@ -62,11 +62,11 @@ pub fn fit_beta_grid<F>(
     Ok(above)
 }
 
-/// The curve of a grid, judged on so many rows.
+/// Returns the curve of a grid, judged on this number of rows.
 ///
 /// # Errors
 ///
-/// When no point has a finite score.
+/// If no point has a finite score.
 pub fn beta_curve(points: Vec<BetaPoint>, loss: LossKind, validation_rows: usize) -> Result<BetaCurve> {
     let scored = points.iter().filter_map(|point| Some((point.beta, point.score?)));
     let best = scored.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(beta, _)| beta);
@@ -76,9 +76,8 @@ pub fn beta_curve(points: Vec<BetaPoint>, loss: LossKind, validation_rows: usize
     Ok(BetaCurve { squared_error: loss == LossKind::Square, validation_rows, points, chosen })
 }
 
-/// The options of the fit on all training rows with the best β, whose fit of the grid ended for `reason`: q, and the
-/// hyper-parameters too when the validation score was still improving then. Where it had stopped improving, more training
-/// would leave the point that was chosen.
+/// Returns the options of the fit on all training rows with the best β, whose fit of the grid ended for `reason`. The fit trains q, and
+/// also the hyper-parameters if the validation score was still improving; otherwise more training would leave the chosen point.
 pub fn refit_options(options: &FitOptions, chosen: f64, reason: Option<StopReason>) -> FitOptions {
     let stopped = reason == Some(StopReason::EarlyStop);
     FitOptions {

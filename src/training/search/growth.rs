@@ -1,4 +1,5 @@
-//! `--inducing auto`: inducing inputs are added until the bound gap and the gain of more are small, then the fit from there.
+//! `--inducing auto`: inducing inputs are added until the gap of the bounds and the gain of more inputs are small; then the fit starts
+//! from there.
 
 use super::within;
 use crate::collapsed::{CollapsedBound, Dataset, dense_upper_bound};
@@ -23,31 +24,30 @@ use faer::Mat;
 use rand::seq::SliceRandom;
 use std::time::Instant;
 
-/// The size to start from, and by how much each is larger than the one before. Doubling would overshoot more than it saves: the
-/// cost is about that of the last sizes.
+/// The first size, and the factor between sizes. Doubling would overshoot more than it saves: the cost is about that of the last sizes.
 const FIRST: usize = 32;
 const FACTOR: f64 = 1.5;
 
-/// The most rows for which the whole kernel matrix is looked at.
+/// The maximum number of rows for which the whole kernel matrix is evaluated.
 const DENSE_ROWS: usize = 16_384;
 
-/// The share of the rows held out to judge by, and the most of them.
+/// The share of the rows held out to judge, and their maximum number.
 const HELD_OUT: f64 = 0.1;
 const MOST_HELD_OUT: usize = 5000;
 
 /// Each size after the first takes a fifth of the iterations of a warm start.
 const WARM_SHARE: usize = 5;
 
-/// Adam's steps at each size, at least, where the likelihood is not Gaussian.
+/// The minimum number of Adam's steps at each size, for likelihoods that are not Gaussian.
 const STEPS: usize = 60;
 
-/// What the upper bound may leave on the table, as a share of the tolerance.
+/// The allowed looseness of the upper bound, as a share of the tolerance.
 const SLACK: f64 = 0.05;
 
 /// The share of a time limit that growth may take.
 const TIME_SHARE: f64 = 0.5;
 
-/// A model of some size with what is known of it.
+/// A model of some size with its measurements.
 struct Grown {
     model: LatentModel,
     q: Vec<Normal>,
@@ -55,8 +55,8 @@ struct Grown {
 }
 
 impl Grown {
-    /// The same process with more inducing inputs: whitened, the weights of those that come later have the prior N(0, I)
-    /// whatever the others are, and that is their q until they are trained.
+    /// Adds inducing inputs to the process. In whitened form, the weights of later inputs have the prior N(0, I) given the others, and
+    /// this prior is their q until they are trained.
     fn extended(&self, z: &Mat<f64>) -> Option<(LatentModel, Vec<Normal>)> {
         let extended = |layer: &Layer| Some(layer.inducing()?.extended(z.as_ref()).into());
         let layers = self.model.layers.iter().map(extended).collect::<Option<_>>()?;
@@ -65,12 +65,12 @@ impl Grown {
     }
 }
 
-/// Growth under way.
+/// A running growth.
 struct Grower<'a, 's, 'l> {
     train: Dataset<'a>,
     validation: Option<Dataset<'a>>,
     prototype: &'a Prototype,
-    /// Those of the fit, for the ELBO: how well inducing inputs stand for all the data has nothing to do with what is
+    /// The options of the fit, for the ELBO: how well inducing inputs summarise the data does not depend on the objective that is
     /// minimised afterwards.
     options: FitOptions,
     tolerance: f64,
@@ -78,11 +78,11 @@ struct Grower<'a, 's, 'l> {
     seconds: Option<f64>,
     rollbacks: usize,
     session: &'s mut Session<'l>,
-    /// The most inducing inputs.
+    /// The maximum number of inducing inputs.
     most: usize,
 }
 
-/// The fit from a model that was grown until its inducing inputs are enough, with the certificate of its q.
+/// Fits from a model that was grown until it has enough inducing inputs, and returns the certificate of its q.
 pub(in crate::training) fn fit_grown(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -103,11 +103,11 @@ pub(in crate::training) fn fit_grown(
     Ok(fitted)
 }
 
-/// Grows a model of the training data from few inducing inputs, until there are enough.
+/// Grows a model of the training data from few inducing inputs until there are enough.
 ///
 /// # Errors
 ///
-/// As for a fit, when not even the first size can be evaluated.
+/// As for a fit, if not even the first size can be evaluated.
 fn grow(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -170,14 +170,14 @@ fn grow(
     Ok((Start { model: model.to_prior(), q: Some(q) }, curve))
 }
 
-/// The certificate needs Gaussian noise, every row once, and rows few enough to look at all their pairs.
+/// Returns the criterion. The certificate needs Gaussian noise, weights of 1, and few enough rows to evaluate all pairs.
 fn criterion(train: Dataset<'_>, likelihood: &ObservationModel) -> Criterion {
     let gaussian = likelihood.gaussian_noise().is_some();
     let certified = gaussian && train.targets.weights.is_empty() && train.len() <= DENSE_ROWS;
     if certified { Criterion::Gap } else { Criterion::Validation }
 }
 
-/// Some random rows held out of the others; none where there are too few.
+/// Holds out random rows; `None` if there are too few.
 fn hold_out(train: Dataset<'_>, seed: u64) -> Option<(RowBuffer, RowBuffer)> {
     let n = train.len();
     let count = ((HELD_OUT * n as f64).ceil() as usize).min(MOST_HELD_OUT);
@@ -206,7 +206,7 @@ impl Grower<'_, '_, '_> {
         self.seconds.map(|limit| (limit - self.elapsed()).max(0.01 * limit))
     }
 
-    /// A model of a size from the start that the data give.
+    /// Creates a model of a size from the data.
     fn fresh(&mut self, m: usize) -> Result<Grown> {
         let options = FitOptions { inducing: Some(m), ..self.options.clone() };
         let plan = Plan::new(&options, &self.prototype.likelihood, self.train.len())?;
@@ -214,7 +214,7 @@ impl Grower<'_, '_, '_> {
         self.stage(ready(model, &plan.hyper, self.train)?, None)
     }
 
-    /// Adds inducing inputs until there are enough; leaves the curve's end and points.
+    /// Adds inducing inputs until there are enough; records the points and the end of the curve.
     fn run(&mut self, curve: &mut InducingCurve) -> Result<Grown> {
         let mut now = self.fresh(FIRST.min(curve.most))?;
         let mut doubted = self.options.hyper_mode() == Hyper::Fixed;
@@ -248,8 +248,8 @@ impl Grower<'_, '_, '_> {
         }
     }
 
-    /// A model from scratch with as many inducing inputs as a fit has when nothing is said, where those are more and it is
-    /// better: hyper-parameters that were trained with few may be stuck where noise explains what few cannot.
+    /// Fits a model from scratch with the default number of inducing inputs, if that is larger, and returns it if it is better:
+    /// hyper-parameters trained with few inputs may be stuck where noise explains the rest.
     fn second_opinion(&mut self, now: &Grown, curve: &InducingCurve) -> Result<Option<Grown>> {
         let usual = self.options.inducing_for(self.train.len()).min(curve.most);
         if usual <= now.point.m {
@@ -263,7 +263,7 @@ impl Grower<'_, '_, '_> {
         Ok(better.then_some(other))
     }
 
-    /// The next size; `None` with the curve's end set when there is none.
+    /// Returns the next size; `None`, with the end of the curve set, if there is none.
     fn next(&mut self, now: &Grown, curve: &mut InducingCurve) -> Result<Option<Grown>> {
         let m = now.point.m;
         let size = ((FACTOR * m as f64).ceil() as usize).min(curve.most);
@@ -284,7 +284,7 @@ impl Grower<'_, '_, '_> {
         Ok(next)
     }
 
-    /// Improves a model of one size, which is ready to be evaluated, and measures it.
+    /// Improves a prepared model of one size, and measures it.
     fn stage(&mut self, model: LatentModel, q: Option<Vec<Normal>>) -> Result<Grown> {
         self.session.enter(Stage::Growth { inducing: model.layer().dim(), most: self.most });
         if model.likelihood.gaussian_noise().is_some() {
@@ -294,9 +294,9 @@ impl Grower<'_, '_, '_> {
         }
     }
 
-    /// L-BFGS on the collapsed bound of a subset, then q and the bounds by all rows.
+    /// Runs L-BFGS on the collapsed bound of a subset, and then computes q and the bounds on all rows.
     fn gaussian_stage(&mut self, model: LatentModel, fresh: bool) -> Result<Grown> {
-        // A first stage has everything to find, later ones go on from what was found.
+        // The first stage starts from nothing; later stages continue from it.
         let share = if fresh { 1 } else { WARM_SHARE };
         let options = &self.options;
         let trains = options.hyper_mode() != Hyper::Fixed;
@@ -334,7 +334,7 @@ impl Grower<'_, '_, '_> {
         Ok(self.grown(model, vec![q], InducingPoint { upper, gap, ..InducingPoint::of(Some(lower)) }))
     }
 
-    /// A short run of the ordinary fit of the ELBO.
+    /// Runs a short ordinary fit of the ELBO.
     fn variational_stage(&mut self, model: LatentModel, q: Option<Vec<Normal>>) -> Result<Grown> {
         let n = self.train.len();
         let per_epoch = n.div_ceil(self.options.steps.batch_size.min(n));
@@ -366,18 +366,18 @@ impl Grower<'_, '_, '_> {
     }
 }
 
-/// The smaller of two upper bounds.
+/// Returns the smaller of two upper bounds.
 fn tighter(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     [a, b].into_iter().flatten().filter(|bound| bound.is_finite()).min_by(f64::total_cmp)
 }
 
-/// The upper bound on the log evidence that looks at all pairs of rows, up to `slack` nats.
+/// Returns the upper bound on the log evidence from all pairs of rows, up to `slack` nats.
 fn dense(model: &LatentModel, train: Dataset<'_>, slack: f64) -> Option<f64> {
     let noise = model.noise_variance()?;
     dense_upper_bound(model.layer().inducing()?, train, noise, slack).ok()
 }
 
-/// What is known of a fitted q by its ELBO, with Gaussian noise and rows that count once.
+/// Returns the certificate of a fitted q from its ELBO, for Gaussian noise and weights of 1.
 fn certificate(fitted: &Fitted, train: Dataset<'_>, tolerance: f64) -> Option<Certificate> {
     let lower = fitted.summary.elbo_sum.filter(|_| train.targets.weights.is_empty())?;
     fitted.model.noise_variance()?;

@@ -1,5 +1,4 @@
-//! Searches around a fit: inducing inputs that are added until they are enough, starts that are compared, the choice of β; no
-//! training of their own.
+//! Searches around a fit: growth of the inducing inputs, comparison of starts, the choice of β; no training.
 
 mod beta;
 mod growth;
@@ -12,7 +11,7 @@ pub(super) use restarts::fit_restarted;
 use crate::options::FitOptions;
 use std::time::Instant;
 
-/// The options with what is left of the time limit.
+/// Returns the options with the rest of the time limit.
 fn within(options: &FitOptions, started: Instant) -> FitOptions {
     // A limit that has passed ends a fit after its first epoch, which leaves a usable model.
     let left = |seconds: f64| (seconds - started.elapsed().as_secs_f64()).max(1e-3);

@@ -1,4 +1,4 @@
-//! `--restarts`: several starts compared by short fits, the worse half dropped each time, then the fit from the best.
+//! `--restarts`: short fits compare several starts and repeatedly drop the worse half; then the fit continues from the best.
 
 use super::within;
 use crate::data::{Purpose, generator};
@@ -13,20 +13,20 @@ use rand::RngExt;
 use sparsegp_kernels::Transform;
 use std::time::Instant;
 
-/// Starting values are drawn between a tenth and ten times those that the data give, …
+/// Starting values are drawn between a tenth and ten times those from the data, …
 const SPREAD: f64 = 10.0;
 
-/// … and the values of one parameter, such as lengthscales, within a factor of two besides.
+/// … and in addition the values of one parameter, such as lengthscales, within a factor of two.
 const SPREAD_WITHIN: f64 = 2.0;
 
-/// The first short fit: iterations of L-BFGS, or of the warm start before an epoch of mini-batches. Each next one is twice as
-/// long.
+/// The length of the first short fit: iterations of L-BFGS, or of the warm start before an epoch of mini-batches. Each later one is twice
+/// as long.
 const FIRST_BUDGET: usize = 10;
 
-/// The share of a time limit that all short fits may take together.
+/// The share of a time limit that all short fits together may take.
 const TIME_SHARE: f64 = 0.5;
 
-/// Starts with what is known of each.
+/// Starts with their results so far.
 struct Starts {
     candidates: Vec<Candidate>,
     last_error: Option<Error>,
@@ -38,7 +38,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// The order from best to worst: failed ones last, then by how far they came, then by the last score.
+    /// Returns the order from best to worst: failed starts last, then by the number of rounds, then by the last score.
     fn rank(&self) -> (bool, std::cmp::Reverse<usize>, f64) {
         let Restart { scores, error, .. } = &self.report;
         let score = scores.last().copied().flatten().unwrap_or(f64::INFINITY);
@@ -46,7 +46,7 @@ impl Candidate {
     }
 }
 
-/// The fit from the best of several starts. A start whose fit fails in the end gives way to the next best.
+/// Fits from the best of several starts. If the fit from a start fails, the next best start is used.
 pub(in crate::training) fn fit_restarted(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -70,12 +70,12 @@ pub(in crate::training) fn fit_restarted(
     }
 }
 
-/// Compares as many starts as the options say by short fits (successive halving: Jamieson & Talwalkar 2016). All fits
-/// have the seed of the options, and so the same subsets and batches.
+/// Compares the number of starts in the options by short fits (successive halving: Jamieson & Talwalkar 2016). All fits have the seed of
+/// the options, and so the same subsets and batches.
 ///
 /// # Errors
 ///
-/// Those that are about the options or the data; numerical failures count as bad scores.
+/// Errors about the options or the data; numerical failures count as bad scores.
 fn choose_start(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -100,12 +100,12 @@ fn choose_start(
     Ok(starts)
 }
 
-/// How many starts are left for each round of short fits, until one is.
+/// Returns the number of remaining starts for each round of short fits, down to one.
 fn rungs(starts: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(starts), |left| Some(left.div_ceil(2))).take_while(|&left| left > 1)
 }
 
-/// The start number `start`: that of the data with other inducing inputs and, but for the first one, other values.
+/// Creates start number `start`: that of the data with other inducing inputs and, except for the first one, other values.
 fn candidate(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -116,7 +116,7 @@ fn candidate(
     let seeded = FitOptions { seed, ..options.clone() };
     let plan = Plan::new(&seeded, &prototype.likelihood, data.train.len())?;
     let mut model = initial_model(data.train, &plan, prototype)?;
-    // What is fixed, tied or bounded stays so.
+    // Fixed, tied and bounded values stay so.
     model.constrain(&options.constraints, options.has_default_priors())?;
     if start > 0 {
         perturb(&mut model, seed);
@@ -125,7 +125,7 @@ fn candidate(
     Ok(Candidate { model, report })
 }
 
-/// Multiplies every positive value that is trained by a random factor, most of it common to the values of a parameter.
+/// Multiplies every positive trained value by a random factor, most of which the values of a parameter share.
 fn perturb(model: &mut LatentPrior, seed: u64) {
     let mut random = generator(seed, Purpose::Restart, 0);
     let mut factor = |spread: f64| (spread.ln() * random.random_range(-1.0..1.0)).exp();
@@ -147,7 +147,7 @@ fn perturb(model: &mut LatentPrior, seed: u64) {
     model.set_natural(&natural);
 }
 
-/// The options of the short fits of a rung.
+/// Returns the options of the short fits of a round.
 fn short(options: &FitOptions, rung: usize) -> FitOptions {
     let budget = FIRST_BUDGET << rung;
     // The square loss has no scale of its own to compare starts by: its amplitude is that of the evidence.
@@ -165,7 +165,7 @@ fn short(options: &FitOptions, rung: usize) -> FitOptions {
 }
 
 impl Starts {
-    /// A short fit from where the last one of a candidate ended.
+    /// Runs a short fit from the end of the last one of a candidate.
     fn advance(
         &mut self,
         index: usize,
@@ -199,7 +199,7 @@ impl Starts {
         Ok(())
     }
 
-    /// From best to worst; equal ones in the order of their numbers.
+    /// Sorts from best to worst, equal starts by their numbers.
     fn sort(&mut self) {
         self.candidates.sort_by(|a, b| {
             let ((af, al, a_score), (bf, bl, b_score)) = (a.rank(), b.rank());
@@ -208,11 +208,11 @@ impl Starts {
         });
     }
 
-    /// The best start that has not failed.
+    /// Returns the best start that has not failed.
     ///
     /// # Errors
     ///
-    /// The last failure, when all have.
+    /// The last failure, if all have failed.
     fn best(&mut self) -> Result<Start> {
         self.sort();
         match self.candidates.first_mut().filter(|best| best.report.error.is_none()) {
@@ -224,7 +224,7 @@ impl Starts {
         }
     }
 
-    /// Gives up the start that was the best.
+    /// Drops the best start.
     fn reject(&mut self, error: Error) {
         if let Some(best) = self.candidates.first_mut() {
             best.report.chosen = false;
@@ -233,14 +233,14 @@ impl Starts {
         self.last_error = Some(error);
     }
 
-    /// All starts by their numbers.
+    /// Returns all starts by their numbers.
     fn into_report(mut self) -> Vec<Restart> {
         self.candidates.sort_by_key(|candidate| candidate.report.start);
         self.candidates.into_iter().map(|candidate| candidate.report).collect()
     }
 }
 
-/// What a short fit is compared by.
+/// Returns the score that compares short fits.
 fn score(fitted: &Fitted, data: TrainingData<'_>, loss: LossKind) -> Option<f64> {
     let score = match data.validation {
         Some(validation) => fitted.posterior.score(validation, Score::of(loss)),

@@ -103,9 +103,9 @@ fn largest_eigenvalue(prior_cov: MatRef<'_, f64>, d: usize) -> Result<f64> {
 
 /// The limit of `T · E[KL(q_T ‖ p(w|y))]` for steps 2/(t + 2).
 ///
-/// After T steps the natural parameters are the average of T unbiased estimates with weights 2(t+1)/(T(T+1)), of which
-/// the squares sum to 4/(3T) up to O(T⁻²). With `(δη₁, Δ)` the noise of one estimate of `(S⁻¹m, S⁻¹)`, the mean moves by
-/// `S u`, `u = δη₁ − Δ m`, and the covariance by `−SΔS`, to first order, which costs in nats, to second order,
+/// After T steps the natural parameters are the average of T unbiased estimates with weights 2(t+1)/(T(T+1)). The squares of the weights
+/// sum to 4/(3T) up to O(T⁻²). With `(δη₁, Δ)` the noise of one estimate of `(S⁻¹m, S⁻¹)`, the mean moves to first order by `S u`, `u =
+/// δη₁ − Δ m`, and the covariance by `−SΔS`. The cost in nats, to second order, is
 ///
 /// ```text
 /// c = ½ E[uᵀ S u] + ¼ E[tr(Δ S Δ S)],    T · E[KL] → (4/3) c
@@ -157,10 +157,10 @@ impl ConjugateAsymptotic {
 
     /// The limit of `T · E[KL]`, in nats, of the last iterate, (4/3) c, or of an average of iterates.
     ///
-    /// An iterate t is off by Σ_{s<t} 2(s+1)/(t(t+1)) of the noises of steps s. Averaged in expectation parameters with
-    /// weights 2(t+1)/((T+1)(T+2)), noise s is left with about 4s/T² · ln(T/s), and
-    /// `(16/T) ∫₀¹ x² ln² x dx = 32/(27 T)`. A plain average of iterates αT, …, T leaves `2s/((1−α)T)·(1/max(s, αT) − 1/T)`,
-    /// and the squares sum to 4/(3T) whatever α is: the schedule has done the averaging.
+    /// The error of iterate t is Σ_{s<t} 2(s+1)/(t(t+1)) times the noises of steps s. With averaging in expectation parameters with
+    /// weights 2(t+1)/((T+1)(T+2)), noise s keeps the weight 4s/T² · ln(T/s) approximately, and `(16/T) ∫₀¹ x² ln² x dx = 32/(27 T)`. A
+    /// plain average of iterates αT, …, T leaves `2s/((1−α)T)·(1/max(s, αT) − 1/T)`, and the squares sum to 4/(3T) for every α: the
+    /// schedule already averages.
     pub fn limit(&self, average: Average) -> f64 {
         let factor = match average {
             Average::None | Average::Tail => 4.0 / 3.0,

@@ -8,8 +8,7 @@ use serde::Serialize;
 /// Bounds on `E F(θ̄) − F*` for a constant step γ over T steps and the weighted average θ̄ of the iterates in (m, C), from constants
 /// (a, b) of `E‖g‖² ≤ a‖θ − θ*‖² + b` and `‖θ_0 − θ*‖²` (Theorems 7 and 10).
 ///
-/// For γ = 1/(𝓜√T) the paper simplifies `a/(1 − θ^T)` to less than a, which cannot be: θ is positive. The numbers here are those of the general
-/// forms.
+/// For γ = 1/(𝓜√T) the paper bounds `a/(1 − θ^T)` by a, which is wrong because θ is positive. These numbers follow from the general forms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ConvexBound {
     noise: f64,
@@ -45,7 +44,7 @@ impl ConvexBound {
         1.0 / (1.0 + 2.0 * self.noise * step * step)
     }
 
-    /// The same for projected gradients: iterate t = 0, …, T − 1 has θ^{t+1}.
+    /// The same for projected gradients: iterate t = 0, …, T − 1 has the weight θ^{t+1}.
     pub fn projected_decay(&self, step: f64) -> f64 {
         1.0 / (1.0 + self.noise * step * step)
     }
@@ -58,7 +57,7 @@ impl ConvexBound {
     pub fn step_for(curvature: Curvature, steps: usize) -> Result<f64> {
         match Schedule::for_horizon(curvature.smoothness, steps)? {
             Schedule::Constant(step) => Ok(step),
-            other => Err(Error::usage(format!("{other} is no constant step"))),
+            other => Err(Error::usage(format!("{other} is not a constant step"))),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::variational::Schedule;
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
 
-/// Bounds on the Hessian of the negative log joint: no eigenvalue is above 𝓜 or below ϖ, whatever the weights.
+/// Bounds on the Hessian of the negative log joint: for all weights every eigenvalue is between ϖ and 𝓜.
 ///
 /// The expected negative log joint is then 𝓜-smooth and ϖ-strongly convex in θ = (m, C) too.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -36,9 +36,8 @@ impl Curvature {
         Ok(Curvature { smoothness, strong_convexity })
     }
 
-    /// Bayesian logistic regression on inputs `x` (`n × D`, a row per datum) with prior covariance P (`D × D`):
-    /// `𝓜 = λ_max(P⁻¹ + ¼ XᵀX)`, since a logistic loss has a second derivative of at most ¼, and `ϖ = λ_min(P⁻¹)`,
-    /// since far out it has none.
+    /// Bayesian logistic regression on inputs `x` (`n × D`, a row per datum) with prior covariance P (`D × D`): `𝓜 = λ_max(P⁻¹ + ¼ XᵀX)`,
+    /// since a logistic loss has a second derivative of at most ¼, and `ϖ = λ_min(P⁻¹)`, since that derivative vanishes far from zero.
     ///
     /// A usage error when shapes do not match, a number is not finite or P is not positive definite.
     pub fn logistic(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>) -> Result<Self> {
@@ -53,7 +52,7 @@ impl Curvature {
     /// ([`Likelihood::loss_curvature`](crate::likelihood::Likelihood::loss_curvature)): Theorem 21 of Domke, Garrigos & Gower 2023, with θ_max in the
     /// smoothness. A θ_min below 0 may leave no convexity, ϖ ≤ 0.
     ///
-    /// The numbers are for the coefficients; [`Curvature::whitened`] gives those for the w that update rules move.
+    /// The numbers are for the coefficients; [`Curvature::whitened`] gives the numbers for the w that update rules move.
     ///
     /// A usage error when shapes do not match, a number is not finite, θ_max is below θ_min or P is not positive definite.
     pub fn generalized(
@@ -93,7 +92,7 @@ impl Curvature {
         2.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness
     }
 
-    /// `a = 4(d + 3) 𝓜²`: the same with the entropy's gradient `−β C⁻¹` added, where no eigenvalue of C is below
+    /// `a = 4(d + 3) 𝓜²`: the same with the entropy's gradient `−β C⁻¹` added, if all eigenvalues of C are at least
     /// [`Curvature::eigenvalue_floor`]; b is [`Curvature::noise_floor_energy_entropy`].
     pub fn noise_constant_energy_entropy(&self, d: usize) -> f64 {
         4.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness

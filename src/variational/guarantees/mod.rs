@@ -76,7 +76,7 @@ fn require_symmetric(what: &str, a: MatRef<'_, f64>, d: usize) -> Result<()> {
     Ok(())
 }
 
-/// The inverse lower Cholesky factor of `a`, whose lower triangle is read; a usage error naming `what` where there is none.
+/// The inverse lower Cholesky factor of `a`, whose lower triangle is read; a usage error naming `what` if `a` has no such factor.
 fn inverse_factor(what: &str, mut a: Mat<f64>) -> Result<Mat<f64>> {
     let d = a.nrows();
     let mut inverse = Mat::zeros(d, d);

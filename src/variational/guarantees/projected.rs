@@ -83,7 +83,7 @@ pub fn price_noise(precision: MatRef<'_, f64>, start_cov: MatRef<'_, f64>) -> Re
         Error::usage(format!("the precision of the target is not positive definite (pivot {})", e.pivot))
     })?;
     inverse_factor("the covariance of the start", start_cov.to_owned())?;
-    // The eigenvalues of P^½ S₀ P^½ are those of Lᵀ S₀ L with L Lᵀ = P.
+    // P^½ S₀ P^½ has the same eigenvalues as Lᵀ S₀ L with L Lᵀ = P.
     let (mut half, mut whole) = (Mat::zeros(d, d), Mat::zeros(d, d));
     let (lower, full) = ((factor.as_ref(), Shape::Lower), Shape::Full);
     product(half.as_mut(), Part::All, Accum::Replace, (start_cov, full), lower, 1.0);

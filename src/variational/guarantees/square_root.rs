@@ -9,10 +9,10 @@ use super::require_positive;
 use crate::error::{Error, Result};
 use faer::MatRef;
 
-/// The mixing steps ρ that keep `diag(C₊)` positive are those below the value returned, which is
-/// `2β / max_i (Cᵀ Ĝ C)_ii`, or infinite where no diagonal entry is positive. Any ρ ≤ 1 below it may be taken.
+/// The bound on the mixing steps ρ that keep `diag(C₊)` positive: `2β / max_i (Cᵀ Ĝ C)_ii`, or infinite if no diagonal entry is positive.
+/// Any ρ ≤ 1 below it may be taken.
 ///
-/// `whitened` is `Cᵀ Ĝ C` (`M × M`, of which the diagonal is read), `Ĝ = H − β S⁻¹`.
+/// `whitened` is `Cᵀ Ĝ C` (`M × M`; only its diagonal is read), `Ĝ = H − β S⁻¹`.
 ///
 /// A usage error when it is not square, its diagonal is not finite, or β is not positive.
 pub fn square_root_step(whitened: MatRef<'_, f64>, beta: f64) -> Result<f64> {
@@ -28,8 +28,8 @@ pub fn square_root_step(whitened: MatRef<'_, f64>, beta: f64) -> Result<f64> {
     Ok(2.0 * beta / largest)
 }
 
-/// The same before any gradient is known: every ρ below `2β / (𝓜 λ_max(S) − β)` keeps `diag(C₊)` positive, and every ρ
-/// where `𝓜 λ_max(S) ≤ β`, for which the value returned is infinite.
+/// The same before any gradient is known: every ρ below `2β / (𝓜 λ_max(S) − β)` keeps `diag(C₊)` positive. If `𝓜 λ_max(S) ≤ β`, every ρ
+/// does, and the bound is infinite.
 ///
 /// `smoothness` is 𝓜 with `H ⪯ 𝓜 I`, where H holds β times the prior's precision and the data's part scaled like the
 /// gradient's; `largest_variance` is λ_max(S). Then `(Cᵀ Ĝ C)_ii = (Cᵀ H C)_ii − β ≤ 𝓜 ‖C e_i‖² − β ≤ 𝓜 λ_max(S) − β`.

@@ -79,7 +79,7 @@ impl SquareRootRate {
         if contraction >= 1.0 { f64::INFINITY } else { (share.ln() / contraction.ln()).ceil().max(0.0) }
     }
 
-    /// What F − F* tends to at most, in nats, for steps of at most [`SquareRootRate::best_step`] with errors of norms at most e in ĝ and E
+    /// The largest limit of F − F*, in nats, for steps of at most [`SquareRootRate::best_step`] with errors of norms at most e in ĝ and E
     /// (Frobenius) in Ĝ: `(Λe² + ½Λ²E²)/(λϖ)`.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ impl Problem {
         let (curvature, optimum) = (curvature(&data.x)?, Normal::standard(Family::Full, d));
         let mut problem = Problem { data, curvature, optimum, mode: vec![0.0; d], likelihood: kind.build(2) };
         problem.find_mode()?;
-        // Exact natural gradients, of which the first step is the closed form for the linear model.
+        // Exact natural gradients; their first step is the closed form for the linear model.
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
         let mut inference = problem.inference(Objective::elbo(1.0), options)?;
         while inference.iterations() < 100 {
@@ -88,7 +88,7 @@ impl Problem {
     ) -> Result<Vec<f64>> {
         let lower = rule.rule == QUpdate::ProxSgd.rule();
         let options = InferenceOptions { seed, ..InferenceOptions::full_batch(rule.clone(), step) };
-        // The quadrature is for values alone, which nobody looks at.
+        // The quadrature is only for values, which are not used.
         let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: Some(2) };
         let mut inference = self.inference(objective, options)?;
         let mut out = Vec::new();

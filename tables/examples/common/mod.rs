@@ -1,4 +1,4 @@
-//! What the experiments share: data sets, splits, linear models of them, where results go, slopes, clocks, when to record and how.
+//! The common part of the experiments: data sets, splits, linear models of them, places of results, slopes, clocks, when to record and how.
 
 #![allow(dead_code)] // each experiment uses a part
 
@@ -49,7 +49,7 @@ impl Experiment {
         Ok(Experiment { data: data.map(PathBuf::from), out })
     }
 
-    /// The data set `NAME.csv.gz`, all columns but the target as inputs; `None`, and a line on stderr, where it is absent.
+    /// The data set `NAME.csv.gz`, with all columns except the target as inputs; `None`, and a line on stderr, if it is absent.
     pub fn read(&self, name: &str, target: &str, kind: Option<TargetKind>) -> Result<Option<Data>> {
         let file = format!("{name}.csv.gz");
         let Some(path) = self.data.as_ref().map(|folder| folder.join(&file)).filter(|path| path.is_file())
@@ -224,7 +224,7 @@ pub fn record_at(last: usize, per_decade: usize) -> Vec<usize> {
     at
 }
 
-/// What is seen after these iterations; `see` is told the seconds that the steps up to there took.
+/// The records after these iterations; `see` receives the seconds of the steps so far.
 pub fn trace<T>(run: &mut Inference, at: &[usize], mut see: impl FnMut(&mut Inference, f64) -> T) -> Vec<T> {
     let (mut seen, mut seconds) = (Vec::new(), 0.0);
     for &t in at {

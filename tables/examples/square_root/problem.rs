@@ -24,7 +24,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The last −ELBO per datum; infinite where it is none.
+    /// The last −ELBO per datum; infinite if it is not a number.
     pub fn end(&self) -> f64 {
         self.rows.last().map(|row| row[2]).filter(|value| value.is_finite()).unwrap_or(f64::INFINITY)
     }
@@ -42,10 +42,10 @@ impl Trace {
     }
 }
 
-/// Coefficients with prior N(0, I/λ), of which the last is an intercept.
+/// Coefficients with prior N(0, I/λ); the last is an intercept.
 pub struct Problem {
     train: Data,
-    /// Rows of data among those of `train`.
+    /// The number of data rows in `train`.
     n: usize,
     test: Data,
     model: LatentModel,
@@ -55,8 +55,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// With the regulariser `weight · n · Σ w_j²/(1 + w_j²)` where the weight is above 0. The full family is in the dual
-    /// where there are fewer rows than coefficients.
+    /// A problem with the regulariser `weight · n · Σ w_j²/(1 + w_j²)` if the weight is above 0. The full family uses the dual form if
+    /// there are fewer rows than coefficients.
     pub fn new((train, test): (&Data, &Data), lambda: f64, family: Family, weight: f64) -> Result<Problem> {
         let (train, test) = (with_ones(train), with_ones(test));
         let (d, n) = train.x.shape();
@@ -70,7 +70,7 @@ impl Problem {
         let total = weight * n as f64;
         let curvature = Curvature::logistic(inputs.transpose(), prior.as_ref())?;
         let smoothness = (curvature.smoothness + 2.0 * total) / lambda;
-        // The regulariser sees every coefficient but the intercept as the latent value of a row of its own.
+        // Every coefficient except the intercept is the latent value of an extra row for the regulariser.
         let rows = if weight > 0.0 { n + d - 1 } else { n };
         let x = Mat::from_fn(d, rows, |i, j| if j < n { train.x[(i, j)] } else { f64::from(i == j - n) });
         let y = (0..rows).map(|j| if j < n { train.y[j] } else { COEFFICIENT }).collect();

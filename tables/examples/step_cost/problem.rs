@@ -22,7 +22,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What its time is called.
+    /// The name of its time.
     pub fn key(self) -> &'static str {
         match self {
             Step::Stable => "step_ms",

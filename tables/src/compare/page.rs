@@ -1,4 +1,4 @@
-//! What of a comparison is shown: the table that a reader needs, figures and notes; no markup, no printing.
+//! The presentation of a comparison: the table, figures and notes; no markup, no printing.
 
 use super::plan::{Contender, Plan};
 use super::results::{Results, Role};
@@ -9,10 +9,10 @@ use crate::report::{
 use sparsegp::error::{Say, spoken};
 use sparsegp::likelihood::Task;
 
-/// A test figure by the name of its column and the name that people know it by.
+/// A test figure: the name of its column, and its name for readers.
 type Figure = (&'static str, &'static str);
 
-/// Position, mean and standard error.
+/// A position, a mean and its standard error.
 type Point = (f64, f64, f64);
 
 const NLL: Figure = ("nll", "NLL");
@@ -22,7 +22,7 @@ const COVERAGE: Figure = ("coverage_95", "95 % coverage");
 const NOMINAL: [(f64, &str); 4] =
     [(0.5, "coverage_50"), (0.8, "coverage_80"), (0.9, "coverage_90"), (0.95, "coverage_95")];
 
-/// The figures that a task is judged by besides the NLL: of the point forecasts, and of the calibration.
+/// Returns the figures that judge a task in addition to the NLL: one for point forecasts, one for calibration.
 fn figures_of(task: Task) -> [Figure; 2] {
     match task {
         Task::Regression => [("rmse", "RMSE"), COVERAGE],
@@ -32,8 +32,8 @@ fn figures_of(task: Task) -> [Figure; 2] {
     }
 }
 
-/// The table that a reader needs, header first: a row per objective and training-set size, with an NLL that is surely
-/// the best of its size marked by a star.
+/// Returns the table for readers, header first, with a row per objective and training-set size. A star marks an NLL that is significantly
+/// the best of its size.
 pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
     let chosen: Vec<&Group> = groups.iter().filter(|group| group.role != Role::Grid).collect();
     let with_beta = chosen.iter().any(|group| group.role == Role::Selected);
@@ -56,12 +56,12 @@ pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
     rows
 }
 
-/// What a star says.
+/// The meaning of the star.
 const STAR: &str = "a star marks an NLL that is lower than every other one of its training-set size by more than two standard errors of \
                     the differences over repeats";
 
-/// Whether the NLL of a group is lower than that of all others of its training-set size by more than two standard errors of the
-/// paired differences, which takes several repeats.
+/// Returns true if the NLL of a group is lower than every other NLL of its training-set size by more than two standard errors of the
+/// paired differences. This takes several repeats.
 fn is_best(group: &Group, all: &[&Group]) -> bool {
     let mut rivals = all
         .iter()
@@ -72,7 +72,7 @@ fn is_best(group: &Group, all: &[&Group]) -> bool {
     rivals.peek().is_some() && rivals.all(|other| group.lead_over(other).is_some_and(sure))
 }
 
-/// How to read the figures of the table, in a line.
+/// Returns a line that explains the figures of the table.
 pub fn legend() -> String {
     format!("mean ± standard error over repeats; {STAR}")
 }
@@ -86,10 +86,10 @@ fn shown(estimate: Option<Estimate>) -> String {
 }
 
 impl Estimate {
-    /// Mean ± standard error, with two digits of the error.
+    /// Formats mean ± standard error, with two digits of the error.
     pub fn text(&self) -> String {
         let size = self.mean.abs();
-        // What rounding leaves of equal values is none.
+        // Rounding errors of equal values count as 0.
         let error = self.standard_error.map(|error| if error > 1e-12 * size { error } else { 0.0 });
         let decimals = match error.filter(|error| *error > 0.0) {
             Some(error) => decimals(error, 2),
@@ -107,12 +107,12 @@ impl Estimate {
     }
 }
 
-/// The decimals that show so many digits of a number.
+/// Returns the number of decimals that show `digits` digits of a number.
 fn decimals(value: f64, digits: i32) -> usize {
     if value > 0.0 { (digits - 1 - value.log10().floor() as i32).max(0) as usize } else { 0 }
 }
 
-/// A number above 0 with so many digits, without zeros at the end.
+/// Formats a positive number with `digits` digits, without trailing zeros.
 fn short(value: f64, digits: i32) -> String {
     let text = format!("{value:.*}", decimals(value, digits));
     match text.contains('.') {
@@ -121,7 +121,7 @@ fn short(value: f64, digits: i32) -> String {
     }
 }
 
-/// The page of a comparison; `name` is what the data are called, `end` what stands at its end, and `say` how options are called.
+/// Creates the page of a comparison. `name` is the name of the data, `end` the last section, and `say` spells options.
 pub fn page(
     (plan, results, groups): (&Plan<'_>, &Results, &[Group]),
     (name, end): (&str, Section),
@@ -170,7 +170,7 @@ pub fn page(
     Page { title: format!("Objectives on {name}"), lead: String::new(), parts: vec![part], end }
 }
 
-/// The best of the largest training-set size by every figure, with the second best.
+/// Returns the best group of the largest training-set size by every figure, with the second best.
 fn cards(groups: &[Group], task: Task) -> Vec<Card> {
     let size = groups.iter().map(|group| group.train_size).max();
     let largest = || groups.iter().filter(|group| Some(group.train_size) == size && group.role != Role::Grid);
@@ -187,7 +187,7 @@ fn cards(groups: &[Group], task: Task) -> Vec<Card> {
     [NLL, point].into_iter().filter_map(card).collect()
 }
 
-/// What was run.
+/// Returns the sentence about what was run.
 fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
     let settings = plan.settings();
     let fits = results.rows.iter().filter_map(|row| row.fit.as_ref());
@@ -205,7 +205,7 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
     )
 }
 
-/// How to read the table.
+/// Returns notes that explain the table.
 fn notes(plan: &Plan<'_>, say: &Say<'_>) -> Vec<String> {
     let settings = plan.settings();
     let mut notes = vec![format!(
@@ -222,7 +222,7 @@ fn notes(plan: &Plan<'_>, say: &Say<'_>) -> Vec<String> {
     notes
 }
 
-/// One series per contender, in the order of the tables, so that each has its colour in every figure.
+/// Returns one series per contender, in the order of the tables, so that each has the same colour in every figure.
 fn series(
     groups: &[Group],
     points: &dyn Fn(&Group) -> Option<Point>,
@@ -249,12 +249,12 @@ fn contenders(groups: &[Group]) -> Vec<Contender> {
     found
 }
 
-/// A point at a position with an estimate and its standard error.
+/// Returns a point at a position with an estimate and its standard error.
 fn at(x: f64, estimate: Option<Estimate>) -> Option<Point> {
     estimate.map(|estimate| (x, estimate.mean, estimate.standard_error.unwrap_or(f64::NAN)))
 }
 
-/// A figure against the number of training rows; none for a single number.
+/// Draws a figure against the number of training rows; `None` for a single number.
 fn against_size(groups: &[Group], (column, name): Figure) -> Option<Drawing> {
     let first = groups.first()?.train_size;
     if groups.iter().all(|group| group.train_size == first) {
@@ -271,7 +271,7 @@ fn against_size(groups: &[Group], (column, name): Figure) -> Option<Drawing> {
     })
 }
 
-/// A figure against β at one number of training rows.
+/// Draws a figure against β for one number of training rows.
 fn against_beta(groups: &[Group], (column, name): Figure, size: usize) -> Option<Drawing> {
     let series = series(groups, &|group| at(group.beta?, group.figure(column)), &|group| {
         group.role == Role::Grid && group.train_size == size
@@ -284,7 +284,7 @@ fn against_beta(groups: &[Group], (column, name): Figure, size: usize) -> Option
     })
 }
 
-/// Observed against predicted probabilities at the largest number of training rows; perfect calibration is the diagonal.
+/// Draws observed against predicted probabilities at the largest number of training rows; perfect calibration is the diagonal.
 fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<Drawn> {
     let size = plan.sizes().last().copied().unwrap_or(0);
     let (axes, title, caption, series) = if plan.task() == Task::Classification {
@@ -309,7 +309,7 @@ fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<D
     Drawn::of("calibration", title, &format!("{caption}; {size} training rows."), drawing)
 }
 
-/// The coverage of the central intervals.
+/// Returns the coverage of the central intervals.
 fn coverage(groups: &[Group], size: usize) -> Vec<CurveSeries> {
     let chosen: Vec<&Group> =
         groups.iter().filter(|group| group.role != Role::Grid && group.train_size == size).collect();
@@ -322,7 +322,7 @@ fn coverage(groups: &[Group], size: usize) -> Vec<CurveSeries> {
     contenders(groups).into_iter().map(of).collect()
 }
 
-/// The reliability curves of the repeats put together: rows with predictions in the same tenth of [0, 1] are one point.
+/// Returns the reliability curves over all repeats; rows with predictions in the same tenth of [0, 1] form one point.
 fn reliability(results: &Results, contenders: &[Contender], size: usize) -> Vec<CurveSeries> {
     let of = |&contender: &Contender| {
         let mut bins = [(0.0, 0.0, 0.0); 10];

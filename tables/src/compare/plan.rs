@@ -1,4 +1,4 @@
-//! What a comparison consists of: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
+//! The plan of a comparison: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
 
 use crate::schema::{SchemaOptions, UnseenLevels};
 use crate::tables::Table;
@@ -14,7 +14,7 @@ use sparsegp::word_option;
 use std::borrow::Cow;
 
 word_option! {
-    /// One of the things compared: an objective and how it is used.
+    /// A contender: an objective and its use.
     #[non_exhaustive]
     Contender, "objective" {
         /// The ELBO.
@@ -23,13 +23,13 @@ word_option! {
         BetaElbo = "beta-elbo",
         /// Direct loss minimisation of the log loss.
         DlmLog = "dlm-log",
-        /// The same for q alone, at the hyper-parameters of the ELBO.
+        /// Direct loss minimisation of the log loss over q alone, with the hyper-parameters of the ELBO fit.
         DlmLogFixed = "dlm-log:fixed",
-        /// Direct loss minimisation of the log loss from a start of its own.
+        /// Direct loss minimisation of the log loss, started independently of the ELBO fit.
         DlmLogScratch = "dlm-log:scratch",
         /// Direct loss minimisation of the square loss.
         DlmSquare = "dlm-square",
-        /// The same for q alone, at the hyper-parameters of the ELBO.
+        /// Direct loss minimisation of the square loss over q alone, with the hyper-parameters of the ELBO fit.
         DlmSquareFixed = "dlm-square:fixed",
         /// The collapsed ELBO.
         Vfe = "vfe",
@@ -39,7 +39,7 @@ word_option! {
 }
 
 impl Contender {
-    /// What it minimises.
+    /// Returns the objective that it minimises.
     pub fn objective(self) -> ObjectiveKind {
         match self {
             Contender::Elbo | Contender::BetaElbo => ObjectiveKind::Elbo,
@@ -50,61 +50,61 @@ impl Contender {
         }
     }
 
-    /// Whether the hyper-parameters of the ELBO fit stay as they are.
+    /// Returns true if it keeps the hyper-parameters of the ELBO fit.
     pub(crate) fn is_fixed(self) -> bool {
         matches!(self, Contender::DlmLogFixed | Contender::DlmSquareFixed)
     }
 
-    /// Whether it starts from the ELBO fit of the same rows.
+    /// Returns true if it starts from the ELBO fit to the same rows.
     pub(crate) fn follows_elbo(self) -> bool {
         self.chooses_beta() && self != Contender::DlmLogScratch
     }
 
-    /// Whether it has a β to choose; the others have β = 1.
+    /// Returns true if it chooses β; the others have β = 1.
     pub(crate) fn chooses_beta(self) -> bool {
         !matches!(self, Contender::Elbo | Contender::Vfe | Contender::Fitc)
     }
 
-    /// Whether it is for Gaussian noise alone.
+    /// Returns true if it needs Gaussian noise.
     fn needs_gaussian(self) -> bool {
         self.objective().is_closed()
     }
 }
 
-/// Which of the training rows a kept model has seen.
+/// The training rows that a stored model was fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// All of them.
+    /// All training rows.
     All,
-    /// All but the validation rows that a grid of β is judged by.
+    /// All training rows except the validation rows that judge a grid of β.
     AllButValidation,
 }
 
-/// The most repeats of a comparison.
+/// The maximum number of repeats of a comparison.
 const MOST_REPEATS: u64 = 10_000;
 
-/// What a user asks of a comparison.
+/// The settings of a comparison, as the user gave them.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What is compared, in the order of the tables.
+    /// The contenders, in the order of the tables.
     pub contenders: Vec<Contender>,
-    /// The grid of β for those that have one to choose; β = 1 without.
+    /// The grid of β for contenders that choose it; `None` means β = 1.
     pub betas: Option<Betas>,
-    /// How many times everything is repeated, each with test rows of its own.
+    /// The number of repeats, each with other test rows.
     pub repeats: u64,
-    /// Numbers of training rows; all that are left besides the test rows when empty.
+    /// The numbers of training rows; if empty, all rows that are not test rows.
     pub train_sizes: Vec<usize>,
     /// The share of the rows held out for testing.
     pub test_fraction: f64,
-    /// Which columns to use.
+    /// The columns to use.
     pub columns: SchemaOptions,
-    /// How to fit. Objective, β and the mode of the hyper-parameters are each contender's own; the validation fraction is
-    /// that of the choice of β; the seed is that of the first repeat, and the next ones count on from it.
+    /// The options of the fits. Each contender sets the objective, β and the mode of the hyper-parameters. The validation fraction applies
+    /// to the choice of β. The seed is that of the first repeat; later repeats count on from it.
     pub options: FitOptions,
 }
 
 impl Settings {
-    /// Refuses what makes no sense whatever the data.
+    /// Validates the settings without the data.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Settings {
         }
     }
 
-    /// Whether anything that is fitted minimises an objective on mini-batches.
+    /// Returns true if any fit minimises an objective on mini-batches.
     fn fits(&self, objective: ObjectiveKind) -> bool {
         match objective {
             ObjectiveKind::Elbo => self.needs_elbo(),
@@ -179,23 +179,23 @@ impl Settings {
         }
     }
 
-    /// Whether the ELBO is fitted, for itself or for others to go on from.
+    /// Returns true if the ELBO is fitted, as a contender or as a start for others.
     pub fn needs_elbo(&self) -> bool {
         let needed = |&contender: &Contender| contender == Contender::Elbo || contender.follows_elbo();
         self.contenders.iter().any(needed)
     }
 
-    /// The grid of a contender, if it has one to choose from.
+    /// Returns the grid of β of a contender, if it chooses β.
     pub(crate) fn grid_of(&self, contender: Contender) -> Option<&Betas> {
         self.betas.as_ref().filter(|_| contender.chooses_beta())
     }
 
-    /// Which models of the ELBO fits other fits go on from.
+    /// Returns the models of the ELBO fits that other fits start from.
     pub(crate) fn kept_starts(&self) -> &'static [Seen] {
         if self.betas.is_some() { &[Seen::All, Seen::AllButValidation] } else { &[Seen::All] }
     }
 
-    /// The options of a contender's fits.
+    /// Returns the options of a contender's fits.
     pub fn options(&self, contender: Contender, repeat: u64) -> FitOptions {
         let objective = contender.objective();
         let options = if objective.is_closed() { self.options.without_steps() } else { self.options.clone() };
@@ -219,13 +219,13 @@ impl Settings {
         }
     }
 
-    /// The seed of a repeat.
+    /// Returns the seed of a repeat.
     pub fn seed(&self, repeat: u64) -> u64 {
         self.options.seed.wrapping_add(repeat)
     }
 }
 
-/// The objective that an estimator is for, unless it is for all.
+/// Returns the objective that an estimator is limited to, if any.
 fn estimator_objective(estimator: Estimator) -> Option<ObjectiveKind> {
     match (estimator.facts().of_expected_log, estimator.is_predictive()) {
         (true, _) => Some(ObjectiveKind::Elbo),
@@ -234,20 +234,20 @@ fn estimator_objective(estimator: Estimator) -> Option<ObjectiveKind> {
     }
 }
 
-/// What is fitted, reported and recorded together: one contender on one training set, with all of its β.
+/// A unit of work: one contender on one training set, with all of its β, recorded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unit {
-    /// What is fitted.
+    /// The contender.
     pub contender: Contender,
     /// The number of training rows.
     pub size: usize,
-    /// Which repeat, from 0.
+    /// The number of the repeat, from 0.
     pub repeat: u64,
 }
 
-/// A comparison on a table, checked as far as can be before any fit.
+/// A comparison on a table, checked as far as possible before any fit.
 pub struct Plan<'a> {
-    /// The rows that have a target.
+    /// The rows with a target.
     table: Cow<'a, Table>,
     settings: Settings,
     task: Task,
@@ -256,13 +256,13 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Settles what the data decide: the columns, the kind of target, the likelihood and the training-set sizes.
+    /// Finds the columns, the kind of target, the likelihood and the training-set sizes from the data.
     ///
     /// The columns are found in the whole table, so that every part of it has the same categories and the same task.
     ///
     /// # Errors
     ///
-    /// As for [`Settings::validate`]; data errors for a table that cannot be learned from.
+    /// As for [`Settings::validate`]; data errors for a table that no model can learn from.
     pub fn new(settings: &Settings, table: &'a Table) -> Result<Plan<'a>> {
         settings.validate()?;
         let (schema, mut notes) = find_schema(table, &settings.columns, &settings.options)?;
@@ -282,37 +282,37 @@ impl<'a> Plan<'a> {
         Ok(Plan { table, settings: Settings { columns, options, ..settings.clone() }, task, sizes, notes })
     }
 
-    /// The settings, with what the data decide filled in.
+    /// Returns the settings, completed from the data.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The kind of target.
+    /// Returns the kind of target.
     pub fn task(&self) -> Task {
         self.task
     }
 
-    /// The numbers of training rows, rising.
+    /// Returns the numbers of training rows, ascending.
     pub(crate) fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 
-    /// What a user should know before the fits start.
+    /// Returns notes for the user, to show before the fits start.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The units that are reported, in the order of the results.
+    /// Returns the reported units, in the order of the results.
     pub(crate) fn reported(&self) -> Vec<Unit> {
         self.units(&self.settings.contenders)
     }
 
-    /// The ELBO fits that are reported or that other fits go on from.
+    /// Returns the ELBO fits that are reported or that other fits start from.
     pub fn elbo_units(&self) -> Vec<Unit> {
         if self.settings.needs_elbo() { self.units(&[Contender::Elbo]) } else { Vec::new() }
     }
 
-    /// The units that come after the ELBO fits.
+    /// Returns the units that run after the ELBO fits.
     pub fn other_units(&self) -> Vec<Unit> {
         let mut units = self.reported();
         units.retain(|unit| unit.contender != Contender::Elbo);
@@ -329,12 +329,12 @@ impl<'a> Plan<'a> {
         units
     }
 
-    /// The training and the test rows of a repeat. The test rows depend on the repeat alone, and a smaller training set is
-    /// part of a larger one.
+    /// Returns the training and the test rows of a repeat. The test rows depend only on the repeat, and a smaller training set is part of
+    /// a larger one.
     ///
     /// # Errors
     ///
-    /// When too few rows are left.
+    /// If too few rows are left.
     pub fn rows(&self, size: usize, repeat: u64) -> Result<(Vec<usize>, Vec<usize>)> {
         let seed = self.settings.seed(repeat);
         let shares = Shares { test: self.settings.test_fraction, validation: 0.0, seed };
@@ -346,7 +346,7 @@ impl<'a> Plan<'a> {
         Ok((train, parts.test))
     }
 
-    /// The training and the test part of the table in a repeat.
+    /// Returns the training and the test part of the table in a repeat.
     ///
     /// # Errors
     ///
@@ -357,7 +357,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The sizes that can be had of those asked for, rising.
+/// Returns the requested sizes that are possible, ascending.
 fn sizes(asked: &[usize], available: usize, notes: &mut Vec<String>) -> Vec<usize> {
     let mut sizes: Vec<usize> = asked.iter().map(|&size| size.min(available)).collect();
     if let Some(larger) = asked.iter().max().filter(|&&size| size > available) {

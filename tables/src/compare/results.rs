@@ -1,4 +1,4 @@
-//! What a comparison records of every fit, and the file of it; no fitting.
+//! The records of all fits of a comparison, and their file; no fitting.
 
 use super::plan::{Contender, Plan, Unit};
 use crate::tables::column::number_text;
@@ -12,64 +12,64 @@ use sparsegp::options::Hyper;
 use sparsegp::word_option;
 
 word_option! {
-    /// What a fit is for.
+    /// The purpose of a fit.
     #[non_exhaustive]
     Role, "role" {
         /// The only fit of its unit.
         Single = "single",
-        /// A fit of the grid of β, on the training rows less the validation rows.
+        /// A fit of the grid of β, to the training rows without the validation rows.
         Grid = "grid",
-        /// The fit with the chosen β on all training rows.
+        /// The fit with the chosen β, to all training rows.
         Selected = "selected",
     }
 }
 
-/// One fit of a comparison, or what is left of it when it failed.
+/// The record of one fit of a comparison, which may have failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was fitted.
+    /// The contender.
     pub objective: Contender,
     /// How the hyper-parameters were tuned.
     pub hyper: Hyper,
-    /// The weight of the KL term, where it is known.
+    /// The weight of the KL term, if it is known.
     pub beta: Option<f64>,
-    /// What the fit is for.
+    /// The purpose of the fit.
     pub role: Role,
     /// The number of training rows of the unit.
     pub train_size: usize,
-    /// Which repeat, from 0.
+    /// The number of the repeat, from 0.
     pub repeat: u64,
     /// Its seed.
     pub seed: u64,
-    /// What the fit did, unless it failed.
+    /// The outcome of the fit, unless it failed.
     pub fit: Option<FitOutcome>,
-    /// Grid: the score on the validation rows, on the scale the model sees; selected: that of its β.
+    /// For the grid: the score on the validation rows, on the scale the model sees. For the selected fit: the score of its β.
     pub validation_score: Option<f64>,
     /// The test figures.
     pub test: Report,
     /// Classification: the reliability curve of the test rows.
     pub reliability: Vec<(f64, f64, u64)>,
-    /// Why it failed, if it did.
+    /// The error, if the fit failed.
     pub error: Option<String>,
 }
 
-/// What one fit of a comparison did.
+/// The outcome of one fit of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FitOutcome {
     /// Seconds of training.
     pub seconds: f64,
     /// Passes over the data, or iterations of L-BFGS.
     pub epochs: usize,
-    /// Why it ended.
+    /// The reason why training stopped.
     pub stop_reason: StopReason,
-    /// Steps that were taken back or shrunk.
+    /// The number of steps that were rolled back or shrunk.
     pub rollbacks: usize,
-    /// The minimised objective per training row, where it is finite.
+    /// The minimised objective per training row, if it is finite.
     pub objective: Option<f64>,
 }
 
 impl FitOutcome {
-    /// Of a fitted model.
+    /// Returns the outcome of a fitted model.
     pub fn of(model: &TableModel) -> FitOutcome {
         let summary = model.summary();
         FitOutcome {
@@ -83,7 +83,7 @@ impl FitOutcome {
 }
 
 impl Row {
-    /// A fit that has not been made.
+    /// Creates the record of a fit that has not run yet.
     pub fn new(plan: &Plan<'_>, unit: Unit, role: Role) -> Row {
         let settings = plan.settings();
         Row {
@@ -102,13 +102,13 @@ impl Row {
         }
     }
 
-    /// The test figures by name, in the order of the files.
+    /// Returns the test figures by name, in the order of the files.
     pub fn figures(&self) -> Vec<(String, Option<f64>)> {
         figures(&self.test)
     }
 }
 
-/// The figures of a report by name, in the order of the files.
+/// Returns the figures of a report by name, in the order of the files.
 fn figures(test: &Report) -> Vec<(String, Option<f64>)> {
     let coverage = test.coverage.clone().unwrap_or_default();
     let named = [
@@ -135,7 +135,7 @@ fn figures(test: &Report) -> Vec<(String, Option<f64>)> {
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(pit).collect()
 }
 
-/// The names of [`Row::figures`].
+/// Returns the names of [`Row::figures`].
 pub(super) fn figure_names() -> Vec<String> {
     figures(&Report::default()).into_iter().map(|(name, _)| name).collect()
 }
@@ -143,22 +143,22 @@ pub(super) fn figure_names() -> Vec<String> {
 /// All fits of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// The fits, by training-set size, repeat, contender and falling β.
+    /// The fits, ordered by training-set size, repeat, contender and descending β.
     pub rows: Vec<Row>,
 }
 
 impl Results {
-    /// The fits that stand for their units: those with the chosen β, and the only ones.
+    /// Returns the fit that represents each unit: the only one, or the one with the chosen β.
     pub fn chosen(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.role != Role::Grid)
     }
 
-    /// The errors of the units that failed.
+    /// Returns the errors of the units that failed.
     pub fn failures(&self) -> impl Iterator<Item = (&Row, &str)> {
         self.chosen().filter_map(|row| Some((row, row.error.as_deref()?)))
     }
 
-    /// The failures in words, those with the same error folded into one.
+    /// Returns the failures in words; failures with the same error are combined.
     pub fn failures_alike(&self) -> Vec<String> {
         let mut folded: Vec<(&Row, &str, usize)> = Vec::new();
         for (row, error) in self.failures() {
@@ -175,11 +175,11 @@ impl Results {
         words.collect()
     }
 
-    /// The error of a comparison in which nothing could be fitted.
+    /// Returns the error of a comparison without any successful fit.
     ///
     /// # Errors
     ///
-    /// When there is no unit that did not fail.
+    /// If every unit failed.
     pub fn check(&self) -> Result<()> {
         match self.failures().next() {
             Some((_, error)) if self.chosen().all(|row| row.error.is_some()) => {
@@ -191,11 +191,11 @@ impl Results {
     }
 }
 
-/// The file of all fits, one row each; what does not apply is empty.
+/// Formats the file of all fits, one row each; values that do not apply are empty.
 ///
 /// # Errors
 ///
-/// When the text cannot be built, which no row brings about.
+/// If the text cannot be built, which does not happen for any row.
 pub fn results_csv(results: &Results) -> Result<String> {
     let first = [
         "objective",
@@ -239,7 +239,7 @@ pub fn results_csv(results: &Results) -> Result<String> {
     csv_text(&header, rows)
 }
 
-/// A number as a cell.
+/// Formats a number as a cell.
 pub(super) fn cell(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| number_text(value).into_owned())
 }

@@ -1,4 +1,4 @@
-//! The fits of a comparison: several at a time, each on one thread, every unit recorded as it ends; no figures.
+//! The fits of a comparison: several at a time, each on one thread; every finished unit is recorded; no figures.
 
 use super::plan::{Contender, Plan, Seen, Unit};
 use super::results::{FitOutcome, Results, Role, Row};
@@ -15,13 +15,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// News of a unit that ended.
+/// A message about a finished unit.
 pub struct Finished<'a> {
-    /// The units that are done, with those of before.
+    /// The number of finished units, including those of earlier runs.
     pub done: usize,
-    /// All units.
+    /// The number of all units.
     pub total: usize,
-    /// The fit that stands for the unit; none in the news that opens a run that goes on with another.
+    /// The fit that represents the unit; `None` in the first message of a continued comparison.
     pub row: Option<&'a Row>,
 }
 
@@ -66,14 +66,14 @@ pub fn run(
     Ok(Results { rows: rows.collect() })
 }
 
-/// What the threads share.
+/// The data that the threads share.
 struct Work<'a> {
     plan: &'a Plan<'a>,
     store: &'a Store,
 }
 
 impl Work<'_> {
-    /// Does units on several threads. The first error ends the work once the units under way are done.
+    /// Runs units on several threads. After the first error, the units in progress finish, and no new one starts.
     fn run_all(&self, units: &[Unit], threads: usize, hear: &mut dyn FnMut(Unit, Vec<Row>)) -> Result<()> {
         let next = AtomicUsize::new(0);
         let (sender, receiver) = mpsc::channel();
@@ -103,7 +103,7 @@ impl Work<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Does a unit and records it.
+    /// Runs a unit and records it.
     fn unit(&self, unit: Unit) -> Result<Vec<Row>> {
         let rows = match self.fit(unit) {
             Ok((rows, model)) => {
@@ -113,7 +113,7 @@ impl Work<'_> {
                 }
                 rows
             }
-            // What is wrong with the options is wrong for every unit.
+            // A usage error would repeat in every unit.
             Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
             Err(error) => {
                 let gridded = self.plan.settings().grid_of(unit.contender).is_some();
@@ -125,7 +125,7 @@ impl Work<'_> {
         Ok(rows)
     }
 
-    /// The fits of a unit, and the model that stands for it.
+    /// Returns the fits of a unit, and the model that represents it.
     fn fit(&self, unit: Unit) -> Result<(Vec<Row>, TableModel)> {
         let settings = self.plan.settings();
         let (train, test) = self.plan.tables(unit.size, unit.repeat)?;
@@ -152,7 +152,7 @@ impl Work<'_> {
         }
     }
 
-    /// The ELBO fit that grids start from: it has not seen the rows that β is judged by.
+    /// Fits the ELBO without the rows that judge β; grids start from this fit.
     fn fit_inner(&self, unit: Unit) -> Result<()> {
         let settings = self.plan.settings();
         if settings.betas.is_none() {
@@ -177,7 +177,7 @@ impl Work<'_> {
         }
     }
 
-    /// The ELBO fit of the same rows.
+    /// Returns the ELBO fit to the same rows.
     fn start(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
         let elbo = Unit { contender: Contender::Elbo, ..unit };
         self.store.load_model(elbo, seen).map_err(|error| {
@@ -185,7 +185,7 @@ impl Work<'_> {
         })
     }
 
-    /// A fit for every β, and the one with the best.
+    /// Fits with every β, and returns the best fit.
     fn grid(
         &self,
         unit: Unit,
@@ -214,7 +214,7 @@ impl Work<'_> {
         Ok((rows, fit.model))
     }
 
-    /// What is recorded of a fit.
+    /// Creates the record of a fit.
     fn row(&self, unit: Unit, role: Role, model: &TableModel, test: &Table) -> Result<Row> {
         let mut metrics = Metrics::new(model.task());
         model.compare(test, UnseenLevels::New, &mut |row| metrics.push(row))?;
@@ -228,7 +228,7 @@ impl Work<'_> {
     }
 }
 
-/// Does something in a pool of one thread, which all parallel code inside keeps to.
+/// Runs a task in a pool of one thread, which limits all parallel code inside.
 fn on_one_thread<T: Send>(task: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     pool.map_err(|error| Error::fit(format!("no thread could be started: {error}")))?.install(task)

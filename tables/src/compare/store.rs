@@ -1,4 +1,4 @@
-//! The folder of a comparison: what it is of, the units that are done, and the models that others go on from; no fitting.
+//! The folder of a comparison: its settings, the finished units, and the models that other fits start from; no fitting.
 
 use super::plan::{Contender, Seen, Settings, Unit};
 use super::results::{Role, Row};
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 /// The version of the files in the folder.
 const FORMAT: u32 = 1;
 
-/// What decides the results: the settings, the contents of the data file and the version of the program.
+/// Returns everything that determines the results: the settings, the contents of the data file and the version of the program.
 ///
 /// # Errors
 ///
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub fn fingerprint(settings: &Settings, data: &Path) -> Result<Value> {
     let sha256 = file_digest(data)?;
     let bytes = data.metadata().map(|metadata| metadata.len()).ok();
@@ -41,12 +41,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the folder, making it if absent. One that holds units of another plan is refused; a plan of which nothing is
-    /// done yet is replaced.
+    /// Opens the folder, and creates it if it is absent. A folder with units of another plan is refused; a plan without finished units is
+    /// replaced.
     ///
     /// # Errors
     ///
-    /// Usage errors for another plan; data errors when the folder cannot be made, read or written.
+    /// Usage errors for another plan; data errors if the folder cannot be created, read or written.
     pub fn open(folder: &Path, fingerprint: &Value) -> Result<Store> {
         let store = Store { folder: folder.to_owned() };
         for part in ["units", "models"] {
@@ -80,8 +80,8 @@ impl Store {
         Ok(entries.any(|entry| entry.is_ok_and(|entry| entry.path().extension() == Some("json".as_ref()))))
     }
 
-    /// The fits of a unit that was done before. One that failed, or whose files cannot be used, is to be done again.
-    /// So is an ELBO fit that lacks a model that others go on from.
+    /// Loads the fits of a finished unit. Returns `None` if the unit has to run again: it failed, its files are unusable, or it is an ELBO
+    /// fit that lacks a model that other fits start from.
     pub fn load(&self, unit: Unit, kept: &[Seen]) -> Option<Vec<Row>> {
         let rows: Vec<Row> = serde_json::from_slice(&std::fs::read(self.unit_path(unit)).ok()?).ok()?;
         let done = rows.iter().any(|row| row.role != Role::Grid && row.error.is_none());
@@ -90,11 +90,11 @@ impl Store {
         (done && usable).then_some(rows)
     }
 
-    /// Records a unit; its file appears complete or not at all.
+    /// Records a unit; its file appears completely or not at all.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub fn save(&self, unit: Unit, rows: &[Row]) -> Result<()> {
         let path = self.unit_path(unit);
         let text = serde_json::to_string_pretty(rows)
@@ -102,7 +102,7 @@ impl Store {
         AtomicFile::write_all_to(&path, (text + "\n").as_bytes())
     }
 
-    /// Keeps the model of a unit.
+    /// Saves the model of a unit.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Store {
         model.save(&self.model_path(unit, seen))
     }
 
-    /// The model that was kept of a unit.
+    /// Loads the saved model of a unit.
     ///
     /// # Errors
     ///
@@ -130,14 +130,14 @@ impl Store {
     }
 }
 
-/// The name of a unit in the names of files.
+/// Returns the name of a unit in file names.
 fn name(unit: Unit) -> String {
     // Colons have a meaning in some file systems.
     let contender = unit.contender.to_string().replace(':', "-");
     format!("{contender}-n{}-r{}", unit.size, unit.repeat)
 }
 
-/// The first place where two documents differ, in words.
+/// Returns the first difference between two documents, in words.
 fn difference(place: &str, known: &Value, asked: &Value) -> Option<String> {
     if known == asked {
         return None;

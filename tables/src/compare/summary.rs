@@ -1,4 +1,4 @@
-//! Means and standard errors of the test figures over repeats, and the file of them; no fits.
+//! Means and standard errors of the test figures over repeats, and their file; no fits.
 
 use super::plan::Contender;
 use super::results::{Results, Role, Row, cell, figure_names};
@@ -11,12 +11,12 @@ use sparsegp::error::Result;
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// The standard error of the mean; none of a single value.
+    /// The standard error of the mean; `None` for a single value.
     pub standard_error: Option<f64>,
 }
 
 impl Estimate {
-    /// Of some values; `None` of no values.
+    /// Returns the mean and standard error of some values; `None` without values.
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Estimate> {
         let mut moments = Moments::default();
         values.for_each(|value| moments.push(value));
@@ -29,16 +29,16 @@ impl Estimate {
     }
 }
 
-/// The fits of one contender, training-set size and role; of one β where the role is to try it.
+/// The fits of one contender, training-set size and role; with the role `Grid`, of one β.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// What was fitted.
+    /// The contender.
     pub objective: Contender,
     /// The number of training rows.
     pub train_size: usize,
-    /// What the fits are for.
+    /// The purpose of the fits.
     pub role: Role,
-    /// The β; where it was chosen, the median over repeats (the geometric mean of the middle two of an even number).
+    /// The value of β. If it was chosen, the median over repeats (for an even number, the geometric mean of the middle two).
     pub beta: Option<f64>,
     /// The fits that did not fail.
     pub runs: usize,
@@ -51,13 +51,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// The estimate of a test figure by the name of its column.
+    /// Returns the estimate of a test figure, by the name of its column.
     pub fn figure(&self, name: &str) -> Option<Estimate> {
         let index = figure_names().iter().position(|known| known == name)?;
         *self.figures.get(index)?
     }
 
-    /// How much higher the test NLL of another group is, over the repeats that both have; `None` where there are none.
+    /// Returns by how much the test NLL of another group is higher, over the repeats that both have; `None` if there are none.
     pub(crate) fn lead_over(&self, other: &Group) -> Option<Estimate> {
         let own = |repeat| self.nlls.iter().find(|(known, _)| *known == repeat).map(|(_, nll)| nll);
         Estimate::of(other.nlls.iter().filter_map(|(repeat, nll)| Some(nll - own(*repeat)?)))
@@ -86,7 +86,7 @@ impl Group {
     }
 }
 
-/// The median of numbers above 0 on their logarithmic scale.
+/// Returns the median of positive numbers on the logarithmic scale.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = values.get(values.len() / 2)?;
@@ -94,7 +94,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(if lower == upper { *upper } else { (lower * upper).sqrt() })
 }
 
-/// The groups of all fits, in the order in which they first appear.
+/// Groups all fits, in the order in which the groups first appear.
 pub fn summarise(results: &Results) -> Vec<Group> {
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in &results.rows {
@@ -111,11 +111,11 @@ fn same_group(a: &Row, b: &Row) -> bool {
         && (a.role != Role::Grid || a.beta == b.beta)
 }
 
-/// The file of the groups, one row each; what does not apply is empty.
+/// Formats the file of the groups, one row each; values that do not apply are empty.
 ///
 /// # Errors
 ///
-/// When the text cannot be built, which no group brings about.
+/// If the text cannot be built, which does not happen for any group.
 pub fn summary_csv(groups: &[Group]) -> Result<String> {
     let mut header: Vec<String> =
         ["objective", "train_size", "role", "beta", "runs"].map(str::to_owned).to_vec();

@@ -1,4 +1,4 @@
-//! Figures beside those of the test rows: of training rows, and of baselines on the same test rows; no fitting.
+//! Scores for comparison with those of the test rows: of training rows, and of baselines on the same test rows; no fitting.
 
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
@@ -9,7 +9,7 @@ use sparsegp::error::Result;
 use sparsegp::metrics::{Compared, Metrics, Report};
 use sparsegp::model::Model;
 
-/// The figures of training rows, each predicted as if it were new.
+/// The scores of training rows, each predicted as if it were new.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrainFigures {
     /// The number of these rows.
@@ -22,7 +22,7 @@ pub struct TrainFigures {
 }
 
 impl TrainFigures {
-    /// Of what was gathered of training rows.
+    /// Returns the scores of the collected training rows.
     pub fn of(metrics: &Metrics) -> TrainFigures {
         TrainFigures { rows: metrics.rows(), nll_error: metrics.nll_error(), report: metrics.report() }
     }
@@ -31,15 +31,15 @@ impl TrainFigures {
 /// The test figures of a baseline.
 #[derive(Clone, Debug, Serialize)]
 pub struct BaselineFigures {
-    /// What it is called.
+    /// The name of the baseline.
     pub name: &'static str,
     /// Its likelihood.
     pub likelihood: &'static str,
-    /// The training rows that it was fitted to.
+    /// The number of training rows that it was fitted to.
     pub training_rows: u64,
-    /// What the NLL of the model is below its own.
+    /// The NLL of the baseline minus the NLL of the model.
     pub nll_gain: Option<f64>,
-    /// The standard error of that, by the differences of the test rows.
+    /// The standard error of `nll_gain`, from the differences over test rows.
     pub nll_gain_error: Option<f64>,
     /// The figures.
     #[serde(flatten)]
@@ -47,7 +47,7 @@ pub struct BaselineFigures {
 }
 
 impl BaselineFigures {
-    /// Whether its NLL is below the model's by more than the standard error of their difference.
+    /// Returns true if its NLL is below the model's by more than the standard error of their difference.
     pub(crate) fn is_better(&self) -> bool {
         self.nll_gain.zip(self.nll_gain_error).is_some_and(|(gain, error)| gain < -error)
     }
@@ -56,20 +56,20 @@ impl BaselineFigures {
 /// The test figures of all baselines.
 #[derive(Clone, Debug, Serialize)]
 pub struct BaselineReport {
-    /// Of the distribution that knows no input.
+    /// The baseline that does not depend on the inputs.
     pub constant: BaselineFigures,
-    /// Of a linear model of the same inputs.
+    /// The linear model of the same inputs, if there is one.
     pub linear: Option<BaselineFigures>,
 }
 
 impl BaselineReport {
-    /// All there are.
+    /// Returns all baselines.
     pub fn all(&self) -> impl Iterator<Item = &BaselineFigures> {
         std::iter::once(&self.constant).chain(&self.linear)
     }
 }
 
-/// Gathers the figures of baselines on the rows that a model is judged on.
+/// Collects the scores of baselines on the rows that score the model.
 pub(crate) struct BesideModel<'a> {
     baselines: &'a Baselines,
     schema: &'a Schema,
@@ -78,13 +78,13 @@ pub(crate) struct BesideModel<'a> {
 }
 
 impl<'a> BesideModel<'a> {
-    /// No rows yet.
+    /// Creates an empty collection.
     pub fn new(model: &'a TableModel, baselines: &'a Baselines) -> BesideModel<'a> {
         let tally = || Tally { metrics: Metrics::new(model.task()), gain: Moments::default() };
         BesideModel { baselines, schema: model.schema(), constant: tally(), linear: tally() }
     }
 
-    /// Adds rows with what the model makes of them.
+    /// Adds rows with the model's predictions of them.
     pub fn push_part(&mut self, own: &[Compared], part: &TableRows) {
         self.constant.push(own, &self.baselines.constant.compare(&part.targets, &part.exposure));
         if let Some(linear) = &self.baselines.linear {
@@ -93,7 +93,7 @@ impl<'a> BesideModel<'a> {
         }
     }
 
-    /// Adds the rows of a table with what the model makes of them.
+    /// Adds the rows of a table with the model's predictions of them.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl<'a> BesideModel<'a> {
         Ok(())
     }
 
-    /// The figures of the rows so far.
+    /// Returns the scores of the rows so far.
     pub fn report(&self) -> BaselineReport {
         let (constant, linear) = (&self.baselines.constant, &self.baselines.linear);
         let about = (constant.name(), constant.likelihood(), constant.training_rows());
@@ -122,7 +122,7 @@ impl<'a> BesideModel<'a> {
     }
 }
 
-/// The figures of a baseline so far, and the differences of its losses and the model's.
+/// The scores of a baseline so far, and the differences between its losses and the model's.
 struct Tally {
     metrics: Metrics,
     gain: Moments,

@@ -1,4 +1,4 @@
-//! The metrics document: one JSON shape for every command that reports figures; no printing.
+//! The metrics document: one JSON shape for every command that reports scores; no printing.
 
 use super::baselines::{BaselineReport, TrainFigures};
 use crate::tabular::TableModel;
@@ -13,7 +13,7 @@ use sparsegp::model::{
 use sparsegp::objective::EstimatorCounts;
 use sparsegp::options::{FitOptions, ModelKind};
 
-/// The version of the document's shape.
+/// The version of the shape of the document.
 pub(crate) const SCHEMA: u32 = 1;
 
 /// The metrics document. Keys that do not apply are null, never absent, and so are numbers that are not finite.
@@ -28,7 +28,7 @@ pub struct Document {
     fit: FitFigures,
     #[serde(serialize_with = "as_map")]
     hyperparameters: Vec<(String, f64)>,
-    /// What is special about hyper-parameters, in words.
+    /// Notes about hyper-parameters, in words.
     #[serde(serialize_with = "as_map")]
     hyperparameter_notes: Vec<(String, String)>,
     coefficients: Option<Vec<Coefficient>>,
@@ -36,11 +36,11 @@ pub struct Document {
     pub validation: Option<Report>,
     /// The figures of the test rows.
     pub test: Option<Report>,
-    /// The figures of training rows, where there are test rows.
+    /// The scores of training rows, if there are test rows.
     pub train: Option<TrainFigures>,
     /// The test figures of baselines.
     pub baselines: Option<BaselineReport>,
-    /// What to try next, in words.
+    /// Suggestions for the next fit, in words.
     pub next: Vec<String>,
     trace: Vec<Record>,
 }
@@ -48,19 +48,19 @@ pub struct Document {
 /// The size of the data.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DataSummary {
-    /// All rows.
+    /// The number of all rows.
     pub rows: u64,
-    /// Rows trained on.
+    /// The number of training rows.
     pub train: u64,
-    /// Rows reported on.
+    /// The number of test rows.
     pub test: u64,
-    /// Inputs of the model, after categories became one each.
+    /// The number of inputs of the model; a category counts as one.
     pub features: usize,
     /// The column that is predicted.
     pub target: String,
 }
 
-/// What the fit did.
+/// The outcome of the fit.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct FitFigures {
     objective: f64,
@@ -90,8 +90,7 @@ pub(crate) struct FitFigures {
 }
 
 impl Document {
-    /// The document of a command about a model, whose warnings call options as `say` does; test and validation figures are filled in
-    /// by the caller.
+    /// Creates the document of a command about a model; `say` spells the options in warnings. The caller adds test and validation scores.
     pub fn new(command: &'static str, model: &TableModel, data: DataSummary, say: &Say<'_>) -> Document {
         Document {
             schema: SCHEMA,
@@ -120,12 +119,12 @@ impl Document {
         self
     }
 
-    /// The target.
+    /// Returns the target.
     pub fn target(&self) -> &str {
         &self.data.target
     }
 
-    /// The document as JSON text of one object, with a line end.
+    /// Returns the document as JSON text of one object, with a line end.
     pub fn to_json(&self) -> String {
         // A structure of strings, numbers and maps with text keys always has a JSON form.
         serde_json::to_string_pretty(self).map_or_else(|_| "null\n".to_owned(), |text| text + "\n")
@@ -162,7 +161,7 @@ impl FitFigures {
     }
 }
 
-/// How inducing inputs were found to be enough, and what is known of the posterior for it.
+/// Returns the evidence that there are enough inducing inputs, and the bounds on the posterior.
 fn certificate(curve: &InducingCurve) -> Value {
     let known = curve.certificate;
     json!({
@@ -181,7 +180,7 @@ fn certificate(curve: &InducingCurve) -> Value {
     })
 }
 
-/// The options of the fit as used, under the names of the command line.
+/// Returns the resolved options of the fit, under their names on the command line.
 fn config(model: &TableModel) -> Value {
     let parts = [model_config(model), training_config(model.options()), steps_config(model.options())];
     let entries = parts.into_iter().filter_map(|part| match part {
@@ -191,7 +190,7 @@ fn config(model: &TableModel) -> Value {
     Value::Object(entries.flatten().collect())
 }
 
-/// What the model is; null for what another model has.
+/// Returns the options of the model; options of other models are null.
 fn model_config(model: &TableModel) -> Value {
     let options = model.options();
     let features: Vec<&str> = model.schema().features().iter().map(|feature| feature.name()).collect();
@@ -225,7 +224,7 @@ fn model_config(model: &TableModel) -> Value {
     })
 }
 
-/// What is minimised, and until when.
+/// Returns the options of the objective and of the stopping rules.
 fn training_config(options: &FitOptions) -> Value {
     json!({
         "objective": options.objective,
@@ -247,7 +246,7 @@ fn training_config(options: &FitOptions) -> Value {
     })
 }
 
-/// What is about mini-batch steps.
+/// Returns the options of mini-batch steps.
 fn steps_config(options: &FitOptions) -> Value {
     json!({
         "family": options.steps.family,

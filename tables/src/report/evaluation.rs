@@ -1,4 +1,4 @@
-//! A model's figures on rows that it was not trained on, with some of the rows to explain it by; no reading of files.
+//! The scores of a model on rows that it was not trained on, with a sample of these rows to explain it; no reading of files.
 
 use super::baselines::{BaselineReport, BesideModel, TrainFigures};
 use super::figures::Observed;
@@ -11,11 +11,11 @@ use sparsegp::error::{Result, Say, spoken};
 use sparsegp::explain::Rows;
 use sparsegp::metrics::{Compared, Metrics, Report};
 
-/// The most rows that are kept, and the most numbers in them.
+/// The maximum number of sampled rows, and of values in them.
 const MOST_ROWS: usize = 2000;
 const MOST_NUMBERS: usize = 4_000_000;
 
-/// The figures of a file, with the points of its plots.
+/// The scores on a file, with the points of its plots.
 pub struct Evaluation {
     /// The number of rows.
     pub rows: u64,
@@ -23,9 +23,9 @@ pub struct Evaluation {
     pub report: Report,
     /// The points.
     pub observed: Observed,
-    /// What the figures come from.
+    /// The sums behind the scores.
     pub metrics: Metrics,
-    /// Some of the rows, where they were to be kept.
+    /// A sample of the rows, if it was requested.
     pub kept: Option<KeptRows>,
     /// The figures of training rows.
     pub train: Option<TrainFigures>,
@@ -34,14 +34,14 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// The figures of rows as the model sees them, some of which are kept.
+    /// Scores rows as the model sees them, and samples them.
     pub fn of_part(model: &TableModel, part: &TableRows) -> Evaluation {
         let mut evaluator = Evaluator::new(model, None).keeping_rows();
         evaluator.push_part(part);
         evaluator.finish()
     }
 
-    /// The figures of the rows of a table that have a target, some of which are kept.
+    /// Scores the rows of a table that have a target, and samples them.
     ///
     /// # Errors
     ///
@@ -59,14 +59,14 @@ impl Evaluation {
 }
 
 impl Evaluation {
-    /// What to try next, with options called as `say` does; see [`next`](super::next()).
+    /// Returns suggestions for the next fit, with options spelled by `say`; see [`next`](super::next()).
     pub fn next(&self, model: &TableModel, say: &Say<'_>) -> Vec<String> {
         let facts = Facts::of(model, &self.metrics, self.baselines.clone());
         next(&facts).iter().map(|line| spoken(line, say)).collect()
     }
 }
 
-/// Takes in held-out rows, part by part, for the figures of a model and of the baselines beside it, if there are any.
+/// Scores held-out rows part by part, for a model and its baselines, if there are any.
 pub struct Evaluator<'a> {
     model: &'a TableModel,
     kept: Option<KeptRows>,
@@ -77,7 +77,7 @@ pub struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// No rows yet.
+    /// Creates an evaluator without rows.
     pub fn new(model: &'a TableModel, baselines: Option<&'a Baselines>) -> Self {
         Evaluator {
             model,
@@ -89,12 +89,12 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The same, keeping some of the rows to explain the model by.
+    /// Enables sampling of rows, to explain the model.
     pub fn keeping_rows(self) -> Self {
         Evaluator { kept: Some(KeptRows::new(self.model)), ..self }
     }
 
-    /// Takes in rows as the model sees them.
+    /// Adds rows as the model sees them.
     pub fn push_part(&mut self, part: &TableRows) {
         if let Some(kept) = &mut self.kept {
             kept.push_part(part);
@@ -106,7 +106,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Takes in the rows of a table, all of which have a target.
+    /// Adds the rows of a table, all of which have a target.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl<'a> Evaluator<'a> {
         });
     }
 
-    /// The figures of all rows.
+    /// Returns the scores of all rows.
     pub fn finish(self) -> Evaluation {
         Evaluation {
             rows: self.metrics.rows(),
@@ -146,12 +146,12 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Some of many rows, evenly spaced, with their targets.
+/// An evenly spaced sample of many rows, with their targets.
 #[derive(Clone, Debug)]
 pub struct KeptRows {
     width: usize,
     most: usize,
-    /// Row after row.
+    /// The inputs, row after row.
     inputs: Vec<f64>,
     targets: Vec<f64>,
     exposure: Vec<f64>,
@@ -160,7 +160,7 @@ pub struct KeptRows {
 }
 
 impl KeptRows {
-    /// None yet.
+    /// Creates an empty sample.
     pub fn new(model: &TableModel) -> KeptRows {
         let width = model.inputs();
         let most = (MOST_NUMBERS / width.max(1)).clamp(2, MOST_ROWS);
@@ -180,11 +180,11 @@ impl KeptRows {
         self.push(part.inputs(), &part.targets, &part.exposure);
     }
 
-    /// Adds the rows of a table, with their targets where it has all of them.
+    /// Adds the rows of a table, and their targets if the table has all of them.
     ///
     /// # Errors
     ///
-    /// When the table does not suit the model.
+    /// If the table does not suit the model.
     pub fn push_table(&mut self, model: &TableModel, table: &Table, unseen: UnseenLevels) -> Result<()> {
         let schema = model.schema();
         let inputs = schema.design(table, unseen)?;
@@ -207,7 +207,7 @@ impl KeptRows {
         }
     }
 
-    /// Leaves every other row, and from here on takes every other one of those that it would have taken.
+    /// Drops every other row, and halves the sampling rate from here on.
     fn thin(&mut self) {
         let every_other = |values: &[f64], width: usize| -> Vec<f64> {
             values.chunks(width.max(1)).step_by(2).flatten().copied().collect()
@@ -218,13 +218,13 @@ impl KeptRows {
         self.stride *= 2;
     }
 
-    /// The rows.
+    /// Returns the rows.
     pub fn rows(&self) -> Rows<'_> {
         let x = MatRef::from_row_major_slice(&self.inputs, self.targets.len(), self.width);
         Rows { x, exposure: &self.exposure, targets: &self.targets }
     }
 
-    /// Those that have a target.
+    /// Returns the rows that have a target.
     pub(crate) fn labelled(&self) -> KeptRows {
         let known: Vec<usize> = (0..self.targets.len()).filter(|&row| !self.targets[row].is_nan()).collect();
         let exposed = !self.exposure.is_empty();

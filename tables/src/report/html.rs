@@ -1,9 +1,9 @@
-//! One HTML page of tables and figures that needs nothing else to show, light or dark, on a phone or on paper; all text is escaped here.
+//! One self-contained HTML page of tables and figures, for light and dark screens, phones and paper; all text is escaped here.
 
 use super::figures::Drawing;
 use std::fmt::Write;
 
-/// The colours of figures on a dark screen are those of `figures`, named here by their values.
+/// The style sheet. It names the colours of `figures` by their values to replace them on a dark screen.
 const STYLE: &str = include_str!("style.css");
 
 /// A page.
@@ -11,90 +11,90 @@ const STYLE: &str = include_str!("style.css");
 pub struct Page {
     /// The heading.
     pub title: String,
-    /// What the page is about, in a sentence or two.
+    /// The subject of the page, in a sentence or two.
     pub lead: String,
-    /// Its parts; several have headings of their own and links to them at the top.
+    /// The parts of the page; several parts have headings, and links to them at the top.
     pub parts: Vec<PagePart>,
-    /// What stands at its end.
+    /// The last section.
     pub end: Section,
 }
 
-/// A part of a page: what is said of one fit.
+/// A part of a page, about one fit.
 #[derive(Clone, Debug, Default)]
 pub struct PagePart {
-    /// What it is of.
+    /// The heading of the part.
     pub title: String,
-    /// What the part is about, in a sentence or two.
+    /// The subject of the part, in a sentence or two.
     pub lead: String,
-    /// The numbers that matter most.
+    /// The most important numbers.
     pub cards: Vec<Card>,
     /// Its sections.
     pub sections: Vec<Section>,
 }
 
-/// A number that matters.
+/// An important number.
 #[derive(Clone, Debug, Default)]
 pub struct Card {
-    /// What it is.
+    /// The name of the number.
     pub name: String,
     /// The number.
     pub value: String,
-    /// What it is to be read against.
+    /// The numbers to compare it with.
     pub beside: String,
 }
 
-/// A heading and what stands below it.
+/// A heading and the blocks below it.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// What stands below it.
+    /// The blocks.
     pub blocks: Vec<Block>,
 }
 
-/// A piece of a section.
+/// A block of a section.
 #[derive(Clone, Debug)]
 pub enum Block {
     /// A paragraph.
     Text(String),
-    /// Something that looks wrong.
+    /// A warning.
     Warning(String),
-    /// Something to try.
+    /// A suggestion.
     Next(String),
     /// A heading within the section.
     Heading(String),
     /// A table.
     Table(TableBlock),
-    /// Figures, side by side where there is room.
+    /// Figures, side by side if there is room.
     Figures(Vec<Figure>),
-    /// Text to be copied as it is.
+    /// Text to copy unchanged.
     Code(String),
-    /// Pieces that are shown when their name is chosen.
+    /// Blocks that open with a click on their name.
     Details(String, Vec<Block>),
 }
 
 /// A table.
 #[derive(Clone, Debug, Default)]
 pub struct TableBlock {
-    /// What it is of; may be empty.
+    /// The caption; may be empty.
     pub caption: String,
     /// Rows of cells; the first row is the header.
     pub rows: Vec<Vec<String>>,
 }
 
-/// A figure with what it shows and how to read it.
+/// A figure with its caption.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// The name of its file, without an ending: letters, digits and dashes.
+    /// The name of its file, without an extension: letters, digits and dashes.
     pub name: String,
-    /// What it is drawn as, with its title.
+    /// The drawing, with its title.
     pub drawing: Drawing,
-    /// How to read it.
+    /// The caption, which explains how to read the figure.
     pub caption: String,
 }
 
 impl Figure {
-    /// A figure where there is something to draw.
+    /// Creates a figure, if there is a drawing.
     pub fn of(name: &str, title: &str, caption: &str, drawing: Option<Drawing>) -> Option<Figure> {
         let drawing = drawing?.named(title, caption);
         Some(Figure { name: slug(name), drawing, caption: caption.to_owned() })
@@ -102,12 +102,12 @@ impl Figure {
 }
 
 impl Page {
-    /// The figures in their order.
+    /// Returns the figures in order.
     pub fn figures(&self) -> Vec<&Figure> {
         self.parts.iter().flat_map(PagePart::figures).collect()
     }
 
-    /// The page as HTML.
+    /// Returns the page as HTML.
     pub fn html(&self) -> String {
         let title = escape(&self.title);
         let mut page = format!(
@@ -145,7 +145,7 @@ fn lead(page: &mut String, text: &str) {
 }
 
 impl PagePart {
-    /// The figures in their order.
+    /// Returns the figures in order.
     pub fn figures(&self) -> Vec<&Figure> {
         let mut all = Vec::new();
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);
@@ -172,7 +172,7 @@ impl PagePart {
 }
 
 impl Section {
-    /// Nothing where nothing stands below the heading.
+    /// Writes the section, or nothing if it has no blocks.
     fn write(&self, page: &mut String, tag: &str) {
         if self.blocks.is_empty() {
             return;
@@ -260,7 +260,7 @@ impl TableBlock {
     }
 }
 
-/// A name for a file: lower-case letters and digits, dashes between them.
+/// Returns a file name: lower-case letters and digits, with dashes between them.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::new();
     for character in text.to_lowercase().chars() {
@@ -276,7 +276,7 @@ pub(super) fn slug(text: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-/// Text as it may stand between tags.
+/// Escapes text for use between tags.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

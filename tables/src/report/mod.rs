@@ -1,4 +1,4 @@
-//! What a fit shows: the metrics document and self-contained HTML reports with figures; no fitting, no files.
+//! The presentation of a fit: the metrics document and self-contained HTML reports with figures; no fitting, no files.
 
 mod baselines;
 mod document;

@@ -1,4 +1,4 @@
-//! What to try after a fit, by its figures: rules from facts to sentences; no figures of its own.
+//! Suggestions after a fit, from its scores: rules from facts to sentences; no new scores.
 
 use super::baselines::BaselineReport;
 use crate::tabular::TableModel;
@@ -6,17 +6,17 @@ use sparsegp::likelihood::{LikelihoodKind, Task};
 use sparsegp::metrics::{Metrics, Report};
 use sparsegp::model::Warning;
 
-/// The most sentences.
+/// The maximum number of sentences.
 const MOST: usize = 3;
 
-/// The share of test rows inside the 95 % interval above which intervals are too wide, and the test rows that it takes to tell.
+/// The coverage of the 95 % interval above which intervals are too wide, and the number of test rows that it takes to tell.
 const COVERED: f64 = 0.99;
 const COVERAGE_ROWS: u64 = 200;
 
-/// What is known of a fit that has test rows.
+/// The facts about a fit with test rows.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
-    /// What the model is judged by.
+    /// The kind of target.
     pub task: Task,
     /// The column that is predicted.
     pub target: &'a str,
@@ -28,12 +28,12 @@ pub struct Facts<'a> {
     pub test: Report,
     /// The test figures of baselines.
     pub baselines: Option<BaselineReport>,
-    /// The options that warnings say to try.
+    /// The options that warnings suggest.
     pub warned: Vec<&'static str>,
 }
 
 impl<'a> Facts<'a> {
-    /// The facts of a model and its test rows.
+    /// Collects the facts of a model and its test rows.
     pub fn of(model: &'a TableModel, test: &Metrics, baselines: Option<BaselineReport>) -> Facts<'a> {
         Facts {
             task: model.task(),
@@ -46,16 +46,17 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether a warning says to try one of these options already.
+    /// Returns true if a warning suggests one of these options already.
     fn is_said(&self, options: &[&str]) -> bool {
         options.iter().any(|option| self.warned.contains(option))
     }
 
-    /// The inputs say nothing: the constant is better.
+    /// Suggests what to do if the constant is better: the inputs carry no information.
     fn constant(&self) -> Option<String> {
         let constant = &self.baselines.as_ref()?.constant;
         let (own, other) = (self.test.nll?, constant.report.nll?);
-        // Noise that explains all says the same; a constant with the spread that Poisson counts lack may be better whatever the inputs say.
+        // A warning about noise that explains everything says the same. A constant with the spread that Poisson counts lack may be better
+        // with any inputs.
         let said = ["kernel", "features", "likelihood negative-binomial"];
         (constant.is_better() && !self.is_said(&said)).then(|| {
             format!(
@@ -71,7 +72,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// A straight line is better.
+    /// Suggests a linear model if it is better.
     fn linear(&self) -> Option<String> {
         let baselines = self.baselines.as_ref()?;
         let linear = baselines.linear.as_ref()?;
@@ -82,7 +83,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Intervals of Gaussian noise are too wide, as a few far rows make them.
+    /// Suggests a heavy-tailed likelihood if a few outliers make the intervals of Gaussian noise too wide.
     fn coverage(&self) -> Option<String> {
         let covered = self.test.coverage.as_ref()?.central_95?;
         let wide = self.likelihood == LikelihoodKind::Gaussian && covered > COVERED;
@@ -95,15 +96,15 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What to try next, the most important first, in sentences whose options stand between ⟨ and ⟩; see [`spoken`](sparsegp::error::spoken). What
-/// a warning says to try (more epochs, more inducing inputs) is not said again.
+/// Returns suggestions, most important first, as sentences with options between ⟨ and ⟩; see [`spoken`](sparsegp::error::spoken).
+/// Suggestions of warnings (more epochs, more inducing inputs) are not repeated.
 ///
-/// - A constant has a lower NLL of the test rows, by more than the standard error of the difference.
-/// - Else a linear model has.
+/// - A constant has a lower NLL on the test rows, by more than the standard error of the difference.
+/// - Otherwise, a linear model has.
 /// - Of at least 200 test rows, more than 99 % are inside the 95 % intervals of Gaussian noise.
 ///
-/// Every rule is tested on data where following it lowers the NLL of test rows. A test NLL far above that of training rows has no rule:
-/// besides overfitting, it may be a gap of space or time, where fewer inducing inputs do harm.
+/// Every rule is tested on data where following it lowers the NLL of test rows. A test NLL far above that of training rows has no rule: it
+/// may come from overfitting, but also from a gap in space or time, where fewer inducing inputs do harm.
 pub fn next(facts: &Facts<'_>) -> Vec<String> {
     let rules = [Facts::constant, Facts::linear, Facts::coverage];
     rules.iter().filter_map(|rule| rule(facts)).take(MOST).collect()
@@ -170,7 +171,7 @@ mod tests {
         assert!(only(&with(0.9, 0.8)).contains("the mean alone"));
         assert!(only(&with(0.9, 0.8)).contains("⟨features⟩"));
         assert!(only(&with(1.1, 0.8)).contains("⟨model glm⟩"));
-        // Within the standard error nobody is better.
+        // Differences within the standard error do not count.
         assert!(next(&with(0.96, 0.96)).is_empty());
         let warned = Facts { warned: vec!["kernel", "seed"], ..with(0.9, 1.5) };
         assert!(next(&warned).is_empty(), "the noise that explains all was warned of");

@@ -1,24 +1,24 @@
-//! Items made on a thread of their own, a few ahead of whoever takes them; no files.
+//! Items made by a separate thread, a few ahead of their consumer; no files.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use sparsegp::error::{Error, Result};
 
-/// An iterator whose items are made by a thread, at most so many before they are asked for.
+/// An iterator whose items a thread makes ahead of time, up to a fixed number.
 ///
-/// Dropped early, it leaves the thread to end with the item at hand, for which it may wait long at a pipe.
+/// If it is dropped early, the thread ends after its current item, which may take long if it waits for a pipe.
 pub struct Ahead<T> {
     items: Receiver<T>,
     thread: JoinHandle<()>,
 }
 
 impl<T: Send + 'static> Ahead<T> {
-    /// Starts the thread, which calls `next` until it returns `None`; `most` items, at least one, wait to be taken.
+    /// Starts the thread, which calls `next` until it returns `None`. Up to `most` finished items (at least one) wait for the consumer.
     ///
     /// # Errors
     ///
-    /// When no thread can be started.
+    /// If no thread can be started.
     pub fn new(most: usize, mut next: impl FnMut() -> Option<T> + Send + 'static) -> Result<Ahead<T>> {
         let (sender, receiver) = sync_channel(most.max(1));
         let make = move || {
@@ -34,7 +34,7 @@ impl<T: Send + 'static> Ahead<T> {
         Ok(Ahead { items: receiver, thread })
     }
 
-    /// Ends the thread after the item at hand, and waits for it.
+    /// Waits for the current item of the thread, and ends it.
     pub(crate) fn stop(self) {
         // Without its receiver the thread cannot hand over its next item and ends.
         drop(self.items);

@@ -1,4 +1,4 @@
-//! A typed column and the rule that finds its type from text cells; no files.
+//! A typed column, and the rule that finds the type from text cells; no files.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -24,9 +24,9 @@ pub enum Column {
     Text(TextColumn),
     /// Instants, in seconds since the beginning of 1970 in UTC; NaN is a missing cell.
     Time(Vec<f64>),
-    /// A column of a type that has no meaning here (a list, a duration); an error once it is used.
+    /// A column of an unsupported type (a list, a duration); using it is an error.
     Unsupported {
-        /// The type as the file names it.
+        /// The name of the type in the file.
         data_type: String,
         /// The number of rows.
         rows: usize,
@@ -34,7 +34,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// The column of these text cells (`None` is a missing cell), its type found as for a CSV file.
+    /// Creates a column from text cells (`None` is a missing cell); the type is found as in a CSV file.
     pub fn from_text<'a>(cells: impl IntoIterator<Item = Option<&'a str>>) -> Column {
         let mut builder = ColumnBuilder::default();
         for cell in cells {
@@ -43,18 +43,18 @@ impl Column {
         builder.finish()
     }
 
-    /// A column of some distinct values, each row having one of them or none.
+    /// Creates a column whose rows hold the labels with these indices, or nothing.
     ///
     /// # Panics
     ///
-    /// When a row has a value that is not among them.
+    /// If an index is out of range.
     pub fn of_labels(labels: &[String], rows: impl IntoIterator<Item = Option<usize>>) -> Column {
         let check =
             |code: &Option<usize>| assert!(code.is_none_or(|code| code < labels.len()), "no such label");
         Column::Text(TextColumn::of_codes(labels.to_vec(), rows.into_iter().inspect(check)))
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Column::Number(values) | Column::Time(values) => values.len(),
@@ -63,12 +63,12 @@ impl Column {
         }
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a row has no value.
+    /// Returns true if the cell at a row is missing.
     pub(crate) fn is_missing(&self, row: usize) -> bool {
         match self {
             Column::Number(values) | Column::Time(values) => values[row].is_nan(),
@@ -77,7 +77,7 @@ impl Column {
         }
     }
 
-    /// Returns whether a row lacks a value: its cell is missing or holds a marker of missing cells.
+    /// Returns a predicate that is true for rows without a value: the cell is missing or holds a marker of missing cells.
     pub(crate) fn lacking(&self) -> impl Fn(usize) -> bool + '_ {
         let markers = match self {
             Column::Text(text) => are_markers(&text.levels),
@@ -89,7 +89,7 @@ impl Column {
         }
     }
 
-    /// The text at a row, of a column that has some there.
+    /// Returns the text at a row, if the cell is text.
     pub(crate) fn text(&self, row: usize) -> Option<&str> {
         match self {
             Column::Text(text) => text.get(row),
@@ -97,7 +97,7 @@ impl Column {
         }
     }
 
-    /// Numbers as instants.
+    /// Converts numbers to instants.
     pub(crate) fn into_time(self) -> Column {
         match self {
             Column::Number(values) => Column::Time(values),
@@ -105,7 +105,7 @@ impl Column {
         }
     }
 
-    /// The same column as numbers where no text is left in it.
+    /// Converts a text column without any remaining text to numbers.
     pub(crate) fn typed(self) -> Column {
         match self {
             Column::Text(text) if text.numbers == text.present() => {
@@ -118,11 +118,11 @@ impl Column {
         }
     }
 
-    /// The values at some rows, in their order. The distinct values of text stay those of the whole column.
+    /// Returns the values at these rows, in this order. A text column keeps all its distinct values.
     ///
     /// # Panics
     ///
-    /// When there is no such row.
+    /// If a row is out of range.
     pub(crate) fn take(&self, rows: &[usize]) -> Column {
         match self {
             Column::Number(values) => Column::Number(rows.iter().map(|&row| values[row]).collect()),
@@ -148,38 +148,38 @@ pub struct TextColumn {
 }
 
 impl TextColumn {
-    /// The column of these values, each one of some distinct ones or missing.
+    /// Creates a column from distinct values and one code per row; `None` is a missing cell.
     pub(crate) fn of_codes(levels: Vec<String>, codes: impl IntoIterator<Item = Option<usize>>) -> Self {
         let codes = codes.into_iter().map(|code| code.unwrap_or(MISSING)).collect();
         TextColumn { levels, codes, numbers: 0, first_text: 0 }
     }
 
-    /// The distinct values, in the order of their first row.
+    /// Returns the distinct values, in the order of their first rows.
     pub fn levels(&self) -> &[String] {
         &self.levels
     }
 
-    /// For each row the index of its value in [`levels`](Self::levels), or `None` where it is missing.
+    /// Returns the index in [`levels`](Self::levels) of each row's value; `None` for a missing cell.
     pub(crate) fn codes(&self) -> impl ExactSizeIterator<Item = Option<usize>> + '_ {
         self.codes.iter().map(|&code| (code != MISSING).then_some(code))
     }
 
-    /// The value at a row; `None` where it is missing or there is no such row.
+    /// Returns the value at a row; `None` if the cell is missing or the row is out of range.
     pub fn get(&self, row: usize) -> Option<&str> {
         self.code(row).and_then(|code| self.levels.get(code)).map(String::as_str)
     }
 
-    /// The number of rows that hold a value.
+    /// Returns the number of rows with a value.
     pub(crate) fn present(&self) -> usize {
         self.codes.iter().filter(|&&code| code != MISSING).count()
     }
 
-    /// The number of rows whose value reads as a number.
+    /// Returns the number of rows whose value reads as a number.
     pub fn numbers(&self) -> usize {
         self.numbers
     }
 
-    /// The first row (from 0) whose value does not read as a number.
+    /// Returns the first row (from 0) whose value does not read as a number.
     pub(crate) fn first_text(&self) -> usize {
         self.first_text
     }
@@ -188,7 +188,7 @@ impl TextColumn {
         self.with_codes(rows.iter().map(|&row| self.codes[row]).collect())
     }
 
-    /// The column without the distinct values that are to be missing.
+    /// Returns the column with some of its distinct values turned into missing cells.
     pub(super) fn without(&self, missing: &[bool]) -> TextColumn {
         let kept = |&code: &usize| {
             missing.get(code).map_or(MISSING, |&missing| if missing { MISSING } else { code })
@@ -196,7 +196,7 @@ impl TextColumn {
         self.with_codes(self.codes.iter().map(kept).collect())
     }
 
-    /// The same distinct values with other codes.
+    /// Returns a column with the same distinct values and other codes.
     fn with_codes(&self, codes: Vec<usize>) -> TextColumn {
         let is_number: Vec<bool> = self.levels.iter().map(|level| plain_number(level).is_some()).collect();
         let number = |code: usize| is_number.get(code).copied();
@@ -208,13 +208,13 @@ impl TextColumn {
         }
     }
 
-    /// The code at a row, `None` where it is missing.
+    /// Returns the code at a row, or `None` for a missing cell.
     pub(crate) fn code(&self, row: usize) -> Option<usize> {
         self.codes.get(row).copied().filter(|&code| code != MISSING)
     }
 }
 
-/// 1 for "true", 0 for "false", in any case.
+/// Returns 1 for "true" and 0 for "false", in any case.
 pub(crate) fn boolean(text: &str) -> Option<f64> {
     if text.eq_ignore_ascii_case("true") {
         Some(1.0)
@@ -225,7 +225,7 @@ pub(crate) fn boolean(text: &str) -> Option<f64> {
     }
 }
 
-/// What one text cell holds.
+/// The contents of one text cell.
 enum Cell<'a> {
     Missing,
     Number(f64),
@@ -249,7 +249,7 @@ fn read_cell(field: &str) -> Cell<'_> {
     }
 }
 
-/// The shortest text that reads back as this number, with no trailing ".0" and no negative zero.
+/// Returns the shortest text that reads back as this number, without a trailing ".0" and without a negative zero.
 pub(crate) fn number_text(value: f64) -> Cow<'static, str> {
     if value == 0.0 {
         return Cow::Borrowed("0");
@@ -261,7 +261,7 @@ pub(crate) fn number_text(value: f64) -> Cow<'static, str> {
     Cow::Owned(text)
 }
 
-/// Numbers by value, before text by its characters.
+/// Compares numbers by value and text by characters; numbers come before text.
 pub(crate) fn level_order(a: &str, b: &str) -> Ordering {
     match (a.parse::<f64>(), b.parse::<f64>()) {
         (Ok(x), Ok(y)) => x.total_cmp(&y),
@@ -271,19 +271,19 @@ pub(crate) fn level_order(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Collects the cells of a column and finds its type on the way.
+/// Collects the cells of a column and finds its type.
 #[derive(Debug)]
 pub(crate) enum ColumnBuilder {
     Number(Vec<f64>),
     Text(TextBuilder),
-    /// A column that is copied as it stands, and collected as others are if it is used too.
+    /// A column that is copied unchanged, and also collected if the model uses it.
     Copied {
         cells: CopiedCells,
         typed: Option<Box<ColumnBuilder>>,
     },
 }
 
-/// The cells of a column as they stand: numbers of a file of numbers, else text.
+/// The unchanged cells of a column: numbers if the file stores numbers, otherwise text.
 #[derive(Debug, Default)]
 pub(crate) enum CopiedCells {
     #[default]
@@ -293,7 +293,7 @@ pub(crate) enum CopiedCells {
 }
 
 impl CopiedCells {
-    /// Adds a cell of text, of which an empty one alone is missing.
+    /// Adds a text cell; only an empty cell is missing.
     fn push_text(&mut self, field: &str) {
         if !matches!(self, CopiedCells::Text(_)) {
             let numbers = match self {
@@ -323,12 +323,12 @@ impl Default for ColumnBuilder {
 }
 
 impl ColumnBuilder {
-    /// The builder of a column that is copied, and collected as others are if it is `used`.
+    /// Creates the builder of a copied column, which is also collected if it is `used`.
     pub(crate) fn copied(used: bool) -> ColumnBuilder {
         ColumnBuilder::Copied { cells: CopiedCells::None, typed: used.then(Box::default) }
     }
 
-    /// Adds a cell that is written one way and read another.
+    /// Adds a cell with one text to copy and another text to read.
     pub(crate) fn push_text_as(&mut self, written: &str, read: &str) {
         match self {
             ColumnBuilder::Copied { cells, typed } => {
@@ -369,7 +369,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// The column so far; the builder is ready for the next block of the same file. A copied column that is not used has no rows.
+    /// Returns the column so far, and prepares the builder for the next block of the file. A copied column that is not used has no rows.
     pub(crate) fn finish(&mut self) -> Column {
         if let ColumnBuilder::Copied { typed, .. } = self {
             return typed.as_mut().map_or(Column::Number(Vec::new()), |typed| typed.finish());
@@ -381,12 +381,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// Whether the column is used, and not only copied.
+    /// Returns true if the column is used, and not only copied.
     pub(crate) fn is_used(&self) -> bool {
         !matches!(self, ColumnBuilder::Copied { typed: None, .. })
     }
 
-    /// The copy of the column so far, where it is copied.
+    /// Returns the copy of the column so far, if it is a copied column.
     pub(crate) fn finish_copy(&mut self) -> Option<Column> {
         let ColumnBuilder::Copied { cells, .. } = self else { return None };
         Some(match std::mem::take(cells) {
@@ -409,7 +409,7 @@ pub(crate) struct TextBuilder {
 }
 
 impl TextBuilder {
-    /// The builder of a column that looked like numbers so far; its next cell is text.
+    /// Creates a builder from a column that held only numbers so far; its next cell is text.
     fn of_numbers(values: &[f64]) -> TextBuilder {
         let column =
             TextColumn { levels: Vec::new(), codes: Vec::new(), numbers: 0, first_text: values.len() };

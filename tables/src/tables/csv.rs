@@ -1,4 +1,4 @@
-//! Rows of a CSV text, read one record at a time into column builders, and rows of cells as CSV; no types beyond text.
+//! Reading of CSV text into column builders, one record at a time, and writing of rows as CSV; no types except text.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Read};
@@ -15,8 +15,8 @@ use super::table::{Lines, quoted, shown};
 use super::written::with_point;
 use sparsegp::error::{Error, Result};
 
-/// Text that a spreadsheet takes for text: an apostrophe stands before what it would run as a formula, with or without quotation marks
-/// around it. Numbers stay as they are.
+/// Returns text that a spreadsheet takes for text: an apostrophe precedes text, quoted or not, that it would run as a formula. Numbers
+/// stay unchanged.
 pub(crate) fn safe_cell(text: &str) -> Cow<'_, str> {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.trim().parse::<f64>().is_err() {
         Cow::Owned(format!("'{text}"))
@@ -24,10 +24,10 @@ pub(crate) fn safe_cell(text: &str) -> Cow<'_, str> {
         Cow::Borrowed(text)
     }
 }
-/// The first bytes of a ZIP archive, which spreadsheets save as.
+/// The first bytes of a ZIP archive, the format of spreadsheet files.
 const ZIP: &[u8] = b"PK\x03\x04";
 
-/// Rows of cells as CSV.
+/// Formats rows of cells as CSV.
 pub(crate) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
     let failed =
         |error: &dyn std::fmt::Display| Error::data(format!("the results cannot be written: {error}"));
@@ -47,15 +47,15 @@ pub(crate) struct CsvRows {
     names: Vec<String>,
     row: usize,
     ended: bool,
-    /// A cell that shows decimal commas, where the text has them.
+    /// A cell that shows decimal commas, if the text has them.
     decimal_comma: Option<String>,
-    /// What is to be told about the encoding and the names of columns.
+    /// Notes about the encoding and the names of columns.
     notes: Vec<String>,
-    /// Whether a cell was not UTF-8.
+    /// True if a cell was not UTF-8.
     foreign: bool,
 }
 
-/// The records of a CSV text that are not blank, with the line each begins on.
+/// The records of a CSV text that are not blank, with the line on which each begins.
 struct Records {
     reader: ::csv::Reader<Box<dyn Read + Send>>,
     record: ByteRecord,
@@ -63,22 +63,22 @@ struct Records {
     end: Arc<Mutex<End>>,
 }
 
-/// The most bytes of a line: what has none for longer is no table.
+/// The maximum length of a line in bytes; a text with longer lines is not a table.
 const LONGEST_LINE: usize = 1 << 28;
 
-/// How a text ends, as far as it was read.
+/// The state of the end of the text read so far.
 #[derive(Debug, Default)]
 struct End {
-    /// The bytes since the last line feed.
+    /// The number of bytes since the last line feed.
     line_bytes: usize,
-    /// The quotation marks at the end, white space after them left out, and whether there is such white space.
+    /// The number of quotation marks at the end, ignoring white space after them, and whether there is such white space.
     quotes: usize,
     space: bool,
-    /// Whether the text has ended.
+    /// True if the text has ended.
     ended: bool,
 }
 
-/// A text of which the end is watched.
+/// A text whose end is tracked.
 struct Watched<R> {
     input: R,
     end: Arc<Mutex<End>>,
@@ -110,8 +110,8 @@ impl<R: Read> Read for Watched<R> {
 
 impl Records {
     fn new(input: Box<dyn Read + Send>, delimiter: u8) -> Records {
-        // Only with a line feed as the one terminator, and one after the last record, is the line of a record known
-        // exactly; a carriage return before it stays at the end of the last field, where it is trimmed as white space.
+        // The line of a record is known exactly only if line feed is the only terminator and the last record has one. A carriage return
+        // before it stays at the end of the last field, and is trimmed as white space.
         let end = Arc::new(Mutex::new(End::default()));
         let watched = Watched { input, end: end.clone() };
         let input: Box<dyn Read + Send> = Box::new(watched.chain(b"\n".as_slice()));
@@ -125,8 +125,8 @@ impl Records {
         Records { reader, record: ByteRecord::new(), line: 0, end }
     }
 
-    /// Refuses a text that ends within a field, whose quotation mark is never closed. Such a field holds the line feed that ends the text;
-    /// a field that holds a line feed and is closed ends in an odd number of quotation marks.
+    /// Refuses a text that ends within a field because its quotation mark is never closed. Such a field contains the line feed that ends
+    /// the text; a closed field that contains a line feed ends in an odd number of quotation marks.
     fn check_quotes(&self, source: &str) -> Result<()> {
         let field = self.record.iter().next_back().unwrap_or_default();
         let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +143,7 @@ impl Records {
         .hint("close the quotation mark, or double it where it is part of the text"))
     }
 
-    /// Reads the next record; `false` at the end. A line of white space is no record.
+    /// Reads the next record; returns `false` at the end. Lines of white space are skipped.
     fn next(&mut self) -> ::csv::Result<bool> {
         while self.reader.read_byte_record(&mut self.record)? {
             if self.record.len() == 1 && self.record[0].trim_ascii().is_empty() {
@@ -158,7 +158,7 @@ impl Records {
 }
 
 impl CsvRows {
-    /// Reads the header. What separates columns is found where it is not given.
+    /// Reads the header. Without a given delimiter, it is found in the first lines.
     pub(crate) fn open(source: &str, input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Result<CsvRows> {
         let (dialect, input) = sample(input, delimiter);
         let mut records = Records::new(input, dialect.delimiter);
@@ -191,14 +191,17 @@ impl CsvRows {
         Ok(rows)
     }
 
-    /// The names of the columns, of which the record is the header.
+    /// Returns the names of the columns; the current record is the header.
     fn header(&mut self, layout: &Layout) -> Result<Vec<String>> {
         let header = &self.records.record;
         if header.iter().any(|field| field.contains(&0))
             || header.get(0).is_some_and(|field| field.starts_with(ZIP))
         {
-            return Err(Error::data(format!("{}: is no text, expected CSV, Parquet or Arrow", self.source))
-                .hint("save a spreadsheet as CSV"));
+            return Err(Error::data(format!(
+                "{}: is not a text file, expected CSV, Parquet or Arrow",
+                self.source
+            ))
+            .hint("save a spreadsheet as CSV"));
         }
         self.records.check_quotes(&self.source)?;
         let header = &self.records.record;
@@ -218,7 +221,7 @@ impl CsvRows {
 
     fn check_length(&self, line: u64) -> Result<()> {
         let (found, expected) = (self.records.record.len(), self.names.len());
-        // Delimiters after the last column are none between columns.
+        // Delimiters after the last column do not separate columns.
         let after = || self.records.record.iter().skip(expected).all(|field| field.trim_ascii().is_empty());
         if found == expected || (found > expected && after()) {
             return Ok(());
@@ -306,7 +309,7 @@ fn line_feeds(text: &[u8]) -> u64 {
     text.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-/// A field that is not UTF-8, in Windows-1252; the first one is noted, and that there was one.
+/// Decodes a field that is not UTF-8 as Windows-1252, and adds a note about the first one.
 fn foreign(
     field: &[u8],
     place: impl Fn() -> String,
@@ -326,7 +329,7 @@ fn foreign(
     Ok(text)
 }
 
-/// The error of a read that failed after `row` whole rows.
+/// Creates the error of a read that failed after `row` whole rows.
 fn read_error(source: &str, row: usize, error: &::csv::Error) -> Error {
     match error.kind() {
         ::csv::ErrorKind::Io(io) if io.kind() == std::io::ErrorKind::UnexpectedEof => Error::data(format!(

@@ -1,4 +1,4 @@
-//! How a CSV text is written, found from its beginning: what separates its columns, and which decimal mark its numbers have; no columns.
+//! The dialect of a CSV text, found from its beginning: the delimiter of columns and the decimal mark; no columns.
 
 use std::io::{Cursor, Read};
 
@@ -8,40 +8,40 @@ use super::encoding::{ByteOrder, LineFeeds, Utf16};
 use super::header::Layout;
 use super::written::{Mark, mark};
 
-/// Bytes of the text that are looked at.
+/// The number of bytes of the text to examine.
 const SAMPLE_BYTES: u64 = 1 << 16;
 
-/// Records that are looked at.
+/// The number of records to examine.
 const SAMPLE_RECORDS: usize = 500;
 
-/// The most lines of a title, and the rows below the names of the columns that tell these from a title.
+/// The maximum number of title lines, and of rows below the column names that distinguish these from a title.
 const MOST_TITLES: usize = 20;
 const ROWS_BELOW: usize = 2;
 
-/// What may separate columns, the likelier first where several would do.
+/// The possible delimiters; if several fit, the first one is chosen.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// How a CSV text is written.
+/// The dialect of a CSV text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dialect {
-    /// What separates columns.
+    /// The delimiter of columns.
     pub delimiter: u8,
-    /// A cell with a decimal comma, where numbers have one.
+    /// A cell with a decimal comma, if numbers have one.
     pub decimal_comma: Option<String>,
-    /// Whether the first record says what separates columns, as spreadsheets write it.
+    /// True if the first line states the delimiter, as spreadsheets write it (`sep=;`).
     pub says_delimiter: bool,
-    /// The lines above the names of the columns that hold a title or remarks.
+    /// The lines above the column names, which hold a title or remarks.
     pub titles: Vec<String>,
-    /// Where the names of columns are.
+    /// The layout of the column names.
     pub layout: Layout,
     /// The encoding, if it is not UTF-8.
     pub encoding: Option<&'static str>,
 }
 
-/// A text of which the beginning was read, and the whole of it again.
+/// The dialect of a text, and an input that repeats the whole text.
 pub(super) type Sampled = (Dialect, Box<dyn Read + Send>);
 
-/// What is left to say of a text whose reading failed.
+/// The rest of a text whose reading failed: one error.
 struct Failed(Option<std::io::Error>);
 
 impl Read for Failed {
@@ -50,7 +50,7 @@ impl Read for Failed {
     }
 }
 
-/// Finds how a text is written; a delimiter that is given is taken.
+/// Finds the dialect of a text; a given delimiter is used.
 pub(super) fn sample(input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Sampled {
     let (head, read, mut input) = begin(input);
     let order = ByteOrder::of(&head);
@@ -76,13 +76,13 @@ pub(super) fn sample(input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Samp
     let dialect = Dialect { encoding, ..Dialect::of(&head[..end], delimiter) };
     let rest: Box<dyn Read + Send> = match read {
         Ok(_) => input,
-        // Whoever reads on to there hears of it.
+        // The error is returned to the reader that reaches this position.
         Err(error) => Box::new(Failed(Some(error))),
     };
     (dialect, Box::new(Cursor::new(head).chain(rest)))
 }
 
-/// The first bytes of an input, whether they could be read, and what comes after them.
+/// Returns the first bytes of an input, the error if they could not be read, and the rest of the input.
 fn begin(mut input: Box<dyn Read + Send>) -> (Vec<u8>, std::io::Result<usize>, Box<dyn Read + Send>) {
     let mut head = Vec::new();
     let read = (&mut input).take(SAMPLE_BYTES).read_to_end(&mut head);
@@ -106,7 +106,7 @@ impl Dialect {
     }
 }
 
-/// The delimiter of a first line such as `sep=;`, and what comes after that line.
+/// Returns the delimiter of a first line such as `sep=;`, and the text after that line.
 fn said_delimiter(head: &[u8]) -> (Option<u8>, &[u8]) {
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let end = text.iter().position(|&byte| byte == b'\n').unwrap_or(text.len());
@@ -118,8 +118,8 @@ fn said_delimiter(head: &[u8]) -> (Option<u8>, &[u8]) {
     }
 }
 
-/// The lines above the names of the columns, which have one cell where those below have several or begin with `#`, and what comes after
-/// them. None where the next line is not one of names, or the lines after it are too few to tell.
+/// Returns the title lines above the column names, and the text after them. A title line has one cell while the lines below have several,
+/// or begins with `#`. There is no title if the next line does not hold names, or if too few lines follow.
 fn titles(head: &[u8], delimiter: Option<u8>) -> (Vec<String>, &[u8]) {
     let given = delimiter.map(|delimiter| [delimiter]);
     let marks: &[u8] = given.as_ref().map_or(&DELIMITERS, |given| given);
@@ -153,7 +153,7 @@ fn titles(head: &[u8], delimiter: Option<u8>) -> (Vec<String>, &[u8]) {
     (Vec::new(), head)
 }
 
-/// The first records, the header first; blank lines are none.
+/// Returns the first records, header first, without blank lines.
 fn records(head: &[u8], delimiter: u8) -> Vec<ByteRecord> {
     let mut reader =
         ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).from_reader(head);
@@ -164,7 +164,7 @@ fn records(head: &[u8], delimiter: u8) -> Vec<ByteRecord> {
         .collect()
 }
 
-/// The delimiter by which the header has most columns and most records as many as the header.
+/// Returns the delimiter with the most columns in the header and the most records of that length.
 fn delimiter_of(head: &[u8]) -> u8 {
     let line =
         head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
@@ -187,8 +187,8 @@ fn delimiter_of(head: &[u8]) -> u8 {
     best.0
 }
 
-/// A cell with a decimal comma, where some have one and none a decimal point. Where each comma could also set thousands apart, it does so
-/// unless columns are separated by semicolons, as they are where commas are decimal.
+/// Returns a cell with a decimal comma, if some cells have one and none has a decimal point. If every comma could also separate thousands,
+/// the commas are decimal only if semicolons separate columns.
 fn decimal_comma(records: &[ByteRecord], delimiter: u8) -> Option<String> {
     let (mut comma, mut either) = (None, None);
     for field in records.iter().skip(1).flatten() {

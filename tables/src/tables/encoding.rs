@@ -2,14 +2,14 @@
 
 use std::io::{Cursor, Read};
 
-/// Units of UTF-16 that are decoded together.
+/// The number of UTF-16 units to decode at once.
 const UNITS: usize = 1 << 14;
 
-/// Pairs of first bytes that show UTF-16 without a byte order mark, and the share of them with a zero in one place.
+/// The number of byte pairs that show UTF-16 without a byte order mark.
 const PAIRS: usize = 64;
 const SHARE: f64 = 0.75;
 
-/// The characters of Windows-1252 from 0x80 to 0x9f, where it differs from Latin-1; five bytes stand for none.
+/// The characters of Windows-1252 from 0x80 to 0x9f, where it differs from Latin-1; five bytes have no character.
 const WINDOWS: [Option<char>; 32] = [
     Some('€'),
     None,
@@ -45,7 +45,7 @@ const WINDOWS: [Option<char>; 32] = [
     Some('Ÿ'),
 ];
 
-/// Bytes as text in Windows-1252, which Latin-1 is a part of; `None` if a byte stands for no character.
+/// Decodes Windows-1252 (of which Latin-1 is a part); returns `None` if a byte has no character.
 pub(super) fn windows_1252(bytes: &[u8]) -> Option<String> {
     let character = |&byte: &u8| match byte {
         0x80..=0x9f => WINDOWS[usize::from(byte - 0x80)],
@@ -63,7 +63,8 @@ pub(super) enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// The order in a text with these first bytes, if it is UTF-16: by the byte order mark, or by the zeros of ASCII characters.
+    /// Returns the byte order of a text with these first bytes, if it is UTF-16: from the byte order mark, or from the zeros of ASCII
+    /// characters.
     pub(super) fn of(first: &[u8]) -> Option<ByteOrder> {
         match first {
             [0xff, 0xfe, ..] => return Some(ByteOrder::Little),
@@ -92,7 +93,7 @@ impl ByteOrder {
     }
 }
 
-/// A text in UTF-16 as UTF-8 without a byte order mark. Units that make no character are replaced.
+/// A UTF-16 text as UTF-8 without a byte order mark. Invalid units are replaced.
 pub(super) struct Utf16<R> {
     input: R,
     order: ByteOrder,
@@ -107,7 +108,7 @@ impl<R: Read> Utf16<R> {
         Utf16 { input, order, decoded: Cursor::default(), half: None, started: false }
     }
 
-    /// Decodes the next units; `false` at the end.
+    /// Decodes the next units; returns `false` at the end.
     fn decode(&mut self) -> std::io::Result<bool> {
         let mut bytes = Vec::with_capacity(2 * UNITS);
         (&mut self.input).take(2 * UNITS as u64).read_to_end(&mut bytes)?;
@@ -139,7 +140,7 @@ impl<R: Read> Read for Utf16<R> {
     }
 }
 
-/// A text whose lines end in carriage returns alone, with line feeds instead.
+/// A text whose lines end in lone carriage returns, converted to line feeds.
 pub(super) struct LineFeeds<R>(pub R);
 
 impl<R: Read> Read for LineFeeds<R> {

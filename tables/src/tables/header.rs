@@ -1,4 +1,4 @@
-//! The names of the columns of a CSV text: those of its header, completed and made distinct; no cells.
+//! The names of the columns of a CSV text: the names in the header, completed and made distinct; no cells.
 
 use std::collections::HashSet;
 
@@ -9,15 +9,15 @@ use super::table::quoted;
 /// The name of the column of row names, which R writes without a name in the header.
 const ROW_NAMES: &str = "rownames";
 
-/// The fewest records that show row names: in fewer, a field more than the header has is a mistake.
+/// The minimum number of records that show row names; with fewer, an extra field counts as a mistake.
 const FEWEST_RECORDS: usize = 3;
 
 /// The layout of columns that the first records of a text show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Whether each record begins with a row name that the header does not mention.
+    /// True if each record begins with a row name that the header lacks.
     row_names: bool,
-    /// For each unnamed column at the end of the header, the last one first, whether it has a value.
+    /// For each unnamed column at the end of the header, last one first: true if it has a value.
     last_filled: Vec<bool>,
 }
 
@@ -44,7 +44,7 @@ impl Layout {
         }
     }
 
-    /// Returns distinct names of all columns, made from those in the header, and notes about the changes.
+    /// Returns distinct names of all columns, made from the names in the header, and notes about the changes.
     pub(super) fn names(&self, mut header: Vec<String>) -> (Vec<String>, Vec<String>) {
         let mut notes = Vec::new();
         for filled in &self.last_filled {

@@ -1,8 +1,8 @@
-//! Dates and times of day as seconds since 1970 in UTC, out of text in the forms that are common, and back to the calendar; no columns.
+//! Dates and times of day as seconds since 1970 in UTC, parsed from common text forms, and back to the calendar; no columns.
 
 use serde::{Deserialize, Serialize};
 
-/// The longest date that is looked at, in bytes.
+/// The maximum length of a date in bytes.
 const LONGEST: usize = 64;
 
 const MONTHS: [&str; 12] = [
@@ -36,16 +36,16 @@ pub enum DateOrder {
     MonthDayYear,
 }
 
-/// All orders, each with its bit in a set of them.
+/// All orders, each with its bit in a set of orders.
 pub(crate) const ORDERS: [(DateOrder, u8); 3] =
     [(DateOrder::YearMonthDay, 1), (DateOrder::DayMonthYear, 2), (DateOrder::MonthDayYear, 4)];
 
-/// The orders in which a text is a date, with a time or without.
+/// Returns the set of orders in which a text is a date, with or without a time.
 pub(crate) fn orders(text: &str) -> u8 {
     ORDERS.iter().filter(|(order, _)| seconds(text, *order).is_some()).map(|(_, bit)| bit).sum()
 }
 
-/// The instant that a text says, written in this order; without a zone it is taken for UTC.
+/// Returns the instant of a text in this order; without a zone it is UTC.
 pub(crate) fn seconds(text: &str, order: DateOrder) -> Option<f64> {
     let text = text.trim();
     if text.len() > LONGEST {
@@ -62,7 +62,7 @@ pub(crate) fn seconds(text: &str, order: DateOrder) -> Option<f64> {
     Some(days as f64 * DAY + seconds)
 }
 
-/// A date with the name of its month, in days since 1970, and what is written after it.
+/// A date with the name of its month, in days since 1970, and the text after it.
 struct Worded<'a> {
     days: i64,
     rest: &'a str,
@@ -113,7 +113,7 @@ fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
     valid.then(|| Worded { days: days(year, month) + day - 1, rest })
 }
 
-/// The month of this name in English, in full, in three letters, or as `Sept`.
+/// Returns the number of the month with this English name: in full, in three letters, or `Sept`.
 fn month_of(word: &str) -> Option<i64> {
     let named = |name: &&str| {
         word.eq_ignore_ascii_case(name)
@@ -128,7 +128,7 @@ fn is_weekday(word: &str) -> bool {
     WEEKDAYS.iter().any(named)
 }
 
-/// The number of a day, such as 1 or 1st, or of a year, and how many digits it has.
+/// Returns the number of a day (1 or 1st) or a year, and its number of digits.
 fn day_or_year(word: &str) -> Option<(i64, usize)> {
     let ending = |end: &&str| {
         word.len() > 2
@@ -140,7 +140,7 @@ fn day_or_year(word: &str) -> Option<(i64, usize)> {
     number.then(|| digits.parse().ok()).flatten().map(|number| (number, digits.len()))
 }
 
-/// The days since 1970 of a date.
+/// Returns the days since 1970 of a date.
 fn date(text: &str, order: DateOrder) -> Option<i64> {
     let mark = text.chars().find(|c| !c.is_ascii_digit()).filter(|mark| "-/.".contains(*mark))?;
     let fields: Vec<&str> = text.split(mark).collect();
@@ -149,7 +149,7 @@ fn date(text: &str, order: DateOrder) -> Option<i64> {
         digits.then(|| text.parse().ok()).flatten()
     };
     let year = |text: &str| number(text, 4).filter(|_| text.len() == 4);
-    // Two digits are a year where it comes last, unless they could be a day or a version.
+    // Two digits are a year if they come last, unless they could be a day or a version.
     let last = |text: &str| match text.len() {
         2 if mark == '/' || (mark == '.' && fields.iter().all(|field| field.len() == 2)) => {
             number(text, 2).map(|year| if year < 69 { 2000 + year } else { 1900 + year })
@@ -168,7 +168,7 @@ fn date(text: &str, order: DateOrder) -> Option<i64> {
     valid.then(|| days(year, month) + day - 1)
 }
 
-/// Seconds since midnight in UTC of HH:MM, HH:MM:SS or HH:MM:SS.F, with AM or PM, and with Z or a distance to UTC.
+/// Returns the seconds since midnight in UTC of HH:MM, HH:MM:SS or HH:MM:SS.F, with AM or PM, and with Z or an offset from UTC.
 fn time_of_day(text: &str) -> Option<f64> {
     let (clock, zone) = match text.find(['Z', 'z', '+', '-']) {
         Some(at) => (text[..at].trim_end(), zone(&text[at..])?),
@@ -201,7 +201,7 @@ fn time_of_day(text: &str) -> Option<f64> {
     fields.next().is_none().then_some(3600.0 * hour + 60.0 * minute + second - zone)
 }
 
-/// How many seconds a zone is ahead of UTC.
+/// Returns the offset of a zone from UTC, in seconds.
 fn zone(text: &str) -> Option<f64> {
     if text.eq_ignore_ascii_case("z") {
         return Some(0.0);
@@ -231,7 +231,8 @@ fn days_of_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// The days from the beginning of 1970 to that of a month of the Gregorian calendar, which has 365.2425 days a year by leap years.
+/// Returns the days from the beginning of 1970 to the beginning of a month of the Gregorian calendar, with 365.2425 days per year on
+/// average.
 fn days(year: i64, month: i64) -> i64 {
     let before = year - 1;
     let leap_days = |year: i64| year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
@@ -239,7 +240,7 @@ fn days(year: i64, month: i64) -> i64 {
     years + (1..month).map(|month| days_of_month(year, month)).sum::<i64>()
 }
 
-/// The share of its year that has passed at an instant.
+/// Returns the share of the year that has passed at an instant.
 pub(crate) fn share_of_year(seconds: f64) -> f64 {
     let year = year_of(seconds);
     let (start, end) = (days(year, 1) as f64 * DAY, days(year + 1, 1) as f64 * DAY);
@@ -257,25 +258,25 @@ fn year_of(seconds: f64) -> i64 {
     year
 }
 
-/// The day of the month, from 0.
+/// Returns the day of the month, from 0.
 pub(crate) fn day_of_month(seconds: f64) -> i64 {
     let (year, day) = (year_of(seconds), (seconds / DAY).floor() as i64);
     let start = (1..=12).map(|month| days(year, month)).filter(|&start| start <= day).max();
     day - start.unwrap_or(day)
 }
 
-/// The share of its week, which begins on Monday, that had passed when the day began.
+/// Returns the share of the week (from Monday) that had passed when the day began.
 pub(crate) fn share_of_week(seconds: f64) -> f64 {
     // The first day of 1970 was a Thursday.
     ((seconds / DAY).floor() + 3.0).rem_euclid(7.0) / 7.0
 }
 
-/// The share of its day that has passed at an instant.
+/// Returns the share of the day that has passed at an instant.
 pub(crate) fn share_of_day(seconds: f64) -> f64 {
     seconds.rem_euclid(DAY) / DAY
 }
 
-/// The date, and the time of day where it is not midnight, for messages.
+/// Returns the date for messages, with the time of day unless it is midnight.
 pub(crate) fn spelled(seconds: f64) -> String {
     let (year, day) = (year_of(seconds), (seconds / DAY).floor() as i64);
     let month = (1..=12).rev().find(|&month| days(year, month) <= day).unwrap_or(1);
@@ -288,7 +289,7 @@ pub(crate) fn spelled(seconds: f64) -> String {
     }
 }
 
-/// The instant as ISO 8601 has it, to the microsecond.
+/// Returns the instant in ISO 8601, to the microsecond.
 pub(crate) fn exact(seconds: f64) -> String {
     let micros = ((seconds - seconds.floor()) * 1e6).round() as i64;
     let whole = seconds.floor() + (micros / 1_000_000) as f64;

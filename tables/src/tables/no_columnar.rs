@@ -1,4 +1,4 @@
-//! What stands in for `columnar` in a build without the feature `parquet`: every function says what is missing; no reading.
+//! Replaces `columnar` in a build without the feature `parquet`: every function returns an error that names the feature; no reading.
 
 use super::format::{Format, Opened, RowWriter};
 use crate::tables::predictions::PredictedTable;

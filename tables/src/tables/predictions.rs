@@ -1,4 +1,4 @@
-//! Predictions streamed to CSV or Parquet, some rows at a time; no models.
+//! Predictions written to CSV or Parquet block by block; no models.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -14,47 +14,47 @@ use super::instant::exact;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, write_error};
 
-/// Blocks of rows that wait to be written by another thread.
+/// The maximum number of blocks of rows that wait for the writing thread.
 const BLOCKS_BEHIND: usize = 2;
 
-/// The columns of a file of predictions, with the names of all.
+/// The columns of a file of predictions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PredictedTable {
-    /// Columns that come first, and whether they are of text rather than numbers.
+    /// The leading columns, each with its name and true if it holds text.
     pub leading: Vec<(String, bool)>,
-    /// Columns of numbers.
+    /// The names of the columns of numbers.
     pub numbers: Vec<String>,
-    /// Whether an apostrophe is put before text in CSV that a spreadsheet would run as a formula.
+    /// True if an apostrophe precedes text in CSV that a spreadsheet would run as a formula.
     pub csv_safe: bool,
 }
 
 impl PredictedTable {
-    /// The same table, whose text in CSV a spreadsheet takes for text or not.
+    /// Sets whether text in CSV is protected from spreadsheets.
     pub fn csv_safe(self, csv_safe: bool) -> PredictedTable {
         PredictedTable { csv_safe, ..self }
     }
 
-    /// The names of all columns, in order.
+    /// Returns the names of all columns, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.leading.iter().map(|(name, _)| name).chain(&self.numbers).map(String::as_str)
     }
 }
 
-/// Some rows of predictions.
+/// A block of predictions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PredictedRows {
-    /// The columns that come first.
+    /// The leading columns.
     pub leading: Vec<Column>,
-    /// The numbers of the others, those of a row one after the other.
+    /// The numbers of the other columns, row by row.
     pub numbers: Vec<f64>,
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: usize,
 }
 
-/// Writes rows under named columns to a file that appears once [`finish`](Self::finish) returns, or to a stream as they come.
+/// Writes rows under named columns to a file, which appears when [`finish`](Self::finish) returns, or to a stream immediately.
 ///
-/// Numbers read back as the same numbers; NaN (not known) and missing text are empty cells in CSV and nulls in Parquet. Memory does not
-/// grow with the rows beyond one group of rows that Parquet encodes together.
+/// Numbers read back unchanged; NaN (unknown) and missing text are empty cells in CSV and nulls in Parquet. Memory does not grow with the
+/// number of rows, beyond the group of rows that Parquet encodes together.
 #[derive(Debug)]
 pub struct PredictionWriter {
     columns: PredictedTable,
@@ -79,12 +79,12 @@ impl CsvWriter {
     }
 }
 
-/// A number as a cell, empty where it is not known.
+/// Formats a number as a cell; an unknown number is empty.
 fn cell(value: f64) -> Cow<'static, str> {
     if value.is_nan() { Cow::Borrowed("") } else { number_text(value) }
 }
 
-/// What stands in a column at a row.
+/// Returns the text of a column at a row.
 pub(super) fn text_of(column: &Column, row: usize) -> Cow<'_, str> {
     match column {
         Column::Number(values) => cell(values[row]),
@@ -120,11 +120,11 @@ impl RowWriter for CsvWriter {
 }
 
 impl PredictionWriter {
-    /// Begins a file whose ending, `.csv` or `.parquet` (with the feature `parquet`), names the format.
+    /// Creates a file; its extension, `.csv` or `.parquet` (with the feature `parquet`), chooses the format.
     ///
     /// # Errors
     ///
-    /// When the ending is another one, or the file cannot be created.
+    /// If the extension is another one, or the file cannot be created.
     pub fn create(path: &Path, columns: PredictedTable) -> Result<PredictionWriter> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         let writer = match ending.as_deref() {
@@ -140,11 +140,11 @@ impl PredictionWriter {
         Ok(PredictionWriter { columns, writer })
     }
 
-    /// CSV to a stream, which messages call `name`.
+    /// Writes CSV to a stream, which messages call `name`.
     ///
     /// # Errors
     ///
-    /// When the header cannot be written.
+    /// If the header cannot be written.
     pub fn stream(
         name: &str,
         out: Box<dyn Write + Send>,
@@ -158,11 +158,11 @@ impl PredictionWriter {
     ///
     /// # Errors
     ///
-    /// When the disk is full.
+    /// If the disk is full.
     ///
     /// # Panics
     ///
-    /// When there are more or fewer values than columns.
+    /// If the number of values does not match the columns.
     pub fn write_rows(&mut self, rows: &PredictedRows) -> Result<()> {
         let PredictedRows { leading, numbers, rows } = rows;
         assert_eq!(leading.len(), self.columns.leading.len(), "one column each");
@@ -171,11 +171,11 @@ impl PredictionWriter {
         self.writer.write_rows(leading, numbers, *rows)
     }
 
-    /// Hands the writer to a thread, so that encoding and writing take place beside the making of further rows.
+    /// Moves the writer to a thread, so that encoding and writing run in parallel with the computation of further rows.
     ///
     /// # Errors
     ///
-    /// When no thread can be started.
+    /// If no thread can be started.
     pub fn behind(mut self) -> Result<WriterBehind> {
         let (blocks, incoming) = sync_channel::<PredictedRows>(BLOCKS_BEHIND);
         let write = move || {
@@ -193,13 +193,13 @@ impl PredictionWriter {
     ///
     /// # Errors
     ///
-    /// When the disk is full or the name cannot be taken; nothing is left behind then.
+    /// If the disk is full or the name cannot be taken; no file remains then.
     pub fn finish(self) -> Result<()> {
         self.writer.finish()?.finish()
     }
 }
 
-/// A [`PredictionWriter`] on a thread of its own. Dropped before [`finish`](Self::finish), it leaves no file behind.
+/// A [`PredictionWriter`] on a separate thread. If it is dropped before [`finish`](Self::finish), no file remains.
 #[derive(Debug)]
 pub struct WriterBehind {
     blocks: Option<SyncSender<PredictedRows>>,
@@ -211,7 +211,7 @@ impl WriterBehind {
     ///
     /// # Errors
     ///
-    /// When rows before could not be written.
+    /// If earlier rows could not be written.
     pub fn write_rows(mut self, rows: PredictedRows) -> Result<WriterBehind> {
         match self.blocks.as_ref().map(|blocks| blocks.send(rows)) {
             Some(Ok(())) => Ok(self),
@@ -236,7 +236,7 @@ impl WriterBehind {
 }
 
 impl Drop for WriterBehind {
-    /// Waits for the thread, with which the unfinished file goes.
+    /// Waits for the thread, which removes the unfinished file.
     fn drop(&mut self) {
         let _ = self.ended();
     }

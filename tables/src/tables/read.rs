@@ -1,4 +1,4 @@
-//! From a path to tables: what kind of file it is, the whole of it or block by block; no meaning of columns.
+//! Reading a path as tables: the format of the file, the whole file or block by block; no meaning of columns.
 
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
@@ -14,16 +14,16 @@ use super::table::{Lines, NamedColumn, Table, absent, quoted};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::open_input;
 
-/// Reads a whole table: CSV, gzip-compressed CSV, and with the feature `parquet` Parquet or Arrow; `-` from standard input (which
-/// cannot be Parquet).
+/// Reads a whole table: CSV, plain or gzip-compressed, and with the feature `parquet` Parquet or Arrow. `-` reads standard input, which
+/// cannot be Parquet.
 ///
-/// All but CSV are recognised by their first bytes, whatever the file's name. The type of each column is found over
-/// the whole column; see [`Column`](super::Column).
+/// Every format except CSV is recognised by its first bytes, for any file name. The type of each column is found over the whole column;
+/// see [`Column`](super::Column).
 ///
 /// # Errors
 ///
-/// When the file cannot be opened, is empty, has a header only, ragged rows, names that are absent or given twice,
-/// text that is neither UTF-8, UTF-16 nor Windows-1252, or is damaged; the message names the file and the row.
+/// When the file cannot be opened, is empty, has only a header, ragged rows, missing or repeated names, or text that is neither UTF-8,
+/// UTF-16 nor Windows-1252, or is damaged; the message names the file and the row.
 pub fn read_table(path: &Path) -> Result<Table> {
     read_table_with(path, &ReadOptions::default())
 }
@@ -33,7 +33,7 @@ pub fn read_table(path: &Path) -> Result<Table> {
 pub struct ReadOptions {
     /// The character between the columns of a CSV file; `None` finds it in the first lines.
     pub delimiter: Option<u8>,
-    /// Values that stand for missing cells in every column, besides those that are known.
+    /// Values that count as missing cells in every column, in addition to the usual ones.
     pub missing: Vec<String>,
 }
 
@@ -47,11 +47,11 @@ pub fn read_table_with(path: &Path, options: &ReadOptions) -> Result<Table> {
     whole(TableBlocks::new(path, usize::MAX, &|_| true, how)?)
 }
 
-/// The names of a file's columns, `None` for what is no file that can be read twice: standard input, a pipe.
+/// Returns the names of a file's columns; `None` for standard input or a pipe, which cannot be read twice.
 ///
 /// # Errors
 ///
-/// As for [`read_table_with`], whose first lines alone are looked at.
+/// As for [`read_table_with`], for the first lines of the file.
 pub fn column_names(path: &Path, delimiter: Option<u8>) -> Result<Option<Vec<String>>> {
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Ok(None);
@@ -60,20 +60,20 @@ pub fn column_names(path: &Path, delimiter: Option<u8>) -> Result<Option<Vec<Str
     Ok(Some(blocks.names().to_vec()))
 }
 
-/// In which order a file is read, and what separates its columns where it is CSV.
+/// The order of reading, and the details of a CSV file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct How<'a> {
-    /// The row groups of a Parquet file in the order in which they are to come; blocks then have rows of one of them each.
+    /// The order of a Parquet file's row groups; each block then has rows of a single group.
     pub groups: Option<&'a [usize]>,
-    /// The character between columns, found where it is not given.
+    /// The character between columns; `None` finds it.
     pub delimiter: Option<u8>,
-    /// Columns that are copied as they stand, whether they are wanted otherwise or not.
+    /// Columns that are copied unchanged, even if they are not wanted otherwise.
     pub copied: &'a [String],
-    /// Values that stand for missing cells, besides those that are known.
+    /// Values that count as missing cells, in addition to the usual ones.
     pub missing: &'a [String],
 }
 
-/// The number of rows of each row group of a Parquet file; `None` for files that can be read in one order only.
+/// Returns the number of rows of each row group of a Parquet file; `None` for files that can be read in only one order.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
     format.map_or(Ok(None), |format| columnar::row_groups(&source, &file, format))
 }
 
-/// The number of rows of a file that states it; `None` for files of text.
+/// Returns the number of rows of a file that states it; `None` for text files.
 ///
 /// # Errors
 ///
@@ -93,7 +93,7 @@ pub(crate) fn rows_of(path: &Path) -> Result<Option<u64>> {
     format.map(|format| columnar::count_rows(&source, file, format)).transpose()
 }
 
-/// What messages call a file, the file, and its format if that is not text.
+/// Returns the name of a file for messages, the file, and its format if it is not text.
 fn open_file(path: &Path) -> Result<(String, File, Option<Format>)> {
     let (source, file) = open(path)?;
     let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
@@ -101,7 +101,7 @@ fn open_file(path: &Path) -> Result<(String, File, Option<Format>)> {
     Ok((source, file, Format::of(&first)))
 }
 
-/// What messages call a file, and the file.
+/// Returns the name of a file for messages, and the file.
 fn open(path: &Path) -> Result<(String, File)> {
     let source = path.display().to_string();
     let file = open_input(path, &source)?;
@@ -112,8 +112,7 @@ fn unreadable(source: &str, error: &std::io::Error) -> Error {
     Error::data(format!("{source}: cannot be read: {error}"))
 }
 
-/// Reads a whole table from CSV text, which may be gzip-compressed, or from an Arrow stream; `source` is what messages
-/// call it.
+/// Reads a whole table from CSV text, which may be gzip-compressed, or from an Arrow stream; messages call it `source`.
 ///
 /// # Errors
 ///
@@ -122,13 +121,13 @@ pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table
     whole(TableBlocks::of_input(source, peek(source, Box::new(input))?, usize::MAX, &|_| true, None)?)
 }
 
-/// The one block of a reader that makes blocks of any length.
+/// Returns the only block of a reader that makes blocks of any length.
 fn whole(mut blocks: TableBlocks) -> Result<Table> {
     let source = blocks.source.clone();
     blocks.next().unwrap_or_else(|| Err(no_rows(&source)))
 }
 
-/// A file as consecutive tables of at most `block_rows` rows, in memory that does not grow with the file.
+/// A file as consecutive tables of at most `block_rows` rows, in bounded memory.
 ///
 /// Iteration ends after the last row or the first error. A file without rows is an error, as for [`read_table`].
 pub struct TableBlocks {
@@ -149,7 +148,7 @@ impl std::fmt::Debug for TableBlocks {
 }
 
 impl TableBlocks {
-    /// Opens a file (or `-`) to read the columns that are wanted.
+    /// Opens a file (or `-`) to read the wanted columns.
     pub(crate) fn new(
         path: &Path,
         block_rows: usize,
@@ -183,7 +182,7 @@ impl TableBlocks {
         blocks?.copying(wanted, how)
     }
 
-    /// The same with copies of some columns, and without cells that stand for missing ones.
+    /// Copies some columns, and reads some values as missing cells.
     fn copying(mut self, wanted: &dyn Fn(&str) -> bool, how: How<'_>) -> Result<TableBlocks> {
         for name in how.copied {
             let names = self.rows.names();
@@ -204,12 +203,12 @@ impl TableBlocks {
         Ok(self)
     }
 
-    /// The same for a file that may have a header alone: there are no blocks then.
+    /// Accepts a file with only a header, which gives no blocks.
     pub fn or_none(self) -> TableBlocks {
         TableBlocks { any: true, ..self }
     }
 
-    /// Reads from front to back what begins with some bytes, which the input repeats.
+    /// Reads from front to back an input that begins with some known bytes, which it repeats.
     fn of_input(
         source: &str,
         (first, input): (Vec<u8>, Box<dyn Read + Send>),
@@ -238,17 +237,17 @@ impl TableBlocks {
         TableBlocks { source, rows, builders, copied, missing, block_rows, any: false, done: false }
     }
 
-    /// What messages call the file.
+    /// The name of the file in messages.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The names of all columns of the file, in order, including those that are skipped.
+    /// The names of all columns of the file, in order, including columns that are skipped.
     pub fn names(&self) -> &[String] {
         self.rows.names()
     }
 
-    /// The next block; empty at the end of the file.
+    /// Returns the next block; empty at the end of the file.
     fn block(&mut self) -> Result<Table> {
         let mut lines = Lines::default();
         let rows = self.rows.fill(&mut self.builders, &mut lines, self.block_rows)?;
@@ -300,7 +299,7 @@ fn no_rows(source: &str) -> Error {
     Error::data(format!("{source}: has a header but no rows of data"))
 }
 
-/// The first bytes, enough to tell the format, and the whole input again, those bytes included.
+/// Returns the first bytes, enough to tell the format, and the whole input including them.
 fn peek(source: &str, mut input: Box<dyn Read + Send>) -> Result<(Vec<u8>, Box<dyn Read + Send>)> {
     let mut first = Vec::new();
     let read = (&mut input).take(FIRST_BYTES).read_to_end(&mut first);

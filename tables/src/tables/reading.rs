@@ -1,4 +1,4 @@
-//! How the text of a column is read as numbers or dates, and how that is recognised in its cells; no meaning of columns.
+//! The reading of text columns as numbers or dates, and its recognition from the cells; no meaning of columns.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,13 @@ use super::instant::{self, DateOrder, ORDERS};
 use super::marker::{code_digits, marker};
 use super::written;
 
-/// How the cells of a column of text are read.
+/// The reading of the cells of a text column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reading {
-    /// As numbers with separators of thousands, a percent or a currency sign.
+    /// Numbers with thousands separators, a percent sign or a currency sign.
     Number {
-        /// Whether the decimal mark is a comma.
+        /// True if the decimal mark is a comma.
         decimal_comma: bool,
         /// The currency, or "%": 12.5 % is 12.5.
         unit: Option<String>,
@@ -24,22 +24,22 @@ pub enum Reading {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         open: bool,
     },
-    /// As dates, with times of day or without.
+    /// Dates, with or without times of day.
     Date {
         /// The order of year, month and day.
         order: DateOrder,
     },
-    /// As the places of ordered levels, from 0.
+    /// Indices of ordered levels, from 0.
     Ordered {
-        /// The levels, the lowest first.
+        /// The levels, lowest first.
         levels: Vec<String>,
-        /// Whether other text is a missing cell rather than an error.
+        /// True if other text counts as a missing cell, and false if it is an error.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         open: bool,
     },
 }
 
-/// The readings of columns by their names.
+/// The readings of columns, by name.
 pub type Readings = BTreeMap<String, Reading>;
 
 impl fmt::Display for Reading {
@@ -56,7 +56,7 @@ impl fmt::Display for Reading {
 }
 
 impl Reading {
-    /// What a text that is no plain number says.
+    /// Returns the value of a text that is not a plain number.
     fn value(&self, text: &str) -> Option<f64> {
         match self {
             Reading::Number { decimal_comma, open, .. } => {
@@ -71,8 +71,8 @@ impl Reading {
         }
     }
 
-    /// The column as numbers or instants, markers of missing cells as NaN; the first row that cannot be read is an error. A column that is
-    /// no text stays as it is.
+    /// Converts the column to numbers or instants, with NaN for markers of missing cells. Fails with the first row that cannot be read. A
+    /// column without text is returned unchanged.
     pub(crate) fn read(&self, column: &Column) -> Result<Column, usize> {
         let Column::Text(text) = column else { return Ok(column.clone()) };
         let plain = matches!(self, Reading::Number { .. });
@@ -90,33 +90,34 @@ impl Reading {
     }
 }
 
-/// What is known of the plain numbers of a column that holds text too.
+/// Facts about the plain numbers of a column that also holds text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainNumbers {
-    /// Whether all are whole.
+    /// True if all of them are whole.
     pub whole: bool,
-    /// The smallest and the largest one.
+    /// The smallest and the largest number.
     pub range: (f64, f64),
 }
 
-/// What all cells of a column that are no plain numbers could be, gathered cell by cell. Markers of missing cells could be anything.
+/// The possible readings of the cells of a column that are not plain numbers, collected cell by cell. A marker of missing cells allows
+/// every reading.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Forms {
-    /// Whether all are numbers with a decimal point, and with a decimal comma.
+    /// True if all cells are numbers with a decimal point, and the same for a decimal comma.
     point: bool,
     comma: bool,
-    /// The orders in which all are dates.
+    /// The set of orders in which all cells are dates.
     orders: u8,
-    /// A cell that would be another number with the other decimal mark.
+    /// A cell whose number depends on the decimal mark.
     either: Option<String>,
-    /// The first cell with a fraction or thousands set apart, or else the first one.
+    /// The first cell with a fraction or thousands separators, otherwise the first cell.
     first: Option<String>,
-    /// The unit of the first cell that has one, and whether others have another.
+    /// The unit of the first cell with a unit, and true if other cells have another one.
     unit: Option<String>,
     units_differ: bool,
     /// The first marker of missing cells.
     marker: Option<String>,
-    /// The first code with a leading zero, the fewest digits of all, and whether there is other text.
+    /// The first code with a leading zero, the smallest number of digits of all codes, and true if there is other text.
     code: Option<String>,
     digits: usize,
     others: bool,
@@ -141,12 +142,12 @@ impl Default for Forms {
 }
 
 impl Forms {
-    /// Whether nothing fits any more.
+    /// Returns true if no reading fits any more.
     fn is_settled(&self) -> bool {
         !self.point && !self.comma && self.orders == 0
     }
 
-    /// Takes in a text that is no plain number.
+    /// Adds a text that is not a plain number.
     pub(crate) fn push(&mut self, text: &str) {
         if marker(text).is_some() {
             self.marker.get_or_insert_with(|| text.to_owned());
@@ -182,7 +183,7 @@ impl Forms {
         self.unit.get_or_insert_with(|| unit.to_owned());
     }
 
-    /// Takes in the cells of later rows.
+    /// Adds the cells of later rows.
     pub(crate) fn merge(&mut self, later: Forms) {
         (self.point, self.comma) = (self.point && later.point, self.comma && later.comma);
         self.orders &= later.orders;
@@ -196,20 +197,20 @@ impl Forms {
         self.others |= later.others;
     }
 
-    /// True if cells have different units: their numbers are not of one kind.
+    /// Returns true if cells have different units, so that their numbers cannot be compared.
     pub(crate) fn units_differ(&self) -> bool {
         self.units_differ
     }
 
-    /// A code of a column of codes: whole numbers, some with leading zeros and none with fewer digits than those.
+    /// Returns a code, if the column holds codes: whole numbers, some with leading zeros, none with fewer digits than these.
     pub(crate) fn code(&self, plain: Option<PlainNumbers>) -> Option<&str> {
         let least = 10f64.powi(self.digits.min(300) as i32 - 1);
         let codes = !self.others && plain.is_none_or(|plain| plain.whole && plain.range.0 >= least);
         self.code.as_deref().filter(|_| codes)
     }
 
-    /// How the column is read, with an example in words; nothing where its cells are just text, codes among it. `plain` tells of plain
-    /// numbers, where there are some.
+    /// Returns the reading of the column, with an example in words, or `None` if its cells are text or codes. `plain` describes the plain
+    /// numbers, if there are any.
     pub(crate) fn reading(&self, plain: Option<PlainNumbers>) -> Option<(Reading, String)> {
         if self.code(plain).is_some() {
             return None;

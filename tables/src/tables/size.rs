@@ -1,4 +1,4 @@
-//! How large the numbers of a data file are, estimated before it is read: by its footer, or by its first lines; no columns.
+//! Estimates of the size of the numbers in a data file before it is read, from its footer or its first lines; no columns.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -10,19 +10,20 @@ use super::format::GZIP;
 use super::gzip::Gunzip;
 use super::read::{column_names, rows_of};
 
-/// Text that is looked at to estimate the length of lines.
+/// The number of bytes of text to examine for the length of lines.
 const SAMPLE_BYTES: usize = 8 << 20;
 
-/// A number takes two bytes of text at least, with its comma, and eight in memory.
+/// A number takes at least two bytes of text, with its comma, and eight bytes in memory.
 const BYTES_PER_TEXT_BYTE: u64 = 4;
 
-/// What no gzip compression exceeds.
+/// The maximum compression ratio of gzip.
 const MOST_COMPRESSION: u64 = 1032;
 
-/// The size of the numbers in some columns of a file, if it can be told and may be `least` bytes or more: rows and bytes.
+/// Estimates the numbers of rows and bytes of some columns of a file. Returns `None` if the size is unknown or certainly below `least`
+/// bytes.
 ///
-/// Parquet and Arrow say how many rows they have. Of text whose size alone does not settle the matter, the lines of the first 8 MiB
-/// (uncompressed) are counted. Files that cannot be read are left to whoever reads them to complain about.
+/// Parquet and Arrow files state their number of rows. For text, if the size of the file alone does not decide, the lines of the first 8
+/// MiB (uncompressed) are counted. Unreadable files return `None`; reading them reports the error.
 pub fn large_size(
     (path, delimiter): (&Path, Option<u8>),
     wanted: &dyn Fn(&str) -> bool,
@@ -38,7 +39,7 @@ pub fn large_size(
     (bytes >= least).then_some((rows, bytes))
 }
 
-/// A reader that counts what was read.
+/// A reader that counts the bytes read.
 struct Counted {
     file: File,
     bytes: Rc<Cell<u64>>,
@@ -52,7 +53,7 @@ impl Read for Counted {
     }
 }
 
-/// The rows of a file of text of `size` bytes, `None` if its numbers are sure to be smaller than `least` bytes.
+/// Estimates the number of rows of a text file of `size` bytes; `None` if its numbers are certainly smaller than `least` bytes.
 fn text_rows(path: &Path, size: u64, least: u64) -> Option<u64> {
     let mut magic = [0; 2];
     File::open(path).ok()?.read_exact(&mut magic).ok()?;
@@ -71,7 +72,7 @@ fn text_rows(path: &Path, size: u64, least: u64) -> Option<u64> {
     Some((lines as f64 / share.max(f64::MIN_POSITIVE)) as u64)
 }
 
-/// The line ends in the first bytes of a text, and whether that was all of it.
+/// Returns the number of line ends in the first bytes of a text, and true if these are the whole text.
 fn count_lines(text: &mut dyn Read) -> Option<(u64, bool)> {
     let (mut lines, mut seen) = (0, 0);
     let mut buffer = vec![0; 1 << 16];

@@ -11,10 +11,10 @@ use sparsegp::error::{Error, Result};
 use sparsegp::files::hexadecimal;
 use std::sync::Arc;
 
-/// How similar a name must be (Jaro–Winkler, 1 is equal) to be offered for one that is absent.
+/// The minimum similarity (Jaro–Winkler, 1 is equal) of a name that a hint offers for an absent one.
 const CLOSE: f64 = 0.75;
 
-/// Values that are passed on to a digest together.
+/// The number of values that are passed to the digest at once.
 const DIGEST_CHUNK: usize = 1024;
 
 /// A column and its name.
@@ -26,13 +26,13 @@ pub struct NamedColumn {
     pub column: Column,
 }
 
-/// The place of each column, by name.
+/// Returns the index of each column, by name.
 fn places(columns: &[NamedColumn]) -> HashMap<String, usize> {
     columns.iter().enumerate().map(|(place, named)| (named.name.clone(), place)).collect()
 }
 
 impl RowNames {
-    /// The names of some rows.
+    /// Returns the names of some rows.
     fn take(&self, rows: &[usize]) -> RowNames {
         let label = |labels: &Arc<[String]>, row: usize| labels.get(row).cloned().unwrap_or_default();
         match self {
@@ -49,41 +49,41 @@ impl RowNames {
 pub struct Table {
     source: String,
     columns: Vec<NamedColumn>,
-    /// The place of each column among them, by name.
+    /// The index of each column, by name.
     places: HashMap<String, usize>,
     rows: usize,
     first_row: usize,
     lines: Lines,
-    /// Which rows of the block these are, where others were left out.
+    /// The rows of the block that this table contains, if some were left out.
     kept: Option<Vec<usize>>,
     /// A cell that shows the decimal commas of the text that was read.
     decimal_comma: Option<String>,
-    /// What a reader of the file should know about how it was read.
+    /// Notes about the reading of the file.
     notes: Vec<String>,
-    /// Columns as they stand in the file, to be copied.
+    /// Unchanged columns of the file, for copying.
     copies: Vec<NamedColumn>,
-    /// What messages call rows.
+    /// The names of the rows in messages.
     row_names: RowNames,
 }
 
 /// The names of the rows of a table in messages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RowNames {
-    /// Their numbers from 1 on, as in a file.
+    /// Numbers from 1, as in a file.
     #[default]
     FromOne,
-    /// Their numbers from 0 on, as in an array.
+    /// Numbers from 0, as in an array.
     FromZero,
-    /// Labels of their own, one each.
+    /// A label for each row.
     Labels(Arc<[String]>),
 }
 
 impl Table {
-    /// A table of columns in memory; `source` is what messages call it.
+    /// Creates a table of columns in memory; messages call it `source`.
     ///
     /// # Errors
     ///
-    /// When two columns share a name or the columns differ in length.
+    /// If two columns share a name, or the columns differ in length.
     pub fn new(source: impl Into<String>, columns: Vec<NamedColumn>) -> Result<Table> {
         let source = source.into();
         check_names(&source, columns.iter().map(|named| named.name.as_str()))?;
@@ -98,7 +98,7 @@ impl Table {
         Ok(Table::from_block(source, columns, rows, 0, Lines::default()))
     }
 
-    /// A block of a file, whose names are known to be distinct and whose lengths are equal.
+    /// Creates a block of a file, whose names are known to be distinct and whose lengths are equal.
     pub(crate) fn from_block(
         source: String,
         columns: Vec<NamedColumn>,
@@ -124,37 +124,37 @@ impl Table {
         }
     }
 
-    /// The same table read from text with decimal commas, as this cell shows.
+    /// Records that the table was read from text with decimal commas, as this cell shows.
     pub(crate) fn with_decimal_comma(self, cell: Option<&str>) -> Table {
         Table { decimal_comma: cell.map(str::to_owned), ..self }
     }
 
-    /// The same table with what a reader of the file should know about how it was read.
+    /// Adds notes about the reading of the file.
     pub(crate) fn with_notes(self, notes: Vec<String>) -> Table {
         Table { notes, ..self }
     }
 
-    /// What a reader of the file should know about how it was read so far: its encoding, names that were made up.
+    /// Returns notes about the reading of the file so far: its encoding, invented names.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The same table with columns as they stand in the file.
+    /// Adds unchanged columns of the file.
     pub(crate) fn with_copies(self, copies: Vec<NamedColumn>) -> Table {
         Table { copies, ..self }
     }
 
-    /// The columns that were asked for as they stand in the file, in the order in which they were asked for.
+    /// Returns the requested unchanged columns of the file, in the order of the request.
     pub fn copies(&self) -> &[NamedColumn] {
         &self.copies
     }
 
-    /// A cell that shows decimal commas, where the text had them.
+    /// Returns a cell that shows decimal commas, if the text has them.
     pub(crate) fn decimal_comma(&self) -> Option<&str> {
         self.decimal_comma.as_deref()
     }
 
-    /// The table with some columns alone, those with a reading as it says.
+    /// Returns a table of the wanted columns, each converted by its reading.
     pub(crate) fn read(&self, readings: &Readings, wanted: &dyn Fn(&str) -> bool) -> Result<Cow<'_, Table>> {
         let text = |named: &NamedColumn| {
             readings.contains_key(&named.name)
@@ -176,13 +176,13 @@ impl Table {
         Ok(Cow::Owned(Table { places: places(&columns), columns, ..self.without_columns() }))
     }
 
-    /// The error for a cell that cannot be read as the others of its column.
+    /// Creates the error for a cell that does not fit the reading of its column.
     fn misread(&self, row: usize, name: &str, reading: &Reading) -> Error {
         let found = self.column(name).and_then(|column| column.text(row)).unwrap_or_default();
         Error::data(format!("{}: found {}, expected {reading}", self.place(row, name), shown(found)))
     }
 
-    /// Everything but the columns.
+    /// Returns the table without its columns.
     fn without_columns(&self) -> Table {
         Table {
             source: self.source.clone(),
@@ -199,42 +199,42 @@ impl Table {
         }
     }
 
-    /// The table with other names of its rows in messages.
+    /// Replaces the names of the rows in messages.
     pub fn with_row_names(self, row_names: RowNames) -> Table {
         Table { row_names, ..self }
     }
 
-    /// The table with another name in messages.
+    /// Replaces the name of the table in messages.
     pub fn called(self, source: &str) -> Table {
         Table { source: source.to_owned(), ..self }
     }
 
-    /// The names of the rows in messages.
+    /// Returns the names of the rows in messages.
     pub fn row_names(&self) -> &RowNames {
         &self.row_names
     }
 
-    /// The same rows as a part of a larger table, in which `first_row` rows come before them.
+    /// Marks the table as a part of a larger table, in which `first_row` rows precede it.
     pub fn from_row(self, first_row: usize) -> Table {
         Table { first_row, ..self }
     }
 
-    /// What messages call the table: the path of the file, as given.
+    /// Returns the name of the table in messages: the path of the file, as given.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The columns, in the order of the file.
+    /// Returns the columns, in the order of the file.
     pub fn columns(&self) -> &[NamedColumn] {
         &self.columns
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// A digest (SHA-256, in hexadecimal) of names and values: tables of equal digests are the same data.
+    /// Returns a digest (SHA-256, hexadecimal) of names and values; tables with equal digests hold the same data.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
         let text = |hash: &mut Sha256, text: &str| {
@@ -259,16 +259,16 @@ impl Table {
         hexadecimal(hash)
     }
 
-    /// How many rows of the file come before this table; 0 unless it is a later block of a stream.
+    /// Returns the number of rows of the file before this table; 0 unless it is a later block of a stream.
     pub fn first_row(&self) -> usize {
         self.first_row
     }
 
-    /// The table of some rows, in their order. What messages say of its rows counts within it.
+    /// Returns a table of these rows, in this order. Messages count its rows within the new table.
     ///
     /// # Panics
     ///
-    /// When there is no such row.
+    /// If a row is out of range.
     pub fn take(&self, rows: &[usize]) -> Table {
         let column =
             |named: &NamedColumn| NamedColumn { name: named.name.clone(), column: named.column.take(rows) };
@@ -287,8 +287,8 @@ impl Table {
         }
     }
 
-    /// The rows that have a value in a column, all of them where there is no such column. Markers of missing cells are no values. Messages
-    /// call the rows by their places in the whole.
+    /// Returns the rows that have a value in a column, or all rows if there is no such column. Markers of missing cells are not values.
+    /// Messages count the rows within the whole table.
     pub fn with_values(&self, name: &str) -> Cow<'_, Table> {
         let Some(column) = self.column(name) else { return Cow::Borrowed(self) };
         let missing = column.lacking();
@@ -309,37 +309,37 @@ impl Table {
         })
     }
 
-    /// The place of a row in the block that was read.
+    /// Returns the index of a row in the block that was read.
     fn within(&self, row: usize) -> usize {
         self.kept.as_ref().and_then(|kept| kept.get(row)).copied().unwrap_or(row)
     }
 
-    /// The row of the file, counted from 0, that a row of the table is.
+    /// Returns the row of the file, counted from 0, for a row of the table.
     pub(crate) fn row(&self, row: usize) -> usize {
         self.first_row + self.within(row)
     }
 
-    /// The column of this name.
+    /// Returns the column with this name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.places.get(name).map(|&place| &self.columns[place].column)
     }
 
-    /// The column of this name.
+    /// Returns the column with this name.
     ///
     /// # Errors
     ///
-    /// When there is none; the hint lists the names that look alike.
+    /// If there is none; the hint lists similar names.
     pub(crate) fn require(&self, name: &str) -> Result<&Column> {
         self.column(name).ok_or_else(|| {
             absent(&self.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))
         })
     }
 
-    /// The values of a column as numbers, NaN where missing or a marker of missing cells; `true` and `false` are 1 and 0.
+    /// Returns the values of a column as numbers, with NaN for missing cells and their markers, 1 for `true` and 0 for `false`.
     ///
     /// # Errors
     ///
-    /// When the column is absent, of a type that cannot be used, or holds text; the first such cell is named.
+    /// If the column is absent, has an unsupported type, or holds text; the message names the first such cell.
     pub fn numbers(&self, name: &str) -> Result<Cow<'_, [f64]>> {
         match self.require(name)? {
             Column::Number(values) => Ok(Cow::Borrowed(values)),
@@ -355,7 +355,7 @@ impl Table {
         }
     }
 
-    /// The error for a column that must hold numbers and holds text, naming its first text.
+    /// Creates the error for a column that must hold numbers but holds text; it names the first text.
     pub(crate) fn not_a_number(&self, name: &str, text: &TextColumn) -> Error {
         let row = text.first_text();
         Error::data(format!(
@@ -365,7 +365,7 @@ impl Table {
         ))
     }
 
-    /// The error for a column of a type that cannot be used.
+    /// Creates the error for a column of an unsupported type.
     pub(crate) fn unsupported(&self, name: &str, data_type: &str) -> Error {
         Error::data(format!(
             "{}: column {} has type {data_type}, expected numbers, text or true/false",
@@ -375,7 +375,7 @@ impl Table {
         .hint(format!("convert the column to a number, or leave it out with ⟨exclude {name}⟩"))
     }
 
-    /// The error for a missing value in a column that is used.
+    /// Creates the error for a missing value in a column that is used.
     pub(crate) fn missing(&self, row: usize, name: &str) -> Error {
         Error::data(format!("{}: the value is missing, expected one in every row", self.place(row, name)))
             .hint("fill in or remove the rows with missing values, or leave the column out with ⟨exclude⟩")
@@ -393,12 +393,12 @@ impl Table {
         }
     }
 
-    /// Where a cell is, for messages: "file: row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
+    /// Returns the position of a cell for messages, as in "file: row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
     pub fn place(&self, row: usize, column: &str) -> String {
         format!("{}: {}", self.source, self.cell(row, column))
     }
 
-    /// Where a cell is in the table: "row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
+    /// Returns the position of a cell in the table, as in "row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
     pub(crate) fn cell(&self, row: usize, column: &str) -> String {
         let line =
             self.lines.line(self.within(row)).map_or_else(String::new, |line| format!(" (line {line})"));
@@ -412,7 +412,7 @@ impl Table {
     }
 }
 
-/// The line of a text file on which each row begins, stored only where rows and lines part company.
+/// The line of a text file on which each row begins, stored only for rows whose line does not follow from their number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lines {
     breaks: Vec<(usize, u64)>,
@@ -430,7 +430,7 @@ impl Lines {
         }
     }
 
-    /// The line of a row, where lines are known.
+    /// Returns the line of a row, if lines are known.
     fn line(&self, row: usize) -> Option<u64> {
         let after = self.breaks.partition_point(|&(start, _)| start <= row);
         let (start, first) = *self.breaks.get(after.checked_sub(1)?)?;
@@ -438,12 +438,12 @@ impl Lines {
     }
 }
 
-/// A name for a message, in single quotes and on one line.
+/// Formats a name for a message, in single quotes and on one line.
 pub(crate) fn quoted(name: &str) -> String {
     format!("'{}'", name.escape_debug())
 }
 
-/// A value for a message, in double quotes, on one line and not too long.
+/// Formats a value for a message, in double quotes, on one line and shortened.
 pub(crate) fn shown(value: &str) -> String {
     const LONGEST: usize = 40;
     match value.char_indices().nth(LONGEST) {
@@ -452,7 +452,7 @@ pub(crate) fn shown(value: &str) -> String {
     }
 }
 
-/// Checks that every column has a name of its own.
+/// Checks that the names of all columns are present and distinct.
 pub(crate) fn check_names<'a>(source: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = HashMap::new();
     for (index, name) in names.enumerate() {
@@ -472,7 +472,7 @@ pub(crate) fn check_names<'a>(source: &str, names: impl Iterator<Item = &'a str>
     Ok(())
 }
 
-/// The error for a name that is not there, with the names that look alike as a hint.
+/// Creates the error for an absent name; the hint lists similar names.
 pub(crate) fn absent<'a>(
     source: &str,
     what: &str,
@@ -497,14 +497,14 @@ pub(crate) fn absent<'a>(
     }
 }
 
-/// The name that is most like another one, if one is alike.
+/// Returns the most similar name, if one is similar enough.
 pub(crate) fn alike<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let score = |other: &&str| strsim::jaro_winkler(&wanted, &other.to_lowercase());
     names.iter().copied().filter(|other| score(other) >= CLOSE).max_by(|a, b| score(a).total_cmp(&score(b)))
 }
 
-/// Up to ten names for a message.
+/// Lists up to ten names for a message.
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const MOST: usize = 10;
     let mut names: Vec<String> = names.map(quoted).collect();
@@ -516,7 +516,7 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(", ")
 }
 
-/// Passes values on to a digest, many at a time: each call of `update` has its price.
+/// Passes values to a digest in chunks, because each call of `update` has a fixed cost.
 fn digest_all(hash: &mut Sha256, values: impl Iterator<Item = [u8; 8]>) {
     let mut values = values.peekable();
     let mut bytes = Vec::with_capacity(8 * DIGEST_CHUNK);

@@ -9,7 +9,7 @@ const CURRENCIES: [&str; 22] = [
     "DKK", "PLN", "CZK", "INR", "BRL", "MXN",
 ];
 
-/// A number out of what was written around it.
+/// A number, and the unit that was written around it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written {
     pub value: f64,
@@ -17,21 +17,21 @@ pub(crate) struct Written {
     pub unit: Option<&'static str>,
 }
 
-/// Where a number is in a cell, and what surrounds it.
+/// The position of a number in a cell, and the text around it.
 struct Parts {
     negative: bool,
     digits: Range<usize>,
     unit: Option<&'static str>,
 }
 
-/// Reads a cell, with a decimal comma or a decimal point; thousands may be set apart by the other of the two, spaces or apostrophes.
+/// Parses a cell with a decimal comma or a decimal point. The other of the two, spaces or apostrophes may separate thousands.
 pub(crate) fn parse(text: &str, comma: bool) -> Option<Written> {
     let Parts { negative, digits, unit } = parts(text)?;
     let value: f64 = plain_digits(&text[digits], comma)?.parse().ok()?;
     Some(Written { value: if negative { -value } else { value }, unit })
 }
 
-/// The same cell with a decimal point and no separators, where it is a number with a decimal comma; else the cell itself.
+/// Converts a cell with a decimal comma to a decimal point without separators; other cells stay unchanged.
 pub(crate) fn with_point(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte == b',' || byte == b'.') {
         return Cow::Borrowed(text);
@@ -44,7 +44,7 @@ pub(crate) fn with_point(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a cell has a decimal comma, or could have one although its comma may also set thousands apart.
+/// The evidence that a cell gives for a decimal mark. A comma may be decimal or separate thousands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Comma,
@@ -53,7 +53,7 @@ pub(crate) enum Mark {
     Neither,
 }
 
-/// Which decimal mark a cell speaks for.
+/// Returns the evidence of a cell for a decimal mark.
 pub(crate) fn mark(text: &str) -> Mark {
     let has = |mark: u8| text.bytes().any(|byte| byte == mark);
     if !has(b',') && !has(b'.') {
@@ -85,7 +85,7 @@ fn parts(text: &str) -> Option<Parts> {
     (first.is_ascii_digit() || first == '.' || first == ',').then_some(Parts { negative, digits: at, unit })
 }
 
-/// Takes a sign off the beginning; whether it was a minus.
+/// Removes a sign from the beginning; returns true if it was a minus.
 fn sign(text: &str, at: &mut Range<usize>) -> bool {
     let Some(sign) = text[at.clone()].chars().next().filter(|sign| matches!(sign, '+' | '-' | '−')) else {
         return false;
@@ -95,14 +95,14 @@ fn sign(text: &str, at: &mut Range<usize>) -> bool {
     sign != '+'
 }
 
-/// Leaves white space at both ends out.
+/// Excludes white space at both ends.
 fn shrink(text: &str, at: &mut Range<usize>) {
     let inner = &text[at.clone()];
     at.start += inner.len() - inner.trim_start().len();
     at.end = at.start + inner.trim().len();
 }
 
-/// Digits with a decimal point and without separators.
+/// Returns the digits with a decimal point and without separators.
 fn plain_digits(digits: &str, comma: bool) -> Option<String> {
     let (mark, other) = if comma { (',', '.') } else { ('.', ',') };
     let (whole, fraction) = match digits.split_once(mark) {

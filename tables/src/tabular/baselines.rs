@@ -1,5 +1,5 @@
-//! What the test figures of a finished fit are read against: figures of its training rows, a constant and a linear model; the fit itself
-//! is not touched.
+//! Baselines for the test scores of a finished fit: scores of its training rows, a constant and a linear model. The fit itself stays
+//! unchanged.
 
 use super::fit::FitRequest;
 use super::held_out::{Shares, split_table};
@@ -23,47 +23,47 @@ use sparsegp::objective::Targets;
 use sparsegp::options::{FitOptions, Hyper, ModelKind};
 use sparsegp::training::{TrainingData, fit_arrays_in, scaling_of};
 
-/// The most training rows whose figures are given.
+/// The maximum number of training rows that are scored.
 const TRAINING_FIGURES: usize = 4096;
 
-/// The most inputs of a linear baseline.
+/// The maximum number of inputs of a linear baseline.
 const LINEAR_INPUTS: usize = 200;
 
-/// The most training rows of a linear baseline.
+/// The maximum number of training rows of a linear baseline.
 const LINEAR_ROWS: usize = 20_000;
 
-/// The most nD² of a linear baseline whose posterior has no closed form and is solved for many times, and the rows that it has at least.
+/// For a linear baseline without a closed-form posterior, which is solved many times: the maximum of nD², and the minimum number of rows.
 const LINEAR_WORK: (usize, usize) = (100_000_000, 2000);
 
-/// The most iterations on the hyper-parameters of such a baseline, of which it has two at most.
+/// The maximum number of iterations on the hyper-parameters of such a baseline, which has at most two.
 const LINEAR_ROUNDS: usize = 10;
 
-/// What test figures are read against.
+/// Baselines for test scores.
 pub struct Baselines {
-    /// Figures of training rows, each predicted as if it were new; none where that is not to be had.
+    /// Scores of training rows, each predicted as if it were new; `None` if they are unavailable.
     pub training: Option<Metrics>,
-    /// The distribution that knows no input.
+    /// The distribution that does not depend on the inputs.
     pub constant: Constant,
-    /// A linear model of the same inputs; none where the model is linear itself, has many inputs, no linear model could be fitted, or the time
-    /// limit is over.
+    /// A linear model of the same inputs; `None` if the model is linear itself or has many inputs, if no linear model could be fitted, or
+    /// if the time limit is over.
     pub linear: Option<TableModel>,
 }
 
 impl Baselines {
-    /// Of a model that was fitted as the request says. What the user wants ended is left out.
+    /// Fits the baselines of a model that was fitted to this request. An interruption skips the remaining ones.
     ///
     /// # Errors
     ///
-    /// When the table does not suit the model.
+    /// If the table does not suit the model.
     pub fn of(request: &FitRequest<'_>, model: &TableModel, session: &mut Session<'_>) -> Result<Baselines> {
         Baselines::of_sample(&TrainingSample::draw(request, model)?, model, session)
     }
 
-    /// The same, by training rows that were drawn before.
+    /// Like [`of`](Self::of), on training rows that were drawn before.
     ///
     /// # Errors
     ///
-    /// When the rows do not suit a linear model.
+    /// If the rows do not suit a linear model.
     pub fn of_sample(
         sample: &TrainingSample,
         model: &TableModel,
@@ -77,17 +77,17 @@ impl Baselines {
     }
 }
 
-/// Training rows drawn by the seed, the first ones of which are a smaller sample.
+/// A random sample of training rows; its first rows form a smaller sample.
 pub struct TrainingSample {
     /// The rows, in original units.
     rows: TableRows,
-    /// Their places among all training rows.
+    /// The indices of the rows among all training rows.
     places: Vec<u32>,
-    /// Targets of all training rows, without their inputs.
+    /// The targets of all training rows, without their inputs.
     targets: Observations,
 }
 
-/// Targets with exposures and weights, or empty ones when all are 1.
+/// Targets with exposures and weights, which are empty if all are 1.
 struct Observations {
     y: Vec<f64>,
     exposure: Vec<f64>,
@@ -95,11 +95,11 @@ struct Observations {
 }
 
 impl TrainingSample {
-    /// As many of the training rows of a fit as its baselines take.
+    /// Draws the training rows that the baselines need.
     ///
     /// # Errors
     ///
-    /// When the table does not suit the model.
+    /// If the table does not suit the model.
     pub fn draw(request: &FitRequest<'_>, model: &TableModel) -> Result<TrainingSample> {
         let (schema, options) = (model.schema(), model.options());
         let table = request.table.with_values(schema.target_name());
@@ -119,17 +119,17 @@ impl TrainingSample {
         Ok(TrainingSample { rows, places, targets })
     }
 
-    /// How many numbers it is: the inputs of its rows and the targets of all.
+    /// Returns the number of values in memory: the inputs of the sample and the targets of all rows.
     pub fn numbers(&self) -> usize {
         self.rows.inputs().nrows() * self.rows.inputs().ncols() + self.targets.y.len()
     }
 
-    /// The figures of the smaller sample.
+    /// Returns the scores of the smaller sample.
     fn figures(&self, model: &TableModel) -> Option<Metrics> {
         let few = self.rows.first(TRAINING_FIGURES);
         let predictions = match model.neighbours() {
             Some(_) => {
-                // What another number of rows was fitted to has other places.
+                // A model fitted to another number of rows has other indices.
                 let same = self.targets.y.len() == model.training_rows();
                 let places = self.places.get(..few.targets.len()).filter(|_| same)?;
                 model.predict_left_out(places, few.exposure.clone())?
@@ -141,7 +141,7 @@ impl TrainingSample {
         Some(metrics)
     }
 
-    /// The linear model, with the likelihood of the fit's target, or Gaussian noise for all numbers that are no counts.
+    /// Fits the linear model, with the likelihood of the fit's target, or Gaussian noise for all targets of numbers except counts.
     fn linear(&self, model: &TableModel, session: &mut Session<'_>) -> Result<Option<TableModel>> {
         let Some(most) = linear_rows(model).filter(|_| !session.is_late()) else { return Ok(None) };
         let train = self.rows.first(most).without_codes(model.schema());
@@ -156,13 +156,13 @@ impl TrainingSample {
                 let rows = train.targets.len();
                 Some(TableModel::of(fitted, (schema, scaling), &options, rows, Vec::new()))
             }
-            // A baseline is a help: nothing ends because there is none.
+            // A baseline is optional, so its failure does not end the fit.
             Err(_) => None,
         })
     }
 }
 
-/// The most rows of the linear baseline of a model; none where it has none.
+/// Returns the maximum number of rows of the linear baseline of a model, or `None` if it has no such baseline.
 fn linear_rows(model: &TableModel) -> Option<usize> {
     let inputs = model.schema().without_codes().dims();
     if inputs > LINEAR_INPUTS || model.model_kind() == ModelKind::Glm {
@@ -212,8 +212,8 @@ impl Observations {
     }
 }
 
-/// The best distribution of a task that knows no input, by its moments: a Gaussian with mean and variance of the training rows; the shares of
-/// classes or levels; counts with the mean rate, negative binomial where they vary more than Poisson counts do.
+/// The best distribution of a task that does not depend on the inputs, from moments: a Gaussian with the mean and variance of the training
+/// rows; the shares of classes or levels; counts with the mean rate, negative binomial if they vary more than Poisson counts.
 pub struct Constant {
     model: ConstantModel,
     task: Task,
@@ -240,7 +240,7 @@ impl Constant {
         }
     }
 
-    /// What it is called: `the mean`, `the class shares`, `the level shares` or `the mean rate`.
+    /// Returns its name: `the mean`, `the class shares`, `the level shares` or `the mean rate`.
     pub fn name(&self) -> &'static str {
         match self.task {
             Task::Regression => "the mean",
@@ -250,17 +250,17 @@ impl Constant {
         }
     }
 
-    /// The name of its likelihood.
+    /// Returns the name of its likelihood.
     pub fn likelihood(&self) -> &'static str {
         self.model.likelihood()
     }
 
-    /// The training rows that it is of.
+    /// Returns the number of training rows behind it.
     pub fn training_rows(&self) -> usize {
         self.rows
     }
 
-    /// Compares it with so many targets, in original units, with their exposures, or none when all are 1.
+    /// Compares it with targets in original units and their exposures, which are empty if all are 1.
     pub fn compare(&self, targets: &[f64], exposure: &[f64]) -> Vec<Compared> {
         self.model.predict(targets.len(), exposure.to_owned()).compare(targets)
     }
@@ -269,14 +269,14 @@ impl Constant {
     ///
     /// # Errors
     ///
-    /// When a target or an exposure is absent, missing or none that the model can have.
+    /// If a target or an exposure is absent, missing, or not one that the model can have.
     pub(crate) fn compare_table(&self, schema: &Schema, table: &Table) -> Result<Vec<Compared>> {
         let exposure = schema.exposure(table)?.unwrap_or_default();
         Ok(self.compare(&target_of(schema, table)?, &exposure))
     }
 }
 
-/// Mean and standard deviation by weight.
+/// Returns the weighted mean and standard deviation.
 fn moments(targets: Targets<'_>) -> Affine {
     let total = targets.total_weight();
     let mean_of = |value: &dyn Fn(f64) -> f64| {
@@ -287,7 +287,7 @@ fn moments(targets: Targets<'_>) -> Affine {
     Affine { shift, scale: if variance > 0.0 { variance.sqrt() } else { 1.0 } }
 }
 
-/// The shares of codes by weight; one that no row has counts half a row, so that nothing is impossible.
+/// Returns the weighted shares of codes; a code without rows counts as half a row, so that no code has probability 0.
 fn shares(targets: Targets<'_>, codes: usize) -> Vec<f64> {
     let mut shares = vec![0.0; codes];
     for (i, &y) in targets.y.iter().enumerate() {
@@ -301,7 +301,7 @@ fn shares(targets: Targets<'_>, codes: usize) -> Vec<f64> {
     shares
 }
 
-/// Two classes or more with these shares.
+/// Creates the model of two or more classes with these shares.
 fn classes(shares: &[f64]) -> (ObservationModel, Vec<f64>) {
     match *shares {
         [zero, _] => (BernoulliProbit.into(), vec![-normal::quantile(zero)]),
@@ -312,7 +312,7 @@ fn classes(shares: &[f64]) -> (ObservationModel, Vec<f64>) {
     }
 }
 
-/// Edges between which a standard normal variable has these shares.
+/// Returns the edges between which a standard normal variable has these shares.
 fn levels(shares: &[f64]) -> Ordinal {
     let mut below = 0.0;
     let edges = shares[..shares.len().saturating_sub(1)].iter().map(|share| {
@@ -322,7 +322,7 @@ fn levels(shares: &[f64]) -> Ordinal {
     Ordinal::with_edges(&edges.collect::<Vec<f64>>(), 1.0)
 }
 
-/// The mean rate and, where counts vary more than that of Poisson counts, `α = Σ w ((y − em)² − em) / Σ w (em)²`, e being exposures.
+/// Returns the mean rate and, if counts vary more than Poisson counts, `α = Σ w ((y − em)² − em) / Σ w (em)²`, where e are exposures.
 fn counts(targets: Targets<'_>) -> (ObservationModel, Vec<f64>) {
     let rows = || (0..targets.y.len()).map(|i| (targets.weight(i), targets.at(i)));
     let events: f64 = rows().map(|(weight, at)| weight * at.y).sum();

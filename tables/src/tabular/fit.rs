@@ -1,4 +1,4 @@
-//! A fit to a table: its columns and rows to what training takes, and back to a model of tables; no reading of files.
+//! A fit to a table: from its columns and rows to the input of the training, and back to a model of tables; no reading of files.
 
 use super::held_out::{Shares, split_table};
 use super::model::TableModel;
@@ -15,30 +15,30 @@ use sparsegp::options::FitOptions;
 use sparsegp::training::choices::{Chosen, choose};
 use sparsegp::training::{TrainingData, asks_for_warps, fit_arrays_in, scaling_of, suited};
 
-/// What to fit to: the table, the meaning of its columns, and which part of it is for training.
+/// The request for a fit: the table, the meaning of its columns, and the rows for training.
 #[derive(Clone, Copy)]
 pub struct FitRequest<'a> {
     /// The data.
     pub table: &'a Table,
-    /// Which columns to use; with `start` only the target is looked at, the rest is the start model's.
+    /// The columns to use; with `start`, only the target is read from here, the rest comes from the start model.
     pub columns: &'a SchemaOptions,
-    /// How to fit.
+    /// The options of the fit.
     pub options: &'a FitOptions,
     /// The share of the rows held out for testing.
     pub test_fraction: f64,
     /// A model to start from: its columns, scaling, kernel, hyper-parameters and inducing inputs.
     pub start: Option<&'a TableModel>,
-    /// Whether the start model's posterior is gone on with too; otherwise one is solved for.
+    /// True to continue with the posterior of the start model; false to solve for a new one.
     pub keep_posterior: bool,
 }
 
-/// A fitted model with the rows that were held out.
+/// A fitted model with its held-out rows.
 pub struct TableFit {
     /// The model.
     pub model: TableModel,
-    /// The validation rows, where some were asked for.
+    /// The validation rows, if any were requested.
     pub validation: Option<TableRows>,
-    /// The test rows, where some were asked for.
+    /// The test rows, if any were requested.
     pub test: Option<TableRows>,
 }
 
@@ -78,11 +78,11 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
     fit_table_in(request, &mut Session::new(listener))
 }
 
-/// Fits a model to a table within a session, which may interrupt the fit and keeps its state.
+/// Fits a model to a table within a session, which may interrupt the fit and stores its state.
 ///
 /// # Errors
 ///
-/// As for [`fit_table`]; `Interrupted` when the session was, `Data` when its checkpoint does not fit.
+/// As for [`fit_table`]; `Interrupted` if the session was interrupted, `Data` if its checkpoint belongs to another fit.
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let options = request.options;
     let (mut schema, mut notes) = schema_of(request)?;
@@ -135,7 +135,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
             Err(error) if chosen.give_up(&error) => train = data.part(rows.train.clone()),
             fitted => {
                 let mut fitted = fitted?;
-                // A fit that goes on with another one's posterior owes its start to that one's search.
+                // A fit that continues with the posterior of another fit uses the start that the other one searched for.
                 if let Some(start) = request.start.filter(|_| request.keep_posterior) {
                     fitted.search = start.search().clone();
                 }
@@ -151,7 +151,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     Ok(TableFit { model, validation, test })
 }
 
-/// How the model sees rows: as the start model does, or as the training rows are spread.
+/// Returns the scaling of the rows: that of the start model, or one from the training rows.
 fn scaling_of_fit(
     (options, start): (&FitOptions, Option<&TableModel>),
     schema: &mut Schema,
@@ -168,7 +168,7 @@ fn scaling_of_fit(
     }
 }
 
-/// The columns of the fit: those of the start model, or found in the table.
+/// Returns the columns of the fit: those of the start model, or those found in the table.
 fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
     let Some(start) = request.start else {
         return find_schema(request.table, request.columns, request.options);

@@ -1,4 +1,4 @@
-//! Fits to files that stay on disk: what is kept in memory, training through a shuffle buffer, and how it ends; no tables.
+//! Fits to files that stay on disk: memory plan, training through a shuffle buffer, and its end; no tables.
 
 use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
@@ -18,70 +18,69 @@ use sparsegp::training::{AllRows, BatchSource, Origin, Prototype, TrainingRows, 
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of the rows in a shuffle buffer whose size was not given.
+/// The size in bytes of the rows in a shuffle buffer of default size.
 const BUFFER_BYTES: usize = 256 << 20;
 
-/// What to fit to: a file whose training rows are read again in every epoch.
+/// The request for a fit to a file whose training rows are read again in every epoch.
 #[derive(Clone, Copy)]
 pub struct FileFitRequest<'a> {
-    /// The file, not standard input.
+    /// The path of the file; standard input is not possible.
     pub path: &'a Path,
-    /// Which columns to use; with `start` only the target is looked at, the rest is the start model's.
+    /// The columns to use; with `start`, only the target is read from here, the rest comes from the start model.
     pub columns: &'a SchemaOptions,
-    /// How to fit.
+    /// The options of the fit.
     pub options: &'a FitOptions,
     /// The share of the rows held out for testing.
     pub test_fraction: f64,
     /// A model to start from: its columns, scaling, kernel, hyper-parameters and inducing inputs.
     pub start: Option<&'a TableModel>,
-    /// Rows that are shuffled in memory; 256 MiB of them when absent.
+    /// The number of rows that are shuffled in memory; `None` means 256 MiB of rows.
     pub buffer_rows: Option<usize>,
 }
 
-/// What training from a file keeps in memory.
+/// The memory that training from a file needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// Rows of the file that are trained on.
+    /// The number of training rows.
     pub training_rows: usize,
-    /// Rows of the shuffle buffer.
+    /// The number of rows of the shuffle buffer.
     pub buffer_rows: usize,
-    /// The most rows in memory at a time: the buffer, blocks being read, batches under way and samples.
+    /// The maximum number of rows in memory: the buffer, blocks being read, batches in use and samples.
     pub most_rows: usize,
-    /// The most bytes that the numbers of all these rows take.
+    /// The maximum number of bytes of all these rows.
     pub most_bytes: usize,
 }
 
-/// A fitted model, with the way to the rows of the file that were held out.
+/// A fitted model, with access to the held-out rows of the file.
 pub struct FileFit {
     /// The model.
     pub model: TableModel,
-    /// The validation rows, where some were asked for: a sample of them if they are more than 20,480.
+    /// The validation rows, if any were requested; a sample of them if there are more than 20,480.
     pub validation: Option<TableRows>,
     /// The number of rows of the file.
     pub rows: usize,
-    /// What was kept in memory.
+    /// The memory that training used.
     pub plan: MemoryPlan,
     file: Arc<DataFile>,
 }
 
 impl FileFit {
-    /// The test rows, read again block by block.
+    /// Reads the test rows again, block by block.
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened again; items are errors when it cannot be read to its end or has changed.
+    /// If the file cannot be opened again; an item is an error if the file cannot be read to its end or has changed.
     pub fn test_parts(&self) -> Result<impl Iterator<Item = Result<TableRows>> + use<>> {
         let mut parts = self.file.parts(Role::Test, None)?;
         Ahead::new(1, move || parts.next())
     }
 }
 
-/// Refuses a file that cannot be read in every epoch, a buffer without rows, and what cannot be fitted without all rows in
-/// memory.
+/// Refuses a file that cannot be read in every epoch, a buffer without rows, and fits that need all rows in memory.
 ///
 /// # Errors
 ///
-/// Usage errors that name the option; data errors when the file cannot be looked at.
+/// Usage errors that name the option; data errors if the file cannot be inspected.
 pub fn check_file_fit(path: &Path, options: &FitOptions, buffer_rows: Option<usize>) -> Result<()> {
     if buffer_rows == Some(0) {
         return Err(Error::usage("⟨shuffle_buffer⟩ is 0, expected at least 1 row"));
@@ -90,7 +89,7 @@ pub fn check_file_fit(path: &Path, options: &FitOptions, buffer_rows: Option<usi
     check_readable_twice(path)
 }
 
-/// Refuses what cannot be fitted without all rows in memory.
+/// Refuses fits that need all rows in memory.
 fn check_without_table(options: &FitOptions) -> Result<()> {
     if options.is_collapsed() {
         let by_batches = "use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩";
@@ -126,17 +125,16 @@ fn check_without_table(options: &FitOptions) -> Result<()> {
     Ok(())
 }
 
-/// Fits a model to a file without holding its rows in memory. `planned` hears what will be in memory before training
-/// starts, `session` of every stage and epoch.
+/// Fits a model to a file without holding its rows in memory. `planned` receives the memory plan before training starts, `session` every
+/// stage and epoch.
 ///
-/// One pass finds columns and scaling, checks every row and draws samples: one to choose inducing inputs and
-/// hyper-parameters to start from, one of 20,480 rows to estimate the objective on. Rows that are held out are those
-/// that [`fit_table`](super::fit_table) holds out; a text is read once more to count its rows for that. Training then
-/// reads the file once an epoch.
+/// One pass finds columns and scaling, checks every row and draws two samples: one to choose inducing inputs and starting
+/// hyper-parameters, and one of 20,480 rows to estimate the objective. The held-out rows are the ones of [`fit_table`](super::fit_table);
+/// to find them, a text is read once more to count its rows. Training then reads the file once per epoch.
 ///
 /// # Errors
 ///
-/// As for [`fit_table`](super::fit_table), and when reading fails or the file changes on the way.
+/// As for [`fit_table`](super::fit_table), and if reading fails or the file changes during the fit.
 pub fn fit_file(
     request: &FileFitRequest<'_>,
     planned: &mut dyn FnMut(&MemoryPlan),
@@ -170,7 +168,7 @@ pub fn fit_file(
     Ok(FileFit { model, validation: sampled.validation, rows, plan, file })
 }
 
-/// Refuses what ends after one reading.
+/// Refuses an input that can be read only once.
 fn check_readable_twice(path: &Path) -> Result<()> {
     let source = path.display();
     if path == Path::new("-") {
@@ -184,11 +182,11 @@ fn check_readable_twice(path: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "{source}: is no ordinary file, which ⟨shuffle_buffer⟩ reads again in every epoch"
+        "{source}: is not an ordinary file; ⟨shuffle_buffer⟩ reads its file again in every epoch"
     )))
 }
 
-/// What every row is for; rows are counted where some are held out.
+/// Returns the role of every row; counts the rows first if some are held out.
 fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
     let (test, validation) = (request.test_fraction, request.options.validation_fraction);
     check_fractions(test, validation)?;
@@ -213,18 +211,18 @@ fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
     }
 }
 
-/// The options with what follows from so many training rows.
+/// Returns the options with the defaults that follow from the number of training rows.
 fn by_batches(options: FitOptions, train: usize) -> FitOptions {
     let sparse = options.model == ModelKind::Gp;
     let inducing = if sparse { Some(options.inducing_for(train)) } else { options.inducing };
     FitOptions { inducing, ..options }.by_batches()
 }
 
-/// The rows of a file, with the samples of them that are in memory, on the scale the model sees.
+/// The rows of a file, with the samples in memory, on the scale the model sees.
 struct StreamedRows<'a> {
     all: FileRows,
     sampled: &'a Sampled,
-    /// Rows of the shuffle buffer.
+    /// The number of rows of the shuffle buffer.
     buffer: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Fits to tables in parts that are held elsewhere: what their holders do with a part, and the fit that asks them; no transport.
+//! Fits to tables in parts that other machines hold: the work of the holders on a part, and the fit that asks them; no transport.
 
 use super::model::TableModel;
 use super::resolve::schema_options;
@@ -18,23 +18,23 @@ use sparsegp::training::{
     AllRows, BatchSource, Origin, PartedRows, Parts, Prototype, Sums, TrainingRows, fit_rows, unreadable,
 };
 
-/// A batch of mini-batch training where nobody says how large one is: a round costs as long as it takes to reach all parts and come back,
-/// so that its work has to be worth that.
+/// The default batch size of mini-batch training on parts. A round has a fixed cost, to reach all parts and to return, so its work has to
+/// be worth that.
 const BATCH_ROWS: usize = 32_768;
 
-/// What to fit, and how, to a table in parts.
+/// The request for a fit to a table in parts.
 #[derive(Clone, Copy)]
 pub struct PartsRequest<'a> {
-    /// Which columns to use.
+    /// The columns to use.
     pub columns: &'a SchemaOptions,
-    /// How to fit.
+    /// The options of the fit.
     pub options: &'a FitOptions,
-    /// Whether the batch size of the options was asked for, or is to suit rounds to parts.
+    /// True if the user set the batch size; otherwise it is chosen to suit rounds to parts.
     pub batch_size_given: bool,
 }
 
 impl PartsRequest<'_> {
-    /// Refuses what needs all rows in one place.
+    /// Refuses fits that need all rows in one place.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl PartsRequest<'_> {
         Roles::scattered(self.options.validation_fraction, self.options.seed)
     }
 
-    /// What follows from options for so many rows.
+    /// Returns the options with the defaults that follow from the number of rows.
     fn decided(&self, options: FitOptions, rows: usize) -> FitOptions {
         let inducing = Some(options.inducing_for(rows));
         let decided = FitOptions { inducing, ..options }.decided_for_parts(rows);
@@ -75,48 +75,49 @@ impl PartsRequest<'_> {
     }
 }
 
-/// A table in parts, which are held elsewhere and numbered from 0 in the order of their rows. Whoever implements this hands work to the
-/// holders of all parts that have rows.
+/// A table in parts that are held elsewhere, numbered from 0 in the order of their rows. An implementation passes work to the holders of
+/// all parts that have rows.
 pub trait TableParts: Sync {
-    /// The number of parts.
+    /// Returns the number of parts.
     fn count(&self) -> usize;
 
-    /// What [`PartSurvey::of`] finds in the parts, merged in their order.
+    /// Returns the merged results of [`PartSurvey::of`] over all parts, in their order.
     ///
     /// # Errors
     ///
-    /// When a part cannot be looked at; the fit ends with that error, as for the others.
+    /// If a part cannot be read; the fit ends with that error.
     fn survey(&self, readings: Option<&Readings>) -> Result<PartSurvey>;
 
-    /// Lets the holders know how rows are made of a part: what [`Preparation::rows`] makes is what all rounds are about.
+    /// Sends the holders the preparation of their parts. All rounds refer to the rows that [`Preparation::rows`] makes.
     ///
     /// # Errors
     ///
-    /// When that is certain to fail.
+    /// If the preparation is certain to fail.
     fn prepare(&self, preparation: &Preparation) -> Result<()>;
 
-    /// The answers of all parts to a [`Round`](sparsegp::training::Round), merged.
+    /// Returns the merged answers of all parts to a [`Round`](sparsegp::training::Round).
     ///
     /// # Errors
     ///
-    /// When an answer cannot be had.
+    /// If an answer is missing.
     fn ask(&self, round: Vec<u8>) -> Result<Sums>;
 }
 
-/// What a pass over some parts of a table finds out.
+/// The results of a pass over some parts of a table.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PartSurvey {
     sums: TableSums,
-    /// Parts with the number of their rows to train on.
+    /// The number of training rows of each part.
     train: Vec<(usize, usize)>,
 }
 
 impl PartSurvey {
-    /// Of part `part`, which says itself where in the whole table it is ([`Table::from_row`]); with `readings` columns are read so.
+    /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`]. With `readings`, columns are read
+    /// accordingly.
     ///
     /// # Errors
     ///
-    /// When a cell does not suit the readings.
+    /// If a cell does not suit the readings.
     pub fn of(
         request: PartsRequest<'_>,
         table: &Table,
@@ -131,37 +132,37 @@ impl PartSurvey {
         Ok(PartSurvey { train: vec![(part, sums.training_rows())], sums })
     }
 
-    /// Takes in what was found in later parts.
+    /// Merges the results of later parts.
     ///
     /// # Errors
     ///
-    /// When they are no later ones, or have other columns.
+    /// If they are not later parts, or have other columns.
     pub fn merge(&mut self, later: PartSurvey) -> Result<()> {
         self.sums.merge(later.sums)?;
         self.train.extend(later.train);
         Ok(())
     }
 
-    /// All of it as bytes.
+    /// Serialises the survey.
     ///
     /// # Errors
     ///
-    /// When there is no memory for them.
+    /// If there is not enough memory.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         postcard::to_allocvec(self).map_err(|error| unreadable(&error))
     }
 
-    /// Reads the bytes of a survey.
+    /// Reads a serialised survey.
     ///
     /// # Errors
     ///
-    /// When they are of another version.
+    /// If the bytes are of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<PartSurvey> {
         postcard::from_bytes(bytes).map_err(|error| unreadable(&error))
     }
 }
 
-/// How rows on the scale the model sees are made of a part of a table.
+/// The conversion of a part of a table to rows on the scale the model sees.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Preparation {
     schema: Schema,
@@ -171,11 +172,11 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// All of it as text.
+    /// Serialises the preparation as text.
     ///
     /// # Errors
     ///
-    /// When it holds numbers that are not finite.
+    /// If it contains numbers that are not finite.
     pub fn to_text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|error| unreadable(&error))
     }
@@ -184,16 +185,16 @@ impl Preparation {
     ///
     /// # Errors
     ///
-    /// When it is of another version.
+    /// If the text is of another version.
     pub fn from_text(text: &str) -> Result<Preparation> {
         serde_json::from_str(text).map_err(|error| unreadable(&error))
     }
 
-    /// The training rows of a part, which says itself where in the whole table it is.
+    /// Returns the training rows of a part, whose position in the whole table is set.
     ///
     /// # Errors
     ///
-    /// When it lacks a column, or a cell is not what its column holds.
+    /// If it lacks a column, or a cell does not suit its column.
     pub fn rows(&self, table: &Table) -> Result<TableRows> {
         let names = table.columns().iter().map(|named| named.name.as_str());
         self.schema.check_columns(table.source(), names)?;
@@ -207,7 +208,7 @@ impl Preparation {
     }
 }
 
-/// A fit to a table in parts whose columns are known.
+/// A fit to a table in parts with known columns.
 pub struct PartsFit<'a> {
     request: PartsRequest<'a>,
     parts: &'a dyn TableParts,
@@ -216,11 +217,11 @@ pub struct PartsFit<'a> {
 }
 
 impl<'a> PartsFit<'a> {
-    /// Finds columns, scaling and samples by one pass over the parts, or by two where columns of text turn out to be numbers or dates.
+    /// Finds columns, scaling and samples in one pass over the parts, or in two if text columns turn out to be numbers or dates.
     ///
     /// # Errors
     ///
-    /// As for [`fit_file`](super::fit_file), and when a part cannot be looked at.
+    /// As for [`fit_file`](super::fit_file), and if a part cannot be read.
     pub fn new(request: PartsRequest<'a>, parts: &'a dyn TableParts) -> Result<PartsFit<'a>> {
         request.options.validate()?;
         request.check()?;
@@ -249,11 +250,11 @@ impl<'a> PartsFit<'a> {
         Ok(fit)
     }
 
-    /// What the course of the fit depends on: by this a checkpoint knows its fit.
+    /// Returns everything that determines the course of the fit; a checkpoint stores it to recognise its fit.
     ///
     /// # Errors
     ///
-    /// When options cannot be written down.
+    /// If the options cannot be serialised.
     pub fn identity(&self) -> Result<Identity> {
         let Surveyed { start, check, scaling, .. } = &self.surveyed;
         let written = |value: serde_json::Result<serde_json::Value>| {
@@ -277,11 +278,11 @@ impl<'a> PartsFit<'a> {
         Ok(identity)
     }
 
-    /// Fits the model. Starting values are found here, on samples; all else comes from rounds to the parts.
+    /// Fits the model. Starting values are computed here, on samples; everything else comes from rounds to the parts.
     ///
     /// # Errors
     ///
-    /// As for [`fit_file`](super::fit_file), and when a round has no answer.
+    /// As for [`fit_file`](super::fit_file), and if a round has no answer.
     pub fn fit(self, session: &mut Session<'_>) -> Result<TableModel> {
         let PartsFit { request, parts, surveyed, counts } = self;
         let decide = |options: FitOptions, rows: usize| request.decided(options, rows);
@@ -306,7 +307,7 @@ impl<'a> PartsFit<'a> {
     }
 }
 
-/// The parts as holders of rows.
+/// The parts, as holders of rows.
 struct Holders<'a> {
     parts: &'a dyn TableParts,
     counts: Vec<usize>,
@@ -322,7 +323,7 @@ impl PartedRows for Holders<'_> {
     }
 }
 
-/// The rows of all parts, with the samples of them that are in memory.
+/// The rows of all parts, with the samples in memory.
 struct SampledParts<'a> {
     all: Parts<'a>,
     sampled: &'a Sampled,

@@ -1,5 +1,5 @@
-//! Which rows can be learned from, and which of them are held out: at random, by whole groups or by time, of tables in memory and files alike;
-//! no columns of inputs.
+//! The rows that a fit can learn from, and their roles: held out at random, by whole groups or by time, for tables in memory and files
+//! alike; no inputs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::tables::{Column, Table, TableBlocks};
 use sparsegp::data::{Role, Roles, Split};
 use sparsegp::error::{Error, Result};
 
-/// The shares of rows held out for testing and for validation, and the seed of what is random about them.
+/// The shares of rows held out for testing and for validation, and the seed of the random choice.
 #[derive(Clone, Copy)]
 pub(crate) struct Shares {
     pub test: f64,
@@ -22,10 +22,10 @@ pub(crate) struct Shares {
     pub seed: u64,
 }
 
-/// Hands the blocks of a table over, from the first one on whenever it is asked.
+/// A function that passes all blocks of a table to a callback, from the first one at every call.
 type EachBlock<'a> = dyn Fn(&mut dyn FnMut(&Table) -> Result<()>) -> Result<()> + 'a;
 
-/// The rows of a table, all of which have a target, by what they are for.
+/// Splits the rows of a table, all of which have a target, by their roles.
 pub(crate) fn split_table(table: &Table, by: Option<&SplitBy>, shares: Shares) -> Result<Split> {
     let Shares { test, validation, seed } = shares;
     let roles = match by {
@@ -36,7 +36,7 @@ pub(crate) fn split_table(table: &Table, by: Option<&SplitBy>, shares: Shares) -
     Ok(Split { train: of(Role::Train), validation: of(Role::Validation), test: of(Role::Test) })
 }
 
-/// The roles of the rows of a file that have a target: those that [`split_table`] gives them.
+/// Returns the roles of the rows of a file that have a target; they are the ones of [`split_table`].
 pub(super) fn roles_of_file(
     path: &Path,
     target: &str,
@@ -54,7 +54,7 @@ pub(super) fn roles_of_file(
         (0..block.rows()).for_each(|row| labelled.push(!missing(row)));
     }
     if labelled.count() == 0 {
-        // Whoever reads the file next says what is wrong with it.
+        // The next reader of the file reports the problem.
         return Ok(Roles::default());
     }
     let each = |take: &mut dyn FnMut(&Table) -> Result<()>| -> Result<()> {
@@ -70,12 +70,12 @@ pub(super) fn roles_of_file(
     })
 }
 
-/// How a file of these columns is read.
+/// Returns how a file with these columns is read.
 fn how_to_read(columns: &SchemaOptions) -> How<'_> {
     How { delimiter: columns.delimiter, missing: &columns.missing, ..How::default() }
 }
 
-/// The roles of all rows by their groups or times.
+/// Returns the roles of all rows by their groups or times.
 fn roles_by(each: &EachBlock<'_>, by: &SplitBy, shares: Shares) -> Result<Roles> {
     let Shares { test, validation, seed } = shares;
     match by {
@@ -96,7 +96,7 @@ fn roles_by(each: &EachBlock<'_>, by: &SplitBy, shares: Shares) -> Result<Roles>
     }
 }
 
-/// The groups of rows, numbered as they come.
+/// The groups of the rows, numbered in the order of their first rows.
 #[derive(Default)]
 struct Groups {
     known: HashMap<String, u32>,
@@ -126,7 +126,7 @@ impl Groups {
     }
 }
 
-/// How the text of a column of times is read, where it has some.
+/// Returns the reading of the text of a time column, if it has any text.
 fn reading_of(each: &EachBlock<'_>, name: &str) -> Result<Option<Reading>> {
     let (mut forms, mut plain) = (Forms::default(), None);
     let mut push = |value: f64| {
@@ -178,7 +178,7 @@ fn push_times(block: &Table, name: &str, reading: Option<&Reading>, times: &mut 
     Ok(())
 }
 
-/// The rows with a target: listed only from the first row without one on.
+/// The rows with a target; indices are stored only from the first row without one.
 #[derive(Default)]
 struct Labelled {
     rows: usize,

@@ -1,4 +1,4 @@
-//! From tables and files to rows that models are trained on, and back to predictions; no training of its own.
+//! From tables and files to training rows, and back to predictions; no training.
 
 mod baselines;
 mod fit;

@@ -55,7 +55,7 @@ pub struct TableModel {
     pub(super) model: Model,
 }
 
-/// The model proper, on arrays.
+/// Gives access to the model on arrays.
 impl Deref for TableModel {
     type Target = Model;
 
@@ -65,7 +65,8 @@ impl Deref for TableModel {
 }
 
 impl TableModel {
-    /// What was fitted to so many rows of these columns; warnings call inputs by their names, the data's own coming first.
+    /// Creates the model of a fit to `rows` rows of these columns. Warnings name inputs by their columns; warnings about the data come
+    /// first.
     pub(super) fn of(
         mut fitted: Fitted,
         (schema, scaling): (Schema, Scaling),
@@ -80,27 +81,27 @@ impl TableModel {
         TableModel { schema, model: fitted.into_model(scaling, options, rows) }
     }
 
-    /// The model proper, which needs no table.
+    /// Returns the model on arrays.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The columns it was trained on.
+    /// Returns the columns it was trained on.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// The kind of target.
+    /// Returns the kind of target.
     pub fn task(&self) -> Task {
         self.schema.encoding().task()
     }
 
-    /// All hyper-parameters by name; the means of classes have the names of their labels, as in `mean.setosa`.
+    /// Returns all hyper-parameters by name; the means of classes have the names of their labels, as in `mean.setosa`.
     pub fn hyperparameters(&self) -> Vec<(String, f64)> {
         self.called(self.model.hyperparameters())
     }
 
-    /// What is special about hyper-parameters, in words, by the same names.
+    /// Returns notes about hyper-parameters, by the same names.
     pub fn hyperparameter_notes(&self) -> Vec<(String, String)> {
         self.called(self.model.latent().constraint_notes())
     }
@@ -125,16 +126,16 @@ impl TableModel {
         Ok(self.model.predict_rows(self.schema.design(table, unseen)?.as_ref(), exposure))
     }
 
-    /// Predicts some rows, such as those held out.
+    /// Predicts some rows, for example held-out ones.
     pub fn predict_part(&self, part: &TableRows) -> Predictions<'_> {
         self.model.predict_rows(part.inputs(), part.exposure.clone())
     }
 
-    /// Predicts a table and compares with its targets, one row at a time.
+    /// Predicts a table and compares each row with its target.
     ///
     /// # Errors
     ///
-    /// As for [`TableModel::predict`], and when a target is absent, missing, infinite or text.
+    /// As for [`TableModel::predict`], and if a target is absent, missing, infinite or text.
     pub fn compare(
         &self,
         table: &Table,
@@ -147,12 +148,12 @@ impl TableModel {
         Ok(())
     }
 
-    /// The model after the rows of a table that have a target, on top of those it was fitted to; see [`update`]. Categories that did not
-    /// occur in training are taken as [`UnseenLevels::New`].
+    /// Returns the model updated with the rows of a table that have a target; see [`update`]. Categories that did not occur in training
+    /// are treated as [`UnseenLevels::New`].
     ///
     /// # Errors
     ///
-    /// As for [`TableModel::compare`] and [`update`], and when no row has a target.
+    /// As for [`TableModel::compare`] and [`update`], and if no row has a target.
     pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableModel> {
         let labelled = table.with_values(self.schema.target_name());
         if labelled.rows() == 0 {
@@ -165,7 +166,7 @@ impl TableModel {
         Ok(TableModel { schema, model })
     }
 
-    /// `count` draws of the latent function at all rows of a table together, as [`Model::samples`] makes them.
+    /// Draws the latent function `count` times at all rows of a table together; see [`Model::samples`].
     ///
     /// # Errors
     ///
@@ -180,7 +181,7 @@ impl TableModel {
         self.output_samples(table, unseen, (count, seed), 0)
     }
 
-    /// The same for one of several outputs, by its place among them.
+    /// Like [`samples`](Self::samples), for one of several outputs with this index.
     pub(super) fn output_samples(
         &self,
         table: &Table,
@@ -200,7 +201,7 @@ impl TableModel {
         self.model.output_samples(x.as_ref(), count_and_seed, output)
     }
 
-    /// Mean and covariance of the latent function at all rows of a table together, as [`Model::joint`] has them.
+    /// Returns mean and covariance of the latent function at all rows of a table together; see [`Model::joint`].
     ///
     /// # Errors
     ///
@@ -209,7 +210,7 @@ impl TableModel {
         self.model.joint(self.schema.design(table, unseen)?.as_ref())
     }
 
-    /// Mean and covariance of a latent process at all rows of a table together, as [`Model::joint_of_process`] has them.
+    /// Returns mean and covariance of a latent process at all rows of a table together; see [`Model::joint_of_process`].
     ///
     /// # Errors
     ///
@@ -223,12 +224,12 @@ impl TableModel {
         self.model.joint_of_process(self.schema.design(table, unseen)?.as_ref(), process)
     }
 
-    /// The coefficients of a linear model, or `None` for another model; see [`Model::coefficients`].
+    /// Returns the coefficients of a linear model, or `None` for another model; see [`Model::coefficients`].
     pub fn coefficients(&self) -> Option<Vec<Coefficient>> {
         self.model.coefficients(&self.schema.input_names())
     }
 
-    /// The model to start another fit from, on the scaled inputs `x`, or on more than can be listed.
+    /// Returns the start for another fit, on the scaled inputs `x`, or on more inputs than can be listed.
     pub(super) fn start(
         &self,
         options: &FitOptions,
@@ -238,26 +239,26 @@ impl TableModel {
         Start::from_model(&self.model, options, x, keep_posterior)
     }
 
-    /// Writes the model; the file appears complete or not at all.
+    /// Saves the model; the file appears completely or not at all.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         AtomicFile::write_all_to(path, &self.to_bytes()?)
     }
 
-    /// Reads a model that [`TableModel::save`] wrote; its predictions are the same to the last bit.
+    /// Loads a model that [`TableModel::save`] wrote; its predictions are equal to the last bit.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is not a model file, was written by a newer version, is damaged, or holds a model that was
-    /// fitted to arrays.
+    /// If the file cannot be read, is not a model file, was written by a newer version, is damaged, or contains a model that was fitted to
+    /// arrays.
     pub fn load(path: &Path) -> Result<TableModel> {
         TableModel::load_with(path, &Registry::default())
     }
 
-    /// [`TableModel::load`] for a model with a kernel or a likelihood from outside, which `registry` knows by name.
+    /// Like [`TableModel::load`], for a model with a custom kernel or likelihood, which `registry` knows by name.
     ///
     /// # Errors
     ///
@@ -267,18 +268,18 @@ impl TableModel {
         TableModel::from_bytes_with(&name, &bytes, registry)
     }
 
-    /// The contents of a model file.
+    /// Returns the contents of a model file.
     ///
     /// # Errors
     ///
-    /// When the model holds numbers that are not finite.
+    /// If the model contains numbers that are not finite.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let schema = serde_json::to_value(&self.schema);
         let schema = schema.map_err(|error| Error::fit(format!("the model cannot be saved: {error}")))?;
         self.model.to_bytes_with(Some(schema))
     }
 
-    /// A digest (SHA-256, in hexadecimal) of everything that is in its file.
+    /// Returns a digest (SHA-256, hexadecimal) of the contents of the model file.
     ///
     /// # Errors
     ///
@@ -287,7 +288,7 @@ impl TableModel {
         Ok(sparsegp::files::hexadecimal(Sha256::new_with_prefix(self.to_bytes()?)))
     }
 
-    /// Reads the contents of a model file; `name` is what messages call it. Never panics, whatever the bytes.
+    /// Reads the contents of a model file; messages call it `name`. No input causes a panic.
     ///
     /// # Errors
     ///
@@ -296,7 +297,7 @@ impl TableModel {
         TableModel::from_bytes_with(name, bytes, &Registry::default())
     }
 
-    /// The same with what `registry` knows by name.
+    /// Like [`from_bytes`](Self::from_bytes), with the custom kernels and likelihoods of `registry`.
     ///
     /// # Errors
     ///

@@ -9,27 +9,27 @@ use sparsegp::data::{Purpose, part_generator};
 use sparsegp::error::Result;
 use sparsegp::model::Predictions;
 
-/// Draws of one output: a vector over rows for each draw.
+/// The draws of one output: a vector over rows for each draw.
 pub type OutputDraws = Vec<Vec<f64>>;
 
-/// Which draws to make.
+/// A request for draws.
 #[derive(Clone, Copy, Debug)]
 pub struct DrawRequest {
     /// The number of draws.
     pub count: usize,
     /// The random seed.
     pub seed: u64,
-    /// The place of the first row among all rows that are drawn at. Draws of targets depend on the seed and the place of the row.
+    /// The index of the first row among all rows with draws. Draws of targets depend on the seed and this index.
     pub first_row: u64,
     /// The treatment of categories that training did not see.
     pub unseen: UnseenLevels,
 }
 
 impl TableOutputs {
-    /// Draws the targets of every output at the rows of a table, each row by itself.
+    /// Draws the targets of every output at the rows of a table, independently for each row.
     ///
-    /// Outputs that mix processes share a draw of the processes, so that the covariance of two targets is that of
-    /// [`covariances`](TableOutputs::covariances); all other outputs have random numbers of their own.
+    /// Outputs that mix processes share the draws of the processes, so the covariance of two targets equals
+    /// [`covariances`](TableOutputs::covariances). All other outputs have independent random numbers.
     ///
     /// # Errors
     ///
@@ -45,10 +45,9 @@ impl TableOutputs {
         self.models().enumerate().map(of_output).collect()
     }
 
-    /// Draws the function of every output at all rows of a table together, as [`TableModel::samples`] does for one.
+    /// Draws the function of every output at all rows of a table together, as [`TableModel::samples`] does for one output.
     ///
-    /// Outputs that mix processes are combinations of the same draws of the processes; all other outputs have random numbers of
-    /// their own.
+    /// Outputs that mix processes combine the same draws of the processes. All other outputs have independent random numbers.
     ///
     /// # Errors
     ///
@@ -68,7 +67,7 @@ struct OutputPlace {
     mixed: bool,
 }
 
-/// The draws of a target at a row.
+/// Draws a target at a row.
 fn row_draws(
     predictions: &Predictions<'_>,
     row: usize,
@@ -81,7 +80,7 @@ fn row_draws(
         let mut random = stream(output);
         return (0..request.count).map(|_| predictions.draw(row, &mut random)).collect();
     }
-    // The processes come from the first stream for every output, the noise of an output from one of its own.
+    // All outputs draw the processes from the first stream; each output has a separate stream for its noise.
     let (mut processes, mut noise) = (stream(0), stream(1 + output));
     let mut draw = |_| {
         let functions = predictions.draw_functions(row, &mut processes);

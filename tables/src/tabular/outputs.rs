@@ -1,4 +1,4 @@
-//! Several outputs of a table: a model for each, fitted one by one or with processes that they share, in one file; no arithmetic of its own.
+//! Several outputs of a table: a model for each, fitted one by one or with shared processes, in one file; no arithmetic.
 
 use super::fit::{FitRequest, fit_table_in};
 use super::held_out::{Shares, split_table};
@@ -22,34 +22,34 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What to fit to a table with several targets.
+/// The request for a fit to a table with several targets.
 #[derive(Clone, Copy)]
 pub struct OutputsRequest<'a> {
     /// The data.
     pub table: &'a Table,
-    /// Which columns to use; the target in there is not looked at.
+    /// The columns to use; the target in here is ignored.
     pub columns: &'a SchemaOptions,
-    /// The targets: two or more columns, no input of each other. A row without some of them is used for the others.
+    /// The targets: two or more columns, which are not inputs of each other. A row that lacks some of them is used for the others.
     pub targets: &'a [String],
-    /// How to fit.
+    /// The options of the fit.
     pub options: &'a FitOptions,
     /// The share of the rows with a target that is held out for testing.
     pub test_fraction: f64,
-    /// What the outputs have in common; decided by held-out training rows when absent, unless nothing is [open](FitOptions::open).
+    /// The structure that the outputs share. If it is `None`, held-out training rows decide, unless nothing is [open](FitOptions::open).
     pub sharing: Option<Sharing>,
 }
 
-/// Models of several outputs with the rows that were held out.
+/// Models of several outputs, with the held-out rows.
 pub struct OutputsFit {
-    /// A model for every target, in their order.
+    /// A model for every target, in the order of the targets.
     pub models: TableOutputs,
-    /// The rows that were trained on.
+    /// The training rows.
     pub train: Table,
-    /// The test rows, where some were asked for.
+    /// The test rows, if any were requested.
     pub test: Option<Table>,
-    /// What the outputs have in common.
+    /// The structure that the outputs share.
     pub sharing: Sharing,
-    /// The ways that held-out training rows judged, where they decided.
+    /// The candidates that held-out training rows judged, if they decided.
     pub tried: Vec<Tried>,
 }
 
@@ -57,7 +57,7 @@ pub struct OutputsFit {
 ///
 /// # Errors
 ///
-/// As for [`fit_table`](super::fit_table) with each target, which is named, and for a mixing of targets that are no numbers.
+/// As for [`fit_table`](super::fit_table) with each target, which the message names, and if targets to mix are not numbers.
 pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -> Result<OutputsFit> {
     let OutputsRequest { table, columns, targets, options, .. } = *request;
     check_targets(table, targets)?;
@@ -81,7 +81,7 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     Ok(OutputsFit { models, train, test, sharing, tried })
 }
 
-/// Models of several outputs whose columns are known, in one way.
+/// Fits models of several outputs with known columns, with a given sharing.
 pub(super) fn fit_known(
     request: &OutputsRequest<'_>,
     (train, schemas): (&Table, Vec<Schema>),
@@ -119,14 +119,14 @@ fn check_targets(table: &Table, targets: &[String]) -> Result<()> {
     targets.iter().try_for_each(|name| table.require(name).map(|_| ()))
 }
 
-/// The columns of one target: the others are no inputs.
+/// Returns the columns of one target; the other targets are not inputs.
 fn columns_of(request: &OutputsRequest<'_>, target: &str) -> SchemaOptions {
     let others = request.targets.iter().filter(|name| *name != target);
     let exclude = request.columns.exclude.iter().chain(others).cloned().collect();
     SchemaOptions { target: target.to_owned(), exclude, ..request.columns.clone() }
 }
 
-/// A model for every output of those that share processes or a kernel.
+/// Fits the outputs that share processes or a kernel together.
 fn together(
     request: &OutputsRequest<'_>,
     (table, schemas): (&Table, Vec<Schema>),
@@ -142,7 +142,7 @@ fn together(
                 "⟨outputs {sharing}⟩ is for targets of numbers with Gaussian noise, '{}' is of another kind",
                 schema.target_name()
             ))
-            .hint("say ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩: every target then has a model of its own"));
+            .hint("say ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩: every target then has its own model"));
         }
     }
     if options.model == ModelKind::Glm {
@@ -191,7 +191,7 @@ fn together(
     Ok(parts.map(model).collect())
 }
 
-/// Models of one output or several of the same tables.
+/// Models of one or several outputs of the same tables.
 pub struct TableOutputs {
     models: Vec<Arc<TableModel>>,
 }
@@ -209,23 +209,23 @@ impl From<Vec<TableModel>> for TableOutputs {
 }
 
 impl TableOutputs {
-    /// A model for every output.
+    /// Returns a model for every output.
     pub fn models(&self) -> impl ExactSizeIterator<Item = &TableModel> {
         self.models.iter().map(|model| &**model)
     }
 
-    /// The same for whoever keeps them one by one.
+    /// Returns the models as shared pointers.
     pub fn into_models(self) -> Vec<Arc<TableModel>> {
         self.models
     }
 
-    /// Whether the outputs mix processes, so that their functions are correlated.
+    /// Returns true if the outputs mix processes, so that their functions are correlated.
     pub fn are_mixed(&self) -> bool {
         !self.models.is_empty() && self.models.iter().all(|model| weights_of(model).is_some())
     }
 
-    /// `Cov(f_p, f_p' | data)` of the functions of outputs p and p', in the units of both targets: for each row of a table a P × P matrix, row by
-    /// row. It is `Σ_l W_pl W_p'l v_l(x)` of outputs that mix processes; others are independent.
+    /// Returns `Cov(f_p, f_p' | data)` of the functions of outputs p and p', in the units of both targets: a P × P matrix for each row of
+    /// a table, row by row. For outputs that mix processes it is `Σ_l W_pl W_p'l v_l(x)`; other outputs are independent.
     ///
     /// # Errors
     ///
@@ -258,21 +258,21 @@ impl TableOutputs {
         Ok(covariances)
     }
 
-    /// The models after the rows of a table, each after those that have its target; see [`TableModel::updated`].
+    /// Updates each model with the rows of a table that have its target; see [`TableModel::updated`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`TableModel::updated`].
     pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableOutputs> {
         let models = self.models.iter().map(|model| model.updated(table, forget, session));
         Ok(models.collect::<Result<Vec<_>>>()?.into())
     }
 
-    /// Opens a file with the columns of all models, as [`Schema::open_with`] does.
+    /// Opens a file with the columns of all models; see [`Schema::open_with`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`Schema::open_with`].
     pub fn open_with(
         &self,
         path: &Path,
@@ -283,11 +283,11 @@ impl TableOutputs {
         Schema::open_all(&schemas, path, block_rows, how)
     }
 
-    /// Writes all models to one file, which appears complete or not at all; that of one model is its own.
+    /// Saves all models to one file, which appears completely or not at all. A single model is saved as an ordinary model file.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         if let [model] = &self.models[..] {
             return model.save(path);
@@ -301,7 +301,7 @@ impl TableOutputs {
         AtomicFile::write_all_to(path, &bytes)
     }
 
-    /// Reads a file of one model or several.
+    /// Loads a file of one or several models.
     ///
     /// # Errors
     ///
@@ -310,7 +310,7 @@ impl TableOutputs {
         TableOutputs::load_with(path, &Registry::default())
     }
 
-    /// The same for models that may name kernels and likelihoods of a registry.
+    /// Like [`load`](Self::load), for models with custom kernels and likelihoods of a registry.
     ///
     /// # Errors
     ///
@@ -330,7 +330,7 @@ impl TableOutputs {
         TableOutputs::from_parts(&name, &bytes, registry)
     }
 
-    /// The models after the start of a file of several.
+    /// Reads the models that follow the header of a file of several.
     fn from_parts(name: &str, mut bytes: &[u8], registry: &Registry) -> Result<TableOutputs> {
         let cut = || damaged_model(name, &"it ends within a model");
         let mut models: Vec<TableModel> = Vec::new();
@@ -344,13 +344,13 @@ impl TableOutputs {
         let inputs = |model: &TableModel| model.schema().features().len();
         let alike = models.iter().all(|model| inputs(model) == inputs(&models[0]));
         if models.len() < 2 || !alike {
-            return Err(damaged_model(name, &"its models are not those of several outputs"));
+            return Err(damaged_model(name, &"its models do not fit together as several outputs"));
         }
         Ok(models.into())
     }
 }
 
-/// The row of W that an output has, in the units of its target, where it mixes processes.
+/// Returns the row of W of an output that mixes processes, in the units of its target.
 fn weights_of(model: &TableModel) -> Option<Vec<f64>> {
     let weights = model.latent().likelihood.joint()?.mixing()?;
     let scale = model.scaling().target.scale;

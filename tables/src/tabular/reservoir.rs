@@ -1,4 +1,4 @@
-//! Uniform samples of the rows of a stream, kept as cells until the meaning of the columns is known; no numbers of inputs.
+//! Uniform samples of the rows of a stream, stored as cells until the meaning of the columns is known; no inputs.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use sparsegp::error::{Error, Result};
 /// Some rows of a file.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Which rows, counted from 0, in rising order.
+    /// The indices of the rows, from 0, ascending.
     pub rows: Vec<usize>,
     /// Their cells.
     pub table: Table,
@@ -31,7 +31,7 @@ pub(crate) struct Reservoir {
     columns: Vec<Cells>,
 }
 
-/// A generator that knows where it came from: what it has drawn is all that is stored of it.
+/// A random generator that is stored as its key and its position.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Drawn", into = "Drawn")]
 struct Draws {
@@ -41,7 +41,7 @@ struct Draws {
     random: ChaCha8Rng,
 }
 
-/// A generator by its key and the words that were drawn.
+/// The key of a generator and the number of words that were drawn.
 #[derive(Serialize, Deserialize)]
 struct Drawn {
     seed: u64,
@@ -66,18 +66,19 @@ impl From<Draws> for Drawn {
     }
 }
 
-/// The cells of one column, by their place in the sample.
+/// The cells of one column, in the order of the sample.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Cells {
     name: String,
     numbers: Vec<f64>,
     texts: BTreeMap<usize, String>,
-    /// Whether numbers are instants.
+    /// True if numbers are instants.
     time: bool,
 }
 
 impl Reservoir {
-    /// Room for `most` rows of part `part` of a file; samples of one seed with other numbers, or of other parts, are independent.
+    /// Creates room for `most` rows of part `part` of a file. Samples of the same seed with other numbers, or of other parts, are
+    /// independent.
     pub(crate) fn new(most: usize, seed: u64, number: u64, part: u64) -> Reservoir {
         let draws = Drawn { seed, number, part, words: 0 }.into();
         Reservoir { most, offered: 0, draws, rows: Vec::new(), columns: Vec::new() }
@@ -85,15 +86,14 @@ impl Reservoir {
 
     /// Makes this a uniform sample of the rows offered to it and to the reservoir of a later part.
     ///
-    /// How many rows of a uniform sample of both are of each part is hypergeometric, and they are a uniform sample of those
-    /// that the part's own sample holds (Brown & Haas 2006, "Techniques for warehousing of sample data", HRMerge). Rows of parts
-    /// are counted as they are drawn: the next is of a part in proportion to the rows of it that are left. The random numbers depend
-    /// on the seed, the sample's number and the later part, the boundary at which the two are merged, alone.
+    /// The number of rows that each part contributes to a uniform sample of both is hypergeometric, and these rows are a uniform sample of
+    /// the part's sample (Brown & Haas 2006, "Techniques for warehousing of sample data", HRMerge). Rows are drawn one by one: the next
+    /// row comes from a part with a probability proportional to the remaining rows of that part. The random numbers depend only on the
+    /// seed, the number of the sample and the later part, which is the boundary of the merge.
     ///
     /// # Errors
     ///
-    /// When the samples are of other columns, of another size or of another seed or number, or the part is no later one; nothing
-    /// has changed then.
+    /// If the samples have other columns, another size, seed or number, or if the part is not a later one. The reservoir is unchanged then.
     pub(crate) fn merge(&mut self, mut later: Reservoir) -> Result<()> {
         let names = |reservoir: &Reservoir| -> Vec<String> {
             reservoir.columns.iter().map(|cells| cells.name.clone()).collect()
@@ -125,7 +125,7 @@ impl Reservoir {
         Ok(())
     }
 
-    /// Leaves a uniform sample of `count` of the rows at hand.
+    /// Reduces the sample to a uniform sample of `count` rows.
     fn keep(&mut self, count: usize, random: &mut ChaCha8Rng) {
         if count == self.rows.len() {
             return;
@@ -151,12 +151,12 @@ impl Reservoir {
         }
     }
 
-    /// The number of rows that were offered.
+    /// Returns the number of rows offered.
     pub(crate) fn offered(&self) -> usize {
         self.offered
     }
 
-    /// Offers a row of a table, counted from 0 within it.
+    /// Offers a row of a table, counted from 0 within the table.
     pub(crate) fn offer(&mut self, table: &Table, row: usize) {
         let place = if self.offered < self.most {
             self.rows.push(0);
@@ -183,7 +183,7 @@ impl Reservoir {
         }
     }
 
-    /// The sample; `None` when no row was offered.
+    /// Returns the sample; `None` if no row was offered.
     pub(crate) fn finish(self, source: &str) -> Option<Sample> {
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
         order.sort_unstable_by_key(|&place| self.rows[place]);

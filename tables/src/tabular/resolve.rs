@@ -1,4 +1,4 @@
-//! What the columns of a table decide about a fit, and what the fit decides about the columns; no fitting.
+//! What the columns of a table determine about a fit, and what the fit determines about the columns; no fitting.
 
 use super::model::TableModel;
 use crate::schema::{Schema, SchemaOptions, followed};
@@ -9,7 +9,7 @@ use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::likelihood::{TargetKind, Task};
 use sparsegp::options::{FitOptions, ModelKind};
 
-/// The options with the likelihood that the start, the user or the kind of target decides, and the prior of a start.
+/// Returns the options with the likelihood that the start, the user or the kind of target determines, and the prior of a start.
 pub(super) fn resolved(
     options: &FitOptions,
     schema: &Schema,
@@ -45,8 +45,7 @@ pub(super) fn resolved(
     })
 }
 
-/// The kind of target that task and likelihood ask for together, if they say anything. How many classes there are is left to the
-/// target.
+/// Returns the kind of target that task and likelihood require together, if they do. The target determines the number of classes.
 fn asked_kind(options: &FitOptions) -> Result<Option<TargetKind>> {
     let task = options.task.filter(|task| *task != Task::Classification);
     let by_task = task.map(|task| LikelihoodKind::default_for(task).target_kind());
@@ -60,7 +59,7 @@ fn asked_kind(options: &FitOptions) -> Result<Option<TargetKind>> {
     }
 }
 
-/// The columns of a fit to a table from scratch, and warnings about them.
+/// Finds the columns of a fit to a table from scratch, with warnings about them.
 pub(crate) fn find_schema(
     table: &Table,
     columns: &SchemaOptions,
@@ -71,7 +70,7 @@ pub(crate) fn find_schema(
     Schema::infer(table, &columns)
 }
 
-/// Which columns a fit uses and how, with what follows from how it is fitted.
+/// Returns the options of the schema, completed by the options of the fit.
 pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> Result<SchemaOptions> {
     let kind = asked_kind(options)?.or(columns.target_kind);
     // The intercept of a linear model stands for the first category of every column.
@@ -82,7 +81,7 @@ pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> R
     Ok(SchemaOptions { target_kind: kind, numbers, classes, drop_first, ..columns.clone() })
 }
 
-/// Checks that a model to start from predicts what is asked for.
+/// Checks that a start model predicts the requested target.
 pub(super) fn check_start_target(known: &Schema, columns: &SchemaOptions) -> Result<()> {
     let (known, asked) = (known.target_name(), &columns.target);
     if known == asked {
@@ -92,7 +91,7 @@ pub(super) fn check_start_target(known: &Schema, columns: &SchemaOptions) -> Res
         .hint(format!("say ⟨target {known}⟩, or fit without ⟨from⟩")))
 }
 
-/// The whole column varies, or the schema would have been refused; a part of it may not.
+/// Checks that the target varies in the training rows. The schema has checked the whole column; a part of it may be constant.
 pub(super) fn check_training_target(schema: &Schema, table: &Table, y: &[f64]) -> Result<()> {
     if y.iter().any(|value| Some(value) != y.first()) {
         return Ok(());
@@ -100,7 +99,7 @@ pub(super) fn check_training_target(schema: &Schema, table: &Table, y: &[f64]) -
     Err(constant_target(table.source(), schema, y.len()))
 }
 
-/// The two values of more than two numbers that have no others.
+/// Returns the two values of a target, if it has exactly two and more than two rows.
 pub(super) fn two_values(y: &[f64]) -> Option<(f64, f64)> {
     let first = *y.first()?;
     let other = *y.iter().find(|&&value| value != first)?;
@@ -108,7 +107,7 @@ pub(super) fn two_values(y: &[f64]) -> Option<(f64, f64)> {
     two.then_some((first.min(other), first.max(other)))
 }
 
-/// A note when a target of two values is taken for numbers.
+/// Returns a note if a target of two values is treated as numbers.
 pub(super) fn two_valued(schema: &Schema, (low, high): (f64, f64)) -> Option<String> {
     let name = schema.target_name();
     (schema.encoding().kind() == TargetKind::Real).then(|| {

@@ -1,4 +1,4 @@
-//! Some rows of a table as a model takes them: inputs, coded targets, exposures, weights; no fitting.
+//! Some rows of a table as a model sees them: inputs, coded targets, exposures, weights; no fitting.
 
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
@@ -8,22 +8,22 @@ use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 use sparsegp::objective::Targets;
 
-/// Some rows of a table, such as those held out of training.
+/// Some rows of a table, for example held-out ones.
 #[derive(Clone)]
 pub struct TableRows {
-    /// Which rows, counted from 0.
+    /// The indices of the rows, from 0.
     pub rows: Vec<usize>,
-    /// Their inputs, a column per row.
+    /// The inputs, one column per row.
     columns: Mat<f64>,
-    /// Their targets in original units, coded as the schema says.
+    /// The targets in original units, coded as the schema says.
     pub targets: Vec<f64>,
-    /// Their exposures, or empty when all are 1.
+    /// The exposures, empty if all are 1.
     pub exposure: Vec<f64>,
-    /// Their sample weights, or empty when all are 1.
+    /// The sample weights, empty if all are 1.
     pub weights: Vec<f64>,
 }
 
-/// A whole table as a model takes it.
+/// A whole table as a model sees it.
 pub(super) struct CodedTable {
     design: Mat<f64>,
     target: Vec<f64>,
@@ -41,14 +41,14 @@ impl CodedTable {
         })
     }
 
-    /// All of its rows, in original units.
+    /// Returns all rows, in original units.
     pub(super) fn dataset(&self) -> Dataset<'_> {
         let targets =
             Targets { y: &self.target, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
         Dataset { x: self.design.as_ref(), targets }
     }
 
-    /// Some of its rows.
+    /// Returns some of the rows.
     pub(super) fn part(&self, rows: Vec<usize>) -> TableRows {
         let gather = |values: &[f64]| match values {
             [] => Vec::new(),
@@ -67,12 +67,12 @@ impl CodedTable {
 }
 
 impl TableRows {
-    /// Their inputs in original units, `n × D`.
+    /// Returns the inputs in original units, `n × D`.
     pub fn inputs(&self) -> MatRef<'_, f64> {
         self.columns.transpose()
     }
 
-    /// The first of them, so many or all.
+    /// Returns the first rows, at most `most`.
     pub(super) fn first(&self, most: usize) -> TableRows {
         let count = most.min(self.rows.len());
         let cut = |values: &[f64]| values[..count.min(values.len())].to_vec();
@@ -85,7 +85,7 @@ impl TableRows {
         }
     }
 
-    /// The same rows with one input for each level of the categories of a schema in place of codes.
+    /// Returns the same rows with one input for each level of the categories of a schema, instead of codes.
     pub(crate) fn without_codes(&self, schema: &Schema) -> TableRows {
         TableRows { columns: schema.spread_codes(self.inputs()).transpose().to_owned(), ..self.clone() }
     }
@@ -108,7 +108,7 @@ impl TableRows {
     }
 }
 
-/// The target of every row.
+/// Returns the target of every row.
 pub(super) fn target_of(schema: &Schema, table: &Table) -> Result<Vec<f64>> {
     match schema.target(table)? {
         Some(target) => Ok(target),

@@ -1,4 +1,4 @@
-//! A table that is in memory by samples alone: what a pass over all of it is to find, and what a fit makes of that; no reading.
+//! A table of which only samples are in memory: the survey that a fit needs, and the fit's use of it; no reading.
 
 use super::model::TableModel;
 use super::resolve::{resolved, two_valued};
@@ -13,16 +13,16 @@ use sparsegp::options::{FitOptions, Part};
 use sparsegp::training::choices::{Chosen, choose};
 use sparsegp::training::{WARM_ROWS, asks_for_warps, scaling_of, suited};
 
-/// Training rows in memory that the objective is estimated on.
+/// The number of training rows in memory that estimate the objective.
 const CHECK_ROWS: usize = 20_480;
 
-/// Validation rows in memory at most.
+/// The maximum number of validation rows in memory.
 const VALIDATION_ROWS: usize = 20_480;
 
-/// Rows in memory for each inducing input that is chosen among them.
+/// The number of rows in memory for each inducing input that is chosen among them.
 const ROWS_PER_INDUCING: usize = 20;
 
-/// What to find out for a fit with these options.
+/// Returns the survey that a fit with these options needs.
 pub(super) fn survey_of<'a>(
     columns: &'a SchemaOptions,
     known: Option<&'a Schema>,
@@ -41,32 +41,32 @@ pub(super) fn survey_of<'a>(
     }
 }
 
-/// What a fit takes besides a way to all rows.
+/// Everything that a fit needs, except access to all rows.
 pub(super) struct Sampled {
     pub schema: Schema,
-    /// How the model sees rows.
+    /// The scaling of the rows.
     pub scaling: Scaling,
-    /// The options with everything decided.
+    /// The options, with all defaults resolved.
     pub options: FitOptions,
     pub chosen: Chosen,
-    /// What is said about the columns.
+    /// Notes about the columns.
     pub notes: Vec<String>,
-    /// Rows to train on.
+    /// The number of training rows.
     pub train: usize,
     pub levels: usize,
     start: TableRows,
     check: TableRows,
-    /// In original units.
+    /// The validation rows, in original units.
     pub validation: Option<TableRows>,
     scaled: Option<TableRows>,
 }
 
 impl Sampled {
-    /// From what a pass over the table found; `decide` says what follows from the options for so many training rows.
+    /// Creates the samples from the results of a pass over the table. `decide` completes the options for a number of training rows.
     ///
     /// # Errors
     ///
-    /// Usage errors for options that do not go with the columns, data errors for samples that do not suit them.
+    /// Usage errors for options that do not suit the columns, data errors for samples that do not suit them.
     pub(super) fn of(
         surveyed: Surveyed,
         (options, start): (&FitOptions, Option<&TableModel>),
@@ -87,7 +87,7 @@ impl Sampled {
         let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
         let chosen = match start {
             Some(_) => Chosen::as_asked(options),
-            // What needs all rows in memory stays as it is.
+            // Options that need all rows in memory stay unchanged.
             None => {
                 let open = options.open.without(&[Part::Neighbours, Part::Objective]);
                 choose((start_rows.dataset(), levels), &FitOptions { open, ..options }, session)?
@@ -124,17 +124,17 @@ impl Sampled {
         })
     }
 
-    /// Training rows to find a start on.
+    /// Returns the training rows that find the start.
     pub(super) fn start(&self) -> Dataset<'_> {
         self.start.dataset()
     }
 
-    /// Training rows to estimate the objective on; all of them if they are no more than 20,480.
+    /// Returns the training rows that estimate the objective: a sample, or all rows if there are at most 20,480.
     pub(super) fn check(&self) -> Dataset<'_> {
         self.check.dataset()
     }
 
-    /// Rows to choose by, on the scale the model sees.
+    /// Returns the validation rows, on the scale the model sees.
     pub(super) fn held_out(&self) -> Option<Dataset<'_>> {
         self.scaled.as_ref().map(TableRows::dataset)
     }

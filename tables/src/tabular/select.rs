@@ -11,7 +11,7 @@ use sparsegp::training::search::{GridFit, beta_curve, fit_beta_grid, refit_optio
 ///
 /// # Errors
 ///
-/// As for [`fit_table_in`], when the first fit fails.
+/// As for [`fit_table_in`], if the first fit fails.
 pub(crate) fn fit_grid(
     request: &FitRequest<'_>,
     betas: &Betas,
@@ -39,11 +39,11 @@ pub(crate) fn fit_grid(
     fit_beta_grid(request.options, (betas, rows), &mut fit)
 }
 
-/// Chooses β by held-out rows and fits again with it, on all training rows and going on from the best fit of the grid.
+/// Chooses β on held-out rows, and then fits to all training rows with the best β, starting from the best fit of the grid.
 ///
 /// # Errors
 ///
-/// As for [`fit_table_in`], and when no fit of the grid has a finite score.
+/// As for [`fit_table_in`], and if no fit of the grid has a finite score.
 pub fn select_beta(
     request: &FitRequest<'_>,
     betas: &Betas,
@@ -53,8 +53,8 @@ pub fn select_beta(
     refit_best(request, &fits, session)
 }
 
-/// Fits again with the best β of a grid that was fitted for the same request, on all training rows, as [`refit_options`] says.
-/// With hyper-parameters fixed, they are those of the request's own start.
+/// Fits again to all training rows with the best β of a grid for the same request; see [`refit_options`]. Fixed hyper-parameters are those
+/// of the start of the request.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What several targets have in common, as an option says or as held-out training rows decide; no fits of its own to all rows.
+//! The structure that several targets share, given by an option or decided by held-out training rows; no fits to all rows.
 
 use super::outputs::{OutputsRequest, TableOutputs, fit_known};
 use super::rows::target_of;
@@ -14,14 +14,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
-/// What the models of several targets have in common.
+/// The structure that the models of several targets share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Nothing: every target has a model of its own.
+    /// Nothing: the targets have separate models.
     Own,
     /// Kernel and inducing inputs of separate processes; see [`fit_shared_outputs`](sparsegp::training::fit_shared_outputs).
     Kernel,
-    /// So many processes, which all of them mix; see [`fit_outputs`](sparsegp::training::fit_outputs).
+    /// This number of processes, which all targets mix; see [`fit_outputs`](sparsegp::training::fit_outputs).
     Processes(usize),
 }
 
@@ -52,22 +52,22 @@ impl FromStr for Sharing {
     }
 }
 
-/// The most rows of a short fit.
+/// The maximum number of rows of a short fit.
 const TRAINED_ON: usize = 4000;
 
-/// Epochs and inducing inputs of short fits at most.
+/// The maximum numbers of epochs and inducing inputs of short fits.
 const SHORT: (usize, usize) = (30, 100);
 
-/// More processes are not tried.
+/// The maximum number of processes that are tried.
 const MOST_PROCESSES: usize = 2;
 
-/// What is shared has to lower the log loss of held-out rows by more than this many nats a row, …
+/// Sharing has to lower the log loss of held-out rows by more than this many nats per row, …
 const LEAST_GAIN: f64 = 0.002;
 
 /// … and more than this many standard errors of the differences.
 const STANDARD_ERRORS: f64 = 1.0;
 
-/// One way and the losses of the held-out rows, summed over the targets that a row has.
+/// A candidate, and its losses on the held-out rows, summed over the targets of a row.
 struct Judged {
     sharing: Sharing,
     losses: Losses,
@@ -81,13 +81,13 @@ impl Judged {
     }
 }
 
-/// What targets of numbers have in common, by the log loss of held-out rows after short fits to others, and what was tried: nothing where
-/// nothing can be shared. Short fits are all with the same kernel; where something is better shared, models of their own are judged
-/// once more with everything that would be chosen for them.
+/// Decides what numeric targets share, by the log loss of held-out rows after short fits, and returns the candidates; `None` if nothing
+/// can be shared. All short fits have the same kernel. If sharing wins, separate models are judged once more with all of their automatic
+/// choices.
 ///
 /// # Errors
 ///
-/// Those that are about the options or the data, and interruptions.
+/// Errors about the options or the data, and interruptions.
 pub(super) fn decide(
     request: &OutputsRequest<'_>,
     (table, schemas): (&Table, &[Schema]),
@@ -160,7 +160,7 @@ pub(super) fn decide(
     Ok((all[best].sharing, all.iter().enumerate().map(tried).collect()))
 }
 
-/// The log losses of the rows of a table, summed over the targets that a row has.
+/// Returns the log losses of the rows of a table, summed over the targets of a row.
 fn losses(models: &TableOutputs, table: &Table) -> Result<Losses> {
     let mut losses = vec![0.0; table.rows()];
     for model in models.models() {

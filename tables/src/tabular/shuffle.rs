@@ -1,9 +1,9 @@
-//! A shuffle buffer: rows of numbers in, the same rows in random order out, so many at a time in memory; no files.
+//! A shuffle buffer: rows of numbers in, the same rows in random order out, with a fixed number in memory; no files.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Room for some rows of one width, from which random ones are taken.
+/// A buffer of rows of one width, from which random rows are taken.
 #[derive(Clone, Debug)]
 pub(crate) struct ShuffleBuffer {
     width: usize,
@@ -12,29 +12,29 @@ pub(crate) struct ShuffleBuffer {
 }
 
 impl ShuffleBuffer {
-    /// Room for `most` rows (at least one) of `width` numbers (at least one).
+    /// Creates a buffer for `most` rows (at least one) of `width` numbers (at least one).
     pub(crate) fn new(width: usize, most: usize) -> ShuffleBuffer {
         ShuffleBuffer { width, most: most.max(1), cells: Vec::with_capacity(width * most.max(1)) }
     }
 
-    /// The number of rows in it.
+    /// Returns the number of rows in the buffer.
     pub(crate) fn rows(&self) -> usize {
         self.cells.len() / self.width
     }
 
-    /// Whether there is room for no more.
+    /// Returns true if the buffer is full.
     pub(crate) fn is_full(&self) -> bool {
         self.rows() == self.most
     }
 
-    /// Adds a row, whose numbers come one by one.
+    /// Adds a row, given as an iterator of its numbers.
     pub(crate) fn push(&mut self, row: impl Iterator<Item = f64>) {
         let before = self.cells.len();
         self.cells.extend(row);
         debug_assert_eq!(self.cells.len(), before + self.width);
     }
 
-    /// Takes out a random row and hands it to `take`; `false` when there is none.
+    /// Removes a random row and passes it to `take`; returns `false` if the buffer is empty.
     pub(crate) fn pop(&mut self, random: &mut ChaCha8Rng, take: impl FnOnce(&[f64])) -> bool {
         let rows = self.rows();
         if rows == 0 {
@@ -48,7 +48,7 @@ impl ShuffleBuffer {
         true
     }
 
-    /// Forgets all rows.
+    /// Removes all rows.
     pub(crate) fn clear(&mut self) {
         self.cells.clear();
     }

@@ -1,5 +1,5 @@
-//! Training rows that stay in a file: read again in every pass, shuffled through a buffer into batches by a thread of their
-//! own; no fitting.
+//! Training rows that stay in a file: a separate thread reads them again in every pass, and shuffles them through a buffer into batches;
+//! no fitting.
 
 use super::rows::{CodedTable, TableRows};
 use super::shuffle::ShuffleBuffer;
@@ -19,40 +19,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Batches that are made before they are asked for.
+/// The number of batches that are made ahead.
 const BATCHES_AHEAD: usize = 2;
 
-/// A file whose rows are known to be usable, and what each of them is for.
+/// A file whose rows are known to be usable, with the role of each row.
 pub(super) struct DataFile {
     pub path: PathBuf,
-    /// What separates its columns, where that was said.
+    /// The delimiter of columns, if the user gave one.
     pub delimiter: Option<u8>,
     pub schema: Schema,
-    /// How the model sees its rows.
+    /// The scaling of the rows.
     pub scaling: Scaling,
     pub roles: Roles,
-    /// Rows of each row group, where rows come in groups, which may be read in any order.
+    /// The number of rows of each row group, if the file has row groups, which may be read in any order.
     pub groups: Option<Vec<usize>>,
-    /// Rows of the file.
+    /// The number of rows of the file.
     pub rows: usize,
-    /// Rows to train on.
+    /// The number of training rows.
     pub train: usize,
 }
 
 impl DataFile {
-    /// The numbers that a training row takes: inputs, target, exposure, weight.
+    /// Returns the number of values of a training row: inputs, target, exposure, weight.
     pub(super) fn row_width(&self) -> usize {
         let others = [self.schema.exposure_name(), self.schema.weights_name()];
         self.schema.dims() + 1 + others.iter().flatten().count()
     }
 
-    /// The rows that are in memory at most while training goes through a buffer of `buffer` rows in batches of `batch`:
-    /// the buffer, a block as it is read, as inputs and as its training rows, and batches under way.
+    /// Returns the maximum number of rows in memory while training uses a buffer of `buffer` rows and batches of `batch`: the buffer; a
+    /// block as it is read, as inputs and as its training rows; and the batches in use.
     pub(super) fn most_rows(buffer: usize, batch: usize) -> usize {
         buffer + 3 * BLOCK_ROWS + (BATCHES_AHEAD + 2) * batch
     }
 
-    /// The rows of a role in original units, block by block, in the order of the file or of these row groups.
+    /// Reads the rows of a role in original units, block by block, in the order of the file or of these row groups.
     pub(super) fn parts(self: &Arc<Self>, role: Role, groups: Option<&[usize]>) -> Result<Parts> {
         let names = self.schema.training_names();
         let blocks = TableBlocks::new(
@@ -70,7 +70,7 @@ impl DataFile {
     }
 }
 
-/// The error about a file that has not as many rows as before.
+/// Creates the error about a file whose number of rows has changed.
 pub(super) fn changed(path: &Path, found: usize, expected: usize) -> Error {
     Error::data(format!(
         "{}: has {found} rows, expected {expected} as when it was first read: the file has changed",
@@ -78,8 +78,7 @@ pub(super) fn changed(path: &Path, found: usize, expected: usize) -> Error {
     ))
 }
 
-/// The rows of a file that have one role, as blocks of them; the last item is an error if there were more or fewer rows in
-/// the file than expected.
+/// The rows of a file with one role, in blocks. The last item is an error if the file has more or fewer rows than expected.
 pub(super) struct Parts {
     file: Arc<DataFile>,
     role: Role,
@@ -89,7 +88,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The rows of the next block, none at the end of the file.
+    /// Returns the rows of the next block; `None` at the end of the file.
     fn block(&mut self) -> Result<Option<TableRows>> {
         let Some(block) = self.blocks.next().transpose()? else {
             let file = &self.file;
@@ -137,11 +136,11 @@ impl AllRows for FileRows {
     }
 }
 
-/// Shuffled batches of the training rows of a file. In every epoch each row is in one batch; which one depends on the
-/// seed, the epoch and the size of the buffer.
+/// Shuffled batches of the training rows of a file. In every epoch each row is in one batch, which depends on the seed, the epoch and the
+/// size of the buffer.
 ///
-/// Row groups, where the file has them, are read in a random order; their rows, or those of a text from its beginning, go
-/// through a buffer out of which random ones are taken. Batches are as large as those of rows in memory.
+/// Row groups, if the file has them, are read in random order. Their rows, or those of a text from its beginning, go through a buffer,
+/// from which random rows are taken. Batches have the same sizes as for rows in memory.
 pub(super) struct FileBatches {
     rows: FileRows,
     batch: usize,
@@ -150,12 +149,12 @@ pub(super) struct FileBatches {
     ready: Ahead<Result<RowBuffer>>,
     used: SyncSender<RowBuffer>,
     current: Option<RowBuffer>,
-    /// The most rows that were in the buffer and the block at hand.
+    /// The maximum number of rows in the buffer and the current block so far.
     held: Arc<AtomicUsize>,
 }
 
 impl FileBatches {
-    /// Batches of at most `batch` rows through a buffer of `buffer` rows (each at least 1).
+    /// Creates batches of at most `batch` rows, through a buffer of `buffer` rows (each at least 1).
     pub(super) fn new(file: Arc<DataFile>, batch: usize, buffer: usize, seed: u64) -> Result<Self> {
         let held = Arc::new(AtomicUsize::new(0));
         let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
@@ -195,12 +194,12 @@ impl BatchSource for FileBatches {
     }
 }
 
-/// What makes batches, on its own thread.
+/// The maker of batches, on its own thread.
 struct Maker {
     file: Arc<DataFile>,
     batch: usize,
     seed: u64,
-    /// The epoch, and how many rows and batches of it are left.
+    /// The epoch, and the numbers of its remaining rows and batches.
     epoch: u64,
     rows_left: usize,
     batches_left: usize,
@@ -258,7 +257,7 @@ impl Maker {
         })
     }
 
-    /// The next batch.
+    /// Makes the next batch.
     fn make(&mut self) -> Result<RowBuffer> {
         if self.batches_left == 0 {
             self.begin_epoch()?;
@@ -299,7 +298,7 @@ impl Maker {
         Ok(())
     }
 
-    /// Fills the buffer as far as there are rows.
+    /// Fills the buffer, as far as there are rows.
     fn fill(&mut self) -> Result<()> {
         while !self.buffer.is_full() && self.next_row()? {
             let Some(part) = &self.part else { break };
@@ -312,7 +311,7 @@ impl Maker {
         Ok(())
     }
 
-    /// Makes sure that there is a row at hand; `false` at the end of the file.
+    /// Reads the next block if the current one is used up; returns `false` at the end of the file.
     fn next_row(&mut self) -> Result<bool> {
         while self.part.as_ref().is_none_or(|part| self.at == part.targets.len()) {
             // The block at hand goes before the next one comes.
@@ -331,7 +330,7 @@ impl Maker {
     }
 }
 
-/// Adds a row of the shuffle buffer to a batch: `dims` inputs, the target, then exposure and weight as far as they are given.
+/// Adds a row of the shuffle buffer to a batch: `dims` inputs, the target, and exposure and weight if they are given.
 fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, (exposure, weight): (bool, bool)) {
     let mut others = row[dims + 1..].iter().copied();
     let exposure = exposure.then(|| others.next()).flatten();

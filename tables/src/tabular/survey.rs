@@ -1,4 +1,4 @@
-//! The one pass over a table before training from disk: columns, scaling, checks of every row, and samples; no training.
+//! The single pass over a table before training from disk: columns, scaling, checks of every row, and samples; no training.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -20,69 +20,69 @@ use sparsegp::data::Scaling;
 use sparsegp::data::{Role, Roles};
 use sparsegp::error::{Error, Result};
 
-/// Rows of a file that are read at once.
+/// The number of rows of a file to read at once.
 pub(crate) const BLOCK_ROWS: usize = 8192;
 
-/// Blocks that are read before they are asked for.
+/// The number of blocks to read ahead.
 pub(crate) const BLOCKS_AHEAD: usize = 2;
 
-/// What to find out about a table.
+/// A request for a survey of a table.
 pub struct Survey<'a> {
-    /// Which columns to use; with `known` only the target is looked at.
+    /// The columns to use; with `known`, only the target is read from here.
     pub columns: &'a SchemaOptions,
-    /// Columns that are known already.
+    /// Known columns.
     pub known: Option<&'a Schema>,
-    /// What each row is for.
+    /// The role of each row.
     pub roles: &'a Roles,
-    /// Training rows to keep as a start.
+    /// The number of training rows to sample for the start.
     pub start_rows: usize,
-    /// Training rows to keep as a check.
+    /// The number of training rows to sample for estimates of the objective.
     pub check_rows: usize,
-    /// Validation rows to keep.
+    /// The number of validation rows to sample.
     pub validation_rows: usize,
-    /// Seed of the samples.
+    /// The seed of the samples.
     pub seed: u64,
 }
 
-/// What was found out.
+/// The results of a survey.
 pub struct Surveyed {
     /// The columns.
     pub schema: Schema,
-    /// Columns that can be used but look wrong.
+    /// Warnings about columns that can be used but look wrong.
     pub warnings: Vec<String>,
-    /// What standardises inputs and target over the training rows.
+    /// The scaling that standardises inputs and target over the training rows.
     pub scaling: Scaling,
-    /// The two values of the target, where it has no more.
+    /// The two values of the target, if it has exactly two.
     pub two_values: Option<(f64, f64)>,
-    /// Rows of the file.
+    /// The number of rows of the file.
     pub rows: usize,
-    /// Rows to train on.
+    /// The number of training rows.
     pub train: usize,
-    /// Rows to validate on.
+    /// The number of validation rows.
     pub validation: usize,
-    /// Rows of each row group, where the table is a file whose rows come in groups.
+    /// The number of rows of each row group, if the table is a file with row groups.
     pub groups: Option<Vec<usize>>,
     /// A uniform sample of the training rows.
     pub start: Sample,
-    /// Another one, independent of it.
+    /// Another uniform sample of the training rows, independent of `start`.
     pub check: Sample,
     /// A uniform sample of the validation rows, if there are any.
     pub validation_sample: Option<Sample>,
 }
 
-/// What a pass over some rows of a table finds out: the facts of columns and uniform samples of rows.
+/// The results of a pass over some rows of a table: the facts of columns, and uniform samples of rows.
 ///
-/// Those of parts of a table are merged in the order of their rows, and travel by serde in formats that hold every `f64`, as postcard
-/// does. Blocks say where in the table they are ([`Table::from_row`]), and what a row is for depends on nothing else.
+/// Results of parts of a table are merged in the order of their rows. They are serialised in formats that preserve every `f64`, such as
+/// postcard. A block knows its position in the table ([`Table::from_row`]), and the role of a row depends only on that position.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TableSums {
     facts: TableFacts,
     start: Reservoir,
     check: Reservoir,
     validation: Reservoir,
-    /// All rows, with a target and without.
+    /// The number of all rows, with and without a target.
     rows: usize,
-    /// The range of the coded target, for columns that are known.
+    /// The range of the coded target, for known columns.
     codes: (f64, f64),
     #[serde(skip)]
     training: Vec<bool>,
@@ -92,8 +92,8 @@ pub struct TableSums {
 ///
 /// # Errors
 ///
-/// As for [`Schema::infer`] and [`Schema::design`] on the whole table (or [`Schema::check_training`] for columns that are
-/// known), and when too few rows are left to train on or the target does not vary among them.
+/// As for [`Schema::infer`] and [`Schema::design`] on the whole table (or [`Schema::check_training`] for known columns), and if too few
+/// training rows are left or the target is constant among them.
 pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     let groups = groups_of(path)?;
     let missing = survey.known.map_or(&survey.columns.missing, |schema| &schema.missing);
@@ -117,12 +117,12 @@ pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
 }
 
 impl Survey<'_> {
-    /// The column to predict.
+    /// Returns the column to predict.
     fn target(&self) -> &str {
         self.known.map_or(&self.columns.target, |schema| schema.target_name())
     }
 
-    /// What is asked of the values of a column, `None` of one that nobody looks at.
+    /// Returns the demand on the values of a column; `None` for an unused column.
     fn demand(&self, name: &str) -> Option<Demand> {
         match self.known {
             Some(schema) => {
@@ -134,12 +134,12 @@ impl Survey<'_> {
 }
 
 impl TableSums {
-    /// Of no rows yet of part `part` of a table with these columns, which messages call `source`. Parts are numbered in the order of
-    /// their rows; a whole table is part 0. Their samples are independent.
+    /// Creates empty results for part `part` of a table with these columns, which messages call `source`. Parts are numbered in the order
+    /// of their rows; a whole table is part 0. The samples of parts are independent.
     ///
     /// # Errors
     ///
-    /// When columns are known and one of them is not there.
+    /// If columns are known and one of them is absent.
     pub fn new<'a>(
         source: &str,
         names: impl Iterator<Item = &'a str> + Clone,
@@ -160,11 +160,11 @@ impl TableSums {
         })
     }
 
-    /// Takes in the next rows.
+    /// Adds the next rows.
     ///
     /// # Errors
     ///
-    /// When columns are known and a cell does not suit them.
+    /// If columns are known and a cell does not suit them.
     pub fn take(&mut self, survey: &Survey<'_>, block: &Table) -> Result<()> {
         self.rows += block.rows();
         let block = block.with_values(survey.target());
@@ -196,7 +196,7 @@ impl TableSums {
         Ok(())
     }
 
-    /// Checks every cell of a block against columns that are known.
+    /// Checks every cell of a block against the known columns.
     fn check_known(&mut self, schema: &Schema, block: &Table) -> Result<()> {
         block.require(schema.target_name())?;
         for code in schema.target(block)?.into_iter().flatten() {
@@ -207,16 +207,16 @@ impl TableSums {
         schema.design(block, UnseenLevels::New).map(|_| ())
     }
 
-    /// The rows to train on that were taken in.
+    /// Returns the number of training rows so far.
     pub(super) fn training_rows(&self) -> usize {
         self.start.offered()
     }
 
-    /// Takes in what was found in later rows.
+    /// Merges the results of later rows.
     ///
     /// # Errors
     ///
-    /// When they were looked at in another way or are of no later part, in which case this is of no more use.
+    /// If they come from another survey or are not of a later part. The results are unusable then.
     pub fn merge(&mut self, later: TableSums) -> Result<()> {
         self.facts.merge(later.facts)?;
         self.start.merge(later.start)?;
@@ -227,8 +227,8 @@ impl TableSums {
         Ok(())
     }
 
-    /// How columns of text are to be read as numbers or dates, where that is not known, with a line that says so: where there are some, the
-    /// table is to be looked at again with these in [`SchemaOptions::readings`].
+    /// Returns the readings of text columns that turned out to be numbers or dates, with a line about them. If there are any, the table
+    /// has to be surveyed again with these [`SchemaOptions::readings`].
     pub fn readings(&self, survey: &Survey<'_>) -> Result<(Readings, Option<String>)> {
         if survey.known.is_some() || survey.columns.readings.is_some() {
             return Ok((Readings::new(), None));
@@ -236,11 +236,11 @@ impl TableSums {
         survey.columns.readings_of(&self.facts)
     }
 
-    /// What the rows say that were taken in.
+    /// Evaluates the results of all rows.
     ///
     /// # Errors
     ///
-    /// When columns cannot be used, too few rows are left to train on, or the target does not vary among them.
+    /// If columns cannot be used, too few training rows are left, or the target is constant among them.
     pub fn finish(self, survey: &Survey<'_>) -> Result<Surveyed> {
         let facts = &self.facts;
         let counts = (facts.rows(), self.rows);
@@ -299,7 +299,7 @@ impl TableSums {
     }
 }
 
-/// The error for a target that does not vary among the training rows although it does in the file.
+/// Creates the error for a target that is constant among the training rows although it varies in the file.
 pub(crate) fn constant_target(source: &str, schema: &Schema, rows: usize) -> Error {
     Error::data(format!(
         "{source}: the target {} is the same in all {rows} training rows, expected values that vary",
@@ -309,11 +309,11 @@ pub(crate) fn constant_target(source: &str, schema: &Schema, rows: usize) -> Err
 }
 
 impl TableBlocks {
-    /// The same blocks read by another thread, a few before they are asked for.
+    /// Reads the blocks on another thread, a few ahead.
     ///
     /// # Errors
     ///
-    /// When no thread can be started.
+    /// If no thread can be started.
     pub fn ahead(mut self) -> Result<Ahead<Result<Table>>> {
         Ahead::new(BLOCKS_AHEAD, move || self.next())
     }

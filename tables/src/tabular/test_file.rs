@@ -8,15 +8,15 @@ use crate::tables::{column_names, large_size, read_table_with};
 use sparsegp::error::Result;
 use sparsegp::files::check_input;
 
-/// The most bytes of numbers for which the data are read to find out whether a column that the test rows lack is used.
+/// The maximum number of bytes of numbers for which the data are read to find out if a column that the test rows lack is used.
 const MOST_BYTES: u64 = 1 << 28;
 
-/// Checks that a file of test rows has the target and the columns that a fit of `columns` to `data` uses, or the model `start` of another fit.
-/// The check ignores files that can be read only once.
+/// Checks that a file of test rows has the target and the columns that a fit of `columns` to `data` uses, or that the start model `start`
+/// uses. The check ignores files that can be read only once.
 ///
 /// # Errors
 ///
-/// When the file cannot be read, or lacks such a column.
+/// If the file cannot be read, or lacks such a column.
 pub fn check_test_file(
     test: &Path,
     data: &Path,
@@ -43,7 +43,7 @@ pub fn check_test_file(
     {
         return Ok(());
     }
-    // Whether a column is left out is seen in all of its cells. What is wrong with the data themselves is said by the fit.
+    // All cells of a column decide if it is left out. The fit itself reports problems of the data.
     let table = read_table_with(data, &columns.read_options());
     match table.and_then(|table| Schema::infer(&table, columns)) {
         Ok((schema, _)) => schema.check_columns(&source, listed()),

@@ -187,7 +187,7 @@ fn bad_arrays_are_refused_in_one_line_that_says_where() {
     }
 }
 
-/// What `numbers` says of the same rows in row-major order, in column-major order, and backwards in memory.
+/// The values of `numbers` for the same rows in row-major order, in column-major order, and backwards in memory.
 fn in_any_strides(what: &str, rows: MatRef<'_, f64>, numbers: impl Fn(MatRef<'_, f64>) -> Vec<f64>) {
     let (n, d) = rows.shape();
     let by_row = rows.transpose().to_owned();

@@ -30,8 +30,8 @@ fn ugly_tables_are_fitted_or_refused_for_their_data() {
     assert!(fitted > FEW as usize / 2, "{fitted} of {FEW} tables were fitted");
 }
 
-/// Runs inputs for `SPARSEGP_FUZZ_SECONDS`, from number `SPARSEGP_FUZZ_FROM` on. Inputs that fail are written to the folder of
-/// temporary files of the build, from where they go to `tests/corpus/fit/` once they are mended.
+/// Runs inputs for `SPARSEGP_FUZZ_SECONDS`, starting with number `SPARSEGP_FUZZ_FROM`. Failing inputs are written to the build's folder of
+/// temporary files; move them to `tests/corpus/fit/` once they are fixed.
 #[test]
 #[ignore = "runs for SPARSEGP_FUZZ_SECONDS"]
 fn fuzz() {

@@ -1,4 +1,4 @@
-//! What the experiments among the examples share; the experiments themselves are run by hand.
+//! The common part of the experiments among the examples; the experiments themselves are run by hand.
 
 #[path = "../../examples/common/mod.rs"]
 mod common;

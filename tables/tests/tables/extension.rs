@@ -170,7 +170,7 @@ fn a_start_brings_its_likelihood_whatever_the_options_leave_open() {
     assert!((0.12..0.3).contains(&scale), "scale {scale}");
     assert!(fitted.summary.objective < 0.6, "{} nats per datum", fitted.summary.objective);
 
-    // What it says of itself decides what goes with it, not the default of the options.
+    // The likelihood's own properties decide, not the default of the options.
     let collapsed = FitOptions { hyper: Some(Hyper::Collapsed), ..options.clone() };
     let refused = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &collapsed).map(|_| ());
     assert!(refused.expect_err("no closed form").to_string().contains("laplace"));

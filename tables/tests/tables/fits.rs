@@ -77,7 +77,7 @@ impl Fits {
         Fits { kind, table, columns }
     }
 
-    /// What the fits have in common.
+    /// The common options of the fits.
     pub fn options(&self) -> FitOptions {
         FitOptions {
             likelihood: Some(self.kind),

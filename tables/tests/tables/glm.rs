@@ -81,7 +81,7 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt())
 }
 
-/// The standardised features as rows of an `n × p` matrix, with a 1 at the end where there is an intercept.
+/// The standardised features as rows of an `n × p` matrix, followed by a 1 if there is an intercept.
 fn standardised(columns: &[Vec<f64>], intercept: bool) -> Mat<f64> {
     let n = columns[0].len();
     let scales: Vec<(f64, f64)> = columns.iter().map(|column| moments(column)).collect();
@@ -335,7 +335,7 @@ fn a_reduced_layer_has_the_posterior_and_predictions_of_the_whole_one() {
             close_all(&reduced.mean, &whole.mean, 1e-8, "predicted means");
             close_all(&reduced.variance, &whole.variance, 1e-8, "predicted variances");
         }
-        // The same posterior in the other's coordinates.
+        // The same posterior in the coordinates of the whole layer.
         let carried = reduced.carry(&qb, &whole).expect("q");
         close_all(carried.mean(), qa.mean(), 1e-8, "carried means");
         close(carried.kl(), qa.kl(), 1e-7, "carried KL");

@@ -260,7 +260,7 @@ fn mini_batches_of_one_part_are_those_of_the_table_and_those_of_more_come_again_
     assert!(model.summary().trace.iter().all(|record| record.validation_nll.is_some()));
 }
 
-/// Whatever way is trained, rounds that have no answer end the fit with the error, and a checkpoint goes on to the same bits.
+/// In every way of training, rounds without an answer end the fit with the error, and it continues from a checkpoint with the same bits.
 #[test]
 fn a_fit_whose_parts_are_lost_ends_with_that_and_can_be_resumed() {
     let ways = [

@@ -38,7 +38,7 @@ fn deviation(values: &[f64]) -> f64 {
 }
 
 impl Units {
-    /// The same fits in these units. Targets that are not real numbers have units of their own.
+    /// The same fits in these units. Only real targets have units.
     fn of(self, fits: &Fits) -> Fits {
         let real = fits.kind.target_kind() == TargetKind::Real;
         let change = |named: &NamedColumn| {
@@ -80,7 +80,7 @@ fn predictions(fit: &TableFit, unit: f64) -> Vec<[f64; 2]> {
     (0..predictions.rows()).map(row).collect()
 }
 
-/// The test score where there is one: the mean squared error for models without a density, in original units.
+/// The test score if there is one: the mean squared error for models without a density, in original units.
 fn score(fit: &TableFit, unit: f64) -> f64 {
     let test = fit.test.as_ref().expect("test rows");
     let report = fit.model.predict_part(test).report(&test.targets);

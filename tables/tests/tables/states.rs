@@ -18,7 +18,7 @@ use sparsegp_tables::tabular::{
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What an operation says: numbers, text of equal numbers, or that it is refused.
+/// The answer of an operation: numbers, text with equal numbers, or a refusal.
 type Said = Result<(Vec<f64>, String), String>;
 
 /// A fit, by the targets that it has.
@@ -173,7 +173,7 @@ fn loaded(models: &TableOutputs, folder: &Path) -> TableOutputs {
     TableOutputs::load(&path).expect("a model")
 }
 
-/// What all models say.
+/// The answers of all models.
 fn of_all(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<(Vec<f64>, String)>) -> Said {
     let mut all = (Vec::new(), String::new());
     for model in models.models() {
@@ -203,7 +203,7 @@ fn untimed(page: &str) -> String {
     page.split("Made by").next().unwrap_or_default().to_owned()
 }
 
-/// What the operations on a model say; updates come last, as numbers that need not agree to the last bit.
+/// The answers of the operations on a model. Updates come last, as numbers that need not agree to the last bit.
 fn operations(models: &TableOutputs, case: &Case, folder: &Path) -> Vec<(&'static str, Said)> {
     let (few, more, last) = (rows(300, 12), rows(200, 25), rows(240, 10));
     let of_rows = |say: &dyn Fn(&sparsegp::model::Predictions<'_>, usize) -> Vec<f64>| {

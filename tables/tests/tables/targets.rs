@@ -13,7 +13,7 @@ fn csv(text: &str) -> Table {
     read_csv("f.csv", Cursor::new(text.to_owned().into_bytes())).unwrap()
 }
 
-/// A table of a feature and the target `y`, of these cells.
+/// A table of a feature and the target `y` with these cells.
 fn with_target(cells: &[&str]) -> Table {
     csv(&format!("x,y\n{}", cells.iter().enumerate().map(|(i, y)| format!("{i},{y}\n")).collect::<String>()))
 }
@@ -222,7 +222,7 @@ fn numbers_must_be_of_the_kind() {
     assert_eq!(coded(&["0", "9007199254740992", "7"], &of_kind(Count)), [0.0, 9007199254740992.0, 7.0]);
     assert_eq!(coded(&["0.25", "1e-9"], &of_kind(UnitInterval)), [0.25, 1e-9]);
     assert_eq!(coded(&["5", "1e-9"], &of_kind(Positive)), [5.0, 1e-9]);
-    // What would be guessed to be classes or counts stays a number when it is asked for.
+    // Values that would be guessed to be classes or counts stay numbers on request.
     assert_eq!(coded(&["5", "7", "7"], &of_kind(Real)), [5.0, 7.0, 7.0]);
     assert_eq!(coded(&["true", "false", "true"], &of_kind(Real)), [1.0, 0.0, 1.0]);
 }
@@ -515,7 +515,7 @@ proptest! {
         let spelled: Vec<String> = codes.iter().map(|&code| encoding.levels()[code as usize].clone()).collect();
         prop_assert_eq!(encoding.encode(&column(&spelled), "y").unwrap(), codes);
         prop_assert_eq!(&spelled, &cells);
-        // Each row by itself is coded the same, whatever the type of its column.
+        // Each row alone gets the same code, for every type of its column.
         for (cell, code) in cells.iter().zip(encoding.encode(&column(&cells), "y").unwrap()) {
             prop_assert_eq!(encoding.encode(&column(std::slice::from_ref(cell)), "y").unwrap(), [code]);
         }

@@ -214,7 +214,7 @@ fn extreme_hyper_parameters_are_survived() {
     }
 }
 
-/// Classes, levels and counts of which there is one row each.
+/// Classes, levels and counts with one row each.
 #[test]
 fn as_few_rows_as_there_are_classes() {
     let rows = |y: &[f64]| {
@@ -284,7 +284,7 @@ fn fit_given(model: LatentPrior, objective: ObjectiveKind, beta: f64, x: &Mat<f6
         .unwrap_or_else(|error| panic!("{objective}: {error}"))
 }
 
-/// With an inducing point at every distinct input all methods are the exact GP, whatever the inputs and the lengthscale.
+/// With an inducing point at every distinct input all methods are the exact GP, for any inputs and lengthscale.
 #[test]
 fn known_answers_are_right_on_singular_problems() {
     let all: Vec<usize> = (0..ROWS).collect();

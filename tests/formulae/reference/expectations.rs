@@ -16,7 +16,7 @@ const FLOOR: f64 = 1e-3;
 /// One case of the reference file.
 struct Case {
     likelihood: Box<dyn Likelihood>,
-    /// Whether `E log p` and `log E p` are closed.
+    /// True for each of `E log p` and `log E p` that has a closed form.
     closed: [bool; 2],
     /// The names of the reference's own parameters in this crate's order; none for the edges of an ordinal likelihood.
     names: &'static [&'static str],

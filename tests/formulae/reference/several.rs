@@ -13,7 +13,7 @@ use sparsegp::training::VariationalModel;
 use sparsegp::variational::{NaturalGradient, Normal, Rules, UpdateRule};
 use sparsegp_testkit::reference::*;
 
-/// Those of several outputs, which mix the processes; in the others these are the functions of one likelihood.
+/// True for several outputs, which mix the processes; in other cases the processes are the functions of one likelihood.
 fn has_outputs(inputs: &Value) -> bool {
     inputs["likelihood"] == "gaussian"
 }
@@ -28,7 +28,7 @@ fn outputs(inputs: &Value) -> Outputs {
     Outputs::new((0..offsets.len()).map(output).collect())
 }
 
-/// The targets of a case: a number for every row, or P of them, NaN where none was observed.
+/// The targets of a case: a number for every row, or P of them, with NaN if none was observed.
 struct Observed {
     y: Vec<f64>,
     outputs: Vec<f64>,
@@ -159,7 +159,7 @@ fn assert_q(svgp: &VariationalModel, sign: f64, inputs: &Value, want: &dyn Fn(&s
         let data = svgp.q_gradient_of(process);
         let mean: Vec<f64> = data.mean.iter().zip(q.mean()).map(|(g, m)| sign * (g + m)).collect();
         assert_gradient_vector(&mean, entry(&means, process), &what);
-        // ∇_C (B : C Cᵀ + ½ tr C Cᵀ − log|C|) = 2 B C + C − C⁻ᵀ, of which the lower triangle counts.
+        // ∇_C (B : C Cᵀ + ½ tr C Cᵀ − log|C|) = 2 B C + C − C⁻ᵀ; only the lower triangle counts.
         let root = matrix(entry(&inputs["q_sqrt"], process));
         let gradient = 2.0 * data.cov.full().to_owned() * &root;
         let want = matrix(entry(&roots, process));

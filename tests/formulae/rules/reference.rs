@@ -93,7 +93,7 @@ fn reference_square_root_newton() {
     logistic_case("srvn_0.3", |q| Box::new(SquareRoot::new(q)), |rho| rho);
 }
 
-/// With `z = w/√λ` the gradients in w are those in z over √λ and λ: a step γ in z is a step γλ in w.
+/// With `z = w/√λ` gradients in w are gradients in z divided by √λ or λ: a step γ in z is a step γλ in w.
 #[test]
 fn reference_bures_wasserstein() {
     let lambda = number(&load("logistic_vn.json")["inputs"]["lambda"]);

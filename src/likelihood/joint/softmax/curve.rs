@@ -28,7 +28,7 @@ const FINEST: usize = 64;
 /// A grid resolves normal densities of this many of its steps.
 const RESOLVED: f64 = 1.35;
 
-/// Where T is tabulated, in steps: below, T is 1 and its derivatives 0 to 4e-18; above, all are 0.
+/// The range of the table of T, in steps: below it, T is 1 and its derivatives 0 to 4e-18; above it, all are 0.
 const LOW: i64 = -117;
 const HIGH: i64 = 20;
 
@@ -114,7 +114,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The same without logarithms, where what is small underflows.
+    /// Converts from logarithms; small values underflow.
     pub(crate) fn unscaled(&mut self) {
         for values in &mut self.values {
             values.iter_mut().zip(self.logs).for_each(|(value, log)| *value *= log.exp());
@@ -130,8 +130,8 @@ impl Block {
     }
 }
 
-/// Nodes that curves are computed at together, with their weights in integrals: the multiples of [`STEP`] from `from` on, or, for curves
-/// that are not tabulated, those of a Gauss–Legendre rule.
+/// Nodes at which curves are computed together, with their integration weights: multiples of [`STEP`] from `from` on, or for curves that
+/// are not tabulated, the nodes of a Gauss–Legendre rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Panel {
     from: i64,
@@ -195,8 +195,8 @@ enum Method {
 }
 
 impl Curve {
-    /// The curve, tabulated for nodes so many steps apart unless there is no table, and with all digits in its upper tail where that counts;
-    /// its weights are appended to the buffer.
+    /// Creates the curve, tabulated for nodes at this distance unless there is no table, and with all digits in its upper tail if
+    /// requested; appends its weights to the buffer.
     pub fn new((mu, v): (f64, f64), tabulate: Option<usize>, tail: bool, weights: &mut Vec<f64>) -> Curve {
         let sd = v.sqrt();
         let resolves = |phases: &usize| phases.is_power_of_two() && sd >= RESOLVED * STEP / *phases as f64;
@@ -268,8 +268,8 @@ impl Curve {
         }
     }
 
-    /// `−φ′(s + μ; v)`, as a density of s, at the nodes, to full relative accuracy. Of a tabulated curve, it is to be told of the one with
-    /// mean `μ + v`.
+    /// Computes `−φ′(s + μ; v)`, as a density of s, at the nodes, to full relative accuracy. A tabulated curve has to be
+    /// the one with mean `μ + v`.
     pub(crate) fn fill_density(&self, panel: &Panel, weights: &[f64], out: &mut Block) {
         if let Method::Nodes = self.method {
             return self.by_nodes(true, &panel.nodes, out);
@@ -308,7 +308,7 @@ impl Curve {
         }
     }
 
-    /// A width around s that a panel resolves the curve in: a few of its widths, or a part of the distance from where it bends.
+    /// Returns the width around s in which a panel resolves the curve: a few of its widths, or a part of the distance to its bend.
     pub fn resolved(&self, s: f64) -> f64 {
         (2.5 * self.v.sqrt().max(1.0)).max(0.3 * (s + self.mu).abs())
     }
@@ -324,7 +324,7 @@ impl Curve {
         -self.mu - distance
     }
 
-    /// Whether φ is `1 − e^{s + μ + v/2}` below the [left end](Self::left_end).
+    /// Returns true if φ is `1 − e^{s + μ + v/2}` below the [left end](Self::left_end).
     pub(crate) fn is_exponential(&self) -> bool {
         self.v < 41.0
     }
@@ -424,7 +424,7 @@ impl<const N: usize> Pass for Series<'_, N> {
 mod tests {
     use super::*;
 
-    /// All three ways agree where they overlap, far to the left and in the upper tail.
+    /// All three methods agree where they overlap, far to the left and in the upper tail.
     #[test]
     fn curves_agree_at_every_node() {
         let mut weights = Vec::new();
@@ -464,7 +464,7 @@ mod tests {
         }
     }
 
-    /// The same curve at nodes of any distance.
+    /// The curve is equal at nodes of any distance.
     #[test]
     fn nodes_further_apart_are_some_of_the_others() {
         let mut weights = Vec::new();

@@ -51,7 +51,7 @@ pub(super) fn add(sum: &mut Lanes, more: &Lanes) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-/// What a block of an integrand says of the rest.
+/// The bounds on the rest of an integral from a block of its integrand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ends {
     /// The sum over the block.
@@ -68,7 +68,7 @@ impl Ends {
         Ends { total, ends: [terms[0], terms[LANES - 1]], lacking }
     }
 
-    /// Whether the log-concave integrand falls beyond the block, and too little is left of it there.
+    /// Returns true if the log-concave integrand falls beyond the block, and the rest is negligible.
     pub(crate) fn is_last(self, right: bool, total: f64) -> bool {
         let [near, far] = if right { self.ends } else { [self.ends[1], self.ends[0]] };
         // To the left of an exponential there is a closed form.
@@ -87,7 +87,7 @@ impl Ends {
 pub(super) struct Running {
     pub total: f64,
     pub log_scale: f64,
-    /// Of the block that came last.
+    /// The ends of the last block.
     pub last: Ends,
 }
 
@@ -98,7 +98,7 @@ impl Default for Running {
 }
 
 impl Running {
-    /// What terms of that scale are to be multiplied by, and what all sums so far.
+    /// Returns the factor for terms of this scale, and the factor for all sums so far.
     pub(crate) fn admit(&mut self, log_scale: f64) -> (f64, f64) {
         let mut past = 1.0;
         if log_scale > self.log_scale + 100.0 {
@@ -135,7 +135,7 @@ pub(super) struct Density<'a> {
     pub blocks: &'a [Block],
     pub density: &'a Lanes,
     pub class: usize,
-    /// What terms are multiplied by.
+    /// The factor of the terms.
     pub factor: f64,
     pub weights: &'a Lanes,
     pub sums: &'a mut [[Lanes; 2]],

@@ -4,11 +4,11 @@
 //!
 //! - `E log Σ_c e^{f_c} − μ_k = ∫ φ(s + μ_k; v_k) (1 − Π_{c≠k}) ds` for any k, as `log a − log b = ∫ [exp(−b e^s) − exp(−a e^s)] ds`
 //!   (Frullani); its derivative in μ_c is `E softmax_c = −∫ φ′(s + μ_c; v_c) Π_{c′≠c} ds`.
-//! - `E softmax_y` is that integral by itself, since `1/S = ∫ e^{−tS} dt`, t = e^s: the probability of y, for any number of classes.
+//! - `E softmax_y` is this integral, since `1/S = ∫ e^{−tS} dt`, t = e^s: the probability of y, for any number of classes.
 //! - Derivatives in μ_c are integrals with φ′_c in place of φ_c; in v_c with ½ φ″_c, as φ solves the heat equation.
 //!
-//! Integrands are analytic, so that a trapezoidal rule converges exponentially, and those of probabilities are log-concave (each factor
-//! is a convolution of log-concave functions), so that they are followed from anywhere to both sides until what is left is negligible.
+//! The integrands are analytic, so a trapezoidal rule converges exponentially. Those of probabilities are log-concave (each factor is a
+//! convolution of log-concave functions), so they can be followed from any point to both sides until the rest is negligible.
 
 mod curve;
 mod integrals;
@@ -23,7 +23,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::vector_math::dispatch;
 
-/// What is left of an integral is negligible below this share.
+/// The share of an integral below which the rest is negligible.
 const NEGLIGIBLE: f64 = 1e-17;
 
 /// No integral takes more panels to either side.
@@ -58,11 +58,11 @@ impl Softmax {
 #[derive(Clone, Copy, Debug)]
 struct Grid {
     top: usize,
-    /// Whether curves are tabulated.
+    /// True if curves are tabulated.
     tabulated: bool,
     /// How many steps even nodes are apart.
     stride: usize,
-    /// Whether curves that are tiny need all their digits, as they do beside a density that grows.
+    /// True if tiny curves need all their digits, as they do when multiplied by a growing density.
     tails: bool,
 }
 
@@ -77,7 +77,7 @@ impl Grid {
         Some(Grid { top, tabulated: variance.iter().all(|v| *v <= WIDEST), stride: 1, tails: true })
     }
 
-    /// The same for integrals without densities, whose terms have no scale to keep: nodes are as far apart as the curves allow.
+    /// Returns the grid for integrals without densities, whose terms have no small scale: nodes are as far apart as the curves allow.
     fn summed(self, Marginal { variance, .. }: Marginal<'_>) -> Grid {
         let tabulated = variance.iter().all(|v| *v <= WIDEST_SUMMED);
         Grid { tabulated, stride: if tabulated { stride(variance) } else { 1 }, tails: false, ..self }
@@ -99,7 +99,7 @@ impl Grid {
         Ends { lacking: if self.tabulated { ends.lacking } else { 1.0 }, ..ends }
     }
 
-    /// What [`place`](Self::place) takes from the distance of a mean.
+    /// Returns the part of the distance of a mean that [`place`](Self::place) removes.
     fn beyond(self, marginal: Marginal<'_>, class: usize) -> f64 {
         (marginal.mean[class] - marginal.mean[self.top] + FARTHEST).min(0.0)
     }
@@ -109,7 +109,7 @@ impl Grid {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch {
     curves: Vec<Curve>,
-    /// The same at `μ_c + v_c`.
+    /// The curves at `μ_c + v_c`.
     tilted: Vec<Curve>,
     weights: Vec<f64>,
     blocks: Vec<Block>,
@@ -120,7 +120,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Curves of all classes, and tilted ones where they are wanted.
+    /// Sets the curves of all classes, and the tilted ones that are requested.
     fn set(&mut self, grid: Grid, marginal: Marginal<'_>, tilted: impl Fn(usize) -> bool) {
         let classes = marginal.mean.len();
         self.curves.clear();

@@ -29,7 +29,7 @@ pub(super) fn curve(a: f64, v: f64) -> [f64; 3] {
     let w = product_log(v.ln() + a);
     let (sd, rate) = (v.sqrt(), w / v);
     let width = (1.0 / v + rate).recip().sqrt();
-    // What falls is Δ²/2v + r (e^{±Δ} − 1 ∓ Δ): to the left the line wins over the exponential in the end.
+    // The fall is Δ²/2v + r (e^{±Δ} − 1 ∓ Δ): to the left, the linear term finally exceeds the exponential.
     let line = if rate > 200.0 { 13.0 / rate.sqrt() } else { 1.0 + 46.0 / rate };
     let (left, right) = ((REACH * sd).min(line), (REACH * width).min(1.0 + (60.0 / rate).ln_1p()));
     let h = FARTHEST_APART.min(width / RESOLVED);
@@ -75,7 +75,7 @@ impl Pass for Sums {
                 let growth = exp::<S>(if distance < 700.0 { distance } else { 700.0 });
                 let z = distance / sd;
                 let r = rate * growth;
-                // e^Δ − 1 − Δ, which loses digits where it is small.
+                // e^Δ − 1 − Δ, without the loss of digits for small Δ.
                 let d = distance;
                 let near =
                     d * d * (1.0 / 2.0 + d * (1.0 / 6.0 + d * (1.0 / 24.0 + d * (1.0 / 120.0 + d / 720.0))));

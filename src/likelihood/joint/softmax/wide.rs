@@ -1,15 +1,15 @@
-//! `φ(a; v) = E exp(−exp(a + √v ε))` and its derivatives where v is large, by a series in `1/√v`; no classes.
+//! `φ(a; v) = E exp(−exp(a + √v ε))` and its derivatives for large v, by a series in `1/√v`; no classes.
 //!
-//! With E exponentially distributed, `exp(−e^u) = P(log E > u)`, so that −φ′ is the density of `log E − √v ε` at a. The moments of log E
-//! are those of `Γ(1 + z) = E e^{z log E} = Σ_k γ_k z^k`, and Taylor's series of the normal density gives, with `x = a/√v` and
-//! Hermite's polynomials,
+//! With E exponentially distributed, `exp(−e^u) = P(log E > u)`, so −φ′ is the density of `log E − √v ε` at a. The moments of log E come
+//! from `Γ(1 + z) = E e^{z log E} = Σ_k γ_k z^k`, and the Taylor series of the normal density gives, with `x = a/√v` and Hermite
+//! polynomials,
 //!
 //! ```text
 //! −φ′ = N(a; 0, v) Σ_k γ_k h_k,   h_k = He_k(x)/v^{k/2},   h_{k+1} = (x/√v) h_k − (k/v) h_{k−1}
 //! φ = Φ(−x) + N Σ_{k≥1} γ_k h_{k−1},   φ″ = N Σ_k γ_k h_{k+1}
 //! ```
 //!
-//! γ_k tends to ±1, so that the terms fall like powers of `|x|/√v`.
+//! γ_k tends to ±1, so the terms fall like powers of `|x|/√v`.
 
 use crate::functions::normal;
 use std::f64::consts::PI;

@@ -1,4 +1,4 @@
-//! The axes of figures: their scale, where the ticks are and what they say; no drawing.
+//! The axes of figures: scale, positions of ticks and their labels; no drawing.
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use crate::readable::{grouped, trimmed};
 
-/// About how many ticks an axis has, and how many at most.
+/// The approximate and the maximum number of ticks of an axis.
 const TICKS: usize = 6;
 const MOST_TICKS: usize = 8;
 
-/// The fewest and the most decimals of what ticks say; the most are those by which any two numbers differ.
+/// The minimum and the maximum number of digits of tick labels; the maximum distinguishes any two numbers.
 const LEAST_DIGITS: usize = 3;
 const MOST_DIGITS: usize = 18;
 
@@ -39,16 +39,16 @@ impl Ranged for Scale {
 
 /// An axis.
 pub(super) struct Axis<'a> {
-    /// What stands beside it.
+    /// The label beside the axis.
     pub(super) name: &'a str,
     /// The range that it shows.
     pub(super) range: Range<f64>,
-    /// Whether the range, like everything drawn, is in logarithms to base 10; the ticks then name the numbers themselves.
+    /// True if the range, like everything drawn, is in logarithms to base 10; tick labels show the numbers themselves.
     pub(super) logarithmic: bool,
 }
 
 impl<'a> Axis<'a> {
-    /// An axis of the numbers themselves.
+    /// Creates a linear axis.
     pub(super) fn linear(name: &'a str, range: Range<f64>) -> Axis<'a> {
         Axis { name, range, logarithmic: false }
     }
@@ -57,12 +57,12 @@ impl<'a> Axis<'a> {
         Scale { inner: self.range.clone().into(), ticks: self.ticks() }
     }
 
-    /// Where its ticks are.
+    /// Returns the positions of the ticks.
     pub(super) fn ticks(&self) -> Vec<f64> {
         if self.logarithmic { log_ticks(&self.range) } else { ticks(&self.range) }
     }
 
-    /// What its ticks say: with as many digits as it takes to tell them apart and to say where they are.
+    /// Returns the labels of the ticks, with as many digits as it takes to distinguish and locate them.
     pub(super) fn labels(&self) -> Labels {
         let numbers: Vec<f64> = self.ticks().iter().map(|&tick| self.number(tick)).collect();
         let gaps = numbers.windows(2).map(|pair| (pair[1] - pair[0]).abs());
@@ -78,34 +78,34 @@ impl<'a> Axis<'a> {
         Labels { digits, logarithmic: self.logarithmic }
     }
 
-    /// The number at a place of the axis.
+    /// Returns the number at a position of the axis.
     fn number(&self, place: f64) -> f64 {
         if self.logarithmic { 10f64.powf(place) } else { place }
     }
 }
 
-/// What the ticks of an axis say.
+/// The format of tick labels.
 pub(super) struct Labels {
     digits: usize,
     logarithmic: bool,
 }
 
 impl Labels {
-    /// What a tick says.
+    /// Returns the label of a tick.
     pub(super) fn of(&self, tick: f64) -> String {
         short(if self.logarithmic { 10f64.powf(tick) } else { tick }, self.digits)
     }
 }
 
-/// Round numbers in a range, evenly spaced.
+/// Returns round, evenly spaced numbers in a range.
 fn ticks(range: &Range<f64>) -> Vec<f64> {
-    // Steps add up, so that 0 is met but for rounding.
+    // Steps add up, so 0 is met only up to rounding.
     let zero = 1e-9 * (range.end - range.start).abs();
     let ticks = RangedCoordf64::from(range.clone()).key_points(TICKS);
     ticks.into_iter().map(|tick| if tick.abs() < zero { 0.0 } else { tick }).collect()
 }
 
-/// The logarithms of round numbers: 1, 2, 5, 10, … over a short range of logarithms, powers of ten over a long one.
+/// Returns the logarithms of round numbers: 1, 2, 5, 10, … for a short range of logarithms, powers of ten for a long one.
 fn log_ticks(range: &Range<f64>) -> Vec<f64> {
     let leading = |digits: &[f64]| -> Vec<f64> {
         let powers = range.start.floor() as i32..=range.end.ceil() as i32;
@@ -129,12 +129,12 @@ fn log_ticks(range: &Range<f64>) -> Vec<f64> {
     numbers.into_iter().map(f64::log10).collect()
 }
 
-/// A number for a tick: so many decimals at most, an exponent where it would be long, thousands set apart.
+/// Formats a number for a tick with at most `digits` decimals, with an exponent if it would be long, and with separators of thousands.
 fn short(value: f64, digits: usize) -> String {
     grouped(&plain(value, digits))
 }
 
-/// The same without marks between thousands.
+/// Like [`short`], without separators of thousands.
 fn plain(value: f64, digits: usize) -> String {
     let size = value.abs();
     // The bounds are where rounding gives 0.001 and 10⁹: a power of a logarithm misses these by a hair.

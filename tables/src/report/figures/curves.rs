@@ -7,10 +7,10 @@ use super::{
 use plotters::prelude::*;
 use sparsegp::hyper::Record;
 
-/// The most points of a series that are marked; more would hide the line.
+/// The maximum number of points of a series with markers; more would hide the line.
 const MOST_MARKED: usize = 200;
 
-/// The objective against time; `None` without a finite one.
+/// Draws the objective against time; `None` without a finite value.
 pub fn trace(records: &[Record]) -> Option<Drawing> {
     let finite = records.iter().filter(|record| record.objective.is_finite());
     let points = finite.map(|record| (record.seconds, record.objective, f64::NAN)).collect();
@@ -24,26 +24,26 @@ pub fn trace(records: &[Record]) -> Option<Drawing> {
 pub struct Curves {
     /// The names of the axes.
     pub axes: (String, String),
-    /// Whether the horizontal axis is logarithmic; points that are not above 0 are left out then.
+    /// True if the horizontal axis is logarithmic; points that are not positive are left out then.
     pub log_x: bool,
-    /// Whether the vertical axis is logarithmic; points that are not above 0 are left out then, and bars that reach to 0 or
-    /// below end at the edge of the figure.
+    /// True if the vertical axis is logarithmic; points that are not positive are left out then, and bars that reach to 0 or below end at
+    /// the edge of the figure.
     pub log_y: bool,
-    /// Whether a grey line shows where both coordinates are equal.
+    /// True if a grey line shows where both coordinates are equal.
     pub diagonal: bool,
-    /// Whether points have no markers.
+    /// True if points have no markers.
     pub unmarked: bool,
-    /// The series. Colour and marker go by the place in this list; one alone without a name has no legend.
+    /// The series. The index in this list sets colour and marker; a single series without a name has no legend.
     pub series: Vec<CurveSeries>,
 }
 
 /// One of the series of a figure.
 #[derive(Clone, Debug, Default)]
 pub struct CurveSeries {
-    /// What the legend calls it.
+    /// The name in the legend.
     pub name: String,
-    /// Position, mean and standard error in the order they are joined in; no bar where the standard error is NaN. More than
-    /// 200 of them are a line without markers.
+    /// Position, mean and standard error, in the order of the line; NaN as standard error draws no bar. More than 200 points are a line
+    /// without markers.
     pub points: Vec<(f64, f64, f64)>,
 }
 
@@ -51,20 +51,20 @@ pub struct CurveSeries {
 struct Shown<'a> {
     name: &'a str,
     colour: RGBColor,
-    /// None for a series of many points.
+    /// The index of the marker; `None` for a series of many points.
     marker: Option<usize>,
     points: Vec<Point>,
 }
 
-/// A point in the units of the axes, which are logarithms to base 10 where the axis is logarithmic.
+/// A point in the units of the axes, which are logarithms to base 10 if the axis is logarithmic.
 struct Point {
     x: f64,
     y: f64,
-    /// The ends of the bar, unless the standard error is 0 or unknown; one of −∞ is beyond the figure.
+    /// The ends of the bar, unless the standard error is 0 or unknown; −∞ is beyond the figure.
     bar: Option<(f64, f64)>,
 }
 
-/// The series with bars of one standard error to either side and a legend below; `None` without points.
+/// Draws the series with bars of one standard error to either side and a legend below; `None` without points.
 pub fn curves(curves: &Curves) -> Option<Drawing> {
     let all = curves.series.iter().enumerate().map(|(index, series)| curves.shown(index, series));
     let series: Vec<Shown<'_>> = all.filter(|series| !series.points.is_empty()).collect();
@@ -107,7 +107,7 @@ impl Curves {
         Shown { name: &series.name, colour: COLOURS[index % COLOURS.len()], marker, points }
     }
 
-    /// `None` for what is not finite, such as the logarithm of what is not above 0.
+    /// Returns `None` for a point that is not finite, such as the logarithm of a number that is not positive.
     fn point(&self, &(x, y, error): &(f64, f64, f64)) -> Option<Point> {
         let height = |y: f64| if self.log_y { y.max(0.0).log10() } else { y };
         let x = if self.log_x { x.log10() } else { x };
@@ -127,7 +127,7 @@ impl Shown<'_> {
     }
 }
 
-/// The marker of a series, if it has one.
+/// Draws the marker of a series, if it has one.
 fn mark(area: &Area<'_>, place: (i32, i32), series: &Shown<'_>) -> Drawn {
     match series.marker {
         Some(which) => area.draw(&Polygon::new(marker(place, which), series.colour.filled())),

@@ -1,4 +1,4 @@
-//! What a figure is made of: marks that plotters leaves on a canvas, to be written as SVG or as PNG; no charts.
+//! The elements of a figure: marks that plotters leaves on a canvas, written as SVG or PNG; no charts.
 
 use super::svg;
 use plotters::prelude::DrawingBackend;
@@ -8,10 +8,10 @@ use plotters_backend::{
 };
 use std::convert::Infallible;
 
-/// The units of the canvas in a pixel of the page: what is drawn at whole units is smooth where a pixel is not.
+/// The number of canvas units per pixel of the page, so that positions at whole units are finer than pixels.
 pub(super) const UNITS: u32 = 2;
 
-/// A figure: marks in the order that they were drawn in, with what it is called and what it shows.
+/// A figure: marks in drawing order, with a title and a description.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawing {
     /// Width and height in units.
@@ -19,87 +19,87 @@ pub struct Drawing {
     pub(super) marks: Vec<Mark>,
     title: String,
     description: String,
-    /// Whether it is a map of pale colours, on which what is dark stays dark.
+    /// True for a map of pale colours, on which dark marks stay dark.
     map: bool,
 }
 
-/// A place on the canvas, in units from the upper left corner.
+/// A position on the canvas, in units from the upper left corner.
 pub(super) type Place = BackendCoord;
 
-/// One thing that was drawn.
+/// A mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mark {
-    /// A line through places, of a width.
+    /// A line through positions, with a width.
     Line(Vec<Place>, Ink, u32),
-    /// What a line through places encloses.
+    /// The area inside a line through positions.
     Area(Vec<Place>, Ink),
-    /// A rectangle from its upper left to its lower right corner, filled or its outline.
+    /// A rectangle from its upper left to its lower right corner, filled or as an outline.
     Box(Place, Place, Ink, bool),
-    /// A circle of a radius, filled or its outline.
+    /// A circle with a radius, filled or as an outline.
     Circle(Place, u32, Ink, bool),
-    /// Text at a place.
+    /// Text at a position.
     Text(String, Place, Lettering),
 }
 
-/// A colour and how much of it covers what is below, from 0 to 1.
+/// A colour and its opacity, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ink {
     pub(super) rgb: (u8, u8, u8),
     pub(super) opacity: f64,
 }
 
-/// How text is set.
+/// The style of text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lettering {
     pub(super) ink: Ink,
     /// Ascent and descent together, in units.
     pub(super) size: f64,
-    /// Which end of the text is at its place: −1 its beginning, 0 its middle, 1 its end.
+    /// The part of the text at its position: −1 the beginning, 0 the middle, 1 the end.
     pub(super) across: i8,
-    /// The same of its height: −1 its top, 0 its middle, 1 its bottom.
+    /// The vertical part of the text at its position: −1 the top, 0 the middle, 1 the bottom.
     pub(super) down: i8,
     /// Quarters of a turn to the right.
     pub(super) quarters: u8,
 }
 
 impl Drawing {
-    /// Nothing on a canvas of a size in units.
+    /// Creates an empty canvas of a size in units.
     pub(super) fn empty(size: (u32, u32)) -> Drawing {
         Drawing { size, ..Drawing::default() }
     }
 
-    /// The same figure with a name and with what it shows, for those who cannot see it.
+    /// Adds a title and a description, for readers who cannot see the figure.
     pub fn named(mut self, title: &str, description: &str) -> Drawing {
         (self.title, self.description) = (title.to_owned(), description.to_owned());
         self
     }
 
-    /// The same as a map of pale colours.
+    /// Marks the figure as a map of pale colours.
     pub(super) fn into_map(self) -> Drawing {
         Drawing { map: true, ..self }
     }
 
-    /// Whether it is a map of pale colours, on which what is dark stays dark on a dark page.
+    /// Returns true for a map of pale colours, on which dark marks stay dark on a dark page.
     pub(in crate::report) fn is_map(&self) -> bool {
         self.map
     }
 
-    /// What it is called.
+    /// Returns the title.
     pub(crate) fn title(&self) -> &str {
         &self.title
     }
 
-    /// What it shows, in words.
+    /// Returns the description.
     pub(crate) fn description(&self) -> &str {
         &self.description
     }
 
-    /// The figure as an SVG document on a white ground.
+    /// Returns the figure as an SVG document on a white background.
     pub fn svg(&self) -> String {
         svg::document(self)
     }
 
-    /// The figure as a PNG file on a white ground, two dots to a pixel of the page.
+    /// Returns the figure as a PNG file on a white background, with two dots per pixel of the page.
     pub fn png(&self) -> Vec<u8> {
         super::png::file(self)
     }
@@ -115,7 +115,7 @@ fn ink(colour: BackendColor) -> Ink {
 type Done = Result<(), DrawingErrorKind<Infallible>>;
 
 impl Canvas<'_> {
-    /// Keeps a mark that can be seen.
+    /// Adds a mark, unless it is invisible.
     fn keep(&mut self, colour: BackendColor, mark: Mark) -> Done {
         if colour.alpha > 0.0 {
             self.0.marks.push(mark);

@@ -4,23 +4,23 @@ use super::{Axis, BLUE, Drawing, GREY, GRID, SIZE, THICK, THIN, draw, fitted, le
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-/// The most of the width that names take, and the height of a row.
+/// The maximum width of the names, and the height of a row.
 const NAMES: u32 = 2 * SIZE.0 / 5;
 const ROW: u32 = 46;
 
 /// A number with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Interval {
-    /// What it is of.
+    /// The name of the number.
     pub name: String,
     /// The number.
     pub middle: f64,
-    /// The lower and the upper end.
+    /// The lower and the upper end of the interval.
     pub ends: (f64, f64),
 }
 
-/// Intervals in their order from the top, with a line at 0 where that is in their range; `axis` says what they are of, and `from_zero`
-/// that a bar from 0 shows each number. `None` when there are none, or one is not finite.
+/// Draws intervals from top to bottom, with a line at 0 if the range contains it. `axis` names the numbers; with `from_zero`, a bar from 0
+/// shows each number. `None` without intervals, or if one is not finite.
 pub(crate) fn intervals(axis: &str, intervals: &[Interval], from_zero: bool) -> Option<Drawing> {
     let numbers = || intervals.iter().flat_map(|i| [i.ends.0, i.middle, i.ends.1]);
     if intervals.is_empty() || !numbers().all(f64::is_finite) {

@@ -30,9 +30,9 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::convert::Infallible;
 use std::sync::Once;
 
-/// The size of a figure in units, two of which are a pixel of the page.
+/// The size of a figure in units; a pixel of the page has two units.
 const SIZE: (u32, u32) = (960, 640);
-/// Ascent and descent of text together.
+/// The sum of ascent and descent of text.
 const TEXT: i32 = 29;
 /// The height of a line of a legend.
 const LEGEND_LINE: u32 = 38;
@@ -42,12 +42,13 @@ const THIN: u32 = 2;
 /// The radius of a dot of many.
 const DOT: i32 = 4;
 
-/// The colours that a page changes where it is dark; see `html`.
+/// The colours that a dark page replaces; see `html`.
 const INK: RGBColor = RGBColor(34, 34, 34);
 const GREY: RGBColor = RGBColor(120, 120, 120);
 const GRID: RGBColor = RGBColor(228, 228, 228);
 
-/// Distinct with most kinds of colour vision: those of Okabe & Ito, with a grey instead of the yellow that white swallows.
+/// Colours that are distinct with most kinds of colour vision: the palette of Okabe & Ito, with grey instead of yellow, which is invisible
+/// on white.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -61,8 +62,7 @@ const COLOURS: [RGBColor; 8] = [
 const BLUE: RGBColor = COLOURS[0];
 const ORANGE: RGBColor = COLOURS[1];
 
-/// The outlines of markers. Their number has no factor in common with that of the colours, so that forty
-/// series differ in one or the other.
+/// The outlines of markers. The numbers of markers and colours have no common factor, so forty series differ in at least one of them.
 const MARKERS: [&[(i32, i32)]; 5] = [
     &[(8, 4), (4, 8), (-4, 8), (-8, 4), (-8, -4), (-4, -8), (4, -8), (8, -4)],
     &[(-8, 6), (8, 6), (0, -10)],
@@ -71,10 +71,10 @@ const MARKERS: [&[(i32, i32)]; 5] = [
     &[(-8, -6), (8, -6), (0, 10)],
 ];
 
-/// The most points of a scatter plot; more only make the file larger.
+/// The maximum number of points of a scatter plot; more would only enlarge the file.
 const MOST_POINTS: usize = 2000;
 
-/// The font that figures are measured with and PNG files are lettered with: DejaVu Sans, its Latin and Greek letters and signs.
+/// The font that measures the text of figures and letters PNG files: DejaVu Sans, with its Latin and Greek letters and signs.
 const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
 
 type Area<'a> = DrawingArea<Canvas<'a>, Shift>;
@@ -82,7 +82,7 @@ type Failure = DrawingAreaErrorKind<Infallible>;
 type Drawn = Result<(), Failure>;
 type Chart<'a, 'b> = ChartContext<'a, Canvas<'b>, Cartesian2d<Scale, Scale>>;
 
-/// The range of finite values with a margin; `None` when there are none.
+/// Returns the range of finite values with a margin; `None` without finite values.
 fn range(values: impl Iterator<Item = f64>) -> Option<std::ops::Range<f64>> {
     let finite = values.filter(|value| value.is_finite());
     let (low, high) =
@@ -96,7 +96,7 @@ fn range(values: impl Iterator<Item = f64>) -> Option<std::ops::Range<f64>> {
     ((range.end - range.start).is_finite() && range.start < range.end).then_some(range)
 }
 
-/// Draws on an empty canvas of a size in units; `None` if the drawing failed.
+/// Draws on an empty canvas of a size in units; `None` if drawing failed.
 fn draw(size: (u32, u32), paint: impl FnOnce(&Area<'_>) -> Drawn) -> Option<Drawing> {
     static REGISTERED: Once = Once::new();
     // A font that could not be read makes figures fail, which the tests see.
@@ -106,17 +106,17 @@ fn draw(size: (u32, u32), paint: impl FnOnce(&Area<'_>) -> Drawn) -> Option<Draw
     done.ok().map(|()| drawing)
 }
 
-/// How text is set that stands at a place by these ends.
+/// Returns the text style for a position at these parts of the text.
 fn lettering(across: HPos, down: VPos) -> TextStyle<'static> {
     ("sans-serif", TEXT).into_font().color(&INK).pos(Pos::new(across, down))
 }
 
-/// The width of text in units.
+/// Returns the width of text in units.
 fn width(area: &Area<'_>, text: &str) -> Result<u32, Failure> {
     Ok(area.estimate_text_size(text, &lettering(HPos::Left, VPos::Center))?.0)
 }
 
-/// The longest beginning of a text that is no wider than `most` units, with an ellipsis where something is left out.
+/// Returns the longest beginning of a text that is at most `most` units wide, with an ellipsis if the text is cut.
 fn fitted(area: &Area<'_>, text: &str, most: u32) -> Result<String, Failure> {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if width(area, &clean)? <= most {
@@ -134,7 +134,7 @@ fn fitted(area: &Area<'_>, text: &str, most: u32) -> Result<String, Failure> {
     Ok("…".to_owned())
 }
 
-/// Axes with their names.
+/// Draws axes with their labels.
 fn frame<'a, 'b>(area: &'a Area<'b>, x: Axis<'_>, y: Axis<'_>) -> Result<Chart<'a, 'b>, Failure> {
     let labels = y.labels();
     let widths: Vec<u32> =
@@ -162,7 +162,7 @@ fn frame<'a, 'b>(area: &'a Area<'b>, x: Axis<'_>, y: Axis<'_>) -> Result<Chart<'
     Ok(chart)
 }
 
-/// The bar of an interval between two places of a column.
+/// Draws the bar of an interval between two vertical positions.
 fn whisker(area: &Area<'_>, low: (i32, i32), high: (i32, i32), colour: RGBColor) -> Drawn {
     let style = colour.stroke_width(THIN);
     area.draw(&PathElement::new([low, high], style))?;
@@ -172,7 +172,7 @@ fn whisker(area: &Area<'_>, low: (i32, i32), high: (i32, i32), colour: RGBColor)
     Ok(())
 }
 
-/// What a legend has beside a name.
+/// The sample beside a name in the legend.
 #[derive(Clone, Copy)]
 enum Sample {
     Line(RGBColor),
@@ -181,7 +181,7 @@ enum Sample {
     Cross,
 }
 
-/// A cross at a place.
+/// Draws a cross at a position.
 fn cross(area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
     for ends in [[(x - 7, y - 7), (x + 7, y + 7)], [(x - 7, y + 7), (x + 7, y - 7)]] {
         area.draw(&PathElement::new(ends, INK.stroke_width(THIN)))?;
@@ -189,17 +189,17 @@ fn cross(area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
     Ok(())
 }
 
-/// A marker around a place.
+/// Returns the outline of a marker around a position.
 fn marker((x, y): (i32, i32), which: usize) -> Vec<(i32, i32)> {
     MARKERS[which % MARKERS.len()].iter().map(|(dx, dy)| (x + dx, y + dy)).collect()
 }
 
-/// The height of a legend of these names.
+/// Returns the height of a legend with these names.
 fn legend_height(names: &[(&str, Sample)]) -> u32 {
     LEGEND_LINE * names.len().div_ceil(legend_columns(names)) as u32 + if names.is_empty() { 0 } else { 10 }
 }
 
-/// How many names stand side by side: three where all are short.
+/// Returns the number of columns of a legend: three if all names are short.
 fn legend_columns(names: &[(&str, Sample)]) -> usize {
     let longest = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     if longest <= 16 {
@@ -211,7 +211,7 @@ fn legend_columns(names: &[(&str, Sample)]) -> usize {
     }
 }
 
-/// Names beside samples of what they name, filled row by row.
+/// Draws the legend: names beside samples, row by row.
 fn legend(area: &Area<'_>, names: &[(&str, Sample)]) -> Drawn {
     let (columns, (left, top)) = (legend_columns(names), area.get_base_pixel());
     let wide = area.dim_in_pixel().0 / columns as u32;

@@ -1,4 +1,4 @@
-//! Figures of a regression on test rows: predictions against observations, and what is left of them; no calibration.
+//! Figures of a regression on test rows: predictions against observations, and residuals; no calibration.
 
 use super::{
     Axis, BLUE, DOT, Drawing, GREY, MOST_POINTS, ORANGE, SIZE, THICK, THIN, draw, frame, marker, range,
@@ -8,14 +8,14 @@ use plotters::prelude::*;
 use sparsegp::data::Moments;
 use sparsegp::metrics::Compared;
 
-/// The most rows whose intervals are drawn.
+/// The maximum number of rows with drawn intervals.
 const MOST_INTERVALS: usize = 250;
 
-/// The groups of equally many rows whose mean residuals are drawn, and the fewest rows in each.
+/// The number of equal groups of rows whose mean residuals are drawn, and the minimum number of rows in each.
 const GROUPS: usize = 10;
 const FEWEST: usize = 10;
 
-/// Compared rows for the figures, thinned evenly once there are many.
+/// Compared rows for the figures, thinned evenly if there are many.
 #[derive(Clone, Debug)]
 pub struct Observed {
     points: Vec<Point>,
@@ -28,7 +28,7 @@ pub struct Observed {
 struct Point {
     target: f64,
     mean: f64,
-    /// The central 95 % interval; NaN where there is none.
+    /// The central 95 % interval; NaN if there is none.
     interval: (f64, f64),
 }
 
@@ -60,7 +60,7 @@ impl Observed {
         self.points.iter().filter(|point| point.target.is_finite() && point.mean.is_finite())
     }
 
-    /// Observed target against predicted mean, with the 95 % intervals of some rows; `None` without points.
+    /// Draws the observed target against the predicted mean, with the 95 % intervals of some rows; `None` without points.
     pub fn figure(&self, target: &str) -> Option<Drawing> {
         let range = range(self.finite().flat_map(|point| [point.target, point.mean]))?;
         let with_interval = |point: &&Point| point.interval.0.is_finite() && point.interval.1.is_finite();
@@ -83,7 +83,8 @@ impl Observed {
         })
     }
 
-    /// Observed minus predicted against predicted, with the means of tenths of the rows and their 95 % intervals; `None` without points.
+    /// Draws residuals (observed minus predicted) against predictions, with the means of tenths of the rows and their 95 % intervals;
+    /// `None` without points.
     pub fn residuals(&self, target: &str) -> Option<Drawing> {
         let mut points: Vec<(f64, f64)> =
             self.finite().map(|point| (point.mean, point.target - point.mean)).collect();

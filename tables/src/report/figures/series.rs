@@ -13,14 +13,14 @@ pub struct Series {
     pub axes: (String, String),
     /// Observed points.
     pub observed: Vec<(f64, f64)>,
-    /// Input, mean, lower and upper end of the central 95 % interval, in the order of the input.
+    /// Input, mean, and lower and upper end of the central 95 % interval, ordered by input.
     pub forecast: Vec<(f64, f64, f64, f64)>,
-    /// Places of inducing inputs, marked at the lower edge.
+    /// Positions of inducing inputs, marked at the lower edge.
     pub inducing: Vec<f64>,
 }
 
 impl Series {
-    /// The figure; `None` without points.
+    /// Draws the figure; `None` without points.
     pub fn figure(&self) -> Option<Drawing> {
         let x = range(self.observed.iter().map(|p| p.0).chain(self.forecast.iter().map(|f| f.0)))?;
         let band = self.forecast.iter().flat_map(|f| [f.1, f.2, f.3]);
@@ -56,13 +56,13 @@ fn outline(points: &[(f64, f64, f64, f64)], colour: RGBAColor) -> Polygon<(f64, 
 /// A curve with the ends of its intervals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Band {
-    /// What the legend calls it; one alone may have no name.
+    /// The name in the legend; a single curve may have no name.
     pub name: String,
-    /// Input, number, lower and upper end, in the order of the input.
+    /// Input, value, lower and upper end, ordered by input.
     pub points: Vec<(f64, f64, f64, f64)>,
 }
 
-/// Curves with their bands, and marks at the lower edge where data are; `None` without finite points.
+/// Draws curves with their bands, and marks at the lower edge at the data; `None` without finite points.
 pub(crate) fn bands(axes: (&str, &str), bands: &[Band], data: &[f64]) -> Option<Drawing> {
     let points = || bands.iter().flat_map(|band| &band.points);
     let x = range(points().map(|point| point.0))?;

@@ -7,7 +7,7 @@ use super::{
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-/// The most cells drawn along either axis; more only make the file larger.
+/// The maximum number of cells along either axis; more would only enlarge the file.
 const MOST_CELLS: usize = 60;
 
 /// The number of steps of the colour scale; neighbours in a row on the same step are drawn as one.
@@ -19,7 +19,7 @@ const ENDS: [RGBColor; 2] = [RGBColor(67, 147, 195), RGBColor(230, 145, 56)];
 /// The width that the scale of colours takes.
 const SCALE: u32 = 150;
 
-/// A rectangle of two inputs in cells, with what lies in it.
+/// A rectangle of two inputs, divided into cells, with the points in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plane {
     /// The names of the axes.
@@ -30,9 +30,9 @@ pub(crate) struct Plane {
     pub y: (f64, f64),
     /// The numbers of columns and rows of cells.
     pub resolution: (usize, usize),
-    /// Data points: both inputs and the place of the class among [`Plane::classes`]. Those outside the rectangle are left out.
+    /// Data points: both inputs, and the index of the class in [`Plane::classes`]. Points outside the rectangle are left out.
     pub points: Vec<(f64, f64, usize)>,
-    /// The names of the classes; none where points have no classes.
+    /// The names of the classes; empty if points have no classes.
     pub classes: Vec<String>,
     /// Inducing inputs, as crosses.
     pub inducing: Vec<(f64, f64)>,
@@ -43,14 +43,13 @@ pub(crate) struct Plane {
 pub(crate) struct Surface {
     /// The rectangle.
     pub plane: Plane,
-    /// What the number is.
+    /// The name of the number.
     pub name: String,
-    /// The number at the centre of each cell: row after row, the one of the lowest vertical input first. A cell that
-    /// has no number stays white.
+    /// The number at the centre of each cell, row after row from the lowest vertical input. A cell without a number stays white.
     pub values: Vec<f64>,
-    /// The numbers of the lowest and the highest colour; those beyond have these colours.
+    /// The numbers of the lowest and the highest colour, which numbers beyond them have too.
     pub range: (f64, f64),
-    /// Whether a line shows where the number is half-way.
+    /// True if a line shows the middle of the range.
     pub contour: bool,
 }
 
@@ -59,15 +58,15 @@ pub(crate) struct Surface {
 pub(crate) struct Regions {
     /// The rectangle.
     pub plane: Plane,
-    /// The place of the most probable class and its probability at the centre of each cell, row after row from the lowest.
+    /// The index of the most probable class and its probability at the centre of each cell, row after row from the lowest.
     pub cells: Vec<(usize, f64)>,
 }
 
-/// The map from blue at the lowest number over white to orange at the highest with its scale, its contour half-way if wanted, points of
-/// every class with their own markers.
+/// Draws a map from blue for the lowest number over white to orange for the highest, with its scale, the contour if requested, and points
+/// with a marker for each class.
 ///
-/// At most 60 × 60 cells and 2000 points are drawn, taken evenly from those given. `None` when there are no cells, when
-/// their number is not that of the resolution, or when a range is empty.
+/// At most 60 × 60 cells and 2000 points are drawn, taken evenly from those given. `None` without cells, if their number does not match
+/// the resolution, or if a range is empty.
 pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
     let (low, high) = surface.range;
     let share = |value: f64| ((value - low) / (high - low)).clamp(0.0, 1.0);
@@ -94,14 +93,14 @@ pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
     .map(Drawing::into_map)
 }
 
-/// The region of every class in its colour, the paler the less probable the class is, with points of all classes.
+/// Draws the region of every class in its colour, paler where the class is less probable, with points of all classes.
 ///
 /// Cells, points and `None` as for [`surface`].
 pub(crate) fn regions(regions: &Regions) -> Option<Drawing> {
     let classes = regions.plane.classes.len().max(1);
     let paint = |cell: usize| {
         let (class, probability) = regions.cells[cell];
-        // From white where it is no more probable than any other.
+        // White if the class is no more probable than the others.
         let strength =
             ((probability * classes as f64 - 1.0) / (classes as f64 - 1.0).max(1.0)).clamp(0.0, 1.0);
         let strength = (strength * STEPS / 4.0).round() / (STEPS / 4.0);
@@ -119,7 +118,7 @@ pub(crate) fn regions(regions: &Regions) -> Option<Drawing> {
     .map(Drawing::into_map)
 }
 
-/// The scale of the colours, with the numbers of both ends and of the middle.
+/// Draws the colour scale, with the numbers at both ends and in the middle.
 fn scale(area: &Area<'_>, surface: &Surface) -> Drawn {
     let ((left, top), root) = (area.get_base_pixel(), area.use_screen_coord());
     let (low, high) = surface.range;
@@ -162,7 +161,7 @@ impl Plane {
         names
     }
 
-    /// Points and inducing inputs, at most so many of each.
+    /// Draws points and inducing inputs, up to a maximum of each.
     fn draw_points(&self, area: &Area<'_>, place: &dyn Fn((f64, f64)) -> (i32, i32)) -> Drawn {
         let inside =
             |x: f64, y: f64| (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y);
@@ -187,20 +186,20 @@ impl Plane {
     }
 }
 
-/// The darker shade in which points of a class are seen on its region.
+/// Returns the darker shade for points of a class on its region.
 fn dark(class: usize) -> RGBColor {
     let RGBColor(red, green, blue) = COLOURS[class % COLOURS.len()];
     let shade = |part: u8| (f64::from(part) * 0.6).round() as u8;
     RGBColor(shade(red), shade(green), shade(blue))
 }
 
-/// So much of a colour in white.
+/// Mixes a colour with white.
 fn mixed(colour: RGBColor, strength: f64) -> RGBColor {
     let mix = |part: u8| (255.0 + strength * (f64::from(part) - 255.0)).round() as u8;
     RGBColor(mix(colour.0), mix(colour.1), mix(colour.2))
 }
 
-/// The cells that are drawn.
+/// The cells to draw.
 struct Cells<T> {
     columns: usize,
     rows: usize,
@@ -211,7 +210,7 @@ struct Cells<T> {
 }
 
 impl<T: PartialEq> Cells<T> {
-    /// Of so many cells, each of which `value` knows.
+    /// Samples `count` cells; `value` returns the value of a cell.
     fn of(plane: &Plane, count: usize, value: &dyn Fn(usize) -> T) -> Option<Cells<T>> {
         let (all_columns, all_rows) = plane.resolution;
         if count == 0 || all_columns.checked_mul(all_rows) != Some(count) {
@@ -234,12 +233,12 @@ impl<T: PartialEq> Cells<T> {
         Some(Cells { columns, rows, values, low: (plane.x.0, plane.y.0), size })
     }
 
-    /// The inputs so many cells from the low corner.
+    /// Returns the inputs at a distance, in cells, from the lower left corner.
     fn place(&self, column: f64, row: f64) -> (f64, f64) {
         (self.low.0 + column * self.size.0, self.low.1 + row * self.size.1)
     }
 
-    /// The coloured rectangles of a row, in the order of drawing.
+    /// Returns the coloured rectangles of a row, in drawing order.
     fn runs(&self, row: usize, colour: &dyn Fn(&T) -> RGBColor) -> Vec<Rectangle<(f64, f64)>> {
         let colours: Vec<RGBColor> =
             self.values[row * self.columns..][..self.columns].iter().map(colour).collect();
@@ -258,7 +257,7 @@ impl<T: PartialEq> Cells<T> {
 }
 
 impl Cells<f64> {
-    /// The lines on which a share is one half, in pieces (marching squares on the centres of the cells).
+    /// Returns the lines at which the share is one half, in pieces (marching squares on the centres of the cells).
     fn contour(&self) -> Vec<[(f64, f64); 2]> {
         let mut pieces = Vec::new();
         for row in 1..self.rows {
@@ -269,7 +268,7 @@ impl Cells<f64> {
         pieces
     }
 
-    /// The pieces between the centres of four cells, of which the lower left one is given.
+    /// Adds the pieces between the centres of four cells; `column` and `row` are the lower left cell.
     fn square(&self, column: usize, row: usize, pieces: &mut Vec<[(f64, f64); 2]>) {
         // Around the square from the lower left: an edge lies between each corner and the next.
         let corners = [(0, 0), (1, 0), (1, 1), (0, 1)].map(|(right, up)| {
@@ -300,7 +299,7 @@ impl Cells<f64> {
     }
 }
 
-/// The colour of a share of the way from the lowest number to the highest, white when it is not a number.
+/// Returns the colour of a share of the way from the lowest to the highest number; white for NaN.
 fn colour(share: f64) -> RGBColor {
     if share.is_nan() {
         return WHITE;

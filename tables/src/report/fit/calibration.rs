@@ -1,4 +1,4 @@
-//! What a report says of calibration: whether probabilities and intervals are what they claim to be; no point forecasts.
+//! The section of a report about calibration: do probabilities and intervals hold what they claim? No point forecasts.
 
 use super::{figures, percent};
 use crate::report::evaluation::Evaluation;
@@ -9,7 +9,7 @@ use crate::tabular::TableModel;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Report;
 
-/// Standard deviations of chance beyond which a deviation is spoken of, and the least share that is.
+/// The number of standard deviations beyond which a deviation is mentioned, and its minimum as a share.
 const SURE: f64 = 3.0;
 const LEAST: f64 = 0.02;
 
@@ -57,12 +57,12 @@ pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
     ])
 }
 
-/// By how much a share may differ from its expectation by chance.
+/// Returns the standard deviation of a share by chance.
 fn chance(share: f64, rows: u64) -> f64 {
     (SURE * (share * (1.0 - share) / rows.max(1) as f64).sqrt()).max(LEAST)
 }
 
-/// How to read the histogram, and what it says.
+/// Explains the histogram, and says what it shows.
 fn transforms(report: &Report, rows: u64) -> String {
     let Some(bins) = report.pit else { return String::new() };
     let sum = |range: std::ops::Range<usize>| bins[range].iter().sum::<f64>();
@@ -81,7 +81,7 @@ fn transforms(report: &Report, rows: u64) -> String {
     )
 }
 
-/// How to read coverage against level of so many rows, whose targets are discrete or not, and what it says.
+/// Explains coverage against level for these rows, whose targets may be discrete, and says what it shows.
 fn covered(report: &Report, (rows, discrete): (u64, bool)) -> String {
     let Some(share) = report.coverage.as_ref().and_then(|coverage| coverage.central_95) else {
         return String::new();

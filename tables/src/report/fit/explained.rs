@@ -12,14 +12,14 @@ use faer::Mat;
 use sparsegp::error::Result;
 use sparsegp::explain::{Contributions, Dependence, Explainer, InputColumn, Relevance, Scale, Settings};
 
-/// The columns of a figure of relevance, and those whose partial dependence a report shows.
+/// The number of columns in a figure of relevance, and of columns with partial dependence in a report.
 const TEN: usize = 10;
 pub(super) const FEW: usize = 4;
 
-/// The most classes whose curves share a figure.
+/// The maximum number of classes whose curves share a figure.
 pub(super) const MOST_CURVES: usize = 6;
 
-/// The most rows that are marked below a curve.
+/// The maximum number of rows that are marked below a curve.
 const MOST_MARKS: usize = 400;
 
 /// Half the width of a central 95 % interval, in standard errors.
@@ -35,12 +35,12 @@ pub struct ExplainedRow {
     pub exposure: f64,
 }
 
-/// What a model's predictions depend on.
+/// The explanation of the predictions of a model.
 pub struct Explained<'a> {
     model: &'a TableModel,
     columns: Vec<InputColumn>,
     data: &'a KeptRows,
-    /// What the rows are that permutation judges by; none where it does not, as they are those that the model was trained on.
+    /// A description of the rows that judge permutations; `None` if they cannot judge, because the model was trained on them.
     judges: Option<&'static str>,
     relevance: Vec<Relevance>,
     dependence: Vec<Dependence>,
@@ -48,8 +48,8 @@ pub struct Explained<'a> {
 }
 
 impl<'a> Explained<'a> {
-    /// By rows of data, by which permutation judges only where `judges` says what they are; partial dependence is on so many of the most
-    /// relevant columns.
+    /// Explains a model on rows of data. Permutation is judged on them only if `judges` describes them. Partial dependence covers this
+    /// number of the most relevant columns.
     pub fn of(
         (model, data, judges): (&'a TableModel, &'a KeptRows, Option<&'static str>),
         rows: &[ExplainedRow],
@@ -84,8 +84,8 @@ impl<'a> Explained<'a> {
         Explained { model, columns, data, judges, relevance, dependence, contributions }
     }
 
-    /// A row per column, the most relevant first: the target, the column, its sensitivity, the increase of the loss when it is permuted, the
-    /// standard error of that, and the number of rows; a header first.
+    /// Returns a table with a header and a row per column, most relevant first: the target, the column, its sensitivity, the increase of
+    /// the loss if it is permuted, the standard error of the increase, and the number of rows.
     pub fn relevance_table(&self) -> Vec<Vec<String>> {
         let header = ["target", "column", "sensitivity", "increase", "standard_error", "rows"];
         let row = |relevance: &Relevance| {
@@ -102,7 +102,7 @@ impl<'a> Explained<'a> {
         table(&header, self.relevance.iter().map(row))
     }
 
-    /// What the figures of the relevance of columns are, by their names in [`Explained::relevance_table`].
+    /// Returns the meaning of the figures in [`Explained::relevance_table`], by name.
     pub fn legend(&self) -> Vec<Vec<String>> {
         let permuted = self.relevance.iter().any(|relevance| relevance.permutation.is_some());
         let increase = format!(
@@ -115,7 +115,7 @@ impl<'a> Explained<'a> {
         told.map(|(name, words, _)| vec![name.to_owned(), words]).collect()
     }
 
-    /// A line per row that is explained: its number, its prediction beside the mean over the background, and the largest contributions.
+    /// Returns a line for each explained row: its number, its prediction, the mean over the background, and the largest contributions.
     pub fn contribution_lines(&self, most: usize) -> Vec<Vec<String>> {
         let line = |(row, about): &(u64, Contributions)| {
             let mut parts: Vec<_> = about.parts.iter().collect();
@@ -134,13 +134,13 @@ impl<'a> Explained<'a> {
         self.contributions.iter().map(line).collect()
     }
 
-    /// The loss that permutation judges by.
+    /// Returns the name of the loss that judges permutations.
     fn loss(&self) -> &'static str {
         if self.model.mean_only() { "squared error" } else { "NLL" }
     }
 
-    /// A row per setting of a column and number that it changes: the target, the column, what is explained, the value or category, the mean
-    /// and the ends of its 95 % interval; a header first.
+    /// Returns a table with a header and a row per setting of a column: the target, the column, the explained quantity, the value or
+    /// category, the mean and the ends of its 95 % interval.
     pub(crate) fn dependence_table(&self) -> Vec<Vec<String>> {
         let header = ["target", "column", "of", "value", "mean", "lower", "upper"];
         let rows = self.dependence.iter().flat_map(|dependence| {
@@ -162,8 +162,9 @@ impl<'a> Explained<'a> {
         table(&header, rows)
     }
 
-    /// A row per row that is explained and column: the target, the number of the row, what is explained, its mean over the
-    /// background, the prediction, the column, what it adds, and the standard error of that, empty where it is exact; a header first.
+    /// Returns a table with a header and a row for each explained row and column: the target, the number of the row, the explained
+    /// quantity, its mean over the background, the prediction, the column, its contribution, and the standard error of the contribution,
+    /// which is empty if the contribution is exact.
     pub(crate) fn contribution_table(&self) -> Vec<Vec<String>> {
         let header =
             ["target", "row", "of", "base", "prediction", "column", "contribution", "standard_error"];
@@ -184,12 +185,12 @@ impl<'a> Explained<'a> {
         table(&header, rows)
     }
 
-    /// The files of what some models' predictions depend on, by name: `relevance.csv`, `dependence.csv` and `contributions.csv`, as the tables
-    /// are, those of all models one below the other. With `csv_safe` an apostrophe stands before text that a spreadsheet would run as a formula.
+    /// Returns the files that explain some models, by name: `relevance.csv`, `dependence.csv` and `contributions.csv`, each with the
+    /// tables of all models. With `csv_safe`, an apostrophe precedes text that a spreadsheet would run as a formula.
     ///
     /// # Errors
     ///
-    /// When a table cannot be written, which does not happen.
+    /// If a table cannot be written, which does not happen.
     pub fn files(all: &[Explained<'_>], csv_safe: bool) -> Result<[(&'static str, String); 3]> {
         let text = |table: &dyn Fn(&Explained<'_>) -> Vec<Vec<String>>| -> Result<String> {
             let header = all.first().map(table).and_then(|rows| rows.into_iter().next()).unwrap_or_default();
@@ -211,7 +212,7 @@ impl<'a> Explained<'a> {
         self.model.schema().target_name().to_owned()
     }
 
-    /// What a number is, in words.
+    /// Returns the name of a quantity, in words.
     fn of_what(&self, scale: Scale) -> String {
         let levels = self.model.schema().encoding().levels();
         match scale {
@@ -223,7 +224,7 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// The name of an axis of a column.
+    /// Returns the axis label of a column.
     fn across(&self, column: usize) -> String {
         let name = &self.columns[column].name;
         match self.model.schema().features().get(column) {
@@ -234,7 +235,7 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// The name of an axis of a number.
+    /// Returns the axis label of a quantity.
     fn axis(&self, scale: Scale) -> String {
         match scale {
             Scale::Mean => format!("mean of {}", self.target()),
@@ -393,7 +394,7 @@ impl<'a> Explained<'a> {
     }
 }
 
-/// The blocks of a report about what predictions depend on.
+/// Returns the blocks of a report about what predictions depend on.
 pub(super) fn blocks(
     model: &TableModel,
     kept: &KeptRows,
@@ -405,18 +406,18 @@ pub(super) fn blocks(
     [explained.relevance_blocks(), explained.dependence_blocks()].concat()
 }
 
-/// The page of what the predictions of some models depend on; `again` is the command that makes it again.
+/// Creates the page that explains some models; `again` is the command that reproduces it.
 pub fn explained_page(title: &str, explained: &[Explained<'_>], again: &str) -> Page {
     let parts = explained.iter().map(Explained::part).collect();
     Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
 }
 
-/// A number with all its digits; nothing for what is none.
+/// Formats a number with all its digits; NaN is empty.
 fn digits(value: f64) -> String {
     if value.is_nan() { String::new() } else { format!("{value:?}") }
 }
 
-/// A number with three digits and its sign.
+/// Formats a number with three digits and its sign.
 fn signed(value: f64) -> String {
     format!("{}{}", if value < 0.0 { "-" } else { "+" }, number(value.abs()))
 }

@@ -1,4 +1,4 @@
-//! What a report shows of the function itself: of one or two inputs with data and inducing inputs, and noise that varies; no relevance.
+//! Figures of the function itself: over one or two inputs with data and inducing inputs, and varying noise; no relevance.
 
 use super::explained::MOST_CURVES;
 use super::{FitReport, figures};
@@ -13,15 +13,15 @@ use sparsegp::latent::Layer;
 use sparsegp::likelihood::{TargetKind, Task};
 use sparsegp::model::Predictions;
 
-/// Places along an only input, and cells along each of two.
+/// The number of points along a single input, and of cells along each of two.
 const PLACES: usize = 400;
 const CELLS: usize = 50;
 
-/// What the likelihood calls the standard deviation of noise that varies.
+/// The likelihood's name for the standard deviation of varying noise.
 const NOISE_SD: &str = "noise_sd";
 const NOISE: &str = "standard deviation of the noise";
 
-/// The bins of the noise by the prediction of rows.
+/// The number of bins of the noise by the prediction of rows.
 const BINS: usize = 20;
 
 /// The blocks of the section.
@@ -45,7 +45,7 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     figures(all)
 }
 
-/// The inducing inputs of all layers in original units, `M × D`.
+/// Returns the inducing inputs of all layers in original units, `M × D`.
 fn inducing(model: &TableModel) -> Mat<f64> {
     let layers = model.latent().layers.iter().filter_map(Layer::inducing);
     let all: Vec<&InducingPrior> = layers.collect();
@@ -61,7 +61,7 @@ fn inducing(model: &TableModel) -> Mat<f64> {
     z
 }
 
-/// The range of an input over rows, a little more on both sides.
+/// Returns the range of an input over rows, with a margin on both sides.
 fn span(rows: Rows<'_>, input: usize) -> (f64, f64) {
     let values = rows.x.col(input);
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -70,7 +70,7 @@ fn span(rows: Rows<'_>, input: usize) -> (f64, f64) {
     (low - margin, high + margin)
 }
 
-/// Places along the only input of rows, `1 × PLACES`.
+/// Returns points along the only input of rows, `1 × PLACES`.
 fn along(rows: Rows<'_>) -> Mat<f64> {
     let (low, high) = span(rows, 0);
     Mat::from_fn(1, PLACES, |_, k| low + (high - low) * k as f64 / (PLACES - 1) as f64)
@@ -180,7 +180,7 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
     }
 }
 
-/// A number over both inputs, from its smallest to its largest or in a given range.
+/// Draws a number over both inputs, from its smallest to its largest value or in a given range.
 fn map(
     plane: Plane,
     name: &str,
@@ -195,7 +195,7 @@ fn map(
     surface(&Surface { plane, name: name.to_owned(), range: range.unwrap_or(found), values, contour })
 }
 
-/// The standard deviation of the noise where it varies: along an only input, else by the prediction.
+/// Draws the standard deviation of varying noise: along a single input, otherwise by the prediction.
 fn noise(model: &TableModel, rows: Rows<'_>) -> Option<Figure> {
     let predictions = model.predict_rows(rows.x, rows.exposure.to_vec());
     let which = predictions.detail_names().iter().position(|name| *name == NOISE_SD)?;

@@ -1,4 +1,4 @@
-//! The report of a fit: what was fitted, how good it is, what its predictions depend on, and how to do it again; no markup, no files.
+//! The report of a fit: the model, its quality, what its predictions depend on, and how to repeat it; no markup, no files.
 
 mod calibration;
 mod explained;
@@ -20,45 +20,46 @@ use sparsegp::likelihood::Task;
 use sparsegp::model::Coefficient;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The significant digits of the figures that stand first on a page.
+/// The number of significant digits of the main figures of a page.
 const CARD_DIGITS: usize = 3;
 
-/// The most coefficients on a page.
+/// The maximum number of coefficients on a page.
 const MOST_COEFFICIENTS: usize = 500;
 
-/// The most effects in a figure.
+/// The maximum number of effects in a figure.
 const MOST_EFFECTS: usize = 40;
 
-/// The share of the fit's time that explanations may take, the seconds that they always may, and the rows that tell what a prediction takes.
+/// The share of the fit's time that explanations may take, the seconds that they always may take, and the number of rows that measure the
+/// time of a prediction.
 const TIME_SHARE: f64 = 0.1;
 const LEAST_SECONDS: f64 = 1.0;
 const TIMED_ROWS: usize = 64;
 
-/// What a report of a fit is made from.
+/// The contents of the report of a fit.
 pub struct FitReport<'a> {
-    /// What it is called where there are several on a page.
+    /// The heading, if a page has several fits.
     pub title: &'a str,
     /// The model.
     pub model: &'a TableModel,
-    /// Its figures on test rows, where there are any.
+    /// The scores of the test rows, if there are any.
     pub test: Option<&'a Evaluation>,
-    /// Rows of the data to explain the model by where no test rows were kept.
+    /// A sample of the rows to explain the model, if no test rows were kept.
     pub rows: Option<&'a KeptRows>,
-    /// What to try next, in words.
+    /// Suggestions for the next fit, in words.
     pub next: &'a [String],
-    /// Figures of the function besides, or in place of those that are drawn of one or two inputs.
+    /// Additional figures of the function.
     pub figures: Vec<Figure>,
-    /// How options are called.
+    /// The spelling of options.
     pub say: &'a Say<'a>,
 }
 
-/// The page of some fits; `again` is the command, or the call, that makes it again.
+/// Creates the page of some fits; `again` is the command, or the call, that reproduces it.
 pub fn fit_page(title: &str, fits: &[FitReport<'_>], again: &str) -> Page {
     let parts = fits.iter().map(FitReport::part).collect();
     Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
 }
 
-/// How a page is made again, and when it was made.
+/// Returns the section that says how the page is reproduced, and when it was made.
 pub fn reproduce(again: &str) -> Section {
     let version = env!("CARGO_PKG_VERSION");
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs() as f64);
@@ -92,12 +93,12 @@ impl FitReport<'_> {
         }
     }
 
-    /// The rows to explain the model by.
+    /// Returns the rows that explain the model.
     fn kept(&self) -> Option<&KeptRows> {
         self.test.and_then(|test| test.kept.as_ref()).or(self.rows)
     }
 
-    /// What was fitted to what, and how long that took.
+    /// Returns the sentence about the model, the data and the time of the fit.
     fn lead(&self) -> String {
         let (model, options) = (self.model, self.model.options());
         let (rows, inputs) = (model.training_rows(), model.schema().dims());
@@ -125,7 +126,7 @@ impl FitReport<'_> {
         )
     }
 
-    /// The figures of test rows that say most, beside those of baselines.
+    /// Returns the main scores of the test rows, beside those of baselines.
     fn cards(&self) -> Vec<Card> {
         let mut cards = Vec::new();
         if let Some(test) = self.test {
@@ -214,7 +215,7 @@ impl FitReport<'_> {
             self.effects(),
         );
         let mut blocks = figures([effects]);
-        // Of an only column the function itself is drawn.
+        // With a single column, the function itself is drawn instead.
         if let Some(kept) = self.kept().filter(|_| self.model.schema().features().len() > 1) {
             let held_out = self.test.and_then(|test| test.kept.as_ref()).map(|_| "test rows");
             blocks.extend(explained::blocks(self.model, kept, held_out, &self.settings(kept)));
@@ -222,7 +223,7 @@ impl FitReport<'_> {
         blocks
     }
 
-    /// Rows and columns of explanations that take about a tenth of the fit's time.
+    /// Returns numbers of rows and columns for which explanations take about a tenth of the fit's time.
     fn settings(&self, kept: &KeptRows) -> Settings {
         let all = Settings { seed: self.model.options().seed, ..Settings::default() };
         let rows = kept.rows();
@@ -240,11 +241,11 @@ impl FitReport<'_> {
         all.within(seconds / each, (self.model.schema().features().len(), rows.len()), explained::FEW)
     }
 
-    /// What one standard deviation of each column does to the latent function of a linear model.
+    /// Draws the effect of one standard deviation of each column on the latent function of a linear model.
     fn effects(&self) -> Option<super::Drawing> {
         let mut coefficients = self.model.coefficients()?;
         let inputs = &self.model.scaling().inputs;
-        // The intercept, where there is one, comes first and is no effect of a column.
+        // The intercept, if there is one, comes first; it is not an effect of a column.
         let mut effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
         effects.iter_mut().zip(inputs).for_each(|(effect, input)| {
             effect.mean *= input.scale;
@@ -259,7 +260,7 @@ impl FitReport<'_> {
         super::intervals("effect of one standard deviation", &intervals?, false)
     }
 
-    /// Everything else there is to know, out of the way.
+    /// Returns all other facts, in a block that opens on request.
     fn details(&self) -> Vec<Block> {
         let titled = |header: [&str; 2], rows: Vec<Vec<String>>| {
             std::iter::once(header.map(str::to_owned).to_vec()).chain(rows).collect()
@@ -291,24 +292,24 @@ impl FitReport<'_> {
     }
 }
 
-/// A block of the figures that there are, if any.
+/// Returns a block of the figures that exist, if any.
 fn figures(all: impl IntoIterator<Item = Option<Figure>>) -> Vec<Block> {
     let figures: Vec<Figure> = all.into_iter().flatten().collect();
     if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] }
 }
 
-/// The text with a capital letter at its beginning.
+/// Returns the text with a capital letter at its beginning.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A share in percent.
+/// Formats a share in percent.
 fn percent(share: f64) -> String {
     format!("{} %", number((1000.0 * share).round() / 10.0))
 }
 
-/// What a figure of test rows says.
+/// Returns the meaning of a score of test rows.
 fn meaning(name: &str) -> &'static str {
     match name {
         "NLL" => "minus the mean log predictive density: judges mean and spread together; smaller is better",

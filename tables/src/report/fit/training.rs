@@ -1,4 +1,4 @@
-//! What a report says of the course of a fit: the trace against time, the choice of β and of inducing inputs; no test rows.
+//! The section of a report about training: the trace against time, the choice of β and of inducing inputs; no test rows.
 
 use super::{FitReport, figures};
 use crate::report::figures::{CurveSeries, Curves, Drawing, curves, trace};
@@ -51,7 +51,7 @@ fn validation(report: &FitReport<'_>) -> Option<Drawing> {
     curves(&Curves { axes, series, ..Curves::default() })
 }
 
-/// The validation score against β.
+/// Draws the validation score against β.
 fn beta_curve(curve: &BetaCurve) -> Option<Drawing> {
     let name = if curve.squared_error { "squared error" } else { "log loss" };
     let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?, f64::NAN)));

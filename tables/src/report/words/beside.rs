@@ -1,17 +1,17 @@
-//! The figures of a fit as rows of text: beside those of its training rows and of baselines, and the confusion matrix; no arithmetic.
+//! The scores of a fit as rows of text, beside those of training rows and baselines, and the confusion matrix; no arithmetic.
 
 use super::{count, report_rows};
 use crate::report::Evaluation;
 use sparsegp::likelihood::Task;
 use sparsegp::metrics::Report;
 
-/// The most figures that stand beside those of others in a summary.
+/// The maximum number of scores that a summary compares.
 const MOST: usize = 4;
 
-/// The most classes whose confusion matrix is in a summary.
+/// The maximum number of classes of a confusion matrix in a summary.
 const MOST_CLASSES: usize = 4;
 
-/// The figures that say most about a task, the most telling first.
+/// Returns the names of the main scores of a task, most important first.
 pub(in crate::report) fn telling(task: Task) -> &'static [&'static str] {
     match task {
         Task::Regression => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "SMSE"],
@@ -22,7 +22,7 @@ pub(in crate::report) fn telling(task: Task) -> &'static [&'static str] {
     }
 }
 
-/// Whose figures they are, the number of rows that they are of, and the figures.
+/// Returns the sources of scores: the name, the number of rows, and the scores.
 pub(in crate::report) fn sources(test: &Evaluation) -> Vec<(&str, u64, &Report)> {
     let mut sources = vec![("test", test.rows, &test.report)];
     sources.extend(test.train.iter().map(|train| ("training", train.rows, &train.report)));
@@ -31,12 +31,13 @@ pub(in crate::report) fn sources(test: &Evaluation) -> Vec<(&str, u64, &Report)>
     sources
 }
 
-/// Whether there is something to stand beside the test figures.
+/// Returns true if nothing can be compared with the test scores.
 fn stands_alone(test: &Evaluation) -> bool {
     test.train.is_none() && test.baselines.is_none()
 }
 
-/// A row of figures for each of test rows, training rows and baselines, under a header, those of `names` that the test rows have.
+/// Returns a table with a header and a row each for test rows, training rows and baselines, with the scores of `names` that the test rows
+/// have.
 fn across(test: &Evaluation, names: &[&str]) -> Vec<Vec<String>> {
     let mut header = vec![String::new()];
     header.extend(names.iter().map(|name| (*name).to_owned()));
@@ -57,7 +58,7 @@ fn across(test: &Evaluation, names: &[&str]) -> Vec<Vec<String>> {
     table
 }
 
-/// The telling figures of a task that the test rows have, in a table, and the names of all others with their values.
+/// Returns a table of the main scores of the test rows, and the names and values of all other scores.
 pub fn short(test: &Evaluation, task: Task) -> (Vec<Vec<String>>, Vec<(String, String)>) {
     let mut figures = report_rows(&test.report);
     if stands_alone(test) {
@@ -69,7 +70,7 @@ pub fn short(test: &Evaluation, task: Task) -> (Vec<Vec<String>>, Vec<(String, S
     (across(test, &names), figures)
 }
 
-/// All figures that the test rows have, in a table of a row for each, under a header; none where they stand alone.
+/// Returns a table with a header and a row for each score of the test rows; `None` if nothing can be compared with them.
 pub fn full(test: &Evaluation) -> Option<Vec<Vec<String>>> {
     let figures = report_rows(&test.report);
     let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
@@ -78,8 +79,8 @@ pub fn full(test: &Evaluation) -> Option<Vec<Vec<String>>> {
     (!stands_alone(test)).then(|| (0..=names.len()).map(turned).collect())
 }
 
-/// The confusion matrix under the names of classes or levels, a row per true one with its recall, precision in the last row; empty where
-/// there is none.
+/// Returns the confusion matrix with the names of classes or levels: a row per true class with its recall, and the precision in the last
+/// row. Empty without a matrix.
 pub fn confusion_table(report: &Report, classes: &[String]) -> Vec<Vec<String>> {
     let Some(confusion) = &report.confusion else { return Vec::new() };
     let mut header = vec!["true".to_owned()];
@@ -96,7 +97,7 @@ pub fn confusion_table(report: &Report, classes: &[String]) -> Vec<Vec<String>> 
     std::iter::once(header).chain(classes.iter().enumerate().map(row)).chain([last]).collect()
 }
 
-/// The confusion matrix in a line, of few classes.
+/// Returns the confusion matrix of a few classes as one line.
 pub fn confusion_line(report: &Report, classes: &[String]) -> Option<String> {
     let confusion = report.confusion.as_ref().filter(|_| classes.len() <= MOST_CLASSES)?;
     let row = |(class, name): (usize, &String)| {

@@ -4,8 +4,8 @@ use super::{number, table};
 use crate::tabular::TableModel;
 use sparsegp::model::Coefficient;
 
-/// The coefficients of a linear model as rows of a table with a header, at most `most` of them: then those farthest from 0 in
-/// standard deviations come first, and the text beside the table says so. `None` for other models.
+/// Returns the coefficients of a linear model as a table with a header, with at most `most` rows. A longer list is cut to the coefficients
+/// farthest from 0 in standard deviations, and the text beside the table says so. `None` for other models.
 pub(crate) fn coefficient_table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
     let mut coefficients = model.coefficients()?;
     let all = coefficients.len();
@@ -23,7 +23,7 @@ pub(crate) fn coefficient_table(model: &TableModel, most: usize) -> Option<(Vec<
     Some((std::iter::once(header).chain(coefficients.iter().map(row)).collect(), about))
 }
 
-/// The same as lines of text under a heading, followed by a line about the others, which `where_all` tells where to see.
+/// Returns the coefficients as lines of text under a heading; a last line about the rest repeats `where_all`.
 pub fn coefficient_text(model: &TableModel, most: usize, where_all: &str) -> Option<String> {
     let (mut rows, about) = coefficient_table(model, most)?;
     rows.iter_mut().for_each(|row| row[0].insert_str(0, "  "));
@@ -35,7 +35,7 @@ pub fn coefficient_text(model: &TableModel, most: usize, where_all: &str) -> Opt
     Some(text)
 }
 
-/// How far from 0, in standard deviations where there are any.
+/// Returns the distance from 0, in standard deviations if they are known.
 fn evidence(coefficient: &Coefficient) -> f64 {
     coefficient.mean.abs() / coefficient.sd.unwrap_or(1.0)
 }

@@ -1,4 +1,4 @@
-//! What a fit is in words and numbers: rows of text that commands print and pages show; no figures, no markup.
+//! A fit in words and numbers: rows of text that commands print and pages show; no figures, no markup.
 
 mod beside;
 mod coefficients;
@@ -19,7 +19,7 @@ pub use crate::readable::{count, duration, number};
 
 use sparsegp::metrics::Report;
 
-/// Rows of cells as text with aligned columns.
+/// Formats rows of cells as text with aligned columns.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -40,12 +40,12 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The figures of a report that apply, with their names.
+/// Returns the scores of a report that apply, with their names.
 pub fn report_rows(report: &Report) -> Vec<(String, String)> {
     report_values(report).into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect()
 }
 
-/// The same as numbers.
+/// Like [`report_rows`], as numbers.
 pub(super) fn report_values(report: &Report) -> Vec<(&'static str, f64)> {
     let figures = [
         ("NLL", report.nll),

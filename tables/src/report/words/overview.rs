@@ -1,4 +1,4 @@
-//! What a model is and how it came about, as rows of a name and words; no parameters.
+//! A model and its history as rows of a name and words; no parameters.
 
 use super::{count, duration, number, search_rows};
 use crate::tabular::TableModel;
@@ -8,7 +8,7 @@ use sparsegp::latent::{Layer, LinearLayer};
 use sparsegp::model::{FitSummary, Nearby};
 use sparsegp::options::FitOptions;
 
-/// What a model is and how it came about, with options called as `say` does.
+/// Describes a model and its history; `say` spells options.
 pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     let (options, summary) = (model.options(), model.summary());
     let row = |name: &str, value: String| vec![name.to_owned(), value];
@@ -25,7 +25,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
         row("likelihood", model.latent().likelihood.name().to_owned()),
         row("objective", objective(model)),
     ]);
-    // Classes and counts have none.
+    // Classes and counts have no scaling.
     if affine != Affine::IDENTITY {
         let scaled = format!("({target} − {}) / {}", number(affine.shift), number(affine.scale));
         rows.push(row("target scaling", scaled));
@@ -45,24 +45,24 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     rows
 }
 
-/// Why training ended, and when.
+/// Returns the reason and the time of the end of training.
 pub fn stopped(summary: &FitSummary) -> String {
     format!("{}: {}", ended(summary), summary.stop_reason.sentence())
 }
 
-/// How training ended and when, in a few words.
+/// Returns the reason and the time of the end of training, in a few words.
 pub fn ended(summary: &FitSummary) -> String {
     let (reason, epochs, time) = (summary.stop_reason, summary.epochs, duration(summary.seconds));
     format!("{} after {epochs} epochs, {time}", reason.word())
 }
 
-/// What is known of the log evidence.
+/// Returns the bounds on the log evidence, if they are known.
 pub fn evidence(summary: &FitSummary) -> Option<String> {
     let (lower, upper) = (number(summary.elbo_sum?), number(summary.evidence_upper_bound?));
     Some(if lower == upper { lower } else { format!("between {lower} and {upper}") })
 }
 
-/// What was minimised and what came out.
+/// Returns the objective and its final value.
 pub fn objective(model: &TableModel) -> String {
     let summary = model.summary();
     let on = summary.estimated_on.map(|rows| format!(", estimated on {rows} of them"));
@@ -70,7 +70,7 @@ pub fn objective(model: &TableModel) -> String {
     format!("{}, {value} per row{}", model.options().objective, on.unwrap_or_default())
 }
 
-/// What the latent function is.
+/// Describes the latent function.
 fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     let options = model.options();
     let row = |name: &str, value: String| vec![name.to_owned(), value];
@@ -93,7 +93,7 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     }
 }
 
-/// What a model with neighbours keeps of its training rows.
+/// Describes the training rows that a model with neighbours stores.
 fn kept(nearby: &Nearby) -> String {
     let precision = if nearby.is_single() { "single" } else { "double" };
     let megabytes = nearby.bytes() as f64 / 1e6;
@@ -103,13 +103,13 @@ fn kept(nearby: &Nearby) -> String {
     )
 }
 
-/// How many coefficients there are.
+/// Returns the number of coefficients, in words.
 pub fn coefficient_count(layer: &LinearLayer) -> String {
     let intercept = if layer.has_intercept() { ", with the intercept" } else { ", no intercept" };
     format!("{}{intercept}", layer.coefficient_count())
 }
 
-/// The prior of the coefficients.
+/// Describes the prior of the coefficients.
 pub fn prior(options: &FitOptions) -> String {
     let (mean, variance) = (number(options.prior_mean), number(options.prior_variance));
     let scale = if options.standardize { ", on standardised inputs" } else { "" };

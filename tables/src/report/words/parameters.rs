@@ -1,4 +1,4 @@
-//! Hyper-parameters of a model as rows of text, long lists shortened to what matters most; no estimates.
+//! The hyper-parameters of a model as rows of text; long lists are shortened to the most relevant values; no estimates.
 
 use super::number;
 use crate::schema::Feature;
@@ -6,26 +6,26 @@ use crate::tabular::TableModel;
 use sparsegp::data::Affine;
 use sparsegp::hyper::stem;
 
-/// The most values of a list that are shown.
+/// The maximum number of values of a list that are shown.
 pub const MOST_SHOWN: usize = 10;
 
-/// The fewest values of a list that are shown, whatever room there is.
+/// The minimum number of values of a list that are shown, even if there is no room.
 pub const LEAST_SHOWN: usize = 3;
 
 /// A hyper-parameter with its value.
 type Named = (String, f64);
 
-/// All hyper-parameters, with their names, values and what is special about them.
+/// Returns all hyper-parameters, with names, values and notes.
 pub fn all(model: &TableModel) -> Vec<Vec<String>> {
     with_notes(model, model.hyperparameters().iter().map(row).collect())
 }
 
-/// The same with long lists shortened.
+/// Like [`all`], with long lists shortened.
 pub fn shortened(model: &TableModel, where_all: &str) -> Vec<Vec<String>> {
     with_notes(model, shorten(&model.hyperparameters(), Lists::default(), where_all))
 }
 
-/// Names and values with long lists shortened, so far that there are no more than `lines` rows if possible.
+/// Returns names and values with long lists shortened, to at most `lines` rows if possible.
 pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<String>> {
     let values = model.hyperparameters();
     let whole = shorten(&values, Lists::default(), where_all);
@@ -38,12 +38,12 @@ pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<Stri
     of_columns(model, shorten(&values, Lists { longest: most, most }, where_all))
 }
 
-/// How lists are shortened.
+/// The rule that shortens lists.
 #[derive(Clone, Copy)]
 struct Lists {
-    /// The most values of a list that is shown as it is.
+    /// The maximum length of a list that is shown completely.
     longest: usize,
-    /// The values that are shown of a longer one.
+    /// The number of values that are shown of a longer list.
     most: usize,
 }
 
@@ -53,7 +53,7 @@ impl Default for Lists {
     }
 }
 
-/// The rows with the names of the columns that the values of a list are about which has one for each.
+/// Adds the names of columns to lists with one value per column.
 fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let (values, inputs, units) = (model.hyperparameters(), model.schema().input_names(), units(model));
     for row in &mut rows {
@@ -77,8 +77,8 @@ fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>
     rows
 }
 
-/// For each input what a step of 1 on the scale that the model sees is in the column's own units, and what these are called; nothing for
-/// inputs that are no number of a column, or a curve of it.
+/// Returns for each input the size of a step of 1 on the model's scale in units of the column, and the words for these units; `None` for
+/// inputs that are not a number of a column, or a curve of it.
 fn units(model: &TableModel) -> Vec<Option<(f64, &'static str)>> {
     let (schema, scaling) = (model.schema(), model.scaling());
     let mut units = Vec::with_capacity(schema.dims());
@@ -109,8 +109,8 @@ fn row((name, value): &Named) -> Vec<String> {
     vec![name.clone(), number(*value)]
 }
 
-/// The last word of a numbered name, which all parts of a kernel share: `lengthscales` of `kernel.rbf.lengthscales.3`; the means of classes
-/// are one list by their labels.
+/// Returns the last word of a numbered name, which all parts of a kernel share: `lengthscales` for `kernel.rbf.lengthscales.3`. The means
+/// of classes form one list by their labels.
 fn list(name: &str) -> Option<&str> {
     if name.starts_with("mean.") && name != "mean.constant" {
         return Some("mean");
@@ -118,8 +118,8 @@ fn list(name: &str) -> Option<&str> {
     stem(name).map(|stem| stem.rsplit_once('.').map_or(stem, |(_, last)| last))
 }
 
-/// How much a value of a list matters. Inputs are standardised, so the function varies most along those with short lengthscales,
-/// or with large variances of their weights; other lists have an order of their own.
+/// Returns the relevance of a value in a list. Inputs are standardised, so the function varies most along inputs with short lengthscales,
+/// or with large variances of their weights; other lists keep their order.
 fn relevance(list: &str, value: f64) -> f64 {
     match list {
         "lengthscales" => 1.0 / value,
@@ -128,7 +128,7 @@ fn relevance(list: &str, value: f64) -> f64 {
     }
 }
 
-/// What the values of a list are that are not shown.
+/// Returns the words about the hidden values of a list.
 fn others(list: &str) -> &'static str {
     match list {
         "lengthscales" => "longer",
@@ -137,8 +137,8 @@ fn others(list: &str) -> &'static str {
     }
 }
 
-/// Rows of values in their order, those of a list where its first one is, the most relevant first. Of a long list these are the most
-/// relevant ones, and then a row of three cells about the others, the last of which is `where_all`.
+/// Returns rows of values in order, with the values of a list together at its first one, most relevant first. A long list is cut to its
+/// most relevant values, and a row of three cells describes the rest; its last cell is `where_all`.
 fn shorten(values: &[Named], lists: Lists, where_all: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut seen: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! How the start of a fit was found, for people: rows of a summary and a figure; no searching.
+//! The search for the start of a fit: rows of a summary and a figure; no searching.
 
 use super::{duration, number};
 use crate::report::{CurveSeries, Curves, Drawing, curves};
@@ -6,13 +6,13 @@ use crate::tabular::TableModel;
 use sparsegp::error::Say;
 use sparsegp::model::{Choice, Choices, InducingCurve, InducingPoint, Restart, Tried};
 
-/// The most values besides the chosen one that are named, the best first.
+/// The maximum number of named alternatives to the chosen value, best first.
 const MOST_OTHERS: usize = 1;
 
-/// The most scores of starts in one line.
+/// The maximum number of scores of starts in one line.
 const MOST_SCORES: usize = 8;
 
-/// What the summary of a model says of the search for its start, with options called as `say` does.
+/// Describes the search for the start of a model; `say` spells options.
 pub fn search_rows(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let search = model.search();
@@ -32,7 +32,7 @@ pub fn search_rows(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     rows
 }
 
-/// The sizes tried with what decided, in one line.
+/// Describes the sizes tried and the reason for the choice, in one line.
 fn found(curve: &InducingCurve) -> String {
     let words = curve.words();
     let first = words.split(';').next().unwrap_or_default();
@@ -40,7 +40,7 @@ fn found(curve: &InducingCurve) -> String {
     format!("{first} (tried {})", sizes.join(", "))
 }
 
-/// What was chosen of every part, with its loss, among which others.
+/// Describes the choice for every part, with its loss and the alternatives.
 fn chosen(choices: &Choices) -> String {
     let loss = |tried: &Tried| tried.loss.map_or("failed".to_owned(), number);
     let objection =
@@ -67,7 +67,7 @@ fn chosen(choices: &Choices) -> String {
     )
 }
 
-/// The options that say what was chosen.
+/// Returns the options that repeat the choices.
 fn options(choices: &Choices, say: &Say<'_>) -> String {
     let chosen = |choice: &Choice| {
         let taken = choice.tried.iter().find(|tried| tried.chosen)?;
@@ -82,7 +82,7 @@ fn options(choices: &Choices, say: &Say<'_>) -> String {
     format!("{} {}", say("auto", Some("none")), options.join(" "))
 }
 
-/// Which start was taken, among which.
+/// Describes the chosen start, and the alternatives.
 fn start(restarts: &[Restart]) -> Option<String> {
     let chosen = restarts.iter().find(|restart| restart.chosen)?;
     let score = |restart: &Restart| restart.scores.first().copied().flatten();
@@ -93,7 +93,7 @@ fn start(restarts: &[Restart]) -> Option<String> {
     Some(format!("number {} of 0 to {}, by first scores {}", chosen.start, count - 1, scores.join(", ")))
 }
 
-/// The bounds, and the loss of held-out rows, against the number of inducing inputs.
+/// Draws the bounds, and the loss of held-out rows, against the number of inducing inputs.
 pub(in crate::report) fn search_figure(model: &TableModel) -> Option<Drawing> {
     let curve = model.search().inducing.as_ref()?;
     let series = |name: &str, value: &dyn Fn(&InducingPoint) -> Option<f64>| CurveSeries {

@@ -1,16 +1,16 @@
-//! Compressed bytes into plain ones, never more than the caller expects; no file formats.
+//! Decompression, bounded by the size that the caller expects; no file formats.
 
 use std::io::{Error, Read, Result};
 
 use flate2::read::MultiGzDecoder;
 
-/// The most that LZ4 makes of one byte.
+/// The maximum number of bytes that LZ4 makes from one byte.
 const LZ4_RATIO: usize = 255;
 
-/// The most that Snappy makes of one byte: a copy of 64 bytes takes three.
+/// The maximum number of bytes that Snappy makes from one byte: a copy of 64 bytes takes three.
 const SNAPPY_RATIO: usize = 22;
 
-/// How bytes are compressed.
+/// The compression of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
     Snappy,
@@ -19,12 +19,12 @@ pub(super) enum Codec {
     Zstd,
     Lz4Frame,
     Lz4Block,
-    /// What Parquet calls LZ4: Hadoop's framing of blocks, but some writers made frames or bare blocks under that name.
+    /// Parquet's LZ4: blocks in Hadoop's framing. Some writers stored frames or bare blocks under this name.
     Lz4Hadoop,
 }
 
 impl Codec {
-    /// The plain bytes, an error where they are damaged or more than `most`.
+    /// Returns the uncompressed bytes; fails if the data are damaged or longer than `most` bytes.
     pub(super) fn decompress(self, packed: &[u8], most: usize) -> Result<Vec<u8>> {
         if packed.is_empty() {
             // Nothing stands for nothing in every codec: writers leave out the empty part of a page of nulls.
@@ -51,7 +51,7 @@ fn too_long(most: usize) -> Error {
     Error::other(format!("the compressed data hold more than the {most} bytes expected"))
 }
 
-/// All that a decoder gives, in memory that grows with what it has given.
+/// Reads a decoder to its end; memory grows with the data.
 fn drain(decoder: impl Read, most: usize) -> Result<Vec<u8>> {
     let mut plain = Vec::new();
     decoder.take((most as u64).saturating_add(1)).read_to_end(&mut plain)?;
@@ -66,7 +66,7 @@ fn snappy(packed: &[u8], most: usize) -> Result<Vec<u8>> {
     Ok(snap::raw::Decoder::new().decompress_vec(packed)?)
 }
 
-/// A block of LZ4, which does not say how long it gets: room is doubled until it suffices.
+/// Decompresses a block of LZ4. The block does not state its length, so the buffer is doubled until it suffices.
 fn lz4_block(packed: &[u8], most: usize) -> Result<Vec<u8>> {
     let most = most.min(packed.len().saturating_mul(LZ4_RATIO));
     let mut room = most.min(packed.len().saturating_mul(4));
@@ -85,7 +85,7 @@ fn lz4_block(packed: &[u8], most: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// Blocks of LZ4, each after its plain and its packed length.
+/// Decompresses a sequence of LZ4 blocks, each after its uncompressed and its compressed length.
 fn hadoop(mut packed: &[u8], most: usize) -> Result<Vec<u8>> {
     let damaged = || Error::other("the lengths of its LZ4 blocks are damaged");
     let mut plain = Vec::new();

@@ -1,4 +1,4 @@
-//! Decimal numbers to the nearest 64-bit floats; no columns.
+//! Conversion of decimal numbers to the nearest 64-bit floats; no columns.
 
 use num_bigint::BigInt;
 
@@ -11,7 +11,7 @@ const EXACT_POWER: u32 = 22;
 /// The longest unscaled value of a decimal, in bytes: 76 digits.
 pub(super) const MOST_BYTES: usize = 32;
 
-/// `unscaled · 10^(−scale)`, rounded once.
+/// Returns `unscaled · 10^(−scale)`, rounded once.
 pub(super) fn scaled(unscaled: i64, scale: i32) -> f64 {
     if unscaled.unsigned_abs() < EXACT && scale.unsigned_abs() <= EXACT_POWER {
         // Both operands are exact, so the one operation rounds once.
@@ -21,7 +21,7 @@ pub(super) fn scaled(unscaled: i64, scale: i32) -> f64 {
     nearest(&unscaled, scale)
 }
 
-/// The same for an unscaled value in two's complement, its most significant byte first; `None` beyond [`MOST_BYTES`].
+/// Like [`scaled`], for an unscaled value in two's complement, most significant byte first; `None` beyond [`MOST_BYTES`].
 pub(super) fn of_bytes(unscaled: &[u8], scale: i32) -> Option<f64> {
     if unscaled.len() > MOST_BYTES {
         return None;
@@ -34,7 +34,7 @@ pub(super) fn of_bytes(unscaled: &[u8], scale: i32) -> Option<f64> {
     Some(i64::try_from(unscaled).map_or_else(|_| nearest(&unscaled, scale), |small| scaled(small, scale)))
 }
 
-/// Through text, whose reader rounds once whatever the digits.
+/// Converts through text, because the text parser rounds once for any number of digits.
 fn nearest(unscaled: &dyn std::fmt::Display, scale: i32) -> f64 {
     format!("{unscaled}e{}", -i64::from(scale)).parse().unwrap_or(f64::NAN)
 }

@@ -1,4 +1,4 @@
-//! Parquet and Arrow files, and all that needs their crates: rows in, numbers out; no meaning.
+//! Parquet and Arrow files, and all uses of their crates: rows in, numbers out; no meaning of columns.
 
 mod arrow;
 mod codec;
@@ -14,11 +14,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// No group or batch has more rows than this, so that sums of them do not overflow.
+/// The maximum number of rows of a group or batch, so that sums do not overflow.
 const MOST_ROWS: i64 = 1 << 40;
 
-/// Opens a regular file of a format to read the columns that are wanted. The row groups of a Parquet file are read in the
-/// order of `groups`, where it is given; a block then never has rows of two of them.
+/// Opens a regular file to read the wanted columns. If `groups` is given, the row groups of a Parquet file are read in this order, and no
+/// block spans two groups.
 pub(super) fn open(
     (source, file): (&str, File),
     format: Format,
@@ -31,7 +31,7 @@ pub(super) fn open(
     }
 }
 
-/// Opens what can be read once only, from front to back.
+/// Opens an input that can be read only once, from front to back.
 pub(super) fn open_pipe(
     (source, pipe): (&str, Box<dyn Read + Send>),
     format: Format,
@@ -44,7 +44,7 @@ pub(super) fn open_pipe(
     }
 }
 
-/// The number of rows of each row group of a file that can be read group by group; `None` for one that has a single order.
+/// Returns the number of rows of each row group, if the file can be read group by group; otherwise `None`.
 pub(super) fn row_groups(source: &str, file: &File, format: Format) -> Result<Option<Vec<usize>>> {
     match format {
         Format::Parquet => parquet::row_groups(source, file).map(Some),
@@ -52,7 +52,7 @@ pub(super) fn row_groups(source: &str, file: &File, format: Format) -> Result<Op
     }
 }
 
-/// The number of rows that a file says it has.
+/// Returns the number of rows that the file states.
 pub(super) fn count_rows(source: &str, file: File, format: Format) -> Result<u64> {
     match format {
         Format::Parquet => Ok(parquet::row_groups(source, &file)?.iter().map(|&rows| rows as u64).sum()),
@@ -60,7 +60,7 @@ pub(super) fn count_rows(source: &str, file: File, format: Format) -> Result<u64
     }
 }
 
-/// Begins a Parquet file of these columns.
+/// Creates a Parquet file of these columns.
 pub(super) fn writer(path: &Path, columns: &PredictedTable) -> Result<Box<dyn RowWriter>> {
     Ok(Box::new(ParquetWriter::create(path, columns)?))
 }

@@ -1,4 +1,4 @@
-//! One pass over a table against the whole of it, parts against one pass, bad rows, and what leaves nothing to learn from.
+//! One pass over a table against the whole table, parts against one pass, bad rows, and tables without usable rows.
 
 use super::*;
 use crate::tables::{Column, NamedColumn, TextColumn, read_table};
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 const ROWS: usize = 2 * BLOCK_ROWS + 500;
 
-/// Columns of every sort, some of which look like numbers in the first block.
+/// Columns of every kind; some look like numbers in the first block.
 const HEADER: &str = "offset,flag,zip,late,many,id,multi,same,exposure,weight,class,count,y,junk";
 
 fn row(row: usize) -> Vec<String> {
@@ -34,15 +34,15 @@ fn row(row: usize) -> Vec<String> {
     cells.to_vec()
 }
 
-/// A schema but for the means, which depend on the training rows and, in the last digit, on the order of sums.
+/// Returns a schema without its means, which depend on the training rows and, in the last digit, on the order of sums.
 fn without_means(schema: &Schema) -> Schema {
     Schema { fills: Vec::new(), ..schema.clone() }
 }
 
-/// A cell that is replaced: row, column, text.
+/// A replaced cell: row, column, text.
 type Change<'a> = (usize, &'a str, &'a str);
 
-/// The file with some cells replaced.
+/// Returns the file with some cells replaced.
 fn text(changes: &[Change<'_>]) -> String {
     let mut text = format!("{HEADER}\n");
     for at in 0..ROWS {
@@ -88,7 +88,7 @@ fn surveyed(path: &Path, columns: &SchemaOptions, known: Option<&Schema>, test: 
     )
 }
 
-/// What a fit to the whole table finds out, or complains about, before it trains.
+/// Returns the schema and the warnings of a fit to the whole table, or its error before training.
 fn of_table(path: &Path, columns: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
     let table = read_table(path)?;
     let (schema, warnings) = Schema::infer(&table, columns)?;
@@ -144,7 +144,7 @@ fn one_pass_finds_what_the_whole_table_says() {
     }
 }
 
-/// What parts of a table with these rows find; they look again if columns of text are to be read as numbers.
+/// Surveys parts of a table with these rows; surveys them again if text columns have to be read as numbers.
 fn in_parts(path: &Path, survey: &Survey<'_>, cuts: &[usize]) -> Result<Surveyed> {
     let table = read_table(path)?;
     let sums = merged(&table, survey, cuts)?;
@@ -160,7 +160,7 @@ fn in_parts(path: &Path, survey: &Survey<'_>, cuts: &[usize]) -> Result<Surveyed
     Ok(surveyed)
 }
 
-/// The sums of parts of a table with these rows, each stored and read on the way, merged from the right.
+/// Returns the sums of parts of a table with these rows, each stored and read, merged from the right.
 fn merged(table: &Table, survey: &Survey<'_>, cuts: &[usize]) -> Result<TableSums> {
     let names = table.columns().iter().map(|named| named.name.as_str());
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! Checkpoints: files are refused or taken up, and fits go on from changed states or end with an error; no files.
+//! Checkpoints: files are refused or accepted, and fits continue from changed states or end with an error; no files.
 //!
 //! A checksum keeps damaged files out, and a fuzzer with them. So an input is also read as changes of a saved state, which
 //! get the right checksum: the first byte chooses a fit, and every four bytes after it are a place, how the byte there
@@ -64,7 +64,7 @@ fn options(fit: usize) -> FitOptions {
     }
 }
 
-/// Fits, from a checkpoint if there is one; the checkpoints on the way go to `saved`. Whether the fit ended well.
+/// Runs a fit, from a checkpoint if there is one; its checkpoints go to `saved`. Returns true if the fit succeeded.
 fn fit(kind: usize, from: Option<Vec<u8>>, saved: &mut Vec<Vec<u8>>) -> bool {
     let x = faer::Mat::from_fn(1, 12, |_, j| (j as f64 * 0.618).fract() * 4.0 - 2.0);
     let y: Vec<f64> = (0..12).map(|j| x[(0, j)].sin() + 0.1 * (j as f64 * 12.9898).sin()).collect();
@@ -106,7 +106,7 @@ fn middle(kind: usize) -> &'static [u8] {
     })
 }
 
-/// Reads bytes as a checkpoint, and as changes of one. Accepted is what a fit goes on from to a good end.
+/// Reads bytes as a checkpoint, and as changes of one. An input is accepted if a fit continues from it to a good end.
 pub fn run(bytes: &[u8]) -> bool {
     if let Err(error) = inspect("c", bytes.to_vec()) {
         assert!(error.exit_code() == 3 && !error.to_string().contains('\n'), "{error}");

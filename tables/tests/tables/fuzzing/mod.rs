@@ -1,4 +1,4 @@
-//! What the fuzz targets run on one input, and the tests on every input of the corpus; no fuzzer.
+//! The code that fuzz targets run on one input, and tests on every input of the corpus; no fuzzer.
 //!
 //! Each function returns whether the input was accepted and panics when a promise is broken.
 #![allow(dead_code)] // every fuzz target uses its own part

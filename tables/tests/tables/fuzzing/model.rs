@@ -140,7 +140,7 @@ fn of_row(predictions: &Predictions<'_>, row: usize) -> Vec<f64> {
     said
 }
 
-/// The container of a text form; nothing where the text is none.
+/// The container of a text form; `None` if the text is not one.
 pub fn pack(text: &str) -> Option<Vec<u8>> {
     let mut lines = text.lines();
     let description = lines.next()?;

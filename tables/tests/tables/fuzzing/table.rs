@@ -6,7 +6,7 @@ use sparsegp_tables::schema::{Schema, SchemaOptions, TargetEncoding, UnseenLevel
 use sparsegp_tables::tables::{Table, read_csv};
 use std::io::Cursor;
 
-/// Kinds of target that are asked for, besides the one that the values suggest.
+/// The kinds of target to ask for, besides the kind that the values suggest.
 const KINDS: [Option<TargetKind>; 7] = [
     None,
     Some(TargetKind::Real),
@@ -44,7 +44,7 @@ fn options(target: &str, target_kind: Option<TargetKind>) -> SchemaOptions {
     SchemaOptions { target: target.to_owned(), target_kind, ..SchemaOptions::default() }
 }
 
-/// Columns in other roles than features: categories, exposure, weights, a positive class of their own.
+/// Columns in other roles than features: categories, exposure, weights, a positive class.
 fn hostile_options(names: &[&str]) -> Vec<SchemaOptions> {
     let all: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let (first, last) = (all[0].clone(), all[all.len() - 1].clone());
@@ -57,7 +57,7 @@ fn hostile_options(names: &[&str]) -> Vec<SchemaOptions> {
     ]
 }
 
-/// What a fit does before it trains.
+/// The work of a fit before it trains.
 fn prepare(table: &Table, columns: &SchemaOptions) -> bool {
     let table = &*table.with_values(&columns.target);
     let Ok((schema, _)) = Schema::infer(table, columns) else { return false };
@@ -83,7 +83,7 @@ fn prepare(table: &Table, columns: &SchemaOptions) -> bool {
     true
 }
 
-/// What the model file says of the columns reads back to the same.
+/// The description of columns in a model file is read back unchanged.
 fn reread(schema: &Schema) {
     let text = serde_json::to_string(schema).expect("a schema can be written");
     let read: Schema = serde_json::from_str(&text).expect("a written schema can be read");

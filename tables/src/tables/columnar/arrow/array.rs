@@ -1,4 +1,4 @@
-//! One column of an Arrow record batch: its buffers out of the body, its cells as numbers or text; no messages.
+//! One column of an Arrow record batch: its buffers in the body, its cells as numbers or text; no messages.
 
 use std::io::Result;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::schema::{Kind, Shape};
 use crate::tables::columnar::codec::Codec;
 use crate::tables::columnar::decimal;
 
-/// Views that are no longer than this hold their text themselves.
+/// The maximum length in bytes of a text that its view contains.
 const SHORT_VIEW: usize = 12;
 
 /// A column of a batch whose buffers are long enough for its rows.
@@ -19,14 +19,14 @@ const SHORT_VIEW: usize = 12;
 pub(super) struct Array {
     kind: Kind,
     rows: usize,
-    /// A bit for each row, 0 where it is missing; `None` where no row is.
+    /// One bit for each row, 0 if the cell is missing; `None` if no cell is missing.
     present: Option<Bytes>,
-    /// Numbers, offsets or views, one after the other.
+    /// The numbers, offsets or views, in the order of the rows.
     cells: Bytes,
     texts: Vec<Bytes>,
 }
 
-/// What is done with each number, and each text, of a column.
+/// A function that receives each number of a column.
 type TakeNumber<'a> = &'a mut dyn FnMut(f64) -> Result<()>;
 type TakeText<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
 
@@ -55,7 +55,7 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    /// Goes past a column that is not read.
+    /// Skips a column.
     pub(super) fn skip(&mut self, shape: Shape) -> Result<()> {
         let mut buffers = shape.buffers;
         for _ in 0..shape.views {
@@ -70,7 +70,7 @@ impl<'a> Arrays<'a> {
         Ok(())
     }
 
-    /// The next column.
+    /// Returns the next column.
     pub(super) fn next(&mut self, kind: Kind) -> Result<Array> {
         let [rows] = self.nodes.next().flatten().ok_or_else(|| damaged("a column is missing"))?;
         if usize::try_from(rows) != Ok(self.rows) {
@@ -108,7 +108,7 @@ impl<'a> Arrays<'a> {
         let end = start.checked_add(length).filter(|&end| end <= self.body.len()).ok_or_else(outside)?;
         let stored = self.body.slice(start..end);
         let (Some(codec), false) = (self.codec, stored.is_empty()) else { return Ok(stored) };
-        // A compressed buffer begins with its plain length, or with −1 where it is plain nevertheless.
+        // A compressed buffer begins with its uncompressed length, or with −1 if it is stored uncompressed after all.
         let (plain, packed) = stored.split_first_chunk().ok_or_else(|| damaged("a buffer is too short"))?;
         match i64::from_le_bytes(*plain) {
             -1 => Ok(stored.slice(plain.len()..)),
@@ -123,7 +123,7 @@ impl<'a> Arrays<'a> {
 }
 
 impl Array {
-    /// Checks that the buffers are long enough for the rows.
+    /// Checks that the buffers are long enough for the number of rows.
     fn check(&self) -> Result<()> {
         let bits = |rows: usize| rows.div_ceil(8);
         let needed = match self.kind {
@@ -142,7 +142,7 @@ impl Array {
         if long_enough { Ok(()) } else { Err(damaged("a buffer is too short for the rows")) }
     }
 
-    /// Whether no buffer vouches for the number of rows.
+    /// Returns true if the column has no buffer whose length confirms the number of rows.
     pub(super) fn is_unbacked(&self) -> bool {
         self.kind == Kind::Null
     }
@@ -151,7 +151,7 @@ impl Array {
         self.present.as_ref().is_none_or(|bits| bit(bits, row))
     }
 
-    /// Hands the numbers in some rows to `take`, NaN for a missing one.
+    /// Passes the numbers in some rows to `take`, with NaN for a missing cell.
     pub(super) fn numbers(&self, rows: Range<usize>, take: TakeNumber<'_>) -> Result<()> {
         match self.kind {
             Kind::Null | Kind::Text { .. } | Kind::Views => rows.map(|_| f64::NAN).try_for_each(take),
@@ -207,7 +207,7 @@ impl Array {
         Ok(())
     }
 
-    /// Hands the texts in some rows to `take`, an empty one for a missing one.
+    /// Passes the texts in some rows to `take`, with an empty text for a missing cell.
     pub(super) fn texts(&self, rows: Range<usize>, take: TakeText<'_>) -> Result<()> {
         for row in rows {
             let bytes = if self.is_present(row) { self.text(row) } else { Some(&[][..]) };

@@ -1,8 +1,8 @@
-//! Tables of a FlatBuffer (flatbuffers.dev, "Internals"), every place checked against the buffer; no schema of its own.
+//! Tables of a FlatBuffer (flatbuffers.dev, "Internals"), with every offset checked against the buffer; no schema.
 
-/// A table: numbered fields, any of which may be absent.
+/// A table: numbered fields, each of which may be absent.
 ///
-/// A field that lies outside the buffer reads as if it were absent.
+/// A field outside the buffer counts as absent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table<'a> {
     bytes: &'a [u8],
@@ -21,18 +21,18 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// The place that the offset at a place points to.
+/// Returns the position that the offset at `at` points to.
 fn follow(bytes: &[u8], at: usize) -> Option<usize> {
     at.checked_add(u32::from_le_bytes(array(bytes, at)?) as usize)
 }
 
 impl<'a> Table<'a> {
-    /// The table that the buffer is about.
+    /// Returns the root table of the buffer.
     pub(super) fn root(bytes: &'a [u8]) -> Option<Table<'a>> {
         Some(Table { bytes, at: follow(bytes, 0)? })
     }
 
-    /// The place of a field; the table begins with the distance back to the list of these.
+    /// Returns the position of a field. The table begins with the distance back to the list of these positions.
     fn field(&self, index: usize) -> Option<usize> {
         let back = i32::from_le_bytes(array(self.bytes, self.at)?);
         let list = usize::try_from(self.at as i64 - i64::from(back)).ok()?;
@@ -67,7 +67,7 @@ impl<'a> Table<'a> {
         Some(Table { bytes: self.bytes, at: follow(self.bytes, self.field(index)?)? })
     }
 
-    /// A vector whose elements take `size` bytes; absent where it does not lie within the buffer.
+    /// Returns a vector whose elements take `size` bytes; `None` if it is outside the buffer.
     pub(super) fn vector(&self, index: usize, size: usize) -> Option<Vector<'a>> {
         let start = follow(self.bytes, self.field(index)?)?;
         let len = u32::from_le_bytes(array(self.bytes, start)?) as usize;
@@ -83,13 +83,13 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> Vector<'a> {
-    /// The elements of a vector of tables.
+    /// Returns the elements of a vector of tables.
     pub(super) fn tables(self) -> impl Iterator<Item = Option<Table<'a>>> {
         let Vector { bytes, at, len } = self;
         (0..len).map(move |index| Some(Table { bytes, at: follow(bytes, at + 4 * index)? }))
     }
 
-    /// The first 64-bit integers, `N` of them, of the elements of a vector whose elements take `size` bytes.
+    /// Returns the first `N` 64-bit integers of each element of a vector whose elements take `size` bytes.
     pub(super) fn integers<const N: usize>(self, size: usize) -> impl Iterator<Item = Option<[i64; N]>> {
         let Vector { bytes, at, len } = self;
         (0..len).map(move |index| {

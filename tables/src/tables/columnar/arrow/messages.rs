@@ -1,4 +1,4 @@
-//! The messages of an Arrow stream or file, one after the other ("Arrow Columnar Format", IPC); no columns.
+//! The messages of an Arrow stream or file in order ("Arrow Columnar Format", IPC); no columns.
 
 use std::fs::File;
 use std::io::{BufReader, Error, Read, Result, Seek, SeekFrom};
@@ -9,46 +9,46 @@ use crate::tables::columnar::MOST_ROWS;
 use crate::tables::columnar::codec::Codec;
 use crate::tables::format::{ARROW, ARROW_MESSAGE};
 
-/// The length of the footer, and the last bytes.
+/// The length of the end of a file: the length of the footer, and the last bytes.
 const FOOTER_END: u64 = 10;
 
-/// Bytes read from a file at once.
+/// The number of bytes to read from a file at once.
 const BUFFER: usize = 1 << 16;
 
-/// The versions of the format that are read, counted from 0.
+/// The supported versions of the format, counted from 0.
 const VERSIONS: std::ops::RangeInclusive<i16> = 3..=4;
 
-/// Where messages come from.
+/// The source of messages.
 pub(in crate::tables::columnar) enum Input {
-    /// Read once, from front to back.
+    /// An input that can be read once, from front to back.
     Pipe(Box<dyn Read + Send>),
     /// A regular file.
     File(File),
 }
 
-/// Messages one after the other.
+/// A sequence of messages.
 pub(super) struct Messages {
     input: Reader,
-    /// Whether the mark of the next message was read.
+    /// True if the marker of the next message was already read.
     marked: bool,
     ended: bool,
 }
 
 enum Reader {
     Pipe(BufReader<Box<dyn Read + Send>>),
-    /// A file that holds a stream and nothing else.
+    /// A file that contains only a stream.
     Stream(BufReader<File>),
-    /// A file with a footer, and the places of its messages that it names, the next one last.
+    /// A file with a footer, and the remaining positions of its messages, the next one last.
     File(BufReader<File>, Vec<u64>),
 }
 
-/// A message, whose body comes next in the input.
+/// A message; its body follows in the input.
 pub(super) struct Message {
     description: Vec<u8>,
     body: u64,
 }
 
-/// What a message says.
+/// The contents of a message header.
 pub(super) enum Header<'a> {
     /// The schema and the version of the format.
     Schema(Table<'a>, i16),
@@ -60,15 +60,15 @@ pub(super) enum Header<'a> {
     Batch(BatchHeader<'a>),
 }
 
-/// Where the columns of a batch are in its body.
+/// The positions of the columns of a batch in its body.
 pub(super) struct BatchHeader<'a> {
     pub(super) rows: usize,
     pub(super) codec: Option<Codec>,
-    /// Rows and missing values of every column, nested ones included.
+    /// The number of rows and of missing values of every column, including nested ones.
     pub(super) nodes: Option<Vector<'a>>,
     /// The start and the length of every buffer.
     pub(super) buffers: Option<Vector<'a>>,
-    /// The number of buffers of text of every column of views.
+    /// The number of text buffers of every column of views.
     pub(super) view_buffers: Option<Vector<'a>>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn damaged(what: &str) -> Error {
     Error::other(what.to_owned())
 }
 
-/// So many bytes, in memory that grows with what is there.
+/// Reads exactly `count` bytes; memory grows with the bytes that are there.
 fn exactly(input: &mut dyn Read, count: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(count).read_to_end(&mut bytes)?;
@@ -84,7 +84,7 @@ fn exactly(input: &mut dyn Read, count: u64) -> Result<Vec<u8>> {
 }
 
 impl Messages {
-    /// Reads as far as the schema.
+    /// Reads up to the end of the schema.
     pub(super) fn open(input: Input) -> Result<(Messages, Vec<Field>)> {
         let (input, first) = match input {
             Input::Pipe(pipe) => {
@@ -118,7 +118,7 @@ impl Messages {
         Ok((messages, fields))
     }
 
-    /// Reads the footer, which some writers take to be all that tells the schema.
+    /// Reads the footer. Some writers store the schema only there.
     fn of_footer(mut file: BufReader<File>) -> Result<(Messages, Vec<Field>)> {
         let early = || damaged("it ends early");
         let end = file.seek(SeekFrom::End(0))?;
@@ -154,7 +154,7 @@ impl Messages {
         }
     }
 
-    /// The next message; the body of the one before must have been read or skipped.
+    /// Returns the next message; the body of the previous one must have been read or skipped.
     pub(super) fn next(&mut self) -> Result<Option<Message>> {
         if self.ended {
             return Ok(None);
@@ -170,8 +170,10 @@ impl Messages {
             self.ended = mark.is_empty();
             if !self.ended && mark != ARROW_MESSAGE {
                 return Err(damaged(match self.input {
-                    Reader::Pipe(_) => "a message is not where it should be; save it to a file if it is one",
-                    _ => "a message is not where it should be",
+                    Reader::Pipe(_) => {
+                        "a message is missing; if this is an Arrow file and not a stream, save it to disk first"
+                    }
+                    _ => "a message is missing",
                 }));
             }
         }
@@ -199,7 +201,7 @@ impl Messages {
         exactly(self.input(), message.body)
     }
 
-    /// Goes past a body.
+    /// Skips the body of a message.
     pub(super) fn skip(&mut self, message: &Message) -> Result<()> {
         let within = match &mut self.input {
             Reader::Pipe(pipe) => {
@@ -234,7 +236,7 @@ impl Message {
     }
 }
 
-/// The version of the format that a message or a footer states, counted from 0.
+/// Returns the version of the format that a message or a footer states, counted from 0.
 fn version(table: Table<'_>) -> Result<i16> {
     let version = table.i16(0).unwrap_or(0);
     if !VERSIONS.contains(&version) {

@@ -18,25 +18,25 @@ use crate::tables::format::{Opened, RowSource};
 use crate::tables::table::{Lines, check_names, quoted};
 use sparsegp::error::{Error, Result};
 
-/// The most rows of a batch for which no column that is read has bytes.
+/// The maximum number of rows of a batch if no column that is read has a buffer.
 const MOST_UNBACKED_ROWS: usize = 1 << 24;
 
-/// An Arrow file or stream, read once in its order. One record batch is in memory at a time.
+/// An Arrow file or stream, read once from front to back. One record batch is in memory at a time.
 pub(super) struct ArrowRows {
     source: String,
     messages: Messages,
     fields: Vec<Field>,
     names: Vec<String>,
     wanted: Vec<bool>,
-    /// What is known of the dictionaries that are read, by their numbers.
+    /// The dictionaries read so far, by number.
     dictionaries: HashMap<i64, Dictionary>,
-    /// The batch at hand: a column for each that is read, with its place in the file.
+    /// The current batch: each column that is read, with its index in the file.
     arrays: Vec<(usize, Array)>,
     left: Range<usize>,
     row: usize,
 }
 
-/// The values that codes stand for.
+/// The values of the codes of a column.
 struct Dictionary {
     kind: Kind,
     numbers: Vec<f64>,
@@ -44,7 +44,7 @@ struct Dictionary {
 }
 
 impl ArrowRows {
-    /// Reads the schema; returns the rows and one builder for each column that is wanted.
+    /// Reads the schema; returns the rows, and one builder for each wanted column.
     pub(super) fn open(source: &str, input: Input, wanted: &dyn Fn(&str) -> bool) -> Result<Opened> {
         let (messages, fields) = Messages::open(input).map_err(|error| unreadable(source, &error))?;
         let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
@@ -69,7 +69,7 @@ impl ArrowRows {
         Ok((Box::new(rows), builders))
     }
 
-    /// Goes on to the next batch; `false` when there is none.
+    /// Reads the next batch; returns `false` at the end.
     fn next_batch(&mut self) -> std::io::Result<bool> {
         while let Some(message) = self.messages.next()? {
             match message.header()? {
@@ -105,7 +105,7 @@ impl ArrowRows {
         Ok(false)
     }
 
-    /// Hands the cells of a column in some rows of the batch at hand to its builder.
+    /// Passes the cells of a column in some rows of the current batch to its builder.
     fn push(
         &self,
         index: usize,
@@ -195,7 +195,7 @@ impl Dictionary {
         Dictionary { kind, numbers: Vec::new(), texts: Vec::new() }
     }
 
-    /// Adds values, or takes them in place of those before.
+    /// Adds values to the dictionary, or replaces it.
     fn read(&mut self, values: &Array, count: usize, delta: bool) -> std::io::Result<()> {
         if !delta {
             *self = Dictionary::empty(self.kind);
@@ -216,7 +216,7 @@ impl Dictionary {
         }
     }
 
-    /// Hands the value of a code to a builder.
+    /// Passes the value of a code to a builder.
     fn push(&self, code: f64, builder: &mut ColumnBuilder) -> std::io::Result<()> {
         let place = (code >= 0.0).then_some(code as usize);
         let absent = || damaged(&format!("{code} is not a place in its dictionary"));
@@ -231,7 +231,7 @@ impl Dictionary {
     }
 }
 
-/// The rows of a file, found from the descriptions of its batches.
+/// Returns the number of rows of a file, from the descriptions of its batches.
 pub(super) fn count_rows(source: &str, file: File) -> Result<u64> {
     let count = || -> std::io::Result<u64> {
         let (mut messages, _) = Messages::open(Input::File(file))?;
@@ -251,7 +251,7 @@ fn unreadable(source: &str, problem: &std::io::Error) -> Error {
     Error::data(format!("{source}: not a readable Arrow file: {problem}"))
 }
 
-/// The error of a read that failed after `row` whole rows, in a column where `place` says so.
+/// Creates the error of a read that failed after `row` whole rows; `place` names the column, if it is known.
 fn failed(source: &str, row: usize, place: &str, problem: &std::io::Error) -> Error {
     Error::data(format!("{source}: reading failed after row {row}{place}: {problem}"))
 }

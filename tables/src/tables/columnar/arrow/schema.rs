@@ -1,4 +1,4 @@
-//! The columns of an Arrow schema: how each is read and how many of a batch's buffers are its; no data.
+//! The columns of an Arrow schema: their types, and the number of buffers of each in a batch; no data.
 
 use std::io::Result;
 
@@ -6,10 +6,10 @@ use super::flat::Table;
 use super::messages::damaged;
 use crate::tables::instant::DAY;
 
-/// Types nested deeper than this are taken for damage.
+/// The maximum depth of nested types; deeper nesting counts as damage.
 const MOST_DEPTH: usize = 32;
 
-/// The first version, counted from 0, in which unions have no list of the rows that are present.
+/// The first version, counted from 0, in which unions have no validity buffer.
 const UNIONS_WITHOUT_VALIDITY: i16 = 4;
 
 /// A column.
@@ -20,21 +20,21 @@ pub(super) struct Field {
     pub(super) shape: Shape,
 }
 
-/// How the cells of a column are read.
+/// The reading of the cells of a column.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cells {
     Plain(Kind),
-    /// Places in a dictionary.
+    /// Indices into a dictionary.
     Coded {
         codes: Kind,
         dictionary: i64,
         values: Kind,
     },
-    /// Not at all: the name of the type.
+    /// An unsupported type, with its name.
     Unsupported(&'static str),
 }
 
-/// How the bytes of a column are read.
+/// The reading of the bytes of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// No bytes: every cell is missing.
@@ -51,16 +51,16 @@ pub(super) enum Kind {
         bytes: usize,
         scale: i32,
     },
-    /// Instants since 1970 as integers, in units of so many seconds.
+    /// Instants since 1970 as integers, in this unit.
     Instant {
         bytes: usize,
         unit: Unit,
     },
-    /// Text between offsets of so many bytes each.
+    /// Text between offsets of this many bytes each.
     Text {
         offset_bytes: usize,
     },
-    /// Text behind views, which hold it where it is short.
+    /// Text behind views, which contain it if it is short.
     Views,
 }
 
@@ -68,12 +68,12 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Days,
-    /// A second divided by ten to this power.
+    /// A second divided by this power of ten.
     Second(u8),
 }
 
 impl Unit {
-    /// So many units in seconds.
+    /// Converts a number of units to seconds.
     pub(super) fn seconds(self, count: f64) -> f64 {
         match self {
             Unit::Days => count * DAY,
@@ -82,7 +82,7 @@ impl Unit {
     }
 }
 
-/// How many entries of the lists of a batch belong to a column and all that is nested in it.
+/// The number of entries in the lists of a batch that belong to a column and all columns nested in it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shape {
     pub(super) nodes: usize,
@@ -91,13 +91,13 @@ pub(super) struct Shape {
 }
 
 impl Kind {
-    /// Whether cells are text rather than numbers.
+    /// Returns true if the cells are text, and false if they are numbers.
     pub(super) fn is_text(self) -> bool {
         matches!(self, Kind::Text { .. } | Kind::Views)
     }
 }
 
-/// The columns of a schema in a message of `length` bytes.
+/// Returns the columns of a schema in a message of `length` bytes.
 pub(super) fn fields(schema: Table<'_>, version: i16, length: usize) -> Result<Vec<Field>> {
     if schema.i16(0).unwrap_or(0) != 0 {
         return Err(damaged("its numbers are big-endian, expected little-endian ones"));
@@ -110,7 +110,7 @@ pub(super) fn fields(schema: Table<'_>, version: i16, length: usize) -> Result<V
 
 struct Parser {
     version: i16,
-    /// Fields that may still come: more than bytes means that some are there many times over.
+    /// The number of fields that may still follow. More fields than bytes mean that some are stored once and listed many times.
     left: usize,
 }
 
@@ -121,7 +121,7 @@ impl Parser {
         let name = field.text(0).unwrap_or("").to_owned();
         let (kind, mut shape) = self.described(field.u8(2)?, field.table(3)?)?;
         if let Some(dictionary) = field.table(4) {
-            // What is nested lies with the dictionary.
+            // The dictionary describes the nested types.
             let codes = dictionary.table(1).map_or(Ok(Kind::Integer { bytes: 4, signed: true }), integer);
             let cells = match (kind, codes) {
                 (Ok(values), Ok(codes)) => {
@@ -145,7 +145,7 @@ impl Parser {
         Some(Field { name, cells: kind.map_or_else(Cells::Unsupported, Cells::Plain), shape })
     }
 
-    /// How a type is read, or its name, and its shape without what is nested in it.
+    /// Returns the reading of a type (or the name of an unsupported one), and its shape without nested columns.
     ///
     /// The numbers are those of the union `Type` in the format's Schema.fbs.
     fn described(&self, tag: u8, of: Table<'_>) -> Option<(std::result::Result<Kind, &'static str>, Shape)> {

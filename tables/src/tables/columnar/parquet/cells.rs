@@ -1,4 +1,4 @@
-//! What the columns of a Parquet file are read as, and their cells into column builders; no files.
+//! The types of the columns of a Parquet file, and the transfer of their cells to column builders; no files.
 
 use ::parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -11,7 +11,7 @@ use crate::tables::column::ColumnBuilder;
 use crate::tables::columnar::decimal;
 use crate::tables::instant::DAY;
 
-/// How the stored values of a column are read.
+/// The reading of the stored values of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     /// Numbers as they are; true and false are 1 and 0.
@@ -22,12 +22,12 @@ pub(super) enum Kind {
     Decimal(i32),
     /// Numbers of 16 bits.
     Half,
-    /// Instants since 1970: a number times seconds, over units to the second.
+    /// Instants since 1970: number × first / second, in seconds.
     Instant(f64, f64),
     Text,
 }
 
-/// What a column's annotation says of its stored values.
+/// The meaning of stored values, from the annotation of the column.
 enum Meaning {
     None,
     Integer {
@@ -37,11 +37,11 @@ enum Meaning {
     Half,
     Instant(f64, f64),
     Text,
-    /// Something that is neither a number nor text, by its name.
+    /// Neither a number nor text; the name of the type.
     Other(&'static str),
 }
 
-/// How a column of the file is read; an error with the name of its type if it has no meaning here.
+/// Returns the reading of a column; fails with the name of an unsupported type.
 pub(super) fn kind(field: &Type) -> std::result::Result<Kind, &'static str> {
     let info = field.get_basic_info();
     let Type::PrimitiveType { physical_type, scale, type_length, .. } = field else {
@@ -64,14 +64,14 @@ pub(super) fn kind(field: &Type) -> std::result::Result<Kind, &'static str> {
         (Physical::INT32 | Physical::INT64, Meaning::Instant(times, over)) => Ok(Kind::Instant(times, over)),
         (Physical::FIXED_LEN_BYTE_ARRAY, Meaning::Half) if *type_length == 2 => Ok(Kind::Half),
         (Physical::BYTE_ARRAY, Meaning::Text) => Ok(Kind::Text),
-        // What timestamps were in Parquet before it had a type for them.
+        // INT96 was used for timestamps before Parquet had a type for them.
         (Physical::INT96, _) => Ok(Kind::Instant(1.0, 1e6)),
         (_, Meaning::Other(name)) => Err(name),
         _ => Err("binary"),
     }
 }
 
-/// What logical types say, and converted types, their older spelling, in files that have no logical ones.
+/// Returns the meaning of the logical type, or of the older converted type if there is no logical one.
 fn meaning(logical: Option<&LogicalType>, converted: ConvertedType, scale: i32) -> Meaning {
     use ConvertedType as C;
     use LogicalType as L;
@@ -107,7 +107,7 @@ fn meaning(logical: Option<&LogicalType>, converted: ConvertedType, scale: i32) 
     }
 }
 
-/// Reads up to `count` cells of a column into its builder; returns how many there were.
+/// Reads up to `count` cells of a column into its builder; returns the number of cells read.
 pub(super) fn read_cells(
     reader: &mut ColumnReader,
     kind: Kind,
@@ -166,7 +166,7 @@ fn problem(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
-/// Reads cells as numbers; `value` is `None` for a cell that cannot be one.
+/// Reads cells as numbers; `value` returns `None` for a cell that is not a number.
 fn numbers<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     count: usize,
@@ -180,7 +180,7 @@ fn numbers<T: DataType>(
     })
 }
 
-/// Hands up to `count` cells to `take`, `None` for one that is missing; returns how many there were.
+/// Passes up to `count` cells to `take`, `None` for a missing one; returns the number of cells.
 fn each<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     count: usize,
@@ -192,7 +192,7 @@ fn each<T: DataType>(
         values.iter().try_for_each(|value| take(Some(value)))?;
         return Ok(rows);
     }
-    // A column that is not nested has a level of 1 where there is a value and of 0 where there is none.
+    // In a column that is not nested, the level is 1 for a value and 0 for a missing cell.
     let mut values = values.iter();
     levels.iter().try_for_each(|&level| take(if level == 0 { None } else { values.next() }))?;
     Ok(rows)

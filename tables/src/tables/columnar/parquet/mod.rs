@@ -1,4 +1,4 @@
-//! Rows of a Parquet file, read some at a time into column builders; no pages and no cells.
+//! Rows of a Parquet file, read in blocks into column builders; no pages and no cells.
 
 mod cells;
 mod pages;
@@ -22,21 +22,21 @@ use crate::tables::format::{Opened, RowSource};
 use crate::tables::table::{Lines, check_names, quoted};
 use sparsegp::error::{Error, Result};
 
-/// The most rows decoded at once, so that a whole-file read does not decode the file twice over in memory.
+/// The maximum number of rows decoded at once, so that reading a whole file does not hold it in memory twice.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// A Parquet file, read once: from front to back, or one row group after the other in a given order.
+/// A Parquet file, read once: from front to back, or by row groups in a given order.
 pub(super) struct ParquetRows {
     source: String,
     file: Arc<File>,
     metadata: ParquetMetaData,
     names: Vec<String>,
     decoded: Vec<Decoded>,
-    /// The row groups that are still to be read, the next one last.
+    /// The row groups still to read, the next one last.
     groups: Vec<usize>,
-    /// Whether rows of two groups are kept apart.
+    /// True if no block may span two groups.
     apart: bool,
-    /// The columns of the row group at hand, as in `decoded`, and its rows that are still to be read.
+    /// The columns of the current row group, in the order of `decoded`, and its rows still to read.
     readers: Vec<ColumnReader>,
     left: usize,
     row: usize,
@@ -44,16 +44,16 @@ pub(super) struct ParquetRows {
 
 /// A column that is read.
 struct Decoded {
-    /// Its place among the columns of the file.
+    /// The index of the column in the file.
     column: usize,
-    /// Its place among the columns of a row group, where nested ones count once for each of their parts.
+    /// The index of the column in a row group, where each part of a nested column counts.
     leaf: usize,
     kind: Kind,
 }
 
 impl ParquetRows {
-    /// Reads the footer; returns the rows and one builder for each column that is wanted. Row groups are read in the order
-    /// of `groups`, where it is given; a block then never has rows of two of them.
+    /// Reads the footer; returns the rows, and one builder for each wanted column. If `groups` is given, row groups are read in this
+    /// order, and no block spans two groups.
     pub(super) fn open(
         source: &str,
         file: File,
@@ -85,7 +85,7 @@ impl ParquetRows {
         check_chunks(source, &metadata, length, &names, &decoded)?;
         let count = metadata.num_row_groups();
         let mut order: Vec<usize> = groups.map_or_else(|| (0..count).collect(), <[usize]>::to_vec);
-        // Groups that are not there are those of another file of the name.
+        // Indices out of range belong to another file that had the same name.
         order.retain(|&group| group < count);
         order.reverse();
         let rows = ParquetRows {
@@ -103,7 +103,7 @@ impl ParquetRows {
         Ok((Box::new(rows), builders))
     }
 
-    /// Goes on to the next row group; `false` when there is none.
+    /// Opens the next row group; returns `false` at the end.
     fn next_group(&mut self) -> Result<bool> {
         let Some(index) = self.groups.pop() else { return Ok(false) };
         self.row = self.metadata.row_groups().iter().take(index).map(group_rows).sum();
@@ -120,7 +120,7 @@ impl ParquetRows {
         Ok(true)
     }
 
-    /// Reads the next `count` rows of the group at hand into the builders.
+    /// Reads the next `count` rows of the current group into the builders.
     fn read(&mut self, builders: &mut [Option<ColumnBuilder>], count: usize) -> Result<()> {
         for (reader, decoded) in self.readers.iter_mut().zip(&self.decoded) {
             let Some(builder) = builders.get_mut(decoded.column).and_then(Option::as_mut) else { continue };
@@ -185,7 +185,7 @@ impl RowSource for ParquetRows {
     }
 }
 
-/// The number of rows of each row group.
+/// Returns the number of rows of each row group.
 pub(super) fn row_groups(source: &str, file: &File) -> Result<Vec<usize>> {
     Ok(read_footer(source, file)?.row_groups().iter().map(group_rows).collect())
 }
@@ -204,11 +204,11 @@ fn unreadable(source: &str, problem: &dyn std::fmt::Display) -> Error {
 }
 
 thread_local! {
-    /// Whether this thread is in the decoder.
+    /// True while this thread runs the decoder.
     static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the decoder, which panics on some damaged files where it should return an error.
+/// Runs the decoder. On some damaged files the decoder panics; this function returns an error instead.
 fn undamaged<T>(source: &str, decode: impl FnOnce() -> T) -> Result<T> {
     // The error says all there is to say: the panic's own message would only come before it.
     static QUIET: Once = Once::new();
@@ -227,8 +227,8 @@ fn undamaged<T>(source: &str, decode: impl FnOnce() -> T) -> Result<T> {
     decoded.map_err(|_| unreadable(source, &"its data are damaged"))
 }
 
-/// Refuses what the decoder would answer with a panic or a less clear message: places outside the file, columns that some
-/// group lacks, and codecs without a decoder.
+/// Refuses chunks on which the decoder would panic or return a less clear message: chunks outside the file, columns that a group lacks,
+/// and unsupported codecs.
 fn check_chunks(
     source: &str,
     metadata: &ParquetMetaData,

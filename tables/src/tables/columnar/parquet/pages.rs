@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::tables::columnar::codec::Codec;
 
-/// The codec of a chunk, `None` for none; an error with its name when there is no decoder for it.
+/// Returns the codec of a chunk, or `None` if it is uncompressed; fails with the name of an unsupported codec.
 pub(super) fn codec(compression: Compression) -> std::result::Result<Option<Codec>, String> {
     Ok(Some(match compression {
         Compression::UNCOMPRESSED => return Ok(None),
@@ -26,14 +26,14 @@ pub(super) fn codec(compression: Compression) -> std::result::Result<Option<Code
     }))
 }
 
-/// The pages of one chunk, plain.
+/// The uncompressed pages of one chunk.
 ///
-/// Parquet's own reader hands pages on as they are stored, because it is told that they are not compressed; its codecs
-/// would need a C compiler for Zstandard, and believe what pages say of their length.
+/// Parquet's own reader is told that nothing is compressed, so it returns pages as they are stored. Its own codecs would need a C compiler
+/// for Zstandard, and trust the lengths that pages state.
 pub(super) struct PlainPages {
     stored: SerializedPageReader<File>,
     codec: Option<Codec>,
-    /// No page is longer than its chunk, nor than the format can say.
+    /// The maximum length of a page: the length of its chunk, and the largest length that the format can state.
     most: usize,
 }
 
@@ -45,7 +45,7 @@ impl PlainPages {
         Ok(PlainPages { stored: SerializedPageReader::new(file, &stored, rows, None)?, codec, most })
     }
 
-    /// A page whose bytes after the first `levels` ones are compressed.
+    /// Decompresses a page, except its first `levels` bytes.
     fn plain(&self, stored: Bytes, levels: usize) -> Result<Bytes> {
         let Some(codec) = self.codec else { return Ok(stored) };
         let packed = stored.get(levels..).ok_or_else(|| damaged("levels longer than their page"))?;

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The table of results of the README, made from the measurement files in `results/`: prints it, or writes it with `--write`.
+
+Each file is CSV below lines that start with `#`: the date, the machine, both commands, and the chapter with the whole comparison.
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+README = HERE.parents[1] / "README.md"
+BEGIN, END = "<!-- results: python3 benches/peers/readme_table.py --write -->", "<!-- end of results -->"
+HEADER = ["measured", "data", "sparsegp", "the other library"]
+
+
+class Measurements:
+    """A measurement file: what its comment lines say, and its rows."""
+
+    def __init__(self, name: str):
+        lines = (HERE / "results" / f"{name}.csv").read_text().splitlines()
+        comments = [line.removeprefix("# ").split(": ", 1) for line in lines if line.startswith("#")]
+        self.facts = dict(comments)
+        self.rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+    def row(self, data: str) -> dict[str, str]:
+        """The row of a data set."""
+        return next(row for row in self.rows if row["set"] == data)
+
+    def wins(self, column: str) -> tuple[int, int]:
+        """The numbers of sets on which our number in a column is the lower one, and on which the peer's is."""
+        pairs = [(float(row[column]), float(row[f"peer_{column}"])) for row in self.rows]
+        return sum(ours < peer for ours, peer in pairs), sum(peer < ours for ours, peer in pairs)
+
+    def count(self, column: str) -> list[str]:
+        """The cells for a column: the sets with their ties to the digits of the file, and the wins of both."""
+        wins = self.wins(column)
+        ties = len(self.rows) - sum(wins)
+        return [f"{len(self.rows)} sets" + (f", {ties} tied" if ties else ""), *(f"{count} sets" for count in wins)]
+
+    def link(self, text: str) -> str:
+        """A link to the chapter with the whole comparison."""
+        return f"[{text}]({self.facts['chapter']})"
+
+
+def nats(text: str) -> str:
+    """A log loss with a real minus sign."""
+    return f"{float(text):.3f}".replace("-", "−")
+
+
+def pair(row: dict[str, str], data: str, what: str) -> list[str]:
+    """A line of the table: NLL and seconds of both."""
+    ours, other = (f"{nats(row[p + 'nll'])} in {round(float(row[p + 'seconds']))} s" for p in ("", "peer_"))
+    return [what, data, ours, other]
+
+
+def table() -> list[str]:
+    """The lines of the table, in Markdown."""
+    gpytorch, gpflow = Measurements("gpytorch_time"), Measurements("gpflow_sgpr")
+    gpboost, lightgbm = Measurements("gpboost_neighbours"), Measurements("lightgbm_defaults")
+    what = f"time to the test NLL of {gpytorch.link('GPyTorch')} (SVGP, 100 epochs); ours is the shortest of twenty fits"
+    rows = [pair(gpytorch.row(data), data, what) for data in ("kin40k", "protein")]
+    what = f"100 iterations of the collapsed bound, as {gpflow.link('GPflow')}'s SGPR"
+    rows += [pair(gpflow.row(data), data, what) for data in ("kin40k", "protein")]
+    what = f"neighbours, as {gpboost.link('GPBoost')}'s Vecchia approximation"
+    rows += [pair(gpboost.row(data), data, what) for data in ("kin40k", "cadata")]
+    for column, what in (("nll", "lower test NLL"), ("error", "lower test RMSE or error rate")):
+        what = f"{what}: default fit, {lightgbm.link('LightGBM')} with early stopping"
+        rows.append([what, *lightgbm.count(column)])
+    rows.append(["less time for these fits", *lightgbm.count("seconds")])
+    satellite = Measurements("satellite")
+    ours, linear = satellite.row("satellite"), satellite.row("linear model")
+    what = f"RMSE of the pixels under clouds in {satellite.link('a satellite image')}, default fit"
+    rows.append([what, "105,569 rows", f"{ours['rmse']} in {ours['seconds']} s", f"{linear['rmse']} (a linear model)"])
+    lines = [HEADER, ["---"] * len(HEADER), *rows]
+    return ["| " + " | ".join(cells) + " |" for cells in lines]
+
+
+def renewed(text: str) -> str:
+    """A README with the present table."""
+    before, rest = text.split(BEGIN)
+    return "\n".join([before + BEGIN, *table(), END]) + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        README.write_text(renewed(README.read_text()))
+    else:
+        print("\n".join(table()))

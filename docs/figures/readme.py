@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Draws the picture of the README, light and dark, from the figures of the demo: `readme.py DEMO` after `sparsegp demo --out DEMO`."""
+
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STYLE = HERE.parents[1] / "tables" / "src" / "report" / "style.css"
+# The panels, in rows of two: the file of the demo, its title, and whether its colours are those of a map, which stay on a dark page.
+PANELS = [
+    ("2-series", "CO2: ten years forecast, with the 95 % interval", False),
+    ("5-function", "Tumours: the probability that one is malignant", True),
+    ("8-dependence-disea", "Visits to a doctor by number of diseases", False),
+    ("3-coverage", "CO2 by week: test rows inside the intervals", False),
+]
+# The size of a panel, whose figure stands below a title of TITLE units, and the distance between panels.
+WIDTH, HEIGHT, TITLE, GAP = 960, 690, 56, 40
+
+
+def dark_colours() -> dict[str, str]:
+    """The colours of figures on a dark page, by attribute and colour on a light one, as the reports have them."""
+    rules = re.findall(r'svg \[(\w+="#\w+")\]\{\w+:(#\w+)\}', STYLE.read_text())
+    return dict(rules)
+
+
+def panel(file: Path, title: str, is_map: bool, dark: bool) -> str:
+    """One figure below its title, as the contents of a picture."""
+    text = file.read_text()
+    width, height = map(int, re.search(r'viewBox="0 0 (\d+) (\d+)"', text).groups())
+    body = re.sub(r"<title>.*?</title>\s*<desc>.*?</desc>", "", text[text.index(">") + 1 : text.rindex("</svg>")], flags=re.DOTALL)
+    ground = re.search(r'<rect class="ground".*?/>', body).group()
+    colours = dark_colours() if dark else {}
+    if is_map:
+        body = body.replace(ground, ground.replace("#FFFFFF", "#F6F7F8") if dark else "")
+    else:
+        body = body.replace(ground, "")
+        for old, new in colours.items():
+            body = body.replace(old, re.sub('".*"', f'"{new}"', old))
+    ink = colours.get('fill="#222222"', "#222222")
+    heading = f'<text x="{WIDTH / 2}" y="34" text-anchor="middle" font-size="30" font-weight="600" fill="{ink}">{title}</text>'
+    return f'{heading}\n<svg y="{TITLE}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">{body}</svg>'
+
+
+def picture(demo: Path, dark: bool) -> str:
+    """All panels."""
+    parts = []
+    for number, (name, title, is_map) in enumerate(PANELS):
+        x, y = number % 2 * (WIDTH + GAP), number // 2 * (TITLE + HEIGHT)
+        parts.append(f'<g transform="translate({x},{y})">\n{panel(demo / f"{name}.svg", title, is_map, dark)}\n</g>')
+    across, down = 2 * WIDTH + GAP, (len(PANELS) + 1) // 2 * (TITLE + HEIGHT)
+    start = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {across} {down}"'
+    return f"{start} font-family=\"system-ui, 'DejaVu Sans', sans-serif\">\n" + "\n".join(parts) + "\n</svg>\n"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / f"{PANELS[0][0]}.svg").exists():
+        raise SystemExit("usage: readme.py DEMO, the folder that `sparsegp demo --out DEMO` wrote")
+    for kind in ("light", "dark"):
+        (HERE / f"readme-{kind}.svg").write_text(picture(Path(sys.argv[1]), kind == "dark"))
