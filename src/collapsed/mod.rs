@@ -5,6 +5,7 @@ mod conditional;
 mod conditional_stream;
 mod evidence;
 mod fitc;
+mod grouped;
 mod stream;
 mod sums;
 
@@ -15,7 +16,8 @@ pub use conditional::{GaussianLoss, PredictiveLoss, RowLoss, conditional_dlm, co
 pub use conditional_stream::{ConditionalStream, Predictions, RowWeight, RowsAdjoint, Sweep};
 pub use evidence::dense_upper_bound;
 pub use fitc::fitc;
-pub use stream::{DataStream, Dataset, Weighting};
+pub use grouped::{GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
+pub use stream::{DataStream, Dataset, EffectPass, EffectSweep, Weighting};
 pub use sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 
 /// Which collapsed quantity is minimised.

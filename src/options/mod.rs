@@ -21,6 +21,6 @@ pub use growth::Growth;
 pub use neighbours::Keeping;
 pub(crate) use neighbours::MOST_NEIGHBOURS;
 pub use open::{Open, Part};
-pub use plan::{HyperPlan, LayerPlan, NeighbourPlan, Plan, StepPlan, Way};
+pub use plan::{GroupedBound, HyperPlan, LayerPlan, NeighbourPlan, Plan, StepPlan, Way};
 pub use steps::StepOptions;
 pub use words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};

@@ -3,9 +3,10 @@
 use super::fit::FitOptions;
 use super::neighbours::Keeping;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
-use crate::collapsed::CollapsedBound;
+use crate::collapsed::{CollapsedBound, WeightPrior};
 use crate::data::BatchPlan;
 use crate::data::SizeSchedule;
+use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{Constraints, Limits};
@@ -19,6 +20,8 @@ use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 pub struct Plan {
     /// Who produces the features.
     pub layer: LayerPlan,
+    /// Grouped effects beside f.
+    pub effects: Vec<EffectTerm>,
     /// The prior mean of f: a constant, or zero.
     pub mean: MeanKind,
     /// The loss.
@@ -67,12 +70,23 @@ pub enum LayerPlan {
 pub enum Way {
     /// In closed form on all rows, wherever θ and Z are.
     Collapsed(CollapsedBound),
+    /// In closed form on all rows together with grouped effects.
+    Grouped(GroupedBound),
     /// In closed form on rows that know their neighbours.
     Neighbours(NeighbourPlan),
     /// By steps on mini-batches, taken together with those on θ and Z.
     Batches(StepPlan),
     /// By natural gradients on all rows, wherever θ and Z are.
     Alternating(StepPlan),
+}
+
+/// The evidence of a model with grouped effects.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupedBound {
+    /// Whether it is FITC's; the variational bound (VFE) otherwise.
+    pub fitc: bool,
+    /// What is assumed of the weights of f's features.
+    pub weights: WeightPrior,
 }
 
 /// What neighbours are for.
@@ -158,6 +172,8 @@ impl Plan {
             let keeping = Keeping { rows: options.keep_rows, single: options.keep_single };
             let nodes = options.quadrature_nodes;
             Way::Neighbours(NeighbourPlan { count, loss, beta: options.beta, keeping, nodes })
+        } else if !options.effects.is_empty() {
+            Way::Grouped(GroupedBound { fitc: loss == LossKind::Fitc, weights: options.weight_prior() })
         } else if options.is_collapsed() {
             Way::Collapsed(match loss {
                 LossKind::Fitc => CollapsedBound::Fitc,
@@ -172,6 +188,7 @@ impl Plan {
         let solver = options.optimizer();
         Ok(Plan {
             layer: LayerPlan::new(options, n),
+            effects: options.effects.clone(),
             mean: options.mean,
             loss,
             beta: options.beta,
@@ -210,7 +227,7 @@ impl Plan {
     /// How q is moved, where it is not solved for in closed form.
     pub fn steps(&self) -> Option<&StepPlan> {
         match &self.way {
-            Way::Collapsed(_) | Way::Neighbours(_) => None,
+            Way::Collapsed(_) | Way::Grouped(_) | Way::Neighbours(_) => None,
             Way::Batches(steps) | Way::Alternating(steps) => Some(steps),
         }
     }

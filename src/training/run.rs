@@ -6,9 +6,10 @@ use super::choices::Chosen;
 use super::collapsed::CollapsedObjective;
 use super::diagnose::{FitFacts, absolute_jitter, diagnose};
 use super::failure::{diverged, explained, failed_start, singular_start};
+use super::grouped::train_grouped;
 use super::inference::InferenceOptions;
 use super::neighbours::train_neighbours;
-use super::outcome::TakenBack;
+use super::outcome::{TakenBack, Trained};
 use super::rows::{BatchSource, TrainingRows};
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
 use super::start::{Start, evidence_start, warm_start};
@@ -22,13 +23,11 @@ use crate::hyper::{
     StopReason, minimize_adam, minimize_lbfgs,
 };
 use crate::model::{
-    FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Score, Search, StepGuarantee, Warning,
+    FitSummary, LatentModel, LatentPrior, Posterior, Score, Search, Warning,
 };
-use crate::objective::EstimatorCounts;
 use crate::options::{HyperOptimizer, HyperPlan, LossKind, Part, Plan, StepPlan, Way};
 use crate::variational::Parameterization;
 use crate::variational::{Family, Normal};
-use std::sync::Arc;
 
 /// What came of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
 pub struct Fitted {
@@ -113,6 +112,7 @@ fn train(
     }
     let trained = match &plan.way {
         Way::Collapsed(bound) => train_collapsed(model, rows, *bound, plan, &mut monitor)?,
+        Way::Grouped(bound) => train_grouped(model, rows, *bound, plan, &mut monitor)?,
         Way::Neighbours(neighbours) => {
             train_neighbours(model, rows, (plan, neighbours, fresh), &mut monitor)?
         }
@@ -137,24 +137,6 @@ fn hold_likelihood(model: &mut LatentModel) {
 /// The rows of a way that needs all of them at once.
 pub(super) fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Dataset<'a>> {
     rows.in_memory().ok_or_else(|| Error::usage(format!("{what} needs all rows in memory")))
-}
-
-/// What training ended with, before diagnosis.
-pub(super) struct Trained {
-    pub model: LatentModel,
-    pub q: Vec<Normal>,
-    pub value: f64,
-    pub elbo: Option<f64>,
-    pub upper: Option<f64>,
-    pub sampling: Option<EstimatorCounts>,
-    pub outcome: Outcome,
-    pub taken_back: TakenBack,
-    /// The rows of the sample that the value was estimated on, where it was not summed over all of them.
-    pub estimated_on: Option<usize>,
-    /// The rows that predictions look up, where there are neighbours.
-    pub nearby: Option<Arc<Nearby>>,
-    /// What is proven of the steps on q.
-    pub guarantee: Option<StepGuarantee>,
 }
 
 /// Hyper-parameters on a bound in which q is solved for in closed form.
@@ -210,6 +192,7 @@ fn train_collapsed(
         taken_back,
         estimated_on: None,
         nearby: None,
+        effects: None,
         guarantee: None,
     })
 }
@@ -334,6 +317,7 @@ fn train_variational(
         taken_back,
         estimated_on: summed.is_none().then_some(check.len()),
         nearby: None,
+        effects: None,
         guarantee,
     })
 }
@@ -550,10 +534,13 @@ pub(super) fn finish(
 ) -> Fitted {
     let n = rows.all().count();
     let Trained { value, elbo, upper, sampling, estimated_on, guarantee, .. } = trained;
-    let Trained { model, q, outcome, taken_back, nearby, .. } = trained;
+    let Trained { model, q, outcome, taken_back, nearby, effects, .. } = trained;
     let mut posterior = Posterior::new(&model, &q);
     if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
         posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
+    }
+    if let Some(effects) = effects {
+        posterior = posterior.with_effects(effects);
     }
     let finished = FitFacts {
         model: &model,

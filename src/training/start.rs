@@ -8,6 +8,7 @@ use super::variational::VariationalModel;
 use crate::collapsed::{CollapsedBound, Dataset};
 use crate::data::Moments;
 use crate::data::{Purpose, generator};
+use crate::effects::{Effects, columns_of};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
 use crate::latent::{InducingPrior, Layer, LinearLayer, choose_inducing};
@@ -61,6 +62,38 @@ impl Prototype {
 ///
 /// When inducing inputs cannot be chosen, or the kernel does not suit them.
 pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
+    let d = train.x.ncols() - columns_of(&plan.effects);
+    let inputs = Dataset { x: train.x.subcols(0, d), ..train };
+    let mut model = initial_function(inputs, plan, prototype)?;
+    if !plan.effects.is_empty() {
+        model.effects = initial_effects(train, d, plan);
+    }
+    Ok(model)
+}
+
+/// The share of the target's standard deviation that effects start with, at slopes that are as far from 0 as theirs usually are.
+const FIRST_SHARE: f64 = 0.5;
+
+/// Independent effects whose size follows from that of the target.
+fn initial_effects(train: Dataset<'_>, d: usize, plan: &Plan) -> Effects {
+    let mut effects = Effects::new(d, plan.effects.clone());
+    let size = FIRST_SHARE * variance(train.targets.y.iter().copied()).sqrt();
+    let size = if size > 0.0 { size } else { 1.0 };
+    for (index, term) in plan.effects.iter().enumerate() {
+        let slope = |&value: &usize| {
+            let squares = train.x.col(d + value).iter().map(|value| value * value);
+            let spread = Moments::of(squares).mean().unwrap_or(0.0).sqrt();
+            if spread > 0.0 { size / spread } else { size }
+        };
+        let intercept = term.intercept.then_some(size).into_iter();
+        let deviations: Vec<f64> = intercept.chain(term.values.iter().map(slope)).collect();
+        effects.start(index, &deviations);
+    }
+    effects
+}
+
+/// The same without grouped effects.
+fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
     check_memory(plan, train)?;
     let mut likelihood = prototype.likelihood.clone();
     let centres = likelihood.initialise(train.targets.y, train.targets.exposure);
@@ -93,6 +126,14 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
             Ok(LatentModel::of_layers(layers, likelihood, *fix || d > train.len()))
         }
         (LayerPlan::Sparse { .. }, None) => Err(Error::usage("a sparse GP needs a kernel")),
+        (LayerPlan::Linear { .. }, _) if !plan.effects.is_empty() => {
+            // Fixed effects: their flat prior is the objective's affair, so features are the inputs themselves.
+            let intercept = plan.mean == MeanKind::Constant;
+            let count = d + usize::from(intercept);
+            let layer = LinearLayer::independent(&vec![0.0; count], &vec![1.0; count])?;
+            let layer = if intercept { layer.with_intercept() } else { layer };
+            Ok(LatentModel::new(layer.into(), likelihood, true))
+        }
         (LayerPlan::Linear { prior_mean, prior_variance }, _) => {
             let shared = shares_layer(&likelihood);
             // One layer has one intercept: that of all functions has a prior around their mean.
