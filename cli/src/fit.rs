@@ -26,7 +26,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let targets = args.columns.targets(&args.data)?;
     if let Some(test) = args.held_out.test.as_deref().filter(|test| *test != Path::new("-")) {
         for target in &targets {
-            let columns = SchemaOptions { target: target.clone(), ..args.columns.schema_options() };
+            let columns = SchemaOptions { target: target.clone(), ..args.schema_options() };
             // None of several targets is an input.
             let others = targets.iter().filter(|other| *other != target).cloned();
             let columns =
@@ -35,6 +35,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
         }
     }
     if targets.len() > 1 {
+        args.schema_options().check_no_groups("--target with several columns")?;
         return outputs::run((args, started), &targets, &options);
     }
     if args.sharing().is_some() {

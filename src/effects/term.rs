@@ -200,6 +200,11 @@ impl Effects {
 
     /// Whether the numbers of a file make sense together, for `columns` columns behind the inputs of f.
     pub(crate) fn is_consistent(&self, columns: usize) -> bool {
+        // Far more coefficients than any fit has: some loops take time for each.
+        const MOST: usize = 1 << 32;
+        if self.terms.iter().any(|term| term.levels.saturating_mul(term.width()) > MOST) || self.parameters.len() != self.terms.len() {
+            return false;
+        }
         let own = Effects::new(self.inputs, self.terms.clone());
         let lengths = |of: &Effects| -> Vec<usize> {
             of.parameters.iter().flat_map(|p| [p.sd.values.len(), p.below.values.len()]).collect()
@@ -207,6 +212,7 @@ impl Effects {
         let within = |term: &EffectTerm| {
             term.code < columns
                 && term.width() > 0
+                && term.levels > 0
                 && term.slopes.len() == term.values.len()
                 && term.values.iter().all(|&value| value < columns)
         };

@@ -2,6 +2,7 @@
 
 use super::arrays::{Array, Arrays, name};
 use super::fitted::Model;
+use super::grouped;
 use super::latent::LatentPrior;
 use super::nearby::{Nearby, NearbyRows};
 use super::posterior::{Factors, Posterior, Roots};
@@ -10,6 +11,7 @@ use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
 use super::unusable::{Checked, Unusable, check_predictions};
 use crate::data::Scaling;
+use crate::effects::Effects;
 use crate::error::{Error, Result};
 use crate::files::hexadecimal;
 use crate::files::{AtomicFile, open_input};
@@ -34,7 +36,10 @@ use std::sync::Arc;
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-pub(super) const VERSION: u32 = 7;
+pub(super) const VERSION: u32 = 8;
+
+/// The version of a file without grouped effects.
+const WITHOUT_GROUPS: u32 = 7;
 
 /// The version of a file without categories as inputs of their own, and without noise variances of single rows beside Gaussian noise.
 const WITHOUT_CATEGORIES: u32 = 6;
@@ -83,6 +88,9 @@ struct Description {
     mixes: bool,
     #[serde(default, rename = "overlay")]
     settings: ValueSettings,
+    /// The terms of grouped effects and their factors.
+    #[serde(default, skip_serializing_if = "Effects::is_empty")]
+    effects: Effects,
     /// The layers after the first, where every latent process has its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     more_layers: Vec<LayerDescription>,
@@ -169,10 +177,11 @@ impl Model {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
         let version = match (self.posterior.neighbours(), &schema) {
+            _ if !self.latent.effects.is_empty() => VERSION,
             (Some(nearby), _) if nearby.noise().is_some() && self.latent.noise_variance().is_some() => {
-                VERSION
+                WITHOUT_GROUPS
             }
-            _ if self.options.dimensions.iter().any(|of| of.is_category()) => VERSION,
+            _ if self.options.dimensions.iter().any(|of| of.is_category()) => WITHOUT_GROUPS,
             _ if self.q.len() > 1 => WITHOUT_CATEGORIES,
             _ if self.scaling.is_warped() => WITHOUT_PROCESSES,
             (Some(_), _) => WITHOUT_WARPS,
@@ -240,6 +249,7 @@ impl Model {
             program: self.program.clone(),
             task: self.latent.likelihood.target_kind().task(),
             layer: described(self.latent.layer()),
+            effects: self.latent.effects.clone(),
             more_layers: self.latent.layers[1..].iter().map(described).collect(),
             likelihood: self.latent.likelihood.name().to_owned(),
             levels: self.latent.likelihood.levels(),
@@ -294,6 +304,7 @@ impl Model {
             let noise = nearby.noise().map(|noise| Array::vector(name::NEIGHBOUR_NOISE, noise));
             arrays.extend(noise.map(|noise| noise.rounded(nearby.is_single())));
         }
+        arrays.extend(self.posterior.effects().into_iter().flat_map(grouped::arrays));
         arrays.sort_by(|a, b| a.name.cmp(&b.name));
         arrays
     }
@@ -410,7 +421,14 @@ fn described(text: &str, registry: &Registry) -> Checked<Description> {
 
 /// Puts a model together from its parts, each checked against the others.
 fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) -> Checked<Model> {
-    let dims = description.scaling.dims();
+    let effects = &description.effects;
+    let columns = effects.columns();
+    if *effects.terms() != description.options.effects || !effects.is_consistent(columns) {
+        return Err(Unusable::damaged("its grouped effects contradict each other"));
+    }
+    let Some(dims) = description.scaling.dims().checked_sub(columns) else {
+        return Err(Unusable::damaged("it has fewer inputs than its grouped effects have columns"));
+    };
     let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
     if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
         return Err(Unusable::damaged("a scale is not above 0"));
@@ -443,6 +461,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         return Err(Unusable::damaged("its layers are not those of its likelihood's functions"));
     }
     let mut latent = LatentPrior::of_layers(layers, likelihood, fixed[0]);
+    latent.effects = description.effects.clone();
     if !description.settings.suits(&latent.descriptors()) {
         return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
     }
@@ -451,6 +470,9 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let mut posterior = Posterior::from_factors(&latent, factors);
     if let Some(count) = description.neighbours {
         posterior = beside(posterior, &latent, (&q[0], count), arrays)?;
+    }
+    if !latent.effects.is_empty() {
+        posterior = grouped::beside(posterior, &latent, &q[0], arrays)?;
     }
     Ok(Model {
         scaling: description.scaling,

@@ -4,6 +4,7 @@ mod betas;
 mod check;
 mod fit;
 mod given;
+mod grouped;
 mod growth;
 mod list;
 mod named;

@@ -165,6 +165,9 @@ impl Plan {
     pub fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Result<Plan> {
         let options = &FitOptions { likelihood: Some(LikelihoodKind::of(likelihood)), ..options.clone() };
         options.validate()?;
+        if options.reml && options.effects.is_empty() {
+            return Err(Error::usage("⟨reml⟩ is for linear models with ⟨group⟩, and no group is given"));
+        }
         check_estimator(options.estimator, likelihood)?;
         let options = &options.decided_for(n);
         let (hyper, loss) = (options.hyper_mode(), options.objective.loss());

@@ -28,11 +28,12 @@ pub struct Cli {
 }
 
 /// The options of `fit` that `-h` shows, which `compare` has too where they make sense; `--help` shows all.
-const EVERYDAY: [&str; 20] = [
+const EVERYDAY: [&str; 21] = [
     "target",
     "features",
     "exclude",
     "categorical",
+    "group",
     "objective",
     "model",
     "task",
@@ -101,6 +102,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Compare a saved model's predictions with the target in a data file
     Evaluate(EvaluateArgs),
+    /// Write the grouped effects of a saved model: the estimate of every level with its standard deviation
+    Effects(EffectsArgs),
     /// Tell what a saved model's predictions depend on: relevance of columns, partial dependence, contributions to single rows
     Explain(ExplainArgs),
     /// Let a saved model learn from new rows, its hyper-parameters staying as they are
@@ -169,8 +172,22 @@ pub struct PredictArgs {
     /// Put an apostrophe before text that a spreadsheet would run as a formula (it begins with = + - @ or a tab and is no number)
     #[arg(long)]
     pub csv_safe: bool,
+    /// Predict without grouped effects: at the mean over levels, without the variance of levels; the data need no columns of groups
+    #[arg(long, conflicts_with = "unseen")]
+    pub population: bool,
     #[command(flatten)]
     pub unseen: UnseenArgs,
+}
+
+/// Options of `effects`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp effects schools.model --out effects.csv")]
+pub struct EffectsArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// Where the effects go, one row per level and effect (.csv; '-' for standard output)
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub out: PathBuf,
 }
 
 /// Options of `evaluate`.

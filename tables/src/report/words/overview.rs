@@ -1,6 +1,6 @@
 //! What a model is and how it came about, as rows of a name and words; no parameters.
 
-use super::{count, duration, number, search_rows};
+use super::{count, duration, group_rows, number, search_rows};
 use crate::tabular::TableModel;
 use sparsegp::data::Affine;
 use sparsegp::error::Say;
@@ -21,6 +21,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
         row("inputs", model.schema().dims().to_string()),
     ];
     rows.extend(latent_rows(model));
+    rows.extend(group_rows(model));
     rows.extend([
         row("likelihood", model.latent().likelihood.name().to_owned()),
         row("objective", objective(model)),
@@ -111,6 +112,9 @@ pub fn coefficient_count(layer: &LinearLayer) -> String {
 
 /// The prior of the coefficients.
 pub fn prior(options: &FitOptions) -> String {
+    if !options.effects.is_empty() {
+        return "flat (fixed effects)".to_owned();
+    }
     let (mean, variance) = (number(options.prior_mean), number(options.prior_variance));
     let scale = if options.standardize { ", on standardised inputs" } else { "" };
     format!("mean {mean}, variance {variance}{scale}")
