@@ -82,7 +82,8 @@ pub fn grouped_evidence<'a>(
 ) -> Result<GroupedEvidence<'a>, NotPositiveDefinite> {
     let GroupedSums { rows, sums, statistics, noise, prior } = given;
     let precision = noise.map_or(1.0, |noise| 1.0 / noise);
-    let solved = Solved::new(rows, sums.whitened(rows, effects, precision), (statistics, precision), prior)?;
+    let whitened = sums.whitened(rows, effects, precision);
+    let solved = Solved::new(rows, &whitened, (statistics, precision), prior)?;
     let (quadratic, log_det) = (solved.quadratic, solved.log_det);
     let m = statistics.ac.len() as f64;
     let normaliser = match noise {
@@ -103,7 +104,9 @@ pub fn grouped_evidence<'a>(
         let traces = excess.iter().map(|excess| linalg::trace(excess.as_ref())).sum::<f64>();
         // Σ d E(c − η)² = cᵀDc − hᵀm − |m|² + tr(Cov(P − I)), and the excess is |u|² + tr Cov − I.
         let of_weights = match prior {
-            WeightPrior::Unit => m - linalg::trace(determinant.weights.as_ref()) - dot(&solved.weights, &solved.weights),
+            WeightPrior::Unit => {
+                m - linalg::trace(determinant.weights.as_ref()) - dot(&solved.weights, &solved.weights)
+            }
             WeightPrior::Profiled => 0.0,
             WeightPrior::Integrated => m,
         };
@@ -131,7 +134,6 @@ fn factor_bar(factor: &Mat<f64>, excess: &Mat<f64>) -> Mat<f64> {
 /// The elimination with everything that moments and derivatives take from it.
 struct Solved<'a> {
     rows: &'a EffectRows,
-    sums: EffectSums,
     /// The number of coefficients that are not eliminated.
     others: usize,
     /// `T_l`, `r × r` each.
@@ -176,14 +178,14 @@ struct Levels {
 impl<'a> Solved<'a> {
     fn new(
         rows: &'a EffectRows,
-        sums: EffectSums,
+        sums: &EffectSums,
         (statistics, precision): (&Statistics, f64),
         prior: WeightPrior,
     ) -> Result<Self, NotPositiveDefinite> {
         let (m, others) = (statistics.ac.len(), rows.other_size());
         let (shrunk, mut log_det) = shrink(&sums.blocks, rows.terms[rows.eliminated].width)?;
-        let loads = Loads::new(rows, &sums, &shrunk);
-        let mut factor = schur(rows, &sums, &loads);
+        let loads = Loads::new(rows, sums, &shrunk);
+        let mut factor = schur(rows, sums, &loads);
         let own = if prior == WeightPrior::Unit { 1.0 } else { 0.0 };
         for j in 0..m {
             for i in j..m {
@@ -197,10 +199,10 @@ impl<'a> Solved<'a> {
         let counted = if prior == WeightPrior::Profiled { others } else { size };
         log_det += linalg::log_det(factor.as_ref().submatrix(0, 0, counted, counted));
         let response: Vec<f64> = statistics.ac.iter().map(|x| precision * x).collect();
-        let (weights, coefficients) = means(rows, &sums, (&loads, &shrunk), (&inverse, &response));
+        let (weights, coefficients) = means(rows, sums, (&loads, &shrunk), (&inverse, &response));
         let explained = dot(&response, &weights) + dot(&sums.response, &coefficients);
         let quadratic = precision * statistics.cc - explained;
-        Ok(Solved { rows, sums, others, shrunk, loads, inverse, weights, coefficients, quadratic, log_det })
+        Ok(Solved { rows, others, shrunk, loads, inverse, weights, coefficients, quadratic, log_det })
     }
 
     fn width(&self) -> usize {
@@ -227,9 +229,17 @@ impl<'a> Solved<'a> {
         let count = self.rows.terms[self.rows.eliminated].levels;
         let mut cross: Mat<f64> = Mat::zeros(m, count * r);
         let left = (head.weights.as_ref(), Shape::Full);
-        product(cross.as_mut(), Part::All, Accum::Replace, left, (self.loads.weights.as_ref(), Shape::Full), -1.0);
+        product(
+            cross.as_mut(),
+            Part::All,
+            Accum::Replace,
+            left,
+            (self.loads.weights.as_ref(), Shape::Full),
+            -1.0,
+        );
         let mut blocks = self.shrunk.clone();
-        let parts = (blocks.par_chunks_exact_mut(r * r), cross.as_mut().par_col_chunks_mut(r.max(1))).into_par_iter();
+        let parts =
+            (blocks.par_chunks_exact_mut(r * r), cross.as_mut().par_col_chunks_mut(r.max(1))).into_par_iter();
         parts.enumerate().for_each(|(level, (block, mut cross))| {
             let places = self.rows.meetings.of(level);
             for place in places.clone() {
@@ -281,7 +291,8 @@ impl<'a> Solved<'a> {
     /// `Σ_l (E u_l u_lᵀ − I)` of every term.
     fn excess(&self, head: &Head, levels: &Levels) -> Vec<Mat<f64>> {
         let of_term = |term: usize| {
-            let (r, count, from) = (self.rows.terms[term].width, self.rows.terms[term].levels, self.rows.offset(term));
+            let (r, count, from) =
+                (self.rows.terms[term].width, self.rows.terms[term].levels, self.rows.offset(term));
             let mut sum = Mat::zeros(r, r);
             let first = self.rows.other_offset(term);
             for level in 0..count {
@@ -380,7 +391,8 @@ impl Loads {
             }
             for place in rows.meetings.of(level) {
                 for a in 0..r {
-                    places[place * r + a] = (0..r).map(|b| sums.pairs[place * r + b] * block[b * r + a]).sum();
+                    places[place * r + a] =
+                        (0..r).map(|b| sums.pairs[place * r + b] * block[b * r + a]).sum();
                 }
             }
         }
@@ -447,7 +459,8 @@ fn means(
     for level in 0..size / r {
         let own = &own[level * r..(level + 1) * r];
         for place in rows.meetings.of(level) {
-            right[rows.meetings.columns[place] as usize] -= dot(&loads.places[place * r..(place + 1) * r], own);
+            right[rows.meetings.columns[place] as usize] -=
+                dot(&loads.places[place * r..(place + 1) * r], own);
         }
     }
     let (mut half, mut head) = (vec![0.0; others + m], vec![0.0; others + m]);
@@ -463,7 +476,8 @@ fn means(
             let block = &shrunk[(level * r + a) * r..(level * r + a + 1) * r];
             let weights = loads.weights.col(level * r + a).iter().zip(&head[others..]);
             let met = rows.meetings.of(level);
-            let met = met.map(|place| loads.places[place * r + a] * head[rows.meetings.columns[place] as usize]);
+            let met =
+                met.map(|place| loads.places[place * r + a] * head[rows.meetings.columns[place] as usize]);
             let explained = weights.map(|(k, m)| k * m).sum::<f64>() + met.sum::<f64>();
             coefficients[from + level * r + a] = dot(block, &own[level * r..(level + 1) * r]) - explained;
         }

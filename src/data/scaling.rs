@@ -172,7 +172,8 @@ impl Scaling {
             for &value in &term.values {
                 let Affine { shift, scale } = self.inputs[inputs + value];
                 let size = shift.hypot(scale);
-                self.inputs[inputs + value] = Affine { shift: 0.0, scale: if size > 0.0 { size } else { 1.0 } };
+                self.inputs[inputs + value] =
+                    Affine { shift: 0.0, scale: if size > 0.0 { size } else { 1.0 } };
             }
             let columns = std::iter::once(&term.code).chain(&term.values);
             for &column in columns {

@@ -26,7 +26,9 @@ impl<'a> RowAdjoint<'a> {
             let own = moments.cross.col(column).iter().zip(&moments.weights);
             let own: Vec<f64> = own.map(|(cross, mean)| precision * (cross + mean * u)).collect();
             match layer.whitening() {
-                Some((whitening, _)) => linalg::matvec(whitening.transpose(), &own, columns.col_as_slice_mut(column)),
+                Some((whitening, _)) => {
+                    linalg::matvec(whitening.transpose(), &own, columns.col_as_slice_mut(column))
+                }
                 None => columns.col_as_slice_mut(column).copy_from_slice(&own),
             }
         }
@@ -34,7 +36,13 @@ impl<'a> RowAdjoint<'a> {
     }
 
     /// Adds the part of the rows `x` to `t = ∂J/∂k` (M × b) and to the derivatives in the offsets, with the weights of the rows (none are all 1).
-    pub(crate) fn add(&self, x: MatRef<'_, f64>, mut t: MatMut<'_, f64>, weights: &[f64], offset_bar: &mut [f64]) {
+    pub(crate) fn add(
+        &self,
+        x: MatRef<'_, f64>,
+        mut t: MatMut<'_, f64>,
+        weights: &[f64],
+        offset_bar: &mut [f64],
+    ) {
         let mut column = vec![0.0; t.nrows()];
         for (i, bar) in offset_bar.iter_mut().enumerate() {
             let (entries, weight) = (self.effects.entries(x.row(i)), weights.get(i).copied().unwrap_or(1.0));

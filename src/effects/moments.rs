@@ -74,7 +74,8 @@ impl Moments {
     }
 
     fn mean_of(&self, row: &[Whitened]) -> f64 {
-        let own = |w: &Whitened| -> f64 { w.z.iter().zip(&self.coefficients[w.first..]).map(|(z, u)| z * u).sum() };
+        let own =
+            |w: &Whitened| -> f64 { w.z.iter().zip(&self.coefficients[w.first..]).map(|(z, u)| z * u).sum() };
         row.iter().map(own).sum()
     }
 
@@ -96,7 +97,12 @@ impl Moments {
     }
 
     /// The columns of a matrix with one column for each coefficient, times the row's whitened z, added to `out`.
-    pub(super) fn add_with(&self, columns: &Mat<f64>, (effects, entries): (&Effects, &[Entry]), out: &mut [f64]) {
+    pub(super) fn add_with(
+        &self,
+        columns: &Mat<f64>,
+        (effects, entries): (&Effects, &[Entry]),
+        out: &mut [f64],
+    ) {
         for Whitened { z, first, .. } in self.whitened(effects, entries) {
             for (k, z) in z.iter().enumerate() {
                 out.iter_mut().zip(columns.col(first + k).iter()).for_each(|(out, x)| *out += z * x);
@@ -112,7 +118,9 @@ impl Moments {
                 let block = &self.blocks[left.level * r * r..(left.level + 1) * r * r];
                 bilinear(&left.z, &right.z, |i, j| block[i * r + j])
             }
-            (false, false) => bilinear(&left.z, &right.z, |i, j| self.others[(left.other + i, right.other + j)]),
+            (false, false) => {
+                bilinear(&left.z, &right.z, |i, j| self.others[(left.other + i, right.other + j)])
+            }
             (true, false) => self.covariance_with_other(left, right),
             (false, true) => self.covariance_with_other(right, left),
         }
@@ -140,10 +148,15 @@ impl Moments {
         let before = terms[..term].iter().enumerate().filter(|(at, _)| *at != self.eliminated);
         let other: usize = before.map(|(_, term)| term.coefficients()).sum::<usize>() + level * r;
         let own = Mat::from_fn(r, r, |i, j| {
-            if term == self.eliminated { self.blocks[(level * r + i) * r + j] } else { self.others[(other + i, other + j)] }
+            if term == self.eliminated {
+                self.blocks[(level * r + i) * r + j]
+            } else {
+                self.others[(other + i, other + j)]
+            }
         });
         let factor = effects.factor(term);
-        let mean = (0..r).map(|i| (0..=i).map(|k| factor[(i, k)] * self.coefficients[first + k]).sum()).collect();
+        let mean =
+            (0..r).map(|i| (0..=i).map(|k| factor[(i, k)] * self.coefficients[first + k]).sum()).collect();
         (mean, &factor * own * factor.transpose())
     }
 }
@@ -155,6 +168,7 @@ pub(super) fn prior_variance(effects: &Effects, term: usize, entry: &Entry) -> f
 }
 
 fn bilinear(left: &[f64], right: &[f64], matrix: impl Fn(usize, usize) -> f64) -> f64 {
-    let row = |(i, x): (usize, &f64)| right.iter().enumerate().map(|(j, y)| x * y * matrix(i, j)).sum::<f64>();
+    let row =
+        |(i, x): (usize, &f64)| right.iter().enumerate().map(|(j, y)| x * y * matrix(i, j)).sum::<f64>();
     left.iter().enumerate().map(row).sum()
 }

@@ -22,7 +22,11 @@ impl EffectPosterior {
         let mut raw_cross = moments.cross.clone();
         if let Some((whitening, _)) = layer.whitening() {
             for column in 0..raw_cross.ncols() {
-                linalg::matvec(whitening.transpose(), moments.cross.col_as_slice(column), raw_cross.col_as_slice_mut(column));
+                linalg::matvec(
+                    whitening.transpose(),
+                    moments.cross.col_as_slice(column),
+                    raw_cross.col_as_slice_mut(column),
+                );
             }
         }
         EffectPosterior { effects, moments, raw_cross }

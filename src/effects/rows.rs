@@ -88,7 +88,11 @@ impl EffectRows {
     /// From the inputs of all rows (`n × (D + columns)`); codes are those of known levels.
     pub fn new(effects: &Effects, x: MatRef<'_, f64>) -> Self {
         let inputs = x.ncols() - effects.columns();
-        let terms: Vec<TermRows> = effects.terms().iter().map(|term| term_rows(term, x.subcols(inputs, effects.columns()))).collect();
+        let terms: Vec<TermRows> = effects
+            .terms()
+            .iter()
+            .map(|term| term_rows(term, x.subcols(inputs, effects.columns())))
+            .collect();
         let size = |term: &TermRows| term.levels * term.width;
         let eliminated = (0..terms.len()).rev().max_by_key(|&term| size(&terms[term])).unwrap_or(0);
         let meetings = Meetings::new(&terms, eliminated);
@@ -144,7 +148,8 @@ fn term_rows(term: &EffectTerm, columns: MatRef<'_, f64>) -> TermRows {
 
 impl Meetings {
     fn new(terms: &[TermRows], eliminated: usize) -> Meetings {
-        let others: Vec<&TermRows> = (0..terms.len()).filter(|&t| t != eliminated).map(|t| &terms[t]).collect();
+        let others: Vec<&TermRows> =
+            (0..terms.len()).filter(|&t| t != eliminated).map(|t| &terms[t]).collect();
         let Some(own) = terms.get(eliminated) else {
             return Meetings { offsets: vec![0], columns: Vec::new(), places: Vec::new() };
         };

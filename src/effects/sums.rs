@@ -65,7 +65,11 @@ impl EffectSums {
                     let column = offset + code * term.width + k;
                     self.response[column] += weighted * z;
                     let factor = weight * z;
-                    self.cross.col_mut(column).iter_mut().zip(a.col(i).iter()).for_each(|(c, a)| *c += factor * a);
+                    self.cross
+                        .col_mut(column)
+                        .iter_mut()
+                        .zip(a.col(i).iter())
+                        .for_each(|(c, a)| *c += factor * a);
                 }
             }
             offset += rows.size(index);
@@ -175,7 +179,11 @@ fn scale_columns(mut columns: MatMut<'_, f64>, factor: &Mat<f64>) {
             column.as_mut().iter_mut().for_each(|value| *value *= factor[(b, b)]);
             for a in b + 1..r {
                 let other = rest.as_ref().col(a - b - 1);
-                column.as_mut().iter_mut().zip(other.iter()).for_each(|(value, x)| *value += factor[(a, b)] * x);
+                column
+                    .as_mut()
+                    .iter_mut()
+                    .zip(other.iter())
+                    .for_each(|(value, x)| *value += factor[(a, b)] * x);
             }
         }
     }

@@ -174,7 +174,10 @@ impl Effects {
 
     /// What the row `x` (inputs of f and the columns behind) has of every term.
     pub fn entries(&self, x: faer::RowRef<'_, f64>) -> Vec<Entry> {
-        self.terms.iter().map(|term| Entry::of(term, x.subcols(self.inputs, x.ncols() - self.inputs))).collect()
+        self.terms
+            .iter()
+            .map(|term| Entry::of(term, x.subcols(self.inputs, x.ncols() - self.inputs)))
+            .collect()
     }
 
     /// The standard deviations and correlations of all terms, in units of `scale` for the target and with one unit for each column behind
@@ -202,7 +205,9 @@ impl Effects {
     pub(crate) fn is_consistent(&self, columns: usize) -> bool {
         // Far more coefficients than any fit has: some loops take time for each.
         const MOST: usize = 1 << 32;
-        if self.terms.iter().any(|term| term.levels.saturating_mul(term.width()) > MOST) || self.parameters.len() != self.terms.len() {
+        if self.terms.iter().any(|term| term.levels.saturating_mul(term.width()) > MOST)
+            || self.parameters.len() != self.terms.len()
+        {
             return false;
         }
         let own = Effects::new(self.inputs, self.terms.clone());

@@ -75,8 +75,7 @@ impl Model {
         if !(layer.has_intercept() || centred || scaling.target.shift != 0.0) {
             return None;
         }
-        let mut functional: Vec<f64> =
-            inputs.iter().map(|input| -input.shift / input.scale).collect();
+        let mut functional: Vec<f64> = inputs.iter().map(|input| -input.shift / input.scale).collect();
         functional.resize(layer.coefficient_count(), 1.0);
         Some(functional)
     }

@@ -106,13 +106,17 @@ impl Model {
 /// The arrays of grouped effects.
 pub(super) fn arrays(posterior: &EffectPosterior) -> Vec<Array> {
     let moments = posterior.moments();
-    let whole = |values: &mut dyn Iterator<Item = usize>| -> Vec<f64> { values.map(|value| value as f64).collect() };
+    let whole =
+        |values: &mut dyn Iterator<Item = usize>| -> Vec<f64> { values.map(|value| value as f64).collect() };
     vec![
         Array::vector(name::EFFECT_BLOCKS, &moments.blocks),
         Array::matrix(name::EFFECT_CROSS, moments.cross.as_ref()),
         Array::matrix(name::EFFECT_LOADS, moments.weight_loads.as_ref()),
         Array::vector(name::EFFECT_MEANS, &moments.coefficients),
-        Array::vector(name::EFFECT_MET, &whole(&mut moments.loads.columns.iter().map(|&column| column as usize))),
+        Array::vector(
+            name::EFFECT_MET,
+            &whole(&mut moments.loads.columns.iter().map(|&column| column as usize)),
+        ),
         Array::vector(name::EFFECT_MET_LOADS, &moments.loads.values),
         Array::matrix(name::EFFECT_OTHERS, moments.others.as_ref()),
         Array::vector(name::EFFECT_STARTS, &whole(&mut moments.loads.offsets.iter().copied())),
@@ -120,7 +124,12 @@ pub(super) fn arrays(posterior: &EffectPosterior) -> Vec<Array> {
 }
 
 /// A posterior with the grouped effects that the file has.
-pub(super) fn beside(posterior: Posterior, latent: &LatentPrior, q: &Normal, arrays: &Arrays<'_>) -> Checked<Posterior> {
+pub(super) fn beside(
+    posterior: Posterior,
+    latent: &LatentPrior,
+    q: &Normal,
+    arrays: &Arrays<'_>,
+) -> Checked<Posterior> {
     let terms = latent.effects.terms();
     let size = |term: usize| terms[term].coefficients();
     let eliminated = (0..terms.len()).rev().max_by_key(|&term| size(term)).unwrap_or(0);
@@ -157,6 +166,7 @@ pub(super) fn beside(posterior: Posterior, latent: &LatentPrior, q: &Normal, arr
         others: arrays.matrix(name::EFFECT_OTHERS, others, others)?,
     };
     let factorised = latent.factorised();
-    let factorised = factorised.map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
+    let factorised =
+        factorised.map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
     Ok(posterior.with_effects(EffectPosterior::new(latent.effects.clone(), moments, factorised.layer())))
 }

@@ -28,15 +28,20 @@ impl FitOptions {
             (self.warp_target != TargetWarp::None, "⟨warp_target⟩".to_owned()),
             (self.model == ModelKind::Glm && prior, "⟨prior_variance⟩".to_owned()),
         ];
-        let Some((_, name)) = other.into_iter().find(|(given, _)| *given) else { return self.check_fixed_effects() };
-        Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩"))
-            .hint("grouped effects need Gaussian noise and ⟨objective vfe⟩ or fitc, in closed form on all rows"))
+        let Some((_, name)) = other.into_iter().find(|(given, _)| *given) else {
+            return self.check_fixed_effects();
+        };
+        Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint(
+            "grouped effects need Gaussian noise and ⟨objective vfe⟩ or fitc, in closed form on all rows",
+        ))
     }
 
     /// Refuses an objective that fixed effects do not have.
     fn check_fixed_effects(&self) -> Result<()> {
         if self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc {
-            return Err(Error::usage("⟨objective fitc⟩ is for inducing inputs, which ⟨model glm⟩ has none of"));
+            return Err(Error::usage(
+                "⟨objective fitc⟩ is for inducing inputs, which ⟨model glm⟩ has none of",
+            ));
         }
         Ok(())
     }

@@ -39,7 +39,9 @@ pub fn fit_arrays_in(
     check_groups(data.train.x, &options.effects)?;
     let origin = match start {
         Some(start) => Origin::Start(start),
-        None => Origin::Prototype(Prototype::of(options, options.inputs_of(data.train.x.ncols()), data.levels)?),
+        None => {
+            Origin::Prototype(Prototype::of(options, options.inputs_of(data.train.x.ncols()), data.levels)?)
+        }
     };
     check_data(&data, start.map(|start| start.model.input_dims()), origin.likelihood())?;
     fit_rows(&data, options, origin, session)

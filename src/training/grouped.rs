@@ -257,8 +257,11 @@ fn unweighted_adjoint(moments: &Moments, noise: f64) -> StatisticsAdjoint {
 /// The posterior of w alone.
 fn weight_posterior(moments: &Moments) -> Normal {
     let (mean, cov) = (moments.weights.clone(), moments.covariance.clone());
-    Normal::new(mean.clone(), cov.clone())
-        .unwrap_or(Normal { mean, cov: Matrix::Full(cov), log_det: f64::NAN })
+    Normal::new(mean.clone(), cov.clone()).unwrap_or(Normal {
+        mean,
+        cov: Matrix::Full(cov),
+        log_det: f64::NAN,
+    })
 }
 
 impl HyperObjective for GroupedObjective<'_> {

@@ -22,9 +22,7 @@ use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Record, Session,
     StopReason, minimize_adam, minimize_lbfgs,
 };
-use crate::model::{
-    FitSummary, LatentModel, LatentPrior, Posterior, Score, Search, Warning,
-};
+use crate::model::{FitSummary, LatentModel, LatentPrior, Posterior, Score, Search, Warning};
 use crate::options::{HyperOptimizer, HyperPlan, LossKind, Part, Plan, StepPlan, Way};
 use crate::variational::Parameterization;
 use crate::variational::{Family, Normal};

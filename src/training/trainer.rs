@@ -5,9 +5,9 @@ use super::builder::Prepared;
 use super::check::check_data;
 use super::inference::InferenceOptions;
 use super::outcome::TakenBack;
+use super::outcome::Trained;
 use super::owned::{OwnedData, OwnedRows};
 use super::rows::{MemoryBatches, TrainingData, TrainingRows};
-use super::outcome::Trained;
 use super::run::{
     Ended, adam_options, batch_model, finish, polished, ready, solves_in_one_step, with_best_q,
 };

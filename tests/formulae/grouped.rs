@@ -78,7 +78,7 @@ fn evidence_gradients_and_predictions_are_those_of_dense_algebra() {
         let mut start = vec![vec![value("variance")], numbers(&hyper["lengthscales"])].into_iter();
         kernel.for_each_parameter_mut(&mut |p| p.values = start.next().expect("values"));
         // With an inducing input at every row only the jitter is left between the bound and the evidence.
-        let jitter = Jitter::Absolute(if case == "exact" { 1e-10 } else { 1e-6 * value("variance") });
+        let jitter = Jitter::Relative(if case == "exact" { 1e-10 } else { 1e-6 });
         let layer = InducingPrior::new(kernel, inducing.clone(), jitter).expect("layer");
         let layer = layer.with_mean(value("mean"), false);
         let mut prior = LatentModel::new(layer.into(), Gaussian::new(value("noise_variance")), false);
@@ -141,7 +141,9 @@ fn problem(seed: u64, levels: [usize; 3], correlated: bool) -> Problem {
     ];
     model.effects = Effects::new(2, terms);
     model.effects.for_each_parameter_mut(&mut |p| {
-        p.values.iter_mut().for_each(|v| *v = if p.name == "sd" { (0.5 * normals.next()).exp() } else { 0.4 * normals.next() });
+        p.values.iter_mut().for_each(|v| {
+            *v = if p.name == "sd" { (0.5 * normals.next()).exp() } else { 0.4 * normals.next() }
+        });
     });
     let weights = (0..n).map(|_| (0.3 * normals.next()).exp()).collect();
     Problem { x, y, weights, model }
@@ -205,7 +207,8 @@ fn check_gradient(
     let (natural, mut normals) = (model.natural(), Normals::new(seed));
     let value = |theta: &[f64]| value_at(model, theta, data, bound);
     for _ in 0..3 {
-        let direction: Vec<f64> = natural.iter().map(|v| 0.3 * normals.next() * v.abs().clamp(0.05, 1.0)).collect();
+        let direction: Vec<f64> =
+            natural.iter().map(|v| 0.3 * normals.next() * v.abs().clamp(0.05, 1.0)).collect();
         let expected: f64 = gradient.iter().zip(&direction).map(|(g, d)| g * d).sum();
         let (got, error) = directional(&value, &natural, &direction);
         let rounding = 1e-9 * (1.0 + value(&natural).abs());

@@ -6,8 +6,8 @@ mod sites;
 
 use super::failure::failed_start;
 use super::outcome::TakenBack;
-use super::rows::TrainingRows;
 use super::outcome::Trained;
+use super::rows::TrainingRows;
 use super::run::{hold_amplitude, minimize, whole};
 use crate::collapsed::Dataset;
 use crate::error::Result;

@@ -456,7 +456,8 @@ impl Schema {
         names: impl Iterator<Item = &'a str> + Clone,
     ) -> Result<()> {
         let present: HashSet<&str> = names.clone().collect();
-        let mut missing: Vec<&str> = self.features.iter().map(Feature::name).chain(self.group_names()).collect();
+        let mut missing: Vec<&str> =
+            self.features.iter().map(Feature::name).chain(self.group_names()).collect();
         let mut seen = HashSet::new();
         missing.retain(|name| !present.contains(name) && seen.insert(*name));
         match missing.as_slice() {

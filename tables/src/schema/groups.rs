@@ -167,8 +167,11 @@ impl Schema {
             for columns in &formula.groupings {
                 let name = columns.join(":");
                 if self.groups.iter().any(|group| group.columns == *columns) {
-                    return Err(Error::usage(format!("⟨group⟩: the grouping {} is given twice", quoted(&name)))
-                        .hint(format!("write all effects in one formula, such as 'slope || {name}'")));
+                    return Err(Error::usage(format!(
+                        "⟨group⟩: the grouping {} is given twice",
+                        quoted(&name)
+                    ))
+                    .hint(format!("write all effects in one formula, such as 'slope || {name}'")));
                 }
                 let cells = LevelCells::of(table, columns)?;
                 let mut levels = cells.texts;
@@ -186,7 +189,12 @@ impl Schema {
     }
 
     /// Writes the codes of levels and the slopes' values of a table behind the inputs of the features.
-    pub(super) fn write_groups(&self, table: &Table, unseen: UnseenLevels, design: &mut Mat<f64>) -> Result<()> {
+    pub(super) fn write_groups(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        design: &mut Mat<f64>,
+    ) -> Result<()> {
         let first = design.ncols() - self.group_inputs().len();
         for (index, group) in self.groups.iter().enumerate() {
             if unseen == UnseenLevels::Population {
@@ -336,7 +344,13 @@ impl LevelCells {
         let mut texts = Vec::new();
         let codes = values.iter().map(|&value| {
             // Both zeros are one level, and so are all missing cells.
-            let value = if value == 0.0 { 0.0 } else if value.is_nan() { f64::NAN } else { value };
+            let value = if value == 0.0 {
+                0.0
+            } else if value.is_nan() {
+                f64::NAN
+            } else {
+                value
+            };
             *places.entry(value.to_bits()).or_insert_with(|| {
                 texts.push(if value.is_nan() { MISSING.to_owned() } else { number_text(value).into_owned() });
                 texts.len() as u32 - 1
@@ -384,7 +398,12 @@ mod tests {
         };
         assert_eq!(formula("school"), plain);
         assert_eq!(formula(" 1 | school "), plain);
-        let slope = GroupFormula { slopes: vec!["days".into()], correlated: true, groupings: names(&[&["g"]]), ..plain.clone() };
+        let slope = GroupFormula {
+            slopes: vec!["days".into()],
+            correlated: true,
+            groupings: names(&[&["g"]]),
+            ..plain.clone()
+        };
         assert_eq!(formula("days | g"), slope);
         assert_eq!(formula("1 + days | g"), slope);
         assert_eq!(formula("days||g"), GroupFormula { correlated: false, ..slope.clone() });
@@ -407,7 +426,8 @@ mod tests {
             ..SchemaOptions::default()
         };
         let (schema, _) = Schema::infer(&table, &options).expect("a schema");
-        let levels: Vec<Vec<String>> = schema.groups().iter().map(|group| group.level_names().collect()).collect();
+        let levels: Vec<Vec<String>> =
+            schema.groups().iter().map(|group| group.level_names().collect()).collect();
         assert_eq!(levels, [vec!["(missing)", "A", "B"], vec!["(missing):2", "A:1", "A:2", "B:1"]]);
         let other = read_csv("more", std::io::Cursor::new("batch,cask\nA,2\nC,1\nA,9\n")).expect("a table");
         let design = schema.design(&other, UnseenLevels::New).expect("codes");

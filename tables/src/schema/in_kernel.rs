@@ -13,7 +13,8 @@ impl Schema {
     /// As for [`Schema::kernel_of_inputs`].
     pub(crate) fn options_of(&self, options: FitOptions) -> Result<FitOptions> {
         let kernel = self.kernel_of_inputs(&options.kernel)?;
-        let options = FitOptions { kernel, dimensions: self.dimensions(), effects: self.effect_terms(), ..options };
+        let options =
+            FitOptions { kernel, dimensions: self.dimensions(), effects: self.effect_terms(), ..options };
         if self.groups().is_empty() {
             return Ok(options);
         }

@@ -285,7 +285,8 @@ impl SchemaOptions {
         match role.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {
             Some((_, positive)) => Some(Demand::Positive(positive)),
             None => {
-                let grouped = || self.groups.iter().flat_map(GroupFormula::columns).any(|column| column == name);
+                let grouped =
+                    || self.groups.iter().flat_map(GroupFormula::columns).any(|column| column == name);
                 (self.is_feature(name) || grouped()).then_some(Demand::None)
             }
         }

@@ -22,7 +22,8 @@ impl TableModel {
     /// The estimates of all levels, grouping by grouping and level by level; empty for models without grouped effects.
     pub fn effects(&self) -> Vec<NamedEffect> {
         let terms = self.model.latent().effects.terms();
-        let levels: Vec<Vec<String>> = self.schema().groups().iter().map(|group| group.level_names().collect()).collect();
+        let levels: Vec<Vec<String>> =
+            self.schema().groups().iter().map(|group| group.level_names().collect()).collect();
         let named = |value: LevelEffect| NamedEffect {
             group: terms[value.term].name.clone(),
             level: levels[value.term][value.level].clone(),

@@ -299,7 +299,7 @@ impl TableOutputs {
             UnseenLevels::Population => model.schema().without_groups(),
             UnseenLevels::New | UnseenLevels::Error => model.schema().clone(),
         };
-        let schemas: Vec<Schema> = self.models.iter().map(schema).collect();
+        let schemas: Vec<Schema> = self.models().map(schema).collect();
         Schema::open_all(&schemas.iter().collect::<Vec<_>>(), path, block_rows, how)
     }
 

@@ -13,7 +13,11 @@ pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
         let mut words = format!("{}, {} levels", term.name, count(term.levels));
         let own = components.iter().filter(|component| component.group == term.name);
         for (index, component) in own.enumerate() {
-            let effect = if component.effect == "intercept" { String::new() } else { format!(" of slope {}", component.effect) };
+            let effect = if component.effect == "intercept" {
+                String::new()
+            } else {
+                format!(" of slope {}", component.effect)
+            };
             words.push_str(&format!("; sd{effect} {}", number(component.sd)));
             if !component.correlations.is_empty() && index > 0 {
                 let correlations: Vec<String> = component.correlations.iter().map(|c| number(*c)).collect();
