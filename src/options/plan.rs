@@ -189,6 +189,7 @@ impl Plan {
             Way::Batches(StepPlan::new(options, n))
         };
         let solver = options.optimizer();
+        let fixed_effects = !options.effects.is_empty() && options.model == ModelKind::Glm;
         Ok(Plan {
             layer: LayerPlan::new(options, n),
             effects: options.effects.clone(),
@@ -210,7 +211,12 @@ impl Plan {
                 seconds: options.max_seconds,
                 tolerance: options.stopping_tolerance(),
                 // Mini-batches gain most in their first epochs; iterations of L-BFGS come in spells of little progress.
-                window: if solver == HyperOptimizer::Adam { 4 } else { 10 },
+                // Those of the few parameters of linear mixed models do not.
+                window: match solver {
+                    HyperOptimizer::Adam => 4,
+                    HyperOptimizer::Lbfgs if fixed_effects => 1,
+                    HyperOptimizer::Lbfgs => 10,
+                },
                 range: options.stop_range,
                 // A solver with a step size cuts it when progress ends.
                 plateaus: if solver == HyperOptimizer::Adam { 2 } else { 0 },

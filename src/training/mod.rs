@@ -12,6 +12,7 @@ mod extrapolation;
 mod failure;
 mod geometry;
 mod grouped;
+mod grouped_start;
 mod inference;
 mod neighbours;
 mod outcome;

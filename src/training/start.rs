@@ -2,13 +2,14 @@
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
+use super::grouped_start::start_effects;
 use super::row_buffer::RowBuffer;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::variational::VariationalModel;
 use crate::collapsed::{CollapsedBound, Dataset};
 use crate::data::Moments;
 use crate::data::{Purpose, generator};
-use crate::effects::{Effects, columns_of};
+use crate::effects::columns_of;
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
 use crate::latent::{InducingPrior, Layer, LinearLayer, choose_inducing};
@@ -66,30 +67,9 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
     let inputs = Dataset { x: train.x.subcols(0, d), ..train };
     let mut model = initial_function(inputs, plan, prototype)?;
     if !plan.effects.is_empty() {
-        model.effects = initial_effects(train, d, plan);
+        start_effects(&mut model, train, &plan.effects);
     }
     Ok(model)
-}
-
-/// The share of the target's standard deviation that effects start with, at slopes that are as far from 0 as theirs usually are.
-const FIRST_SHARE: f64 = 0.5;
-
-/// Independent effects whose size follows from that of the target.
-fn initial_effects(train: Dataset<'_>, d: usize, plan: &Plan) -> Effects {
-    let mut effects = Effects::new(d, plan.effects.clone());
-    let size = FIRST_SHARE * variance(train.targets.y.iter().copied()).sqrt();
-    let size = if size > 0.0 { size } else { 1.0 };
-    for (index, term) in plan.effects.iter().enumerate() {
-        let slope = |&value: &usize| {
-            let squares = train.x.col(d + value).iter().map(|value| value * value);
-            let spread = Moments::of(squares).mean().unwrap_or(0.0).sqrt();
-            if spread > 0.0 { size / spread } else { size }
-        };
-        let intercept = term.intercept.then_some(size).into_iter();
-        let deviations: Vec<f64> = intercept.chain(term.values.iter().map(slope)).collect();
-        effects.start(index, &deviations);
-    }
-    effects
 }
 
 /// The same without grouped effects.

@@ -50,7 +50,8 @@ fn a_function_beside_crossed_groupings_is_recovered() {
     let (x, y) = crossed(5, 1500, (0.8, 0.4));
     let effects = vec![term("a", 30, 0), term("b", 20, 1)];
     for objective in [ObjectiveKind::Elbo, ObjectiveKind::Vfe, ObjectiveKind::Fitc] {
-        let options = FitOptions { effects: effects.clone(), objective, inducing: Some(20), ..FitOptions::default() };
+        let options =
+            FitOptions { effects: effects.clone(), objective, inducing: Some(20), ..FitOptions::default() };
         let model = fit(&options, x.as_ref(), &y);
         let components = model.variance_components();
         let sds: Vec<f64> = components.iter().map(|component| component.sd).collect();
@@ -61,8 +62,8 @@ fn a_function_beside_crossed_groupings_is_recovered() {
 
         // A known level has less variance than a new one, and the population has none of its own.
         let at = |a: f64, b: f64| Mat::from_fn(1, 3, |_, j| [0.4, a, b][j]);
-        let [known, new, population] =
-            [at(3.0, 4.0), at(77.0, 4.0), at(POPULATION, 4.0)].map(|x| model.predict(x.as_ref(), &[]).expect("predictions").row(0));
+        let [known, new, population] = [at(3.0, 4.0), at(77.0, 4.0), at(POPULATION, 4.0)]
+            .map(|x| model.predict(x.as_ref(), &[]).expect("predictions").row(0));
         assert_eq!(new.latent_mean, population.latent_mean);
         let added = new.latent_variance - population.latent_variance;
         assert!((added / sds[0].powi(2) - 1.0).abs() < 1e-9, "{objective}: {added}");
@@ -73,16 +74,22 @@ fn a_function_beside_crossed_groupings_is_recovered() {
 #[test]
 fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
     let (x, y) = crossed(6, 300, (0.8, 0.4));
-    let slope = EffectTerm { slopes: vec!["x".into()], values: vec![2], correlated: true, ..term("a", 30, 0) };
+    let slope =
+        EffectTerm { slopes: vec!["x".into()], values: vec![2], correlated: true, ..term("a", 30, 0) };
     let wide = Mat::from_fn(300, 4, |i, j| if j == 3 { x[(i, 0)] } else { x[(i, j)] });
     for model in [ModelKind::Gp, ModelKind::Glm] {
         let effects = vec![slope.clone(), term("b", 20, 1)];
-        let options = FitOptions { model, effects, inducing: Some(15), epochs: Some(5), ..FitOptions::default() };
-        let options = if model == ModelKind::Glm { FitOptions { inducing: None, ..options } } else { options };
+        let options =
+            FitOptions { model, effects, inducing: Some(15), epochs: Some(5), ..FitOptions::default() };
+        let options =
+            if model == ModelKind::Glm { FitOptions { inducing: None, ..options } } else { options };
         let fitted = fit(&options, wide.as_ref(), &y);
         let bytes = fitted.to_bytes().expect("bytes");
         let again = Model::from_bytes("model", &bytes).expect("a model");
-        let (a, b) = (fitted.predict(wide.as_ref(), &[]).expect("rows"), again.predict(wide.as_ref(), &[]).expect("rows"));
+        let (a, b) = (
+            fitted.predict(wide.as_ref(), &[]).expect("rows"),
+            again.predict(wide.as_ref(), &[]).expect("rows"),
+        );
         assert!((0..300).all(|row| a.row(row) == b.row(row)), "{model}");
         assert_eq!(fitted.level_effects(), again.level_effects());
         assert_eq!(fitted.variance_components(), again.variance_components());
@@ -103,10 +110,13 @@ fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
         // The same without the grouping: one of variance 0 changes nothing.
         let narrow = Mat::from_fn(600, 2, |i, j| x[(i, 2 * j)]);
         let without = fit(&FitOptions { reml, ..linear(vec![term("b", 20, 0)]) }, narrow.as_ref(), &y);
-        let [with, without] = [&model, &without].map(|model| model.grouped_log_likelihood().expect("a value"));
+        let [with, without] =
+            [&model, &without].map(|model| model.grouped_log_likelihood().expect("a value"));
         assert!(with >= without - 1e-6, "{with} {without}");
         assert!(sds[0] < 0.12, "{sds:?}");
-        assert!(model.level_effects().iter().all(|effect| effect.estimate.is_finite() && effect.sd.is_finite()));
+        assert!(
+            model.level_effects().iter().all(|effect| effect.estimate.is_finite() && effect.sd.is_finite())
+        );
     }
 }
 

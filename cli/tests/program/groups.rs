@@ -25,8 +25,20 @@ const FIT: &str = "fit grunfeld.csv --target invest --features value,capital --m
 fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
     // MixedLM of statsmodels 0.14: log likelihood, standard deviations of firms and noise, coefficients and their standard errors.
     let cases = [
-        ("", -1194.449_896_019, [77.268_01, 50.062_18], [0.109_289_2, 0.307_977_3], [0.009_823_9, 0.016_308_9]),
-        ("--reml", -1197.308_053_729, [82.108_64, 50.274_60], [0.109_352_1, 0.308_200_0], [0.009_990_1, 0.016_390_8]),
+        (
+            "",
+            -1194.449_896_019,
+            [77.268_01, 50.062_18],
+            [0.109_289_2, 0.307_977_3],
+            [0.009_823_9, 0.016_308_9],
+        ),
+        (
+            "--reml",
+            -1197.308_053_729,
+            [82.108_64, 50.274_60],
+            [0.109_352_1, 0.308_200_0],
+            [0.009_990_1, 0.016_390_8],
+        ),
     ];
     for (option, log_likelihood, sds, slopes, errors) in cases {
         let work = work();
@@ -36,7 +48,12 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
         close(number(&document, "/groups/components/0/sd"), sds[0], 1e-4, "sd of firms");
         close(number(&document, "/groups/residual_sd"), sds[1], 1e-4, "sd of noise");
         let share = sds[0].powi(2) / (sds[0].powi(2) + sds[1].powi(2));
-        close(number(&document, "/groups/intraclass_correlations/firm"), share, 1e-4, "intraclass correlation");
+        close(
+            number(&document, "/groups/intraclass_correlations/firm"),
+            share,
+            1e-4,
+            "intraclass correlation",
+        );
         for (index, (slope, error)) in slopes.into_iter().zip(errors).enumerate() {
             let at = format!("/coefficients/{}", index + 1);
             close(number(&document, &format!("{at}/mean")), slope, 1e-4, "slope");
@@ -50,7 +67,12 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
 fn a_model_with_groups_is_told_predicted_evaluated_and_listed() {
     let work = work();
     let text = work.run(&format!("{FIT} --model-out m --quiet")).ok().stdout();
-    for word in ["firm, 11 levels; sd 77.27; intraclass correlation 0.704", "noise", "log likelihood", "flat (fixed effects)"] {
+    for word in [
+        "firm, 11 levels; sd 77.27; intraclass correlation 0.704",
+        "noise",
+        "log likelihood",
+        "flat (fixed effects)",
+    ] {
         assert!(text.contains(word), "{word:?} in {text}");
     }
     let told = work.run("inspect m").ok().stdout();
@@ -68,7 +90,10 @@ fn a_model_with_groups_is_told_predicted_evaluated_and_listed() {
     let run = work.run("predict m new.csv --out - --latent");
     assert!(run.stderr().contains("Acme"), "{}", run.stderr());
     let rows = |text: &str| -> Vec<Vec<f64>> {
-        text.lines().skip(1).map(|line| line.split(',').map(|cell| cell.parse().expect("a number")).collect()).collect()
+        text.lines()
+            .skip(1)
+            .map(|line| line.split(',').map(|cell| cell.parse().expect("a number")).collect())
+            .collect()
     };
     let known = rows(&run.ok().stdout());
     // A new firm has the variance of firms on top of that of the fixed effects.
@@ -88,7 +113,8 @@ fn slopes_nested_and_crossed_groupings_stand_beside_a_function() {
         assert!(text.contains(word), "{word:?} in {text}");
     }
     work.write("casks.csv", &casks());
-    let text = work.run("fit casks.csv --target strength --model glm --group batch/cask --quiet").ok().stdout();
+    let text =
+        work.run("fit casks.csv --target strength --model glm --group batch/cask --quiet").ok().stdout();
     assert!(text.contains("batch, 10 levels") && text.contains("batch:cask, 30 levels"), "{text}");
 }
 
@@ -98,7 +124,11 @@ fn casks() -> String {
         let (batch, cask) = (i / 6, i % 6 / 2);
         let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
         let strength = 60.0 + 2.0 * part(batch + 1) + 5.0 * part(7 * batch + cask + 3) + part(13 * i + 5);
-        format!("{},{},{strength:.3}\n", ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"][batch], ["a", "b", "c"][cask])
+        format!(
+            "{},{},{strength:.3}\n",
+            ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"][batch],
+            ["a", "b", "c"][cask]
+        )
     };
     "batch,cask,strength\n".to_owned() + &(0..60).map(row).collect::<String>()
 }
@@ -106,7 +136,8 @@ fn casks() -> String {
 #[test]
 fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
     let work = work();
-    let model = "fit grunfeld.csv --target invest --features value --group firm --quiet --inducing 5 --epochs 3";
+    let model =
+        "fit grunfeld.csv --target invest --features value --group firm --quiet --inducing 5 --epochs 3";
     for (command, word) in [
         (format!("{model} --likelihood student-t"), "--likelihood student-t"),
         (format!("{model} --neighbours 10"), "--neighbours"),
@@ -123,7 +154,10 @@ fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
     ] {
         let run = work.run(&command);
         let told = run.stderr();
-        assert!(told.contains(word) && told.lines().filter(|line| line.starts_with("error")).count() == 1, "{command}: {told}");
+        assert!(
+            told.contains(word) && told.lines().filter(|line| line.starts_with("error")).count() == 1,
+            "{command}: {told}"
+        );
     }
     work.run(&format!("{model} --model-out m")).ok();
     for (command, word) in [
