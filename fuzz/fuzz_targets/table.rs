@@ -1,4 +1,4 @@
-//! Fuzzes what `tables/tests/tables/fuzzing/table.rs` does with an input; nothing of its own.
+//! Fuzzes what `tables/tests/tables/fuzzing/table.rs` does with an input; no logic.
 #![no_main]
 
 #[path = "../../tables/tests/tables/fuzzing/mod.rs"]

@@ -244,7 +244,7 @@ impl Kernel for Coregion {
         self.start(target_variance);
     }
 
-    /// An effect of every level of a single column of codes. Levels in several columns have none here.
+    /// An effect of every level of a single column of codes. Kernels of several columns of levels return `None`.
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
         if dims != 1 || !any_category(&self.dimensions) {
             return None;

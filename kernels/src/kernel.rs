@@ -171,7 +171,7 @@ pub trait Kernel: Send + Sync + Debug {
         Vec::new()
     }
 
-    /// A random function of points with `dims` columns whose products have the kernel as their mean; `None` where none is known.
+    /// A random function of points with `dims` columns whose products have the kernel as their mean; `None` if the kernel knows of no such function.
     ///
     /// Draws of a prior that can be evaluated anywhere are sums of such functions; see [`RandomFeature`].
     fn random_feature(&self, _dims: usize, _chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
@@ -252,7 +252,7 @@ pub trait Kernel: Send + Sync + Debug {
     fn boxed_clone(&self) -> Box<dyn Kernel>;
 }
 
-/// The columns that the values of a parameter are lengths along, if it is the one of this name.
+/// For every value of a parameter with this name the columns along which it is a length; no columns for other parameters.
 pub(crate) fn lengths_of(parameter: &Parameter, name: &str, dims: usize) -> Vec<Vec<usize>> {
     let count = parameter.values.len();
     let of = |value: usize| match (parameter.name == name, count) {

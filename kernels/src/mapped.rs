@@ -4,6 +4,7 @@ use crate::compose::top_level;
 use crate::dimension::{Dimension, NoCategories, is_category};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
+use crate::mapped_feature::MappedFeature;
 use crate::parameter::{Parameter, Transform};
 use crate::random_feature::{Chance, RandomFeature};
 use crate::stationary::Stationary;
@@ -403,35 +404,6 @@ impl<M: InputMap> Mapped<M> {
     }
 }
 
-/// A random feature of mapped points.
-struct MappedFeature<M> {
-    map: M,
-    width: usize,
-    inner: Box<dyn RandomFeature>,
-}
-
-impl<M: InputMap> MappedFeature<M> {
-    fn mapped(&self, x: &[f64]) -> Vec<f64> {
-        let mut to = vec![0.0; self.width];
-        self.map.map(MatRef::from_column_major_slice(x, 1, x.len()), &mut to);
-        to
-    }
-}
-
-impl<M: InputMap> RandomFeature for MappedFeature<M> {
-    fn value(&self, x: &[f64]) -> f64 {
-        self.inner.value(&self.mapped(x))
-    }
-
-    fn add_gradient(&self, x: &[f64], weight: f64, gradient: &mut [f64]) {
-        let mut bar = vec![0.0; self.width];
-        self.inner.add_gradient(&self.mapped(x), weight, &mut bar);
-        let point = MatRef::from_column_major_slice(x, 1, x.len());
-        let target = MatMut::from_column_major_slice_mut(gradient, 1, x.len());
-        self.map.pull_back(point, &bar, Some(target), &mut []);
-    }
-}
-
 impl<M: InputMap> Kernel for Mapped<M> {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
         let sides = self.sides(inputs, scratch);
@@ -530,7 +502,7 @@ impl<M: InputMap> Kernel for Mapped<M> {
         Some(Box::new(MappedFeature { map, width, inner }))
     }
 
-    /// Those of the selected columns; other maps leave no units.
+    /// The columns that the map selects; other maps leave no units.
     fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
         let own = self.map.parameters().iter().map(|parameter| parameter.values.len()).sum();
         let selected = self.map.columns();

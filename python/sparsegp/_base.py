@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from . import _sparsegp, _tables
 from ._functions import ExactDraws, FunctionDraws
 from ._custom import engine_custom
-from ._options import custom_of, custom_parts, engine_options, seed_of
+from ._options import PARAMETER_OF, custom_of, custom_parts, engine_options, seed_of
 from ._progress import Progress, listener
 from ._units import in_units
 from ._types import Array, Column, Rows, Seed
@@ -399,10 +399,10 @@ class Estimator(BaseEstimator):
 
     @property
     def hyperparameters_(self) -> dict[str, float]:
-        """Hyper-parameters by name, in units of columns and target: lengthscales and periods in those of their input, which stands
-        in brackets behind their name; noise, mean and the variances of a sum's terms in those of the target. Inputs and targets
-        that are warped have no unit, and what is of them stays on the scale that the model sees, as all of
-        ``document_["hyperparameters"]`` is, which :class:`~sparsegp.kernels.Kernel` and ``fix=`` are about."""
+        """Hyper-parameters by name, in units of columns and target. Lengthscales and periods have the unit of their input, whose name
+        stands in brackets; noise, mean and the variances of a sum's terms have units of the target. Warped inputs and targets have
+        no unit: their values stay on the scale that the model sees. All values of ``document_["hyperparameters"]`` are on that
+        scale, and so are :class:`~sparsegp.kernels.Kernel` and ``fix=``."""
         self._fitted()
         return in_units(self._document["hyperparameters"], _sparsegp.kernel_units(self._model), self._columns)
 
@@ -419,8 +419,8 @@ class Estimator(BaseEstimator):
 
     @property
     def noise_variance_(self) -> float | None:
-        """The noise variance in squared units of the target, with Gaussian noise; None with other noise, and around a warped target,
-        where it differs from row to row."""
+        """The noise variance in squared units of the target. None if the noise is not Gaussian, or the target is warped: the variance
+        then differs from row to row."""
         return self._fitted().noise_variance()
 
     @property
@@ -447,12 +447,13 @@ class Estimator(BaseEstimator):
 
     @property
     def choices_(self) -> dict[str, Any]:
-        """What held-out rows decided, as parameters: an estimator with them, and with what was given, makes the same fit."""
+        """The decisions of held-out rows as parameters. An estimator with these and with your own parameters makes the same fit."""
         choices = (self.document_["fit"].get("choices") or {"parts": []})["parts"]
         chosen: dict = {"auto": "none"}
         for part in choices:
             value = next((tried["value"] for tried in part["tried"] if tried["chosen"]), part["tried"][0]["value"])
-            chosen[part["part"].replace("-", "_")] = int(value) if value.isdigit() else value
+            name = part["part"].replace("-", "_")
+            chosen[PARAMETER_OF.get(name, name)] = int(value) if value.isdigit() else value
         return chosen
 
     @property
@@ -469,8 +470,8 @@ class Estimator(BaseEstimator):
         self, X: Rows, full_cov: Literal[False] = False, *, return_gradient: Literal[True]
     ) -> tuple[Array, Array, Array, Array]: ...
     def predict_f(self, X: Rows, full_cov: bool = False, return_gradient: bool = False) -> Any:
-        """Predict the function: the target without its noise, in units of the target. Of a warped target it is the function that the
-        noise is around, in units of the target too; of classes it is the latent function, which has no unit.
+        """Predict the function: the target without its noise, in units of the target. For a warped target it is the curve that
+        the noise surrounds, also in units of the target; for classes it is the latent function, which has no unit.
 
         Parameters
         ----------

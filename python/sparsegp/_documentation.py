@@ -7,12 +7,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: What the parameters mean, for the docstrings of all estimators of sparse processes.
+#: The meaning of the parameters, for the docstrings of all estimators of sparse processes.
 PARAMETERS = """kernel : str or Kernel, optional
-        The kernel, one of :mod:`sparsegp.kernels` or a text, for example ``"matern52(ard)"`` or ``"rbf[0] + periodic[0] * rbf[0]"``. Chosen by held-out rows where
-        it is not given, unless ``auto`` says otherwise; ``"rbf(ard)"`` then.
+        The kernel, one of :mod:`sparsegp.kernels` or a text, for example ``"matern52(ard)"`` or ``"rbf[0] + periodic[0] * rbf[0]"``. Held-out rows choose
+        it by default; with ``auto="none"`` it is ``"rbf(ard)"``.
     likelihood : str or CustomLikelihood, optional
-        The distribution of the target around the latent function; chosen by held-out rows where it is not given. Of numbers
+        The distribution of the target around the latent function. Held-out rows choose it by default. For numbers
         ``"gaussian"``, ``"gaussian-heteroskedastic"``, ``"student-t"``, ``"student-t-heteroskedastic"``; of positive numbers ``"gamma"``,
         ``"gamma-shaped"``, ``"exponential"``; of shares ``"beta-logit"``, ``"beta-probit"``, ``"beta-precise"``; of counts
         ``"poisson"``, ``"poisson-softplus"``, ``"negative-binomial"``, ``"negative-binomial-dispersed"``, ``"zero-inflated-poisson"``,
@@ -23,16 +23,17 @@ PARAMETERS = """kernel : str or Kernel, optional
     beta : float, "auto" or list of float, default=1.0
         The weight of the KL term; a list is a grid of which held-out rows choose one, ``"auto"`` a grid that suits the data.
     n_inducing : int or "auto", optional
-        The number of inducing inputs, or as many as it takes; by the number of rows where it is not given.
+        The number of inducing inputs, or ``"auto"`` for as many as it takes. By default held-out rows choose few of them or the
+        default for the number of rows.
     neighbours : int, "auto" or "none", optional
-        How many nearest training rows stand beside the inducing inputs; none unless they are chosen.
+        The number of nearest training rows in addition to the inducing inputs. Held-out rows choose it by default.
     auto : str or list of str, default="all"
         What held-out training rows decide where no parameter does: ``"all"``, ``"none"``, or some of ``"likelihood"``,
         ``"warp-inputs"``, ``"warp-target"``, ``"kernel"``, ``"neighbours"``, ``"objective"`` and ``"inducing"``.
     warp_inputs : {"none", "normal-scores"}, optional
-        What is done to every input before it is standardised; ``"none"`` unless it is chosen.
+        The map of every input before it is standardised. Held-out rows choose it by default.
     warp_target : {"none", "log", "softplus"}, optional
-        What is done to the target, which is positive, before it is standardised; ``"none"`` unless it is chosen.
+        The map of a positive target before it is standardised. Held-out rows choose it by default.
     mean : {"constant", "zero"}, default="constant"
         The prior mean of the latent function.
     hyper : {"joint", "dual", "alternating", "collapsed", "fixed"}, optional

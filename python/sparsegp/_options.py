@@ -14,6 +14,7 @@ from .likelihoods import CustomLikelihood
 
 #: Options of the engine whose parameter is called otherwise, as scikit-learn's habits have it.
 RENAMED = {"n_inducing": "inducing", "random_state": "seed"}
+PARAMETER_OF = {option: parameter for parameter, option in RENAMED.items()}
 
 #: Parameters that are not options of the engine.
 OWN = {
@@ -113,8 +114,8 @@ def seed_of(random_state) -> int:
 
 
 def engine_options(params: dict, **given) -> tuple[str, str | None]:
-    """The options as JSON text, and the grid of beta where there is one. Whatever is None was not given; ``options`` joins in what a kernel
-    says of its parameters where there is no parameter for it."""
+    """The options as JSON text, and the grid of beta or None. A parameter that is None was not given. Settings of a kernel's parameters
+    join ``fix``, ``bounds``, ``prior`` and ``tie``, whether these are parameters or ``options``."""
     check_types(params)
     options = {RENAMED.get(name, name): value for name, value in params.items() if name not in OWN}
     more = dict(params.get("options") or {})

@@ -66,7 +66,7 @@ pub fn design<'py>(py: Python<'py>, model: &Model, table: &Table) -> PyResult<Bo
     array(py, &design)
 }
 
-/// Functions drawn from the posterior; none where no way is known for the model.
+/// Functions drawn from the posterior; none if the library cannot draw functions of the model.
 #[pyfunction]
 #[pyo3(signature = (model, count, seed, output=0, *, threads=None))]
 pub fn functions(

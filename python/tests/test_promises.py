@@ -84,6 +84,17 @@ SETS = {
     "co2": lambda: (read("co2_monthly.csv")[["year"]].to_numpy()[:300], read("co2_monthly.csv")["co2"].to_numpy()[:300]),
 }
 
+def many_rows():
+    rows = np.random.default_rng(0).uniform(0, 6, (2400, 1))
+    return rows, np.sin(rows[:, 0]) + np.random.default_rng(1).normal(0, 0.3, 2400)
+
+
+SETS["many rows"] = many_rows
+
+
+def test_few_inducing_inputs_are_chosen_for_many_rows_of_a_smooth_function():
+    assert SparseGPRegressor(epochs=10).fit(*many_rows()).choices_["n_inducing"] < 200
+
 
 @pytest.mark.parametrize("name", SETS)
 def test_choices_are_parameters_of_the_same_fit(name):

@@ -210,9 +210,7 @@ impl Model {
         x: MatRef<'_, f64>,
         exposure: Vec<f64>,
     ) -> Predictions<'a> {
-        let mut x = x.transpose().to_owned();
-        self.scaling.scale_inputs(x.as_mut().transpose_mut());
-        let latent = posterior.marginals(x.transpose());
+        let latent = posterior.marginals(self.on_scale(x).transpose());
         Predictions { scaling: &self.scaling, posterior, latent, exposure, mean_only: self.mean_only() }
     }
 
@@ -281,7 +279,7 @@ impl Model {
         Ok(all.col_iter().map(|draw| draw.iter().copied().collect()).collect())
     }
 
-    /// The same at inputs on the scale the model sees (`D × n`), `n × count`, by the random numbers of a stream.
+    /// Draws of one process at inputs on the scale the model sees (`D × n`), `n × count`, by the random numbers of a stream.
     fn process_samples(
         &self,
         on_scale: &Mat<f64>,
@@ -313,7 +311,7 @@ impl Model {
         Ok((means, covariance * Scale(unit)))
     }
 
-    /// The same on the scale the model sees.
+    /// Mean and covariance as of [`Model::joint`], on the scale the model sees.
     pub(super) fn joint_on_scale(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
         self.check_joint(x)?;
         let on_scale = self.on_scale(x);
@@ -378,7 +376,7 @@ impl Model {
     }
 
     /// Inputs on the scale the model sees, a column per row of `x`.
-    fn on_scale(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+    pub(super) fn on_scale(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         let mut on_scale = x.transpose().to_owned();
         self.scaling.scale_inputs(on_scale.as_mut().transpose_mut());
         on_scale
@@ -400,12 +398,7 @@ impl Model {
 
     /// Refuses inputs that the model cannot be evaluated at.
     fn check_inputs(&self, x: MatRef<'_, f64>) -> Result<()> {
-        if x.ncols() != self.inputs() {
-            let (found, expected) = (x.ncols(), self.inputs());
-            return Err(Error::data(format!(
-                "the inputs have {found} columns, expected {expected}, one per input"
-            )));
-        }
+        check_columns(x, self.inputs())?;
         for (column, values) in x.col_iter().enumerate() {
             if let Some(row) = values.iter().position(|value| !value.is_finite()) {
                 let found = values[row];
@@ -416,6 +409,15 @@ impl Model {
         }
         Ok(())
     }
+}
+
+/// Refuses inputs of another number of columns than a model has.
+pub(super) fn check_columns(x: MatRef<'_, f64>, expected: usize) -> Result<()> {
+    let found = x.ncols();
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::data(format!("the inputs have {found} columns, expected {expected}, one per input")))
 }
 
 /// A process in the function of a target, and its weight.

@@ -1,13 +1,13 @@
 //! Draws of a posterior as functions: pathwise updates of random features of the prior, evaluated anywhere with gradients; no fitting.
 
-use super::fitted::Model;
+use super::fitted::{Model, check_columns};
 use super::local::Local;
 use super::nearby::{Beside, Nearby};
 use super::posterior::Posterior;
 use crate::data::{Purpose, Scaling, part_generator};
 use crate::error::{Error, Result};
 use crate::latent::{InducingLayer, InducingPrior, Layer};
-use crate::linalg::{matvec, symmetric_eigen};
+use crate::linalg::{dot, matvec, symmetric_eigen};
 use crate::variational::{MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use rand_chacha::ChaCha8Rng;
@@ -157,8 +157,7 @@ impl Process {
         let rows: Vec<Vec<f64>> = rows_of(x);
         for (draw, out) in out.iter_mut().enumerate() {
             for (i, (out, row)) in out.iter_mut().zip(&rows).enumerate() {
-                let features = self.features[draw].iter().zip(&self.loads[draw]);
-                let prior: f64 = features.map(|(feature, load)| load * feature.value(row)).sum();
+                let prior = sum_of_features(&self.features[draw], &self.loads[draw], row);
                 *out += self.weight * (self.constant + prior + smooth[(i, draw)]);
             }
         }
@@ -212,12 +211,11 @@ impl OneDraw {
         let features = features.ok_or_else(|| {
             Error::usage(format!("the kernel {} has no random features", layer.kernel().expression()))
         })?;
-        let prior = |row: &Vec<f64>| -> f64 {
-            features.iter().zip(&loads).map(|(feature, load)| load * feature.value(row)).sum()
-        };
-        let at_z: Vec<f64> = rows_of(layer.z()).iter().map(prior).collect();
         // u = L (m + R w), so that L⁻ᵀ (L⁻¹ u − L⁻¹ (g + √j ε)) is the update.
-        let prior: Vec<f64> = at_z.iter().zip(&noise).map(|(value, noise)| value + noise).collect();
+        let at_z = rows_of(layer.z());
+        let at_z =
+            at_z.iter().zip(&noise).map(|(row, noise)| sum_of_features(&features, &loads, row) + noise);
+        let prior: Vec<f64> = at_z.collect();
         let (mut rest, mut deviation, mut update) = (vec![0.0; m], vec![0.0; m], vec![0.0; m]);
         matvec(layer.inverse_factor(), &prior, &mut rest);
         matvec(root.as_ref(), &w, &mut deviation);
@@ -240,6 +238,11 @@ fn root_of(q: &Normal) -> Result<Mat<f64>> {
             Ok(Mat::from_fn(m, m, |i, j| vectors[(i, j)] * values[j].max(0.0).sqrt()))
         }
     }
+}
+
+/// The draw of the prior at a point: the sum of its features, each times its load.
+fn sum_of_features(features: &[Box<dyn RandomFeature>], loads: &[f64], point: &[f64]) -> f64 {
+    features.iter().zip(loads).map(|(feature, load)| load * feature.value(point)).sum()
 }
 
 fn rows_of(x: MatRef<'_, f64>) -> Vec<Vec<f64>> {
@@ -270,8 +273,8 @@ impl FunctionDraws {
         let mut values = self.global(scaled.as_ref());
         if let Some(local) = self.locals(scaled.as_ref()) {
             let of_row = |row: usize| {
-                let (point, near) = (scaled.as_ref().subrows(row, 1), local.of_row(row, scaled.as_ref()));
-                (0..self.count).map(|draw| near.update(point, local.rest(row, draw))).collect::<Vec<f64>>()
+                let weights = local.of_row(row, scaled.as_ref()).weights(scaled.as_ref().subrows(row, 1));
+                (0..self.count).map(|draw| dot(&weights, &local.rest(row, draw))).collect::<Vec<f64>>()
             };
             let updates: Vec<Vec<f64>> = (0..x.nrows()).into_par_iter().map(of_row).collect();
             for (draw, values) in values.iter_mut().enumerate() {
@@ -308,8 +311,7 @@ impl FunctionDraws {
         let values = self.global(points.as_ref());
         let of_draw = |(values, noise): (&Vec<f64>, &Vec<f64>)| {
             let rest = |(&row, value): (&u32, &f64)| {
-                let row = row as usize;
-                let own = nearby.noise().map_or(given.noise, |noise| Some(noise[row])).unwrap_or(f64::NAN);
+                let (own, row) = (nearby.noise_of(row, given.noise), row as usize);
                 targets[row] - value - own.sqrt() * noise[row]
             };
             near.iter().zip(values).map(rest).collect::<Vec<f64>>()
@@ -327,15 +329,13 @@ impl FunctionDraws {
     pub fn gradients(&self, x: MatRef<'_, f64>) -> Result<Vec<Mat<f64>>> {
         let (scaled, slopes) = (self.on_scale(x)?, self.scaling.input_slopes()?);
         let values = self.latent(x)?;
-        let local = self.locals(scaled.as_ref());
+        let local = self.local_gradients(scaled.as_ref());
         let of_draw = |draw: usize| {
             let mut out = Mat::zeros(x.nrows(), x.ncols());
             self.processes.iter().for_each(|process| process.add_gradients(draw, scaled.as_ref(), &mut out));
             for i in 0..x.nrows() {
-                if let Some(local) = &local {
-                    let own = local.of_row(i, scaled.as_ref());
-                    let own = own.update_slopes(scaled.as_ref().subrows(i, 1), local.rest(i, draw));
-                    (0..x.ncols()).for_each(|d| out[(i, d)] += own[(0, d)]);
+                if let Some(own) = local.get(i) {
+                    (0..x.ncols()).for_each(|d| out[(i, d)] += own[draw][(0, d)]);
                 }
                 let unit = self.scaling.target_slope(values[draw][i] + self.offset);
                 slopes.iter().enumerate().for_each(|(d, slope)| out[(i, d)] *= unit * slope);
@@ -345,14 +345,19 @@ impl FunctionDraws {
         Ok((0..self.count).into_par_iter().map(of_draw).collect())
     }
 
+    /// For every row the gradients of what its neighbours add to each draw; none of models without neighbours.
+    fn local_gradients(&self, scaled: MatRef<'_, f64>) -> Vec<Vec<Mat<f64>>> {
+        let Some(local) = self.locals(scaled) else { return Vec::new() };
+        let of_row = |row: usize| {
+            let (own, point) = (local.of_row(row, scaled), scaled.subrows(row, 1));
+            (0..self.count).map(|draw| own.update_slopes(point, local.rest(row, draw))).collect()
+        };
+        (0..scaled.nrows()).into_par_iter().map(of_row).collect()
+    }
+
     /// Inputs on the scale the model sees.
     fn on_scale(&self, x: MatRef<'_, f64>) -> Result<Mat<f64>> {
-        if x.ncols() != self.scaling.dims() {
-            let (found, expected) = (x.ncols(), self.scaling.dims());
-            return Err(Error::data(format!(
-                "the inputs have {found} columns, expected {expected}, one per input"
-            )));
-        }
+        check_columns(x, self.scaling.dims())?;
         let mut scaled = x.to_owned();
         self.scaling.scale_inputs(scaled.as_mut());
         Ok(scaled)

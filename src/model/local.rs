@@ -1,7 +1,8 @@
 //! A row of a model with neighbours given the ones it has: what the data add to draws, and gradients; no search.
 
 use super::nearby::{Beside, Nearby};
-use crate::linalg::{Factorizer, matvec, solve_factored};
+use crate::latent::{whiten, whiten_adjoint};
+use crate::linalg::{Factorizer, solve_factored};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Gradient, Inputs, Scratch};
 
@@ -29,8 +30,7 @@ impl<'a> Local<'a> {
         layer.kernel().eval(Inputs::Gram(near.as_ref()), factor.as_mut(), &mut Scratch::new());
         factor -= features.transpose() * &features;
         for (i, &row) in list.iter().enumerate() {
-            let own = nearby.noise().map_or(noise, |noise| Some(noise[row as usize]));
-            factor[(i, i)] += own.unwrap_or(f64::NAN);
+            factor[(i, i)] += nearby.noise_of(row, noise);
         }
         if Factorizer::new(u).cholesky(factor.as_mut()).is_err() {
             factor.as_mut().fill(f64::NAN);
@@ -77,13 +77,14 @@ impl<'a> Local<'a> {
         (a, r)
     }
 
-    /// The update that the data add to a draw of the function: `rᵀC⁻¹(y_N − f_N − ε_N)`, given the brackets.
-    pub fn update(&self, point: MatRef<'_, f64>, mut rest: Vec<f64>) -> f64 {
-        solve_factored(self.factor.as_ref(), &mut rest);
-        self.at(point).1.col(0).iter().zip(&rest).map(|(r, load)| r * load).sum()
+    /// `C⁻¹r`: what the data add to a draw of the function is `rᵀC⁻¹(y_N − f_N − ε_N)`.
+    pub fn weights(&self, point: MatRef<'_, f64>) -> Vec<f64> {
+        let mut weights: Vec<f64> = self.at(point).1.col(0).iter().copied().collect();
+        solve_factored(self.factor.as_ref(), &mut weights);
+        weights
     }
 
-    /// The gradient of [`Local::update`] in the point.
+    /// The gradient in the point of what the data add to a draw, given the brackets.
     pub fn update_slopes(&self, point: MatRef<'_, f64>, mut rest: Vec<f64>) -> Mat<f64> {
         solve_factored(self.factor.as_ref(), &mut rest);
         let near = Mat::from_fn(rest.len(), 1, |i, _| rest[i]);
@@ -97,11 +98,7 @@ impl<'a> Local<'a> {
         let m = layer.z().nrows();
         let mut raw = Mat::zeros(m, 1);
         if m > 0 {
-            matvec(
-                layer.inverse_factor().transpose(),
-                bars.features.col_as_slice(0),
-                raw.col_as_slice_mut(0),
-            );
+            whiten_adjoint(layer, bars.features.as_ref(), raw.as_mut());
         }
         for (left, kbar) in [(layer.z(), &raw), (self.near.as_ref(), &bars.near)] {
             if left.nrows() == 0 {
@@ -126,10 +123,11 @@ struct Bars {
 /// `L⁻¹ k(Z, x)` of some points.
 fn whitened(given: Beside<'_>, x: MatRef<'_, f64>) -> Mat<f64> {
     let (layer, m) = (given.layer, given.layer.z().nrows());
-    let mut k = Mat::zeros(m, x.nrows());
+    let (mut k, mut a) = (Mat::zeros(m, x.nrows()), Mat::zeros(m, x.nrows()));
     if m > 0 {
         let inputs = Inputs::Cross { left: layer.z(), right: x };
         layer.kernel().eval(inputs, k.as_mut(), &mut Scratch::new());
+        whiten(layer, k.as_ref(), a.as_mut());
     }
-    layer.inverse_factor() * &k
+    a
 }

@@ -136,6 +136,11 @@ impl Nearby {
         self.rows.noise.as_deref()
     }
 
+    /// The noise variance of a training row; `noise` if all rows have the same one.
+    pub(super) fn noise_of(&self, row: u32, noise: Option<f64>) -> f64 {
+        self.noise().map_or(noise, |noise| Some(noise[row as usize])).unwrap_or(f64::NAN)
+    }
+
     /// Means and variances of f at the rows `x` (`Q × D`) by `count` neighbours of each.
     pub(super) fn marginals(
         &self,
@@ -201,9 +206,7 @@ impl Nearby {
             Some(&row) => data[(j, row as usize)],
             None => x[(i - u, j)],
         });
-        let of =
-            |&row: &u32| self.noise().map_or(noise, |noise| Some(noise[row as usize])).unwrap_or(f64::NAN);
-        let noise: Vec<f64> = given.iter().map(of).collect();
+        let noise: Vec<f64> = given.iter().map(|&row| self.noise_of(row, noise)).collect();
         conditional_covariance((layer, q), points.as_ref(), &noise)
     }
 }

@@ -41,9 +41,7 @@ impl Model {
             return Err(Error::usage("a model that defines a mean alone has no gradient of its predictions"));
         }
         let units = self.scaling().input_slopes()?;
-        let mut scaled = x.to_owned();
-        self.scaling().scale_inputs(scaled.as_mut());
-        let latent = self.posterior().slopes(scaled.as_ref());
+        let latent = self.posterior().slopes(self.on_scale(x).transpose());
         let marginals = &predictions.latent;
         let (n, d) = x.shape();
         let rows = |row: usize| {

@@ -204,7 +204,7 @@ const LEAST_STEPS: usize = 200;
 /// (`lending_club`: 0.2106, 0.2105 and 0.2105 with 100, 200 and 400; `phishing`, of 68 columns: 0.112 with 120, 0.101 with 240).
 const MOST_BY_STEPS: usize = 300;
 
-/// The most inducing inputs beside neighbours, which carry what these do not, where nothing was said.
+/// The default for the most inducing inputs beside neighbours, which carry what these do not.
 const MOST_BESIDE_NEIGHBOURS: usize = 100;
 
 /// The most rows on which an ELBO with Gaussian noise is collapsed unless something else was asked for.

@@ -3,7 +3,7 @@
 /// The fits that an option has an effect on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// All fits, except where the option has a check of its own.
+    /// All fits, unless a separate check refuses the option.
     Any,
     /// Fits whose q takes steps on mini-batches.
     Steps,

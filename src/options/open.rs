@@ -23,7 +23,7 @@ word_option! {
         Neighbours = "neighbours",
         /// The ELBO or the predictive log loss.
         Objective = "objective",
-        /// How many inducing inputs there are, where there are no neighbours.
+        /// The number of inducing inputs of a fit without neighbours.
         Inducing = "inducing",
     }
 }

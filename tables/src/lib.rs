@@ -7,7 +7,7 @@
 //!
 //! # What is where
 //!
-//! A module imports those below it, and those of [`sparsegp`].
+//! A module imports modules below it, and modules of [`sparsegp`].
 //!
 //! | module | what lives there |
 //! | --- | --- |

@@ -63,7 +63,7 @@ pub struct CompareArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub training: TrainingArgs,
-    /// The options that were given, whatever their values.
+    /// The options that the user gave, with any value.
     #[arg(skip)]
     pub given: Given,
 }

@@ -41,8 +41,8 @@ pub struct FitArgs {
     pub training: TrainingArgs,
     /// What short fits and held-out training rows decide where no option does: all, none, or parts separated by commas
     ///
-    /// Parts are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and inducing. What was decided is printed as the options that
-    /// say the same.
+    /// Parts are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and inducing. The fit prints its decisions as options
+    /// that make the same fit.
     #[arg(long, value_name = "PARTS", default_value_t = Open::EVERYTHING, conflicts_with = "from", help_heading = "Model")]
     pub auto: Open,
     /// Let several targets share so many latent Gaussian processes, of which each is a linear combination with Gaussian noise (the linear model of
@@ -71,7 +71,7 @@ pub struct FitArgs {
     pub interruption: InterruptionArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-    /// The options that were given, whatever their values.
+    /// The options that the user gave, with any value.
     #[arg(skip)]
     pub given: Given,
 }

@@ -18,7 +18,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The files below a folder, without those of builds.
+/// The files below a folder, except the output of builds.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -41,7 +41,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The words of every file's name and code, without those that only comments have.
+/// The words in the name and the code of every file; comments do not count.
 fn known_words() -> Vec<HashSet<String>> {
     let of_file = |path: &PathBuf| {
         let text = read_to_string(path).ok()?;
@@ -55,14 +55,14 @@ fn known_words() -> Vec<HashSet<String>> {
     files.iter().filter_map(of_file).collect()
 }
 
-/// Whether some file has both of every two names that follow each other in a path of names.
+/// True if, for any two names that follow each other in a path, some file has both.
 fn is_known(path: &str, known: &[HashSet<String>]) -> bool {
     let names: Vec<&str> = path.split("::").collect();
     let together = |names: &[&str]| known.iter().any(|file| names.iter().all(|&name| file.contains(name)));
     if names.len() == 1 { together(&names) } else { names.windows(2).all(together) }
 }
 
-/// What stands in backticks, outside blocks of code.
+/// The texts in backticks, except in blocks of code.
 fn spans(text: &str) -> Vec<String> {
     let prose: Vec<&str> = text.split("\n```").step_by(2).collect();
     prose.iter().flat_map(|part| part.split('`').skip(1).step_by(2).map(str::to_owned)).collect()
@@ -82,7 +82,7 @@ fn is_file_name(span: &str) -> bool {
     span.chars().all(plain) && (ends || (span.contains('/') && !span.starts_with('/')))
 }
 
-/// Whether there is a file of this name. Capitals are a place for a name.
+/// True if a file has this name. Words in capitals stand for any name.
 fn exists(name: &str, beside: &Path) -> bool {
     let name = name.split("NAME").next().unwrap_or_default();
     name.starts_with("target/") || [root(), beside.to_owned()].iter().any(|folder| folder.join(name).exists())

@@ -264,6 +264,15 @@ fn mistakes_are_counted_and_shown_together() {
         "f: 3 cells hold text, expected numbers: row 5 (line 6), column 'y': \"12 kg\"; row 25 (line 26), column 'y': \"12 kg\"; \
          row 45 (line 46), column 'y': \"12 kg\""
     );
+    let units = text(&|row, line| match row {
+        9 => format!("$5,{line}"),
+        34 => format!("€6,{line}"),
+        _ => format!("{row},{line}"),
+    });
+    assert_eq!(
+        refused(&units, &columns()),
+        "f: row 10 (line 11), column 'a': found \"$5\", expected a number"
+    );
     let classes = ["red", "green", "blue"];
     let typos = rows("a,y", 60, |row| match row {
         7 => "0.5,gren".to_owned(),

@@ -1,4 +1,4 @@
-//! Random features against their kernels: products have the kernel as their mean, gradients are those of finite differences.
+//! Random features against their kernels: products have the kernel as their mean, gradients equal finite differences.
 
 use faer::Mat;
 use rand::SeedableRng;

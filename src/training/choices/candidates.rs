@@ -94,7 +94,7 @@ pub(super) fn values(
         Part::Objective if options.neighbours.is_some() => {
             vec![with(&|value| value.objective = ObjectiveKind::DlmLog)]
         }
-        // Compared with half of the inducing inputs of a short fit, by a rule of its own.
+        // `Search::decide_inducing` compares a short fit with half of its inducing inputs.
         Part::Neighbours | Part::Objective | Part::Inducing => Vec::new(),
     };
     let can_be_fitted = |value: &FitOptions| {

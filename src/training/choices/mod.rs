@@ -241,8 +241,8 @@ impl Search<'_, '_> {
     }
 }
 
-/// So many inducing inputs for `n` rows as do what those of a short fit do for `rows`: where half of them suffice, a function is smooth, and
-/// needs a number that grows slowly with the rows (Burt, Rasmussen & van der Wilk 2020).
+/// The number of inducing inputs that suffices for `n` rows if half of those of a short fit suffice for `rows`. The function is smooth then,
+/// and the number that it needs grows slowly with the rows (Burt, Rasmussen & van der Wilk 2020).
 fn few_inducing(rows: usize, n: usize) -> usize {
     (INDUCING.1 as f64 * (n as f64 / rows as f64).cbrt()).round() as usize
 }

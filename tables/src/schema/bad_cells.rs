@@ -18,7 +18,7 @@ pub(super) struct BadCells {
     count: usize,
 }
 
-/// One cell: its row in the file, where that is in words, and its text as it is shown.
+/// One cell: its row in the file, its place in words, and its text as messages show it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct BadCell {
     row: usize,
@@ -45,6 +45,10 @@ impl BadCells {
         self.first.extend(other.first);
         self.first.sort_by_key(|cell| cell.row);
         self.first.truncate(MOST_NAMED);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     /// How many cells there are, with the text of the first one.

@@ -396,16 +396,18 @@ impl ColumnFacts {
             .or_else(|| (dates && read && self.has_strays()).then(strays))
     }
 
-    /// Whether the column is one of numbers with a few cells of text, in so many rows that those are no reason to take numbers for names.
+    /// True if nearly all cells are numbers of one kind: the other cells, which are text, count as missing.
     fn has_strays(&self) -> bool {
-        self.shows_a_kind()
+        self.is_mostly_numbers()
+            && !self.holds_mistakes()
+            && !self.forms.units_differ()
             && self.numbers as f64 >= NUMBERS_OF_A_NUMBER * self.present as f64
-            && self.code().is_none()
     }
 
-    /// Whether there are enough cells to tell mistakes from categories.
-    pub(super) fn shows_a_kind(&self) -> bool {
-        self.present >= FEWEST_CELLS
+    /// True if the user has to correct a column of mostly numbers. Its cells are too few to tell text by mistake from categories, or they
+    /// are numbers in different units.
+    pub(super) fn holds_mistakes(&self) -> bool {
+        self.is_mostly_numbers() && (self.present < FEWEST_CELLS || self.bad.is_empty())
     }
 
     fn plain_numbers(&self) -> Option<PlainNumbers> {
@@ -435,7 +437,7 @@ impl ColumnFacts {
         &self.bad
     }
 
-    /// Whether a column with text holds more numbers than other text.
+    /// True if a column with text holds more numbers than other text.
     pub(super) fn is_mostly_numbers(&self) -> bool {
         self.numbers * 2 >= self.present && self.code().is_none()
     }

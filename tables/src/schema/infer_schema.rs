@@ -362,7 +362,7 @@ struct Doubts {
     identifiers: Vec<String>,
     /// Those with a category of several lines, with that.
     lines: Vec<(String, String)>,
-    /// Those that hold more numbers than other text, with the first of that.
+    /// Columns of more numbers than other text, with the first of that text.
     mixed: Vec<(String, String)>,
 }
 
@@ -470,13 +470,13 @@ fn infer_feature(
     categorical(facts, (name, coded), column, doubts)
 }
 
-/// Checks that no column of numbers holds text, where rows are too few to show what text stands for; one error for all such columns.
+/// Checks that no column of numbers has to be corrected; one error for all such columns.
 fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let (mut bad, mut wrong) = (BadCells::default(), Vec::new());
     for name in names {
         let column = facts.require(name)?;
         let free = column.supported().is_ok() && column.has_text() && !column.is_boolean();
-        if free && column.is_mostly_numbers() && !column.shows_a_kind() {
+        if free && column.holds_mistakes() {
             bad.merge(column.bad_cells().clone());
             wrong.push((name, column));
         }

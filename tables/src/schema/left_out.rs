@@ -29,7 +29,7 @@ pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: boo
     }
     let all = !column.distinct.is_cut() && distinct == present && present > 2;
     if column.has_text() {
-        let mostly_numbers = column.is_boolean() || (column.is_mostly_numbers() && !column.shows_a_kind());
+        let mostly_numbers = column.is_boolean() || column.holds_mistakes();
         let nearly = all || (present >= FEWEST_ROWS && distinct as f64 >= NEARLY_ALL * present as f64);
         return match () {
             () if mostly_numbers => None,

@@ -20,7 +20,7 @@ pub enum Reading {
         decimal_comma: bool,
         /// The currency, or "%": 12.5 % is 12.5.
         unit: Option<String>,
-        /// Whether other text is a missing cell rather than an error.
+        /// True if other text is a missing cell, false if it is an error.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         open: bool,
     },
@@ -194,6 +194,11 @@ impl Forms {
         self.code = self.code.take().or(later.code);
         self.digits = self.digits.min(later.digits);
         self.others |= later.others;
+    }
+
+    /// True if cells have different units: their numbers are not of one kind.
+    pub(crate) fn units_differ(&self) -> bool {
+        self.units_differ
     }
 
     /// A code of a column of codes: whole numbers, some with leading zeros and none with fewer digits than those.

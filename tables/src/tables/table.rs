@@ -32,7 +32,7 @@ fn places(columns: &[NamedColumn]) -> HashMap<String, usize> {
 }
 
 impl RowNames {
-    /// Those of some rows.
+    /// The names of some rows.
     fn take(&self, rows: &[usize]) -> RowNames {
         let label = |labels: &Arc<[String]>, row: usize| labels.get(row).cloned().unwrap_or_default();
         match self {
@@ -66,7 +66,7 @@ pub struct Table {
     row_names: RowNames,
 }
 
-/// What messages call the rows of a table.
+/// The names of the rows of a table in messages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RowNames {
     /// Their numbers from 1 on, as in a file.
@@ -199,17 +199,17 @@ impl Table {
         }
     }
 
-    /// The same table whose rows messages call so.
+    /// The table with other names of its rows in messages.
     pub fn with_row_names(self, row_names: RowNames) -> Table {
         Table { row_names, ..self }
     }
 
-    /// The same table under another name in messages.
+    /// The table with another name in messages.
     pub fn called(self, source: &str) -> Table {
         Table { source: source.to_owned(), ..self }
     }
 
-    /// What messages call the rows.
+    /// The names of the rows in messages.
     pub fn row_names(&self) -> &RowNames {
         &self.row_names
     }
