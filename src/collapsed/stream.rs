@@ -2,6 +2,7 @@
 //!
 //! Memory is O(bM + M²) whatever n: features are recomputed in the backward sweep, not kept.
 
+use super::dataset::{Dataset, Weighting};
 use super::sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 use crate::columns;
 use crate::effects::{EffectRows, EffectSums, RowAdjoint, RowMoments};
@@ -12,57 +13,10 @@ use crate::objective::Targets;
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Scratch;
 
 /// Columns that are in memory at a time.
 const WINDOW: usize = 2048;
-
-/// Inputs `n × D`, a row per datum, and what was observed.
-#[derive(Clone, Copy)]
-pub struct Dataset<'a> {
-    /// Inputs, `n × D`, any strides.
-    pub x: MatRef<'a, f64>,
-    /// Targets, n of them, with exposures and weights.
-    pub targets: Targets<'a>,
-}
-
-impl<'a> Dataset<'a> {
-    /// Data with exposures and weights of 1.
-    pub fn of(x: MatRef<'a, f64>, y: &'a [f64]) -> Self {
-        Dataset { x, targets: Targets::of(y) }
-    }
-
-    /// The number of rows.
-    pub fn len(&self) -> usize {
-        self.targets.len()
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.targets.is_empty()
-    }
-
-    /// Rows `from..from + len`.
-    pub fn part(&self, from: usize, len: usize) -> Dataset<'a> {
-        Dataset { x: self.x.subrows(from, len), targets: self.targets.range(from, from + len) }
-    }
-
-    /// All rows in order, at most `most` at a time.
-    pub fn parts(self, most: usize) -> impl Iterator<Item = Dataset<'a>> {
-        let n = self.len();
-        (0..n).step_by(most.max(1)).map(move |from| self.part(from, most.min(n - from)))
-    }
-}
-
-/// The weight ω_i of a datum in the sums.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Weighting {
-    /// `ω_i` is the sample weight.
-    Unit,
-    /// `ω_i = 1 / (r_i + σ²)` with this σ² (FITC's Λ⁻¹).
-    Residual(f64),
-}
 
 struct Block {
     base: Vec<f64>,

@@ -1,6 +1,7 @@
 //! The model file: a safetensors container with one JSON description and a checksum; read back without trust; no fitting.
 
 use super::arrays::{Array, Arrays, name};
+use super::checksum::Checksum;
 use super::fitted::Model;
 use super::grouped;
 use super::latent::LatentPrior;
@@ -13,7 +14,6 @@ use super::unusable::{Checked, Unusable, check_predictions};
 use crate::data::Scaling;
 use crate::effects::Effects;
 use crate::error::{Error, Result};
-use crate::files::hexadecimal;
 use crate::files::{AtomicFile, open_input};
 use crate::hyper::ValueSettings;
 use crate::latent::{InducingPrior, Jitter, Layer, LinearLayer};
@@ -25,7 +25,6 @@ use crate::variational::{Matrix, MatrixRef, Normal};
 use safetensors::tensor::{SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use sparsegp_kernels::{Dimension, Parameter};
 use std::collections::HashMap;
 use std::io::Read;
@@ -307,30 +306,6 @@ impl Model {
         arrays.extend(self.posterior.effects().into_iter().flat_map(grouped::arrays));
         arrays.sort_by(|a, b| a.name.cmp(&b.name));
         arrays
-    }
-}
-
-/// The SHA-256 over the description and every array's name, shape and contents, in the order of the names.
-struct Checksum(Sha256);
-
-impl Checksum {
-    fn new(description: &str) -> Checksum {
-        let mut hash = Sha256::new();
-        hash.update((description.len() as u64).to_le_bytes());
-        hash.update(description);
-        Checksum(hash)
-    }
-
-    fn add(&mut self, name: &str, shape: &[usize], bytes: &[u8]) {
-        self.0.update((name.len() as u64).to_le_bytes());
-        self.0.update(name);
-        self.0.update((shape.len() as u64).to_le_bytes());
-        shape.iter().for_each(|&side| self.0.update((side as u64).to_le_bytes()));
-        self.0.update(bytes);
-    }
-
-    fn finish(self) -> String {
-        hexadecimal(self.0)
     }
 }
 

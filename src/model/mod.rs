@@ -1,6 +1,7 @@
 //! What a model is and tells: latent processes, posterior, predictions, the record of its fit, its file; no training, no tables.
 
 mod arrays;
+mod checksum;
 mod coefficients;
 mod constant;
 mod constraints;
