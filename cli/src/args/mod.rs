@@ -28,12 +28,11 @@ pub struct Cli {
 }
 
 /// The options of `fit` that `-h` shows, which `compare` has too where they make sense; `--help` shows all.
-const EVERYDAY: [&str; 21] = [
+const EVERYDAY: [&str; 20] = [
     "target",
     "features",
     "exclude",
     "categorical",
-    "group",
     "objective",
     "model",
     "task",
