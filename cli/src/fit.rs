@@ -101,7 +101,7 @@ impl<'a> Outcome<'a> {
             rows: rows as u64,
             train: model.training_rows() as u64,
             test: test.as_ref().map_or(0, |test| test.rows),
-            features: model.schema().dims(),
+            features: model.schema().feature_dims(),
             target: model.schema().target_name().to_owned(),
         };
         let mut document = Document::new("fit", model, data, &output::dashes);

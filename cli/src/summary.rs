@@ -78,7 +78,7 @@ fn row(name: &str, value: String) -> Vec<String> {
 /// What was fitted to what.
 fn fitted(model: &TableModel) -> Vec<Vec<String>> {
     let (options, latent) = (model.options(), model.latent());
-    let (rows, inputs) = (words::count(model.training_rows()), model.schema().dims());
+    let (rows, inputs) = (words::count(model.training_rows()), model.schema().feature_dims());
     let (target, likelihood) = (model.schema().target_name(), latent.likelihood.name());
     let class = model.schema().encoding().positive().map(|class| format!(" (probability of \"{class}\")"));
     let mut fitted = vec![row(

@@ -255,7 +255,8 @@ impl Model {
     /// The metrics document of the fit, as JSON text.
     fn document(&self) -> String {
         let rows = self.model.training_rows() as u64;
-        let (features, target) = (self.model.schema().dims(), self.model.schema().target_name().to_owned());
+        let (features, target) =
+            (self.model.schema().feature_dims(), self.model.schema().target_name().to_owned());
         let data = DataSummary { rows, train: rows, test: 0, features, target };
         Document::new("fit", &self.model, data, &python)
             .with_config("program_version", self.model.program())
@@ -318,13 +319,15 @@ impl Model {
         if layers.is_empty() {
             return Ok(None);
         }
-        let mut rows = Vec::new();
+        let (mut rows, inputs) = (Vec::new(), layers[0].z().ncols());
         for layer in layers {
-            let mut z: Mat<f64> = layer.z().to_owned();
+            // The columns of grouped effects follow, of which inducing inputs have none.
+            let mut z: Mat<f64> = Mat::zeros(layer.z().nrows(), self.model.inputs());
+            z.as_mut().subcols_mut(0, inputs).copy_from(layer.z());
             self.model.scaling().unscale_inputs(z.as_mut());
-            rows.extend((0..z.nrows()).flat_map(|i| (0..z.ncols()).map(move |j| (i, j))).map(|at| z[at]));
+            rows.extend((0..z.nrows()).flat_map(|i| (0..inputs).map(move |j| (i, j))).map(|at| z[at]));
         }
-        rows_of(py, rows, self.model.inputs()).map(Some)
+        rows_of(py, rows, inputs).map(Some)
     }
 
     /// The noise variance in squared units of the target, with Gaussian noise around a target that is not warped.

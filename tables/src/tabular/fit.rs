@@ -101,7 +101,8 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let data = CodedTable::of(&schema, table)?;
     let mut train = data.part(rows.train.clone());
     check_training_target(&schema, table, &train.targets)?;
-    notes.extend(input_warnings(&schema.input_names(), train.inputs()));
+    let inputs = schema.feature_dims();
+    notes.extend(input_warnings(&schema.input_names()[..inputs], train.inputs().subcols(0, inputs)));
     notes.extend(two_values(&train.targets).and_then(|values| two_valued(&schema, values)));
     let levels = schema.encoding().levels().len();
     let clock = session.clock(options.max_seconds);

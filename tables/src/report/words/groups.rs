@@ -2,6 +2,7 @@
 
 use super::{count, number};
 use crate::tabular::TableModel;
+use sparsegp::options::{ModelKind, ObjectiveKind};
 
 /// The groupings of a model, the noise beside them and the log likelihood, as rows of a name and words; none for models without.
 pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
@@ -31,8 +32,14 @@ pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
     }
     if !terms.is_empty() {
         rows.extend(model.residual_deviation().map(|sd| row("noise", format!("sd {}", number(sd)))));
-        let name = if model.options().reml { "restricted log likelihood" } else { "log likelihood" };
-        rows.extend(model.grouped_log_likelihood().map(|value| row(name, number(value))));
+        let (name, bound) = match (model.model_kind(), model.options().objective) {
+            (ModelKind::Glm, _) if model.options().reml => ("restricted log likelihood", ""),
+            (ModelKind::Glm, _) => ("log likelihood", ""),
+            (ModelKind::Gp, ObjectiveKind::Fitc) => ("log evidence", ""),
+            (ModelKind::Gp, _) => ("log evidence", "at least "),
+        };
+        let value = model.grouped_log_likelihood();
+        rows.extend(value.map(|value| row(name, format!("{bound}{}", number(value)))));
     }
     rows
 }

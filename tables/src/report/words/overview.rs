@@ -18,7 +18,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
         row("task", format!("{} of '{target}'", model.task())),
         row("written by", format!("sparsegp {}", model.program())),
         row("training rows", count(model.training_rows())),
-        row("inputs", model.schema().dims().to_string()),
+        row("inputs", model.schema().feature_dims().to_string()),
     ];
     rows.extend(latent_rows(model));
     rows.extend(group_rows(model));
