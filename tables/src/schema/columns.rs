@@ -1,6 +1,6 @@
 //! What each column means to a model: features, target, exposure and weights, and the inputs they make; no scaling.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -203,6 +203,9 @@ pub struct Schema {
     /// The groupings of grouped effects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) groups: Vec<Grouping>,
+    /// Levels of coded columns that training did not see but the rows of updates had. Their codes follow those of training.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) later: BTreeMap<String, Vec<String>>,
 }
 
 impl Schema {
