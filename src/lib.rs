@@ -42,6 +42,7 @@
 //! | [`model`] | what a model is and tells: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | what is asked: [`FitOptions`](options::FitOptions), checked and made into a [`Plan`](options::Plan) |
 //! | [`collapsed`], [`gradient`] | bounds with q in closed form; the gradient of a mini-batch; sums over data that merge |
+//! | [`effects`] | grouped effects beside the latent function: terms, sums by level, evidence, posterior |
 //! | [`neighbours`] | rows conditioned on their nearest data: search, conditionals, adjoint |
 //! | [`hyper`], [`checkpoint`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions; states as bytes |
 //! | [`latent`], [`variational`], [`objective`] | features of the latent linear model; q and its update rules; losses and estimators |
@@ -59,6 +60,7 @@ pub mod checkpoint;
 pub mod collapsed;
 pub mod columns;
 pub mod data;
+pub mod effects;
 pub mod error;
 pub mod explain;
 pub mod files;

@@ -89,7 +89,7 @@ fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String
         rows,
         train: 0,
         test: rows,
-        features: model.schema().dims(),
+        features: model.schema().feature_dims(),
         target: model.schema().target_name().to_owned(),
     };
     let mut document = Document::new("evaluate", model, data, &output::dashes);

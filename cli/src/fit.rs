@@ -26,7 +26,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let targets = args.columns.targets(&args.data)?;
     if let Some(test) = args.held_out.test.as_deref().filter(|test| *test != Path::new("-")) {
         for target in &targets {
-            let columns = SchemaOptions { target: target.clone(), ..args.columns.schema_options() };
+            let columns = SchemaOptions { target: target.clone(), ..args.schema_options() };
             // Targets are never inputs.
             let others = targets.iter().filter(|other| *other != target).cloned();
             let columns =
@@ -35,6 +35,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
         }
     }
     if targets.len() > 1 {
+        args.schema_options().check_no_groups("--target with several columns")?;
         return outputs::run((args, started), &targets, &options);
     }
     if args.sharing().is_some() {
@@ -100,7 +101,7 @@ impl<'a> Outcome<'a> {
             rows: rows as u64,
             train: model.training_rows() as u64,
             test: test.as_ref().map_or(0, |test| test.rows),
-            features: model.schema().dims(),
+            features: model.schema().feature_dims(),
             target: model.schema().target_name().to_owned(),
         };
         let mut document = Document::new("fit", model, data, &output::dashes);

@@ -139,7 +139,7 @@ pub fn fit(
     start: Option<&TableModel>,
 ) -> Result<(Fitting, Checkpoint)> {
     if args.shuffle_buffer.is_some() || chooses_disk(args, options, start) {
-        let columns = args.columns.schema_options();
+        let columns = args.schema_options();
         let request = FileFitRequest {
             path: &args.data,
             columns: &columns,
@@ -161,7 +161,7 @@ pub fn fit(
     let table = read_table_with(&args.data, &args.columns.read_options())?;
     let request = FitRequest {
         table: &table,
-        columns: &args.columns.schema_options(),
+        columns: &args.schema_options(),
         options,
         test_fraction: args.test_fraction(),
         start,
@@ -223,7 +223,7 @@ fn identity(
     if let Some(start) = start {
         identity.push(("the start model's digest".into(), start.digest()?));
     }
-    let parts = [serde_json::to_value(options), serde_json::to_value(args.columns.schema_options())];
+    let parts = [serde_json::to_value(options), serde_json::to_value(args.schema_options())];
     for (name, value) in parts.into_iter().flatten().filter_map(|part| part.as_object().cloned()).flatten() {
         // A time limit does not change the steps before it.
         if name != "max_seconds" {
@@ -240,7 +240,10 @@ fn identity(
 
 /// Returns true if the rows should stay on disk because the file is too large for memory, and prints a note unless `--quiet` is set.
 fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>) -> bool {
-    let columns = args.columns.schema_options();
+    let columns = args.schema_options();
+    if !columns.groups.is_empty() {
+        return false;
+    }
     let names = start.map(|start| start.schema().used_names());
     let wanted = |name: &str| names.as_ref().map_or_else(|| columns.uses(name), |names| names.contains(name));
     let Some((rows, bytes)) = large_size((&args.data, args.columns.delimiter), &wanted, MOST_IN_MEMORY)

@@ -23,7 +23,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
 
 fn document(model: &TableModel) -> Document {
     let rows = model.training_rows() as u64;
-    let (features, target) = (model.schema().dims(), model.schema().target_name().to_owned());
+    let (features, target) = (model.schema().feature_dims(), model.schema().target_name().to_owned());
     let data = DataSummary { rows, train: rows, test: 0, features, target };
     Document::new("inspect", model, data, &output::dashes)
         .with_config("program_version", model.program())

@@ -5,6 +5,7 @@
 mod args;
 mod compare;
 mod demo;
+mod effects;
 mod evaluate;
 mod explain;
 mod fit;
@@ -66,6 +67,7 @@ fn run(command: Command) -> Result<()> {
         Command::Fit(args) => fit::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
+        Command::Effects(args) => effects::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Update(args) => update::run(&args),
         Command::Compare(args) => compare::run(&args),

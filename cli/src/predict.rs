@@ -314,10 +314,13 @@ pub fn run(args: &PredictArgs) -> Result<()> {
             "--covariance needs outputs fitted with --mixing; outputs of separate processes are independent",
         ));
     }
-    let unseen = args.unseen.unseen;
+    let unseen = if args.population { UnseenLevels::Population } else { args.unseen.unseen };
+    if args.population && models.iter().all(|model| model.schema().groups().is_empty()) {
+        return Err(Error::usage("--population is for models with --group, and this one was fitted without"));
+    }
     // Draws need all rows together: one block, one row longer than allowed, so that longer files are detected.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
-    let blocks = outputs.open_with(&args.data, most, (args.delimiter, &args.keep))?.or_none();
+    let blocks = outputs.open_for(&args.data, most, (args.delimiter, &args.keep), unseen)?.or_none();
     let of_output = |model| PredictedColumns {
         latent: args.latent,
         quantiles: &args.quantiles,

@@ -78,7 +78,7 @@ fn row(name: &str, value: String) -> Vec<String> {
 /// Returns the rows about the task, the model and the data.
 fn fitted(model: &TableModel) -> Vec<Vec<String>> {
     let (options, latent) = (model.options(), model.latent());
-    let (rows, inputs) = (words::count(model.training_rows()), model.schema().dims());
+    let (rows, inputs) = (words::count(model.training_rows()), model.schema().feature_dims());
     let (target, likelihood) = (model.schema().target_name(), latent.likelihood.name());
     let class = model.schema().encoding().positive().map(|class| format!(" (probability of \"{class}\")"));
     let mut fitted = vec![row(
@@ -103,6 +103,7 @@ fn fitted(model: &TableModel) -> Vec<Vec<String>> {
             row("prior", words::prior(options)),
         ]),
     }
+    fitted.extend(words::group_rows(model));
     fitted
 }
 

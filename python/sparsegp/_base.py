@@ -36,6 +36,12 @@ def fitted_part(estimator: Any, name: str) -> Any:
     return estimator.__dict__[name]
 
 
+def _is_formula(groups: Any) -> bool:
+    """Whether grouped effects are given by formulae with names of columns, or not at all; arrays hold levels."""
+    texts = isinstance(groups, (list, tuple)) and all(isinstance(text, str) for text in groups)
+    return groups is None or isinstance(groups, str) or texts
+
+
 class Estimator(BaseEstimator):
     """An estimator around a model of the engine."""
 
@@ -92,10 +98,18 @@ class Estimator(BaseEstimator):
             raise ValueError(f"{name} has shape {values.shape}, expected ({len(table)},)")
         return values
 
-    def _prediction_table(self, X, *, y=None, exposure=None, weights=None):
+    def _prediction_table(self, X, *, y=None, exposure=None, weights=None, groups=None):
         """The table of rows to predict or to learn from, with columns of targets and weights if they are given."""
         model = self._fitted()
         table, _ = self._rows(X, reset=False)
+        own = self.__dict__.get("_group_column")
+        if groups is not None and own is None:
+            raise ValueError("groups is given, but the levels of the model are not those of an array")
+        if groups is None and own is not None:
+            raise ValueError("the model was fitted with groups, which predictions need too: give groups")
+        if own is not None:
+            check_consistent_length(np.empty(len(table)), groups)
+            table = table.with_columns(_sparsegp.Table.of_columns("groups", [(own, _tables.column(groups, own))]))
         self._tell_unseen(model, table)
         names, more = self._columns, []
         if names["exposure"] is not None:
@@ -138,13 +152,13 @@ class Estimator(BaseEstimator):
 
     # Fitting.
 
-    def _fit(self, X, y, sample_weight=None, exposure=None, **given):
+    def _fit(self, X, y, sample_weight=None, exposure=None, groups=None, **given):
         """Fits the model, with more options; ``y`` was checked by the caller."""
         self.__dict__.pop("_model", None)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         options, betas = engine_options(self._engine_params(), **self._given_options(), **given)
-        table, columns = self._training_table(X, y, self._named_targets, sample_weight, exposure)
+        table, columns = self._training_table(X, y, self._named_targets, sample_weight, exposure, groups)
         model = self._heard(lambda hearing: _sparsegp.fit(table, columns, options, betas=betas, **hearing))
         self._take_model(model, **custom_parts(self._engine_params()))
         self._tell_left_out()
@@ -188,7 +202,7 @@ class Estimator(BaseEstimator):
             if progress is not None:
                 progress.close()
 
-    def _training_table(self, X, y, targets, sample_weight=None, exposure=None):
+    def _training_table(self, X, y, targets, sample_weight=None, exposure=None, groups=None):
         """The table of rows with targets, exposures and weights, and what its columns are for. Rows of weight 0 are left out; ``targets``
         makes named columns of ``y``, given the names that are taken."""
         table, keep_all = self._rows(X, reset=True)
@@ -201,6 +215,7 @@ class Estimator(BaseEstimator):
             table, keep_all = self._rows(take_rows(X, rows), reset=True)
             y, weights = take_rows(y, rows), weights[rows]
             exposure = None if exposure is None else take_rows(np.asarray(exposure), rows)
+            groups = groups if _is_formula(groups) else take_rows(np.asarray(groups), rows)
         more = targets(y, set(table.names))
         named = [name for name, _ in more]
         taken = {*table.names, *named}
@@ -212,8 +227,16 @@ class Estimator(BaseEstimator):
             "keep": table.names if keep_all else _tables.names_of(self.keep),
             "exclude": _tables.names_of(self.exclude),
             **_tables.category_columns(X, self.categorical, self.ordered),
+            "groups": _tables.names_of(groups) if _is_formula(groups) else [],
             "positive_label": self._positive_label(),
         }
+        self.__dict__.pop("_group_column", None)
+        if not _is_formula(groups):
+            check_consistent_length(np.empty(len(table)), groups)
+            self._group_column = _tables.free_name("group", taken)
+            columns["groups"] = [self._group_column]
+            more.append((self._group_column, _tables.column(groups, self._group_column)))
+            taken.add(self._group_column)
         if exposure is not None:
             columns["exposure"] = _tables.free_name("exposure", taken)
             more.append((columns["exposure"], ("number", self._column_of(exposure, table, "exposure"))))

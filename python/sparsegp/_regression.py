@@ -30,7 +30,7 @@ class Regression(RegressorMixin, Estimator):
 
     _training_target = _target_column
 
-    def fit(self, X: Rows, y: Column, sample_weight: Column = None) -> Self:
+    def fit(self, X: Rows, y: Column, sample_weight: Column = None, groups: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -41,12 +41,24 @@ class Regression(RegressorMixin, Estimator):
             The targets.
         sample_weight : array-like of shape (n,), optional
             How much each row counts. A row of weight 2 is two rows.
+        groups : str, list of str or array-like of shape (n,), optional
+            Grouped (random) effects beside the function, with Gaussian noise. Texts are formulae with columns of the table ``X``:
+            ``"school"``, ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series holds the
+            level of each row, and :meth:`predict` takes one too.
 
         Returns
         -------
         self
         """
-        return self._fit(X, named_target(y, numeric=True), sample_weight)
+        return self._fit(X, named_target(y, numeric=True), sample_weight, groups=groups)
+
+    @property
+    def effects_(self) -> Any:
+        """The estimates of grouped effects: a frame of pandas with the columns group, level, effect, estimate and sd."""
+        import pandas as pd
+
+        names = ("group", "level", "effect", "estimate", "sd")
+        return pd.DataFrame(dict(zip(names, self._fitted().effects())))
 
     def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:
         """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
@@ -86,6 +98,7 @@ class Regression(RegressorMixin, Estimator):
         quantiles: None = None,
         exposure: Column = None,
         return_gradient: Literal[False] = False,
+        groups: Column = None,
     ) -> Array: ...
     @overload
     def predict(
@@ -96,6 +109,7 @@ class Regression(RegressorMixin, Estimator):
         quantiles: None = None,
         exposure: Column = None,
         return_gradient: Literal[False] = False,
+        groups: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -107,6 +121,7 @@ class Regression(RegressorMixin, Estimator):
         quantiles: Sequence[float] | Array,
         exposure: Column = None,
         return_gradient: Literal[False] = False,
+        groups: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -118,6 +133,7 @@ class Regression(RegressorMixin, Estimator):
         quantiles: Sequence[float] | Array,
         exposure: Column = None,
         return_gradient: Literal[False] = False,
+        groups: Column = None,
     ) -> tuple[Array, Array, Array]: ...
     @overload
     def predict(
@@ -129,6 +145,7 @@ class Regression(RegressorMixin, Estimator):
         quantiles: None = None,
         exposure: Column = None,
         return_gradient: Literal[False] = False,
+        groups: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -140,6 +157,7 @@ class Regression(RegressorMixin, Estimator):
         exposure: Column = None,
         *,
         return_gradient: Literal[True],
+        groups: Column = None,
     ) -> tuple[Array, Array]: ...
     @overload
     def predict(
@@ -151,6 +169,7 @@ class Regression(RegressorMixin, Estimator):
         exposure: Column = None,
         *,
         return_gradient: Literal[True],
+        groups: Column = None,
     ) -> tuple[Array, Array, Array, Array]: ...
     @overload
     def predict(
@@ -161,6 +180,7 @@ class Regression(RegressorMixin, Estimator):
         quantiles: Sequence[float] | Array | None = None,
         exposure: Column = None,
         return_gradient: bool = False,
+        groups: Column = None,
     ) -> Any: ...
     def predict(
         self,
@@ -170,6 +190,7 @@ class Regression(RegressorMixin, Estimator):
         quantiles: Sequence[float] | Array | None = None,
         exposure: Column = None,
         return_gradient: bool = False,
+        groups: Column = None,
     ) -> Any:
         """Predict the target.
 
@@ -188,6 +209,8 @@ class Regression(RegressorMixin, Estimator):
         return_gradient : bool, default=False
             Whether the gradient of the mean in the inputs is wanted, and with ``return_std`` that of the standard deviation.
             Categories have none; with ``warp_inputs`` there are none.
+        groups : array-like of shape (n,), optional
+            The level of each row, for models whose levels were given to :meth:`fit` as an array.
 
         Returns
         -------
@@ -207,7 +230,7 @@ class Regression(RegressorMixin, Estimator):
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be True")
-        model, table = self._prediction_table(X, exposure=exposure)
+        model, table = self._prediction_table(X, exposure=exposure, groups=groups)
         wanted: list = ["moments"]
         if quantiles is not None:
             wanted.append(_probabilities(quantiles))

@@ -19,10 +19,11 @@ pyo3::create_exception!(
 );
 
 /// Options that scikit-learn's habits call otherwise than the command line does.
-const NAMES: [(&str, &str); 8] = [
+const NAMES: [(&str, &str); 9] = [
     ("betas", "beta"),
     ("checkpoint", "folder"),
     ("features", "X"),
+    ("group", "groups"),
     ("inducing", "n_inducing"),
     ("out", "folder"),
     ("seed", "random_state"),

@@ -48,12 +48,16 @@ pub struct Columns {
     #[pyo3(item)]
     ordered: Vec<(String, Vec<String>)>,
     #[pyo3(item)]
+    groups: Vec<String>,
+    #[pyo3(item)]
     positive_label: Option<String>,
 }
 
 impl Columns {
-    pub fn options(self) -> SchemaOptions {
-        SchemaOptions {
+    pub fn options(self) -> sparsegp::Result<SchemaOptions> {
+        let groups = self.groups.iter().map(|formula| formula.parse());
+        Ok(SchemaOptions {
+            groups: groups.collect::<sparsegp::Result<_>>()?,
             target: self.target,
             exposure: self.exposure,
             weights: self.weights,
@@ -63,7 +67,7 @@ impl Columns {
             ordered: self.ordered,
             positive_label: self.positive_label,
             ..SchemaOptions::default()
-        }
+        })
     }
 }
 
@@ -109,7 +113,7 @@ pub fn fit(
     let custom = Custom::or_none(custom);
     let (betas, others) = grid_of(betas)?;
     let options = options_of(options, others, &custom)?;
-    let columns = columns.options();
+    let columns = columns.options().map_err(raised)?;
     let work = |host: Host<'_>| -> sparsegp::Result<(TableModel, Option<TrainingSample>)> {
         let request = FitRequest {
             table: &table.0,
@@ -192,7 +196,7 @@ pub fn compare(
         repeats,
         train_sizes,
         test_fraction,
-        columns: columns.options(),
+        columns: columns.options().map_err(raised)?,
         options,
     };
     let threads = threads.unwrap_or_else(host::usual_threads);

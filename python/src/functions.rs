@@ -93,7 +93,7 @@ pub fn functions(
 #[pyfunction]
 pub fn kernel_units(model: &Model) -> Vec<(String, Vec<usize>)> {
     let engine = model.shared();
-    let (latent, dims) = (engine.latent(), engine.inputs());
+    let (latent, dims) = (engine.latent(), engine.schema().feature_dims());
     let mut lengths = Vec::new();
     for layer in &latent.layers {
         lengths.extend(layer.inducing().map_or_else(Vec::new, |layer| layer.kernel().lengths(dims)));

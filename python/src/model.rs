@@ -18,7 +18,7 @@ use sparsegp::latent::Layer;
 use sparsegp::model::Predictions;
 use sparsegp_tables::report::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
-use sparsegp_tables::tabular::{Baselines, TableModel, TrainingSample};
+use sparsegp_tables::tabular::{Baselines, NamedEffect, TableModel, TrainingSample};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -255,7 +255,8 @@ impl Model {
     /// The metrics document of the fit, as JSON text.
     fn document(&self) -> String {
         let rows = self.model.training_rows() as u64;
-        let (features, target) = (self.model.schema().dims(), self.model.schema().target_name().to_owned());
+        let (features, target) =
+            (self.model.schema().feature_dims(), self.model.schema().target_name().to_owned());
         let data = DataSummary { rows, train: rows, test: 0, features, target };
         Document::new("fit", &self.model, data, &python)
             .with_config("program_version", self.model.program())
@@ -273,7 +274,11 @@ impl Model {
         columns.set_item("weights", schema.weights_name())?;
         columns.set_item("kind", schema.encoding().kind().to_string())?;
         columns.set_item("levels", schema.encoding().levels())?;
-        columns.set_item("inputs", schema.input_names())?;
+        let mut inputs = schema.input_names();
+        // The inputs of grouped effects are no inputs of the function.
+        inputs.truncate(schema.feature_dims());
+        columns.set_item("inputs", inputs)?;
+        columns.set_item("groups", schema.groups().iter().map(|group| group.name()).collect::<Vec<_>>())?;
         let (scaling, layer) =
             (self.model.scaling(), self.model.latent().layers.iter().find_map(Layer::inducing));
         columns.set_item("kernel", layer.map_or_else(String::new, |layer| layer.kernel().expression()))?;
@@ -285,6 +290,21 @@ impl Model {
         columns.set_item("target_unit", scaling.target.scale)?;
         columns.set_item("target_shift", scaling.target.shift)?;
         Ok(columns)
+    }
+
+    /// The estimates of grouped effects: groups, levels and effects by name, with estimates and standard deviations.
+    #[allow(clippy::type_complexity)]
+    fn effects(&self) -> (Vec<String>, Vec<String>, Vec<String>, Vec<f64>, Vec<f64>) {
+        let (mut groups, mut levels, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut estimates, mut deviations) = (Vec::new(), Vec::new());
+        for NamedEffect { group, level, effect, value } in self.model.effects() {
+            groups.push(group);
+            levels.push(level);
+            names.push(effect);
+            estimates.push(value.estimate);
+            deviations.push(value.sd);
+        }
+        (groups, levels, names, estimates, deviations)
     }
 
     /// The kernel in the text grammar, and its values by name in their order; none for a linear model.
@@ -299,13 +319,15 @@ impl Model {
         if layers.is_empty() {
             return Ok(None);
         }
-        let mut rows = Vec::new();
+        let (mut rows, inputs) = (Vec::new(), layers[0].z().ncols());
         for layer in layers {
-            let mut z: Mat<f64> = layer.z().to_owned();
+            // The columns of grouped effects follow, of which inducing inputs have none.
+            let mut z: Mat<f64> = Mat::zeros(layer.z().nrows(), self.model.inputs());
+            z.as_mut().subcols_mut(0, inputs).copy_from(layer.z());
             self.model.scaling().unscale_inputs(z.as_mut());
-            rows.extend((0..z.nrows()).flat_map(|i| (0..z.ncols()).map(move |j| (i, j))).map(|at| z[at]));
+            rows.extend((0..z.nrows()).flat_map(|i| (0..inputs).map(move |j| (i, j))).map(|at| z[at]));
         }
-        rows_of(py, rows, self.model.inputs()).map(Some)
+        rows_of(py, rows, inputs).map(Some)
     }
 
     /// The noise variance in squared units of the target, with Gaussian noise around a target that is not warped.
@@ -338,6 +360,7 @@ impl Model {
     ) -> PyResult<()> {
         let (model, target) = (&*self.model, self.model.schema().target_name());
         let work = |host: host::Host<'_>| {
+            model.check_no_groups("a report")?;
             let labelled = table.filter(|table| table.0.column(target).is_some());
             let poll = || host.interrupted.load(Ordering::Relaxed);
             let mut session = Session::new(host.tell).with_poll(&poll);

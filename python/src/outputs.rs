@@ -37,7 +37,7 @@ pub fn fit_outputs(
     let custom = Custom::or_none(custom);
     let options = options_of(options, &[], &custom)?;
     let sharing: Option<Sharing> = sharing.map(str::parse).transpose().map_err(raised)?;
-    let columns = columns.options();
+    let columns = columns.options().map_err(raised)?;
     let work = |host: Host<'_>| {
         let request = OutputsRequest {
             table: &table.0,

@@ -43,7 +43,8 @@ struct Request {
 impl Request {
     fn of(columns: Columns, options: &str, batch_size_given: bool) -> PyResult<Request> {
         let options = options_of(options, &[], &Custom::default())?;
-        Ok(Request { columns: columns.options(), options, batch_size_given })
+        let columns = columns.options().map_err(raised)?;
+        Ok(Request { columns, options, batch_size_given })
     }
 
     fn borrowed(&self) -> PartsRequest<'_> {

@@ -1,7 +1,7 @@
 //! An upper bound on the log evidence from the whole kernel matrix, a few columns at a time; no sparse upper bound.
 
 use super::bounds::shrunk_inverse;
-use super::stream::Dataset;
+use super::dataset::Dataset;
 use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer, whiten};
 use crate::linalg::{self, NotPositiveDefinite, Part, Shape, block_product, dot, product, reflect_lower};

@@ -3,8 +3,10 @@
 mod bounds;
 mod conditional;
 mod conditional_stream;
+mod dataset;
 mod evidence;
 mod fitc;
+mod grouped;
 mod stream;
 mod sums;
 
@@ -13,9 +15,11 @@ pub use bounds::{
 };
 pub use conditional::{GaussianLoss, PredictiveLoss, RowLoss, conditional_dlm, conditional_elbo};
 pub use conditional_stream::{ConditionalStream, Predictions, RowWeight, RowsAdjoint, Sweep};
+pub use dataset::{Dataset, Weighting};
 pub use evidence::dense_upper_bound;
 pub use fitc::fitc;
-pub use stream::{DataStream, Dataset, Weighting};
+pub use grouped::{GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
+pub use stream::{DataStream, EffectPass, EffectSweep};
 pub use sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 
 /// Which collapsed quantity is minimised.

@@ -2,8 +2,10 @@
 //!
 //! Memory is O(bM + M²) for any n: features are recomputed in the backward sweep, not kept.
 
+use super::dataset::{Dataset, Weighting};
 use super::sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 use crate::columns;
+use crate::effects::{EffectRows, EffectSums, RowAdjoint, RowMoments};
 use crate::gradient::{Form, block_columns};
 use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
@@ -11,57 +13,10 @@ use crate::objective::Targets;
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Scratch;
 
 /// Columns that are in memory at a time.
 const WINDOW: usize = 2048;
-
-/// Inputs `n × D`, a row per datum, and what was observed.
-#[derive(Clone, Copy)]
-pub struct Dataset<'a> {
-    /// Inputs, `n × D`, any strides.
-    pub x: MatRef<'a, f64>,
-    /// Targets, n of them, with exposures and weights.
-    pub targets: Targets<'a>,
-}
-
-impl<'a> Dataset<'a> {
-    /// Data with exposures and weights of 1.
-    pub fn of(x: MatRef<'a, f64>, y: &'a [f64]) -> Self {
-        Dataset { x, targets: Targets::of(y) }
-    }
-
-    /// The number of rows.
-    pub fn len(&self) -> usize {
-        self.targets.len()
-    }
-
-    /// True if there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.targets.is_empty()
-    }
-
-    /// Rows `from..from + len`.
-    pub fn part(&self, from: usize, len: usize) -> Dataset<'a> {
-        Dataset { x: self.x.subrows(from, len), targets: self.targets.range(from, from + len) }
-    }
-
-    /// All rows in order, at most `most` at a time.
-    pub fn parts(self, most: usize) -> impl Iterator<Item = Dataset<'a>> {
-        let n = self.len();
-        (0..n).step_by(most.max(1)).map(move |from| self.part(from, most.min(n - from)))
-    }
-}
-
-/// The weight ω_i of a datum in the sums.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Weighting {
-    /// `ω_i` is the sample weight.
-    Unit,
-    /// `ω_i = 1 / (r_i + σ²)` with this σ² (FITC's Λ⁻¹).
-    Residual(f64),
-}
 
 struct Block {
     base: Vec<f64>,
@@ -82,6 +37,32 @@ struct ThreadRoom {
     k: Mat<f64>,
     t: Mat<f64>,
     kbar: Mat<f64>,
+}
+
+/// The columns of a window after all of its blocks.
+struct Window<'a> {
+    /// The first of its rows.
+    first: usize,
+    a: MatRef<'a, f64>,
+    scaled: MatRef<'a, f64>,
+    blocks: &'a [Block],
+}
+
+/// Sums by the levels of grouped effects, which a forward sweep fills beside its own.
+pub struct EffectPass<'a> {
+    /// The levels of all rows of the sweep.
+    pub rows: &'a EffectRows,
+    /// The sums.
+    pub sums: &'a mut EffectSums,
+}
+
+/// What grouped effects add to a backward sweep, under the bound at hand.
+#[derive(Clone, Copy)]
+pub enum EffectSweep<'a> {
+    /// For a bound in unweighted statistics.
+    Unweighted(&'a RowAdjoint<'a>),
+    /// For FITC.
+    Fitc(RowMoments<'a>),
 }
 
 /// The block's columns of the large matrices, or rows, and the buffers of its thread.
@@ -164,11 +145,11 @@ impl DataStream {
         &mut self,
         data: Dataset<'_>,
         work: impl Fn(Dataset<'_>, Buffers<'_>, &mut Block) + Sync,
-        mut after: impl FnMut(MatRef<'_, f64>, MatRef<'_, f64>),
+        mut after: impl FnMut(Window<'_>),
     ) {
         let window = self.a.ncols();
         let columns = block_columns(self.a.nrows(), window);
-        for part in data.parts(window) {
+        for (index, part) in data.parts(window).enumerate() {
             let b = part.len();
             (
                 self.a.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
@@ -185,12 +166,28 @@ impl DataStream {
                         work(part.part(at, len), Buffers { k, a, t, kbar, scaled }, block);
                     });
                 });
-            after(self.a.as_ref().subcols(0, b), self.scaled.as_ref().subrows(0, b));
+            after(Window {
+                first: index * window,
+                a: self.a.as_ref().subcols(0, b),
+                scaled: self.scaled.as_ref().subrows(0, b),
+                blocks: &self.blocks[..b.div_ceil(columns)],
+            });
         }
     }
 
     /// The forward sweep: fills [`DataStream::statistics`] with 2·b·M² flops per datum block.
     pub fn forward(&mut self, layer: &dyn LatentLayer, data: Dataset<'_>, weighting: Weighting) {
+        self.forward_with(layer, data, weighting, None);
+    }
+
+    /// [`DataStream::forward`] with sums by the levels of grouped effects beside those of the features.
+    pub fn forward_with(
+        &mut self,
+        layer: &dyn LatentLayer,
+        data: Dataset<'_>,
+        weighting: Weighting,
+        mut effects: Option<EffectPass<'_>>,
+    ) {
         for block in &mut self.blocks {
             block.ac.fill(0.0);
             (block.cc, block.residual, block.log_weight) = (0.0, 0.0, 0.0);
@@ -202,11 +199,17 @@ impl DataStream {
         self.sweep(
             data,
             |part, buffers, block| forward_block((layer, &processes), part, weighting, buffers, block),
-            |a, scaled| {
-                let (left, right) = ((a, Shape::Full), (scaled, Shape::Full));
+            |window| {
+                let (left, right) = ((window.a, Shape::Full), (window.scaled, Shape::Full));
                 product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
+                if let Some(EffectPass { rows, sums }) = &mut effects {
+                    window.add_effects(rows, sums);
+                }
             },
         );
+        if let Some(EffectPass { rows, sums }) = effects {
+            sums.add_products(rows);
+        }
         reflect_lower(gram.as_mut());
         self.processes = processes;
         let s = &mut self.statistics;
@@ -231,17 +234,39 @@ impl DataStream {
         by: BoundAdjoint<'_>,
         sums: &mut BoundGradient,
     ) {
+        self.add_rows_with(layer, data, by, None, sums);
+    }
+
+    /// [`DataStream::add_rows`] for rows with grouped effects.
+    pub fn add_rows_with(
+        &mut self,
+        layer: &dyn LatentLayer,
+        data: Dataset<'_>,
+        by: BoundAdjoint<'_>,
+        effects: Option<EffectSweep<'_>>,
+        sums: &mut BoundGradient,
+    ) {
         for block in &mut self.blocks {
             block.layer.clear();
             block.cc = 0.0;
         }
         match by {
-            BoundAdjoint::Unweighted { adjoint, form } => self.backward(layer, data, adjoint, form),
+            BoundAdjoint::Unweighted { adjoint, form } => {
+                let effects = effects.and_then(|sweep| match sweep {
+                    EffectSweep::Unweighted(adjoint) => Some(adjoint),
+                    EffectSweep::Fitc(_) => None,
+                });
+                self.backward(layer, data, (adjoint, form), effects);
+            }
             BoundAdjoint::Fitc { noise, posterior: (mean, cov) } => {
                 if sums.g.nrows() == 0 {
                     sums.g = Mat::zeros(mean.len(), mean.len());
                 }
-                let shared = FitcBackward { layer, process: self.processes[0], noise, mean, cov };
+                let effects = effects.and_then(|sweep| match sweep {
+                    EffectSweep::Fitc(moments) => Some(moments),
+                    EffectSweep::Unweighted(_) => None,
+                });
+                let shared = FitcBackward { layer, process: self.processes[0], noise, mean, cov, effects };
                 self.backward_fitc(shared, data, sums.g.as_mut());
             }
         }
@@ -259,8 +284,8 @@ impl DataStream {
         &mut self,
         layer: &dyn LatentLayer,
         data: Dataset<'_>,
-        adjoint: &StatisticsAdjoint,
-        form: Form,
+        (adjoint, form): (&StatisticsAdjoint, Form),
+        effects: Option<&RowAdjoint<'_>>,
     ) {
         // Without a whitening there is nothing to train in the layer.
         let Some((whitening, shape)) = layer.whitening() else { return };
@@ -293,8 +318,9 @@ impl DataStream {
             map: map.as_ref(),
             vector: &vector,
             further: &further,
+            effects,
         };
-        self.sweep(data, |part, buffers, block| shared.run(part, buffers, block), |_, _| {});
+        self.sweep(data, |part, buffers, block| shared.run(part, buffers, block), |_| {});
         (self.map, self.vector, self.processes) = (map, vector, processes);
     }
 
@@ -303,13 +329,26 @@ impl DataStream {
         self.sweep(
             data,
             |part, buffers, block| shared.run(part, buffers, block),
-            |a, scaled| {
-                let (left, right) = ((a, Shape::Full), (scaled, Shape::Full));
+            |window| {
+                let (left, right) = ((window.a, Shape::Full), (window.scaled, Shape::Full));
                 product(g.as_mut(), Part::Lower, Accum::Add, left, right, -2.0);
             },
         );
         // Entries above the diagonal are not read, so they need not be stored.
         reflect_lower(g);
+    }
+}
+
+impl Window<'_> {
+    /// Adds the rows of the window, with the weights and weighted residuals that its blocks hold, to sums by level.
+    fn add_effects(&self, rows: &EffectRows, sums: &mut EffectSums) {
+        let mut at = 0;
+        for block in self.blocks {
+            let len = block.c.len().min(self.a.ncols() - at);
+            let features = self.a.subcols(at, len);
+            sums.add_features(rows, self.first + at, features, &block.weight[..len], &block.c[..len]);
+            at += len;
+        }
     }
 }
 
@@ -417,6 +456,7 @@ struct Backward<'a> {
     vector: &'a [f64],
     /// The sums of further outputs.
     further: &'a [OutputSums],
+    effects: Option<&'a RowAdjoint<'a>>,
 }
 
 impl Backward<'_> {
@@ -443,6 +483,9 @@ impl Backward<'_> {
         part.targets.weights.iter().zip(half.iter_mut()).for_each(|(w, half)| *half *= w);
         let first = (self.vector, self.adjoint.cc);
         Self::output(k.as_ref(), t.as_mut(), first, (part.targets.weights, c, offset_bar, half));
+        if let Some(effects) = self.effects {
+            effects.add(part.x, t.as_mut(), part.targets.weights, offset_bar);
+        }
         let grad = &mut block.layer;
         let process = self.processes[0];
         if process > 0 {
@@ -490,6 +533,7 @@ struct FitcBackward<'a> {
     noise: f64,
     mean: &'a [f64],
     cov: MatRef<'a, f64>,
+    effects: Option<RowMoments<'a>>,
 }
 
 impl FitcBackward<'_> {
@@ -507,6 +551,9 @@ impl FitcBackward<'_> {
         columns::add_column_dots(a, t.as_ref(), quad);
         fit.fill(0.0);
         columns::add_transposed_matvec(a, self.mean, fit);
+        if let Some(effects) = self.effects {
+            effects.add(part.x, a, t.as_mut(), (quad, fit));
+        }
         let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
         for (((base, c), quad), fit) in base.iter_mut().zip(c.iter_mut()).zip(quad).zip(fit) {
             let omega = 1.0 / (*base + self.noise);

@@ -210,6 +210,24 @@ impl BoundGradient {
         out
     }
 
+    /// What the statistics of all data and the posterior `N(m, S)` of w know of the gradient beside grouped effects: `I − S − m mᵀ − 2κt̄ Φ` of G,
+    /// which is what [`BoundGradient::of_statistics`] has in other words. The last term is one of unweighted statistics.
+    pub fn of_posterior(
+        layer: &dyn LatentLayer,
+        statistics: &Statistics,
+        (mean, cov): (&[f64], MatRef<'_, f64>),
+        residual_bar: f64,
+    ) -> Self {
+        let mut out = BoundGradient::zeros(layer);
+        if layer.whitening().is_some() {
+            let rest = -2.0 * layer.kappa() * residual_bar;
+            out.g = Mat::from_fn(mean.len(), mean.len(), |i, j| {
+                f64::from(i == j) - cov[(i, j)] - mean[i] * mean[j] + rest * statistics.gram[(i, j)]
+            });
+        }
+        out
+    }
+
     /// Adds the gradient of other rows, or of the statistics.
     ///
     /// # Errors

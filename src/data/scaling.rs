@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::moments::Moments;
 use super::warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
+use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
 use crate::quadrature::Integrator;
 use sparsegp_kernels::Dimension;
@@ -157,6 +158,28 @@ impl Scaling {
             }
             if let Some(scores) = self.scores.get_mut(input) {
                 *scores = None;
+            }
+        }
+        self
+    }
+
+    /// The same scaling with codes of groupings left as they are, and slopes in units of their root mean square: a shift would change what an
+    /// intercept that is independent of them means.
+    pub(crate) fn with_effects(mut self, effects: &[EffectTerm]) -> Scaling {
+        let inputs = self.inputs.len() - columns_of(effects);
+        for term in effects {
+            self.inputs[inputs + term.code] = Affine::IDENTITY;
+            for &value in &term.values {
+                let Affine { shift, scale } = self.inputs[inputs + value];
+                let size = shift.hypot(scale);
+                self.inputs[inputs + value] =
+                    Affine { shift: 0.0, scale: if size > 0.0 { size } else { 1.0 } };
+            }
+            let columns = std::iter::once(&term.code).chain(&term.values);
+            for &column in columns {
+                if let Some(scores) = self.scores.get_mut(inputs + column) {
+                    *scores = None;
+                }
             }
         }
         self

@@ -245,6 +245,7 @@ impl InducingPrior {
         offset: &mut [f64],
         scratch: &mut Scratch,
     ) {
+        let x = x.subcols(0, self.z.ncols());
         self.kernel.eval(Inputs::Cross { left: self.z.as_ref(), right: x }, k, scratch);
         self.kernel.diag(x, base, scratch);
         offset.fill(self.mean.values[0]);
@@ -403,6 +404,7 @@ impl LatentLayer for InducingLayer {
         grad: &mut LayerGradient,
         scratch: &mut Scratch,
     ) {
+        let x = x.subcols(0, self.z.ncols());
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Cross { left: self.z.as_ref(), right: x };
         self.kernel.adjoint(inputs, k, kbar, target, scratch);

@@ -239,7 +239,8 @@ impl LatentLayer for LinearLayer {
         offset: &mut [f64],
         _scratch: &mut Scratch,
     ) {
-        let d = x.ncols();
+        let d = self.input_dims();
+        let x = x.subcols(0, d);
         let constant = if self.intercept { self.prior_mean[d] } else { 0.0 };
         for (j, o) in offset.iter_mut().enumerate() {
             *o = constant + x.row(j).iter().zip(&self.prior_mean).map(|(x, m)| x * m).sum::<f64>();

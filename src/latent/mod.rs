@@ -68,7 +68,8 @@ impl LayerGradient {
 /// ```
 ///
 /// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = I`, `a = L_Pᵀ x`, `base = 0`, `κ = 0` for a
-/// linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `c × D` blocks, a row per datum, in any strides.
+/// linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `c × D` blocks, a row per datum, in any strides; columns behind the first D,
+/// which grouped effects have, are ignored.
 pub trait LatentLayer: Send + Sync {
     /// The dimension M of `w`.
     fn dim(&self) -> usize;

@@ -12,6 +12,14 @@ pub(super) mod name {
     pub(crate) const DEVIATIONS: &str = "prior_deviations";
     pub(crate) const PRIOR_MEAN: &str = "prior_mean";
     pub(crate) const COVARIANCE: &str = "q_covariance";
+    pub(crate) const EFFECT_BLOCKS: &str = "effect_blocks";
+    pub(crate) const EFFECT_CROSS: &str = "effect_cross";
+    pub(crate) const EFFECT_LOADS: &str = "effect_loads";
+    pub(crate) const EFFECT_MEANS: &str = "effect_means";
+    pub(crate) const EFFECT_MET: &str = "effect_met";
+    pub(crate) const EFFECT_MET_LOADS: &str = "effect_met_loads";
+    pub(crate) const EFFECT_OTHERS: &str = "effect_others";
+    pub(crate) const EFFECT_STARTS: &str = "effect_starts";
     pub const MEAN: &str = "q_mean";
     pub(crate) const NEIGHBOUR_INPUTS: &str = "neighbour_inputs";
     pub(crate) const NEIGHBOUR_NOISE: &str = "neighbour_noise";

@@ -33,7 +33,8 @@ impl Model {
         let layer = self.latent().layer().linear()?;
         let scale = self.scaling().target.scale;
         let (means, deviations) = layer.coefficient_moments(self.q());
-        let slopes = names.iter().zip(&self.scaling().inputs).enumerate().map(|(j, (name, input))| {
+        let inputs = &self.scaling().inputs[..layer.input_dims()];
+        let slopes = names.iter().zip(inputs).enumerate().map(|(j, (name, input))| {
             let unit = scale / input.scale;
             self.coefficient(name.clone(), unit * means[j], unit * deviations[j])
         });
@@ -48,7 +49,7 @@ impl Model {
         let (p, scaling) = (layer.coefficient_count(), self.scaling());
         let mut rows = Vec::with_capacity(p + 1);
         rows.extend(self.intercept_functional(layer));
-        rows.extend(scaling.inputs.iter().enumerate().map(|(j, input)| {
+        rows.extend(scaling.inputs[..layer.input_dims()].iter().enumerate().map(|(j, input)| {
             let mut slope = vec![0.0; p];
             slope[j] = 1.0 / input.scale;
             slope
@@ -69,12 +70,12 @@ impl Model {
     /// What the intercept is of the coefficients on the scale the model sees, where there is one.
     fn intercept_functional(&self, layer: &LinearLayer) -> Option<Vec<f64>> {
         let scaling = self.scaling();
-        let centred = scaling.inputs.iter().any(|input| input.shift != 0.0);
+        let inputs = &scaling.inputs[..layer.input_dims()];
+        let centred = inputs.iter().any(|input| input.shift != 0.0);
         if !(layer.has_intercept() || centred || scaling.target.shift != 0.0) {
             return None;
         }
-        let mut functional: Vec<f64> =
-            scaling.inputs.iter().map(|input| -input.shift / input.scale).collect();
+        let mut functional: Vec<f64> = inputs.iter().map(|input| -input.shift / input.scale).collect();
         functional.resize(layer.coefficient_count(), 1.0);
         Some(functional)
     }

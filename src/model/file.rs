@@ -1,7 +1,9 @@
 //! The model file: a safetensors container with one JSON description and a checksum; read back without trust; no fitting.
 
 use super::arrays::{Array, Arrays, name};
+use super::checksum::Checksum;
 use super::fitted::Model;
+use super::grouped;
 use super::latent::LatentPrior;
 use super::nearby::{Nearby, NearbyRows};
 use super::posterior::{Factors, Posterior, Roots};
@@ -10,8 +12,8 @@ use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
 use super::unusable::{Checked, Unusable, check_predictions};
 use crate::data::Scaling;
+use crate::effects::Effects;
 use crate::error::{Error, Result};
-use crate::files::hexadecimal;
 use crate::files::{AtomicFile, open_input};
 use crate::hyper::ValueSettings;
 use crate::latent::{InducingPrior, Jitter, Layer, LinearLayer};
@@ -23,7 +25,6 @@ use crate::variational::{Matrix, MatrixRef, Normal};
 use safetensors::tensor::{SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use sparsegp_kernels::{Dimension, Parameter};
 use std::collections::HashMap;
 use std::io::Read;
@@ -34,7 +35,10 @@ use std::sync::Arc;
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-pub(super) const VERSION: u32 = 7;
+pub(super) const VERSION: u32 = 8;
+
+/// The version of a file without grouped effects.
+const WITHOUT_GROUPS: u32 = 7;
 
 /// The version of a file without categories as inputs of their own, and without noise variances of single rows beside Gaussian noise.
 const WITHOUT_CATEGORIES: u32 = 6;
@@ -83,6 +87,9 @@ struct Description {
     mixes: bool,
     #[serde(default, rename = "overlay")]
     settings: ValueSettings,
+    /// The terms of grouped effects and their factors.
+    #[serde(default, skip_serializing_if = "Effects::is_empty")]
+    effects: Effects,
     /// The layers after the first, where every latent process has its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     more_layers: Vec<LayerDescription>,
@@ -169,10 +176,11 @@ impl Model {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
         let version = match (self.posterior.neighbours(), &schema) {
+            _ if !self.latent.effects.is_empty() => VERSION,
             (Some(nearby), _) if nearby.noise().is_some() && self.latent.noise_variance().is_some() => {
-                VERSION
+                WITHOUT_GROUPS
             }
-            _ if self.options.dimensions.iter().any(|of| of.is_category()) => VERSION,
+            _ if self.options.dimensions.iter().any(|of| of.is_category()) => WITHOUT_GROUPS,
             _ if self.q.len() > 1 => WITHOUT_CATEGORIES,
             _ if self.scaling.is_warped() => WITHOUT_PROCESSES,
             (Some(_), _) => WITHOUT_WARPS,
@@ -240,6 +248,7 @@ impl Model {
             program: self.program.clone(),
             task: self.latent.likelihood.target_kind().task(),
             layer: described(self.latent.layer()),
+            effects: self.latent.effects.clone(),
             more_layers: self.latent.layers[1..].iter().map(described).collect(),
             likelihood: self.latent.likelihood.name().to_owned(),
             levels: self.latent.likelihood.levels(),
@@ -294,32 +303,9 @@ impl Model {
             let noise = nearby.noise().map(|noise| Array::vector(name::NEIGHBOUR_NOISE, noise));
             arrays.extend(noise.map(|noise| noise.rounded(nearby.is_single())));
         }
+        arrays.extend(self.posterior.effects().into_iter().flat_map(grouped::arrays));
         arrays.sort_by(|a, b| a.name.cmp(&b.name));
         arrays
-    }
-}
-
-/// The SHA-256 over the description and every array's name, shape and contents, in the order of the names.
-struct Checksum(Sha256);
-
-impl Checksum {
-    fn new(description: &str) -> Checksum {
-        let mut hash = Sha256::new();
-        hash.update((description.len() as u64).to_le_bytes());
-        hash.update(description);
-        Checksum(hash)
-    }
-
-    fn add(&mut self, name: &str, shape: &[usize], bytes: &[u8]) {
-        self.0.update((name.len() as u64).to_le_bytes());
-        self.0.update(name);
-        self.0.update((shape.len() as u64).to_le_bytes());
-        shape.iter().for_each(|&side| self.0.update((side as u64).to_le_bytes()));
-        self.0.update(bytes);
-    }
-
-    fn finish(self) -> String {
-        hexadecimal(self.0)
     }
 }
 
@@ -410,7 +396,14 @@ fn described(text: &str, registry: &Registry) -> Checked<Description> {
 
 /// Puts a model together from its parts, each checked against the others.
 fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) -> Checked<Model> {
-    let dims = description.scaling.dims();
+    let effects = &description.effects;
+    let columns = effects.columns();
+    if *effects.terms() != description.options.effects || !effects.is_consistent(columns) {
+        return Err(Unusable::damaged("its grouped effects contradict each other"));
+    }
+    let Some(dims) = description.scaling.dims().checked_sub(columns) else {
+        return Err(Unusable::damaged("it has fewer inputs than its grouped effects have columns"));
+    };
     let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
     if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
         return Err(Unusable::damaged("a scale is not above 0"));
@@ -443,6 +436,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         return Err(Unusable::damaged("its layers are not those of its likelihood's functions"));
     }
     let mut latent = LatentPrior::of_layers(layers, likelihood, fixed[0]);
+    latent.effects = description.effects.clone();
     if !description.settings.suits(&latent.descriptors()) {
         return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
     }
@@ -451,6 +445,9 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let mut posterior = Posterior::from_factors(&latent, factors);
     if let Some(count) = description.neighbours {
         posterior = beside(posterior, &latent, (&q[0], count), arrays)?;
+    }
+    if !latent.effects.is_empty() {
+        posterior = grouped::beside(posterior, &latent, &q[0], arrays)?;
     }
     Ok(Model {
         scaling: description.scaling,

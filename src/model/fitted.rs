@@ -384,6 +384,7 @@ impl Model {
 
     /// Refuses inputs that the model cannot be evaluated at, and more rows than covariances are made for.
     fn check_joint(&self, x: MatRef<'_, f64>) -> Result<()> {
+        self.check_no_groups("the covariance of rows")?;
         self.check_inputs(x)?;
         let (n, most) = (x.nrows(), Self::MOST_JOINT_ROWS);
         if n > most {

@@ -58,6 +58,7 @@ impl Model {
     ///
     /// Usage errors for linear models, kernels without random features and models that define a mean alone.
     pub fn function_draws(&self, count: usize, seed: u64, output: u64) -> Result<FunctionDraws> {
+        self.check_no_groups("draws of the function")?;
         let mixed = self.mixed();
         let (weights, offset) = mixed.clone().unwrap_or_else(|| (vec![1.0], 0.0));
         let weights: Vec<(usize, f64)> = weights.into_iter().enumerate().collect();

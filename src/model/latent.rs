@@ -1,5 +1,6 @@
 //! A model's trainable part: kernel, constant mean, likelihood and inducing inputs as one flat vector.
 
+use crate::effects::Effects;
 use crate::hyper::{Descriptor, INDUCING, ValueSettings};
 use crate::latent::inducing::FactorizationFailure;
 use crate::latent::{InducingLayer, InducingPrior, Layer, LayerGradient, Layers};
@@ -9,8 +10,8 @@ use sparsegp_kernels::{Parameter, Transform};
 
 /// The layers of the latent processes with the likelihood that observes them.
 ///
-/// The flat natural vector holds for each layer the kernel's values and the constant means, then the likelihood's values and, last, each
-/// layer's `Z` column by column; of a linear layer, nothing.
+/// The flat natural vector holds for each layer the kernel's values and the constant means, then the likelihood's values, each layer's `Z`
+/// column by column and, last, the factors of grouped effects; of a linear layer, nothing.
 ///
 /// Sparse GPs have the factors of their `K_uu`, as training needs them, or are priors without ([`LatentPrior`]), which can be edited and are
 /// enough for predictions.
@@ -25,6 +26,8 @@ pub struct LatentModel<G = InducingLayer> {
     pub fix_inducing: bool,
     /// What is said about single values by name: bounds, priors, fixed and tied ones.
     pub settings: ValueSettings,
+    /// Grouped effects beside the latent function.
+    pub effects: Effects,
 }
 
 /// A latent model whose sparse GPs are not factorised.
@@ -42,7 +45,8 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     ///
     /// For any other number of layers.
     pub fn of_layers(layers: Vec<Layer<G>>, likelihood: ObservationModel, fix_inducing: bool) -> Self {
-        let model = LatentModel { layers, likelihood, fix_inducing, settings: ValueSettings::default() };
+        let (settings, effects) = (ValueSettings::default(), Effects::default());
+        let model = LatentModel { layers, likelihood, fix_inducing, settings, effects };
         // Fails where layers and functions do not go together.
         model.layers();
         model
@@ -61,6 +65,11 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     /// The number of latent processes, each with a posterior of its own.
     pub(crate) fn processes(&self) -> usize {
         self.likelihood.functions()
+    }
+
+    /// The number of columns that inputs have: those of f, and those of grouped effects behind them.
+    pub fn input_dims(&self) -> usize {
+        self.layers[0].input_dims() + self.effects.columns()
     }
 
     /// Visits kernel parameters, the means and the likelihood's parameters, in the order of the flat vector.
@@ -117,6 +126,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
                 }));
             }
         }
+        out.extend(self.effects.descriptors());
         out
     }
 
@@ -139,10 +149,11 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         for layer in self.layers.iter().filter_map(Layer::prior) {
             (0..layer.z().ncols()).for_each(|j| out.extend(layer.z().col(j).iter()));
         }
+        self.effects.for_each_parameter(&mut |p| out.extend_from_slice(&p.values));
         out
     }
 
-    /// Writes a gradient, with that of every layer, in the order of the flat vector.
+    /// Writes a gradient, with that of every layer, in the order of the flat vector; that of the factors of grouped effects follows.
     pub fn flatten_gradient(&self, layers: &[LayerGradient], likelihood: &[f64], out: &mut Vec<f64>) {
         out.clear();
         for layer in layers {
@@ -162,6 +173,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
             likelihood: self.likelihood.clone(),
             fix_inducing: self.fix_inducing,
             settings: self.settings.clone(),
+            effects: self.effects.clone(),
         }
     }
 }
@@ -190,6 +202,7 @@ impl LatentPrior {
         for prior in self.layers.iter_mut().filter_map(Layer::inducing_mut) {
             move_inputs(prior, &mut values);
         }
+        self.effects.for_each_parameter_mut(&mut |p| fill(p, &mut values));
     }
 
     /// The model with the factor of every `K_uu`.
@@ -247,6 +260,7 @@ impl LatentModel {
             });
             factorised = factorised.and(moved);
         }
+        self.effects.for_each_parameter_mut(&mut |p| fill(p, &mut parameters));
         factorised
     }
 }

@@ -1,6 +1,7 @@
 //! What a model is and tells: latent processes, posterior, predictions, the record of its fit, its file; no training, no tables.
 
 mod arrays;
+mod checksum;
 mod coefficients;
 mod constant;
 mod constraints;
@@ -8,6 +9,7 @@ mod covariance;
 mod file;
 mod fitted;
 mod function_draws;
+mod grouped;
 mod inducing_curve;
 mod latent;
 mod linear;
@@ -28,6 +30,7 @@ pub use constant::ConstantModel;
 pub use file::{SEVERAL, read_model_file};
 pub use fitted::Model;
 pub use function_draws::FunctionDraws;
+pub use grouped::LevelEffect;
 pub use inducing_curve::{Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint};
 pub use latent::{LatentModel, LatentPrior};
 pub use mixed::MixedUse;

@@ -4,6 +4,7 @@ use super::latent::{LatentModel, LatentPrior};
 use super::nearby::{Beside, Nearby};
 use crate::collapsed::Dataset;
 use crate::columns;
+use crate::effects::EffectPosterior;
 use crate::latent::{InducingLayer, InducingPrior, Layer, Layers};
 use crate::likelihood::ObservationModel;
 use crate::likelihood::joint::{JointIntegrator, Marginal};
@@ -49,6 +50,7 @@ pub struct Posterior {
     /// Of every latent process.
     factors: Vec<Factors>,
     neighbours: Option<Neighbours>,
+    effects: Option<Arc<EffectPosterior>>,
 }
 
 /// What predictions of a latent process are made of; what a model file stores so that they come back bit for bit.
@@ -153,13 +155,23 @@ impl Posterior {
     /// From stored parts, of every process; see [`Posterior::factors`].
     pub(crate) fn from_factors(model: &LatentPrior, factors: Vec<Factors>) -> Self {
         let (layers, likelihood) = (model.layers.clone(), model.likelihood.clone());
-        Posterior { layers, likelihood, factors, neighbours: None }
+        Posterior { layers, likelihood, factors, neighbours: None, effects: None }
     }
 
     /// The same posterior (`q` of the whitened inducing variables of `layer`) with training rows to look up beside it.
     pub fn with_neighbours(self, layer: InducingLayer, nearby: Arc<Nearby>, q: &Normal) -> Self {
         let (layer, count) = (Arc::new(layer), nearby.count());
         Posterior { neighbours: Some(Neighbours { layer, nearby, q: q.clone(), count }), ..self }
+    }
+
+    /// The same posterior with grouped effects, whose columns inputs have behind those of f.
+    pub fn with_effects(self, effects: EffectPosterior) -> Self {
+        Posterior { effects: Some(Arc::new(effects)), ..self }
+    }
+
+    /// The grouped effects, if there are any.
+    pub fn effects(&self) -> Option<&EffectPosterior> {
+        self.effects.as_deref()
     }
 
     /// The training rows that are looked up, where there are any.
@@ -284,6 +296,13 @@ impl Posterior {
             if let Some(q) = &roots.increase {
                 q.add(1.0, k.as_ref(), t.as_mut(), own_variance);
             }
+            if let Some(effects) = &self.effects {
+                for (i, (mean, variance)) in own_mean.iter_mut().zip(own_variance.iter_mut()).enumerate() {
+                    let (more_mean, more_variance) = effects.row(x.row(i), k.as_ref().col(i));
+                    *mean += more_mean;
+                    *variance += more_variance;
+                }
+            }
             let rows =
                 mean.chunks_exact_mut(self.factors.len()).zip(variance.chunks_exact_mut(self.factors.len()));
             for (i, (mean, variance)) in rows.enumerate() {
@@ -319,6 +338,9 @@ impl Posterior {
                 mean.fill(constant);
             }
             columns::add_transposed_matvec(k.as_ref(), &self.factors[process].weights, mean);
+            if let Some(effects) = &self.effects {
+                mean.iter_mut().enumerate().for_each(|(i, mean)| *mean += effects.row_mean(block.row(i)));
+            }
         });
         mean
     }

@@ -35,6 +35,7 @@ impl Model {
     ///
     /// As for [`Model::predict`], and usage errors for warped inputs and for models that define a mean alone.
     pub fn slopes(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<Slopes> {
+        self.check_no_groups("the gradient of predictions")?;
         let predictions = self.predict(x, exposure)?;
         if self.mean_only() {
             return Err(Error::usage("a model that defines a mean alone has no gradient of its predictions"));

@@ -62,7 +62,8 @@ pub(super) fn check_predictions(model: &Model) -> Checked<()> {
     let known = inducing.map_or(0, |z| z.nrows().min(FEW));
     let dims = model.scaling().dims();
     let places = Mat::from_fn(1 + known, dims, |i, j| match (i.checked_sub(1), inducing) {
-        (Some(place), Some(z)) => z[(place, j)],
+        (Some(place), Some(z)) if j < z.ncols() => z[(place, j)],
+        // Of groupings the first level.
         _ => 0.0,
     });
     let Marginals { mean, variance, .. } = posterior.marginals(places.as_ref());

@@ -109,6 +109,7 @@ impl FitOptions {
 
     fn validate_combination(&self) -> Result<()> {
         self.check_model()?;
+        self.check_groups()?;
         self.check_search()?;
         self.check_warps()?;
         self.check_neighbours()?;

@@ -4,7 +4,9 @@ use super::growth::Growth;
 use super::open::Open;
 use super::steps::StepOptions;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
+use crate::collapsed::WeightPrior;
 use crate::data::{InputWarp, TargetWarp};
+use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{Constraints, StopRange};
@@ -62,6 +64,11 @@ pub struct FitOptions {
     /// The contents of each input: a number or the code of a category; empty if all are numbers. A fit to a table sets it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dimensions: Vec<Dimension>,
+    /// Grouped effects, whose columns are behind the inputs of f; none when empty. A fit to a table makes them of its columns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<EffectTerm>,
+    /// Whether fixed effects beside grouped effects are integrated over (REML) where variance components are estimated.
+    pub reml: bool,
     /// The prior mean.
     pub mean: MeanKind,
     /// The number of inducing inputs; `None` chooses it by the number of rows.
@@ -145,6 +152,8 @@ impl Default for FitOptions {
             quadrature_nodes: None,
             kernel: "rbf(ard)".into(),
             dimensions: Vec::new(),
+            effects: Vec::new(),
+            reml: false,
             mean: MeanKind::Constant,
             inducing: None,
             growth: None,
@@ -210,6 +219,11 @@ impl FitOptions {
         self.told(self.registry.kernel(&self.kernel, d)?, d)
     }
 
+    /// The number of inputs of f among the columns of inputs, the last of which belong to grouped effects.
+    pub(crate) fn inputs_of(&self, columns: usize) -> usize {
+        columns.saturating_sub(columns_of(&self.effects))
+    }
+
     /// Sets the contents of `d` inputs on a kernel.
     pub(crate) fn told(&self, mut kernel: Box<dyn Kernel>, d: usize) -> Result<Box<dyn Kernel>> {
         let known = self.dimensions.len();
@@ -231,7 +245,17 @@ impl FitOptions {
 
     /// Returns true if q is solved for in closed form on all rows, because of the objective or the mode of the hyper-parameters.
     pub fn is_collapsed(&self) -> bool {
-        !self.has_own_q() || self.hyper == Some(Hyper::Collapsed) || self.neighbours.is_some()
+        let closed = self.neighbours.is_some() || !self.effects.is_empty();
+        !self.has_own_q() || self.hyper == Some(Hyper::Collapsed) || closed
+    }
+
+    /// What is assumed of the weights of f's features beside grouped effects: coefficients of a linear model are fixed effects there.
+    pub fn weight_prior(&self) -> WeightPrior {
+        match (self.model, self.reml) {
+            (ModelKind::Gp, _) => WeightPrior::Unit,
+            (ModelKind::Glm, false) => WeightPrior::Profiled,
+            (ModelKind::Glm, true) => WeightPrior::Integrated,
+        }
     }
 
     /// Returns the family of the likelihood; Gaussian by default.
@@ -250,7 +274,8 @@ impl FitOptions {
 
     /// Returns the mode of tuning hyper-parameters; by default it depends on the objective.
     pub fn hyper_mode(&self) -> Hyper {
-        self.hyper.unwrap_or(match self.has_own_q() && self.neighbours.is_none() {
+        let closed = self.neighbours.is_some() || !self.effects.is_empty();
+        self.hyper.unwrap_or(match self.has_own_q() && !closed {
             false => Hyper::Collapsed,
             true if self.can_keep_sites() => Hyper::Dual,
             true => Hyper::Joint,
@@ -324,6 +349,8 @@ impl FitOptions {
     pub fn stopping_tolerance(&self) -> f64 {
         self.tolerance.unwrap_or(match self.objective.loss() {
             _ if self.stop_range.is_some() => 0.0,
+            // A few parameters, whose iterations cost little; few rows have large steps left at other tolerances.
+            _ if !self.effects.is_empty() && self.model == ModelKind::Glm => 1e-10,
             // The squared error of standardised targets is far smaller than a nat where the fit is any good.
             LossKind::Square => 1e-7,
             // The noise of sampled values hides what an epoch gains: such fits end by their limits.

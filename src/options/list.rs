@@ -28,12 +28,13 @@ const fn option(name: &'static str, effect: Effect) -> Entry {
 }
 
 /// All options, in the order in which messages name the first of several.
-pub(super) const OPTIONS: [Entry; 56] = [
+pub(super) const OPTIONS: [Entry; 57] = [
     option("task", Effect::Any),
     option("likelihood", Effect::Any),
     option("model", Effect::Any),
     option("prior_mean", Effect::Linear),
     option("prior_variance", Effect::Linear),
+    option("reml", Effect::Linear),
     option("objective", Effect::Any),
     option("beta", Effect::Any),
     option("hyper", Effect::Any),

@@ -3,9 +3,10 @@
 use super::fit::FitOptions;
 use super::neighbours::Keeping;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
-use crate::collapsed::CollapsedBound;
+use crate::collapsed::{CollapsedBound, WeightPrior};
 use crate::data::BatchPlan;
 use crate::data::SizeSchedule;
+use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{Constraints, Limits};
@@ -19,6 +20,8 @@ use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 pub struct Plan {
     /// The layer that produces the features.
     pub layer: LayerPlan,
+    /// Grouped effects beside f.
+    pub effects: Vec<EffectTerm>,
     /// The prior mean of f: a constant, or zero.
     pub mean: MeanKind,
     /// The loss.
@@ -67,12 +70,23 @@ pub enum LayerPlan {
 pub enum Way {
     /// In closed form on all rows, for the current θ and Z.
     Collapsed(CollapsedBound),
+    /// In closed form on all rows together with grouped effects.
+    Grouped(GroupedBound),
     /// In closed form on rows with neighbours.
     Neighbours(NeighbourPlan),
     /// By steps on mini-batches, together with steps on θ and Z.
     Batches(StepPlan),
     /// By natural gradients on all rows, for the current θ and Z.
     Alternating(StepPlan),
+}
+
+/// The evidence of a model with grouped effects.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupedBound {
+    /// Whether it is FITC's; the variational bound (VFE) otherwise.
+    pub fitc: bool,
+    /// What is assumed of the weights of f's features.
+    pub weights: WeightPrior,
 }
 
 /// The use of neighbours.
@@ -151,6 +165,9 @@ impl Plan {
     pub fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Result<Plan> {
         let options = &FitOptions { likelihood: Some(LikelihoodKind::of(likelihood)), ..options.clone() };
         options.validate()?;
+        if options.reml && options.effects.is_empty() {
+            return Err(Error::usage("⟨reml⟩ is for linear models with ⟨group⟩, and no group is given"));
+        }
         check_estimator(options.estimator, likelihood)?;
         let options = &options.decided_for(n);
         let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
@@ -158,6 +175,8 @@ impl Plan {
             let keeping = Keeping { rows: options.keep_rows, single: options.keep_single };
             let nodes = options.quadrature_nodes;
             Way::Neighbours(NeighbourPlan { count, loss, beta: options.beta, keeping, nodes })
+        } else if !options.effects.is_empty() {
+            Way::Grouped(GroupedBound { fitc: loss == LossKind::Fitc, weights: options.weight_prior() })
         } else if options.is_collapsed() {
             Way::Collapsed(match loss {
                 LossKind::Fitc => CollapsedBound::Fitc,
@@ -170,8 +189,10 @@ impl Plan {
             Way::Batches(StepPlan::new(options, n))
         };
         let solver = options.optimizer();
+        let fixed_effects = !options.effects.is_empty() && options.model == ModelKind::Glm;
         Ok(Plan {
             layer: LayerPlan::new(options, n),
+            effects: options.effects.clone(),
             mean: options.mean,
             loss,
             beta: options.beta,
@@ -190,7 +211,12 @@ impl Plan {
                 seconds: options.max_seconds,
                 tolerance: options.stopping_tolerance(),
                 // Mini-batches gain most in their first epochs; iterations of L-BFGS come in spells of little progress.
-                window: if solver == HyperOptimizer::Adam { 4 } else { 10 },
+                // Those of the few parameters of linear mixed models do not.
+                window: match solver {
+                    HyperOptimizer::Adam => 4,
+                    HyperOptimizer::Lbfgs if fixed_effects => 1,
+                    HyperOptimizer::Lbfgs => 10,
+                },
                 range: options.stop_range,
                 // A solver with a step size cuts it when progress ends.
                 plateaus: if solver == HyperOptimizer::Adam { 2 } else { 0 },
@@ -210,7 +236,7 @@ impl Plan {
     /// Returns the steps on q, unless q is solved for in closed form.
     pub fn steps(&self) -> Option<&StepPlan> {
         match &self.way {
-            Way::Collapsed(_) | Way::Neighbours(_) => None,
+            Way::Collapsed(_) | Way::Grouped(_) | Way::Neighbours(_) => None,
             Way::Batches(steps) | Way::Alternating(steps) => Some(steps),
         }
     }

@@ -1,6 +1,6 @@
 //! A fit to rows on the scale the model sees: checks of shapes, the choice of a start, and the fit from it; no tables.
 
-use super::check::check_data;
+use super::check::{check_data, check_groups};
 use super::rows::{TrainingData, TrainingRows};
 use super::run::{Fitted, fit_from};
 use super::search::{fit_grown, fit_restarted};
@@ -36,11 +36,14 @@ pub fn fit_arrays_in(
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     options.validate()?;
+    check_groups(data.train.x, &options.effects)?;
     let origin = match start {
         Some(start) => Origin::Start(start),
-        None => Origin::Prototype(Prototype::of(options, data.train.x.ncols(), data.levels)?),
+        None => {
+            Origin::Prototype(Prototype::of(options, options.inputs_of(data.train.x.ncols()), data.levels)?)
+        }
     };
-    check_data(&data, start.map(|start| start.model.layer().input_dims()), origin.likelihood())?;
+    check_data(&data, start.map(|start| start.model.input_dims()), origin.likelihood())?;
     fit_rows(&data, options, origin, session)
 }
 

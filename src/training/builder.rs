@@ -1,7 +1,7 @@
 //! A fit to arrays in the user's units: kernel, likelihood and options in, a model that predicts out; no tables.
 
 use super::arrays::{Origin, fit_rows};
-use super::check::check_data;
+use super::check::{check_data, check_groups};
 use super::choices::{Chosen, choose};
 use super::owned::{OwnedData, OwnedRows};
 use super::scaling::scaling_of;
@@ -146,9 +146,11 @@ impl ModelBuilder {
             // Who brings a kernel may have told it what inputs hold.
             options.dimensions = kernel.dimensions().to_vec();
         }
-        let mut prototype = Prototype::of(&options, x.ncols(), levels(y))?;
+        check_groups(x, &options.effects)?;
+        let inputs = options.inputs_of(x.ncols());
+        let mut prototype = Prototype::of(&options, inputs, levels(y))?;
         if let Some(kernel) = &self.kernel {
-            prototype.kernel = Some(options.told(kernel.clone(), x.ncols())?);
+            prototype.kernel = Some(options.told(kernel.clone(), inputs)?);
         }
         if let Some(likelihood) = &self.likelihood {
             prototype.likelihood = likelihood.clone();

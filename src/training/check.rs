@@ -2,9 +2,11 @@
 
 use super::rows::TrainingData;
 use crate::collapsed::Dataset;
+use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
 use crate::likelihood::ObservationModel;
 use crate::likelihood::TargetKind;
+use faer::MatRef;
 
 /// Refuses arrays that do not match each other or the inputs of a start model, or that do not suit the likelihood.
 ///
@@ -26,6 +28,34 @@ pub(super) fn check_data(
     }
     check_part("training", data.train, (kind, name))?;
     data.validation.map_or(Ok(()), |part| check_part("validation", part, (kind, name)))
+}
+
+/// Refuses codes of groupings that are no levels: in training rows each is a whole number from 0 to the number of levels.
+///
+/// # Errors
+///
+/// Data errors that name the grouping and the row.
+pub(super) fn check_groups(x: MatRef<'_, f64>, effects: &[EffectTerm]) -> Result<()> {
+    let columns = columns_of(effects);
+    if x.ncols() < columns {
+        let found = x.ncols();
+        return Err(Error::data(format!(
+            "the training inputs have {found} columns, expected at least the {columns} of the grouped effects"
+        )));
+    }
+    let inputs = x.ncols() - columns;
+    for term in effects {
+        let known = |code: &f64| code.fract() == 0.0 && (0.0..term.levels as f64).contains(code);
+        if let Some(row) = x.col(inputs + term.code).iter().position(|code| !known(code)) {
+            return Err(Error::data(format!(
+                "grouping {}: the code in row {row}, counted from 0, is {}, expected a whole number from 0 to {}",
+                term.name,
+                x[(row, inputs + term.code)],
+                term.levels.saturating_sub(1)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Checks one part of the rows.

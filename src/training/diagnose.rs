@@ -138,6 +138,8 @@ fn about_lengthscales(fit: &FitFacts<'_>, layer: &InducingLayer) -> Vec<Warning>
     let mut warnings = Vec::new();
     let f = fit.posterior.means(sample(train, MOST_TRAINING_ROWS).as_ref());
     let spread = Moments::of(f).variance().filter(|variance| *variance > 0.0);
+    // Columns of grouped effects are not the kernel's.
+    let train = Dataset { x: train.x.subcols(0, layer.z().ncols()), ..train };
     if let Some(variance) = spread {
         let irrelevant = irrelevant(layer.kernel(), train, IRRELEVANT_SHARE * variance);
         let inputs: Vec<Input> = irrelevant.into_iter().map(|index| Input { index, name: None }).collect();

@@ -1,10 +1,14 @@
-//! The counts of rollbacks in training, for diagnosis and failures; no training.
+//! The results of training and its counts of rollbacks, for diagnosis and failures; no training.
 
-use crate::model::MixedUse;
+use crate::effects::EffectPosterior;
+use crate::hyper::Outcome;
+use crate::model::{LatentModel, MixedUse, Nearby, StepGuarantee};
+use crate::objective::EstimatorCounts;
+use crate::variational::Normal;
+use std::sync::Arc;
 
 /// Rollbacks of the training itself: undone or shrunk steps, and single precision. Warm starts and final steps on q, which search for step
 /// sizes, do not count.
-/// search, are not among them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TakenBack {
     /// The rollbacks of hyper-parameters.
@@ -13,4 +17,24 @@ pub(super) struct TakenBack {
     pub q: usize,
     /// The use of single precision, if it was requested.
     pub mixed: Option<MixedUse>,
+}
+
+/// The result of training, before diagnosis.
+pub(super) struct Trained {
+    pub model: LatentModel,
+    pub q: Vec<Normal>,
+    pub value: f64,
+    pub elbo: Option<f64>,
+    pub upper: Option<f64>,
+    pub sampling: Option<EstimatorCounts>,
+    pub outcome: Outcome,
+    pub taken_back: TakenBack,
+    /// The rows of the sample that the value was estimated on, where it was not summed over all of them.
+    pub estimated_on: Option<usize>,
+    /// The rows that predictions look up, where there are neighbours.
+    pub nearby: Option<Arc<Nearby>>,
+    /// The grouped effects, where there are any.
+    pub effects: Option<EffectPosterior>,
+    /// What is proven of the steps on q.
+    pub guarantee: Option<StepGuarantee>,
 }

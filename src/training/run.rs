@@ -6,9 +6,10 @@ use super::choices::Chosen;
 use super::collapsed::CollapsedObjective;
 use super::diagnose::{FitFacts, absolute_jitter, diagnose};
 use super::failure::{diverged, explained, failed_start, singular_start};
+use super::grouped::train_grouped;
 use super::inference::InferenceOptions;
 use super::neighbours::train_neighbours;
-use super::outcome::TakenBack;
+use super::outcome::{TakenBack, Trained};
 use super::rows::{BatchSource, TrainingRows};
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
 use super::start::{Start, evidence_start, warm_start};
@@ -21,14 +22,10 @@ use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Record, Session,
     StopReason, minimize_adam, minimize_lbfgs,
 };
-use crate::model::{
-    FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Score, Search, StepGuarantee, Warning,
-};
-use crate::objective::EstimatorCounts;
+use crate::model::{FitSummary, LatentModel, LatentPrior, Posterior, Score, Search, Warning};
 use crate::options::{HyperOptimizer, HyperPlan, LossKind, Part, Plan, StepPlan, Way};
 use crate::variational::Parameterization;
 use crate::variational::{Family, Normal};
-use std::sync::Arc;
 
 /// The outcome of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
 pub struct Fitted {
@@ -113,6 +110,7 @@ fn train(
     }
     let trained = match &plan.way {
         Way::Collapsed(bound) => train_collapsed(model, rows, *bound, plan, &mut monitor)?,
+        Way::Grouped(bound) => train_grouped(model, rows, *bound, plan, &mut monitor)?,
         Way::Neighbours(neighbours) => {
             train_neighbours(model, rows, (plan, neighbours, fresh), &mut monitor)?
         }
@@ -139,25 +137,7 @@ pub(super) fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Datase
     rows.in_memory().ok_or_else(|| Error::usage(format!("{what} needs all rows in memory")))
 }
 
-/// The result of training, before diagnosis.
-pub(super) struct Trained {
-    pub model: LatentModel,
-    pub q: Vec<Normal>,
-    pub value: f64,
-    pub elbo: Option<f64>,
-    pub upper: Option<f64>,
-    pub sampling: Option<EstimatorCounts>,
-    pub outcome: Outcome,
-    pub taken_back: TakenBack,
-    /// The number of rows of the sample that estimated the value, unless it was summed over all rows.
-    pub estimated_on: Option<usize>,
-    /// The rows that predictions look up, if there are neighbours.
-    pub nearby: Option<Arc<Nearby>>,
-    /// The guarantee for the steps on q.
-    pub guarantee: Option<StepGuarantee>,
-}
-
-/// Trains hyper-parameters on a bound whose q is solved for in closed form.
+/// Hyper-parameters on a bound in which q is solved for in closed form.
 fn train_collapsed(
     model: LatentModel,
     rows: &dyn TrainingRows,
@@ -210,6 +190,7 @@ fn train_collapsed(
         taken_back,
         estimated_on: None,
         nearby: None,
+        effects: None,
         guarantee: None,
     })
 }
@@ -334,6 +315,7 @@ fn train_variational(
         taken_back,
         estimated_on: summed.is_none().then_some(check.len()),
         nearby: None,
+        effects: None,
         guarantee,
     })
 }
@@ -550,10 +532,13 @@ pub(super) fn finish(
 ) -> Fitted {
     let n = rows.all().count();
     let Trained { value, elbo, upper, sampling, estimated_on, guarantee, .. } = trained;
-    let Trained { model, q, outcome, taken_back, nearby, .. } = trained;
+    let Trained { model, q, outcome, taken_back, nearby, effects, .. } = trained;
     let mut posterior = Posterior::new(&model, &q);
     if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
         posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
+    }
+    if let Some(effects) = effects {
+        posterior = posterior.with_effects(effects);
     }
     let finished = FitFacts {
         model: &model,

@@ -30,6 +30,6 @@ pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
     if !options.standardize {
         return Scaling::none(scaling.dims());
     }
-    let scaling = scaling.without_codes(&options.dimensions);
+    let scaling = scaling.without_codes(&options.dimensions).with_effects(&options.effects);
     if options.likelihood_kind().scales_target() { scaling } else { scaling.with_original_target() }
 }

@@ -2,12 +2,14 @@
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
+use super::grouped_start::start_effects;
 use super::row_buffer::RowBuffer;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::variational::VariationalModel;
 use crate::collapsed::{CollapsedBound, Dataset};
 use crate::data::Moments;
 use crate::data::{Purpose, generator};
+use crate::effects::columns_of;
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
 use crate::latent::{InducingPrior, Layer, LinearLayer, choose_inducing};
@@ -61,6 +63,17 @@ impl Prototype {
 ///
 /// If inducing inputs cannot be chosen, or the kernel does not suit them.
 pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
+    let d = train.x.ncols() - columns_of(&plan.effects);
+    let inputs = Dataset { x: train.x.subcols(0, d), ..train };
+    let mut model = initial_function(inputs, plan, prototype)?;
+    if !plan.effects.is_empty() {
+        start_effects(&mut model, train, &plan.effects);
+    }
+    Ok(model)
+}
+
+/// The same without grouped effects.
+fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
     check_memory(plan, train)?;
     let mut likelihood = prototype.likelihood.clone();
     let centres = likelihood.initialise(train.targets.y, train.targets.exposure);
@@ -93,6 +106,14 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
             Ok(LatentModel::of_layers(layers, likelihood, *fix || d > train.len()))
         }
         (LayerPlan::Sparse { .. }, None) => Err(Error::usage("a sparse GP needs a kernel")),
+        (LayerPlan::Linear { .. }, _) if !plan.effects.is_empty() => {
+            // Fixed effects: their flat prior is the objective's affair, so features are the inputs themselves.
+            let intercept = plan.mean == MeanKind::Constant;
+            let count = d + usize::from(intercept);
+            let layer = LinearLayer::independent(&vec![0.0; count], &vec![1.0; count])?;
+            let layer = if intercept { layer.with_intercept() } else { layer };
+            Ok(LatentModel::new(layer.into(), likelihood, true))
+        }
         (LayerPlan::Linear { prior_mean, prior_variance }, _) => {
             let shared = shares_layer(&likelihood);
             // One layer has one intercept: that of all functions has a prior around their mean.

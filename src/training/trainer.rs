@@ -5,10 +5,11 @@ use super::builder::Prepared;
 use super::check::check_data;
 use super::inference::InferenceOptions;
 use super::outcome::TakenBack;
+use super::outcome::Trained;
 use super::owned::{OwnedData, OwnedRows};
 use super::rows::{MemoryBatches, TrainingData, TrainingRows};
 use super::run::{
-    Ended, Trained, adam_options, batch_model, finish, polished, ready, solves_in_one_step, with_best_q,
+    Ended, adam_options, batch_model, finish, polished, ready, solves_in_one_step, with_best_q,
 };
 use super::solve::Sweep;
 use super::start::{initial_model, warm_start};
@@ -256,6 +257,7 @@ impl Trainer {
             taken_back,
             estimated_on: None,
             nearby: None,
+            effects: None,
             guarantee: None,
         };
         let n = rows.train.y.len();

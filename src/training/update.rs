@@ -41,6 +41,7 @@ const FAR: f64 = 1e3;
 /// loss, with nonnegative coefficients, or of outputs that mix processes. Data errors as for a fit. Fit errors if the objective is not
 /// finite at the new rows, or the covariance of the inducing inputs has no factor.
 pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Session<'_>) -> Result<Model> {
+    model.check_no_groups("an update")?;
     if !(0.0..=1.0).contains(&forget) {
         return Err(Error::usage(format!("⟨forget⟩ is {forget}, expected a share from 0 to 1")));
     }

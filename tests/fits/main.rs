@@ -7,6 +7,7 @@ mod dlm;
 mod explain;
 mod fit;
 mod function_draws;
+mod grouped;
 mod growth;
 mod inducing_init;
 mod interruption;

@@ -3,6 +3,7 @@
 mod equivalence;
 mod extremes;
 mod gradients;
+mod grouped;
 mod guarantees;
 mod hyper;
 mod joint_extremes;

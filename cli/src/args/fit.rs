@@ -5,7 +5,7 @@ use super::shared::{ColumnArgs, ModelArgs, TrainingArgs, options};
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::options::{Betas, FitOptions, Given, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open};
-use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::schema::{GroupFormula, SchemaOptions, UnseenLevels};
 use sparsegp_tables::tabular::Sharing;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -24,6 +24,15 @@ pub struct FitArgs {
     pub data: PathBuf,
     #[command(flatten)]
     pub columns: ColumnArgs,
+    /// Grouped (random) effects beside f: a column, 'slope | column', 'slope || column' for independent ones, or 'outer/inner'; may be repeated
+    ///
+    /// Every level of the column has an intercept of its own, and with a slope a slope in that column of numbers. 'outer/inner' stands for outer
+    /// and outer:inner. Columns of groups are inputs only if --features names them. Gaussian noise, in closed form on all rows (vfe, fitc).
+    #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
+    pub group: Vec<GroupFormula>,
+    /// Estimate variance components by restricted maximum likelihood (glm with --group)
+    #[arg(long, help_heading = "Model")]
+    pub reml: bool,
     #[command(flatten)]
     pub objective: ObjectiveArgs,
     #[command(flatten)]
@@ -210,6 +219,11 @@ impl ObjectiveArgs {
 }
 
 impl FitArgs {
+    /// The columns that these arguments ask for.
+    pub fn schema_options(&self) -> SchemaOptions {
+        SchemaOptions { groups: self.group.clone(), ..self.columns.schema_options() }
+    }
+
     /// Returns what several targets share, if an option says so.
     pub fn sharing(&self) -> Option<Sharing> {
         self.outputs.or(self.mixing.map(Sharing::Processes))
@@ -243,7 +257,28 @@ impl FitArgs {
             }
             options.with_neighbours(1).validate()?;
         }
+        self.check_groups()?;
         self.given.check(options)
+    }
+
+    /// Refuses options that are for fits without grouped effects, as far as these arguments tell.
+    fn check_groups(&self) -> sparsegp::Result<()> {
+        if self.group.is_empty() {
+            let lonely = self.reml.then(|| Error::usage("--reml is for --model glm with --group"));
+            return lonely.map_or(Ok(()), Err);
+        }
+        let others = [
+            ("--report", self.output.wants_page()),
+            ("--shuffle-buffer", self.shuffle_buffer.is_some()),
+            ("--from", self.objective.from.is_some()),
+            ("--betas", self.objective.betas.is_some()),
+            ("--neighbours", !matches!(self.model.neighbours, None | Some(Beside::None))),
+            ("--mixing", self.sharing().is_some()),
+        ];
+        match others.into_iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(Error::usage(format!("{name} cannot be combined with --group"))),
+            None => Ok(()),
+        }
     }
 
     /// Returns the options of the fit; `start` is the kind of the saved model that the fit starts from.
@@ -258,6 +293,7 @@ impl FitArgs {
             hyper_optimizer: objective.hyper_optimizer,
             validation_fraction: self.held_out.validation_fraction.unwrap_or_default(),
             restarts: self.restarts,
+            reml: self.reml,
             open: self.model.open(&self.given, self.auto),
             ..options(&self.columns, &self.model, &self.training)
         };

@@ -101,6 +101,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Compare a saved model's predictions with the target in a data file
     Evaluate(EvaluateArgs),
+    /// Write the grouped effects of a saved model: the estimate of every level with its standard deviation
+    Effects(EffectsArgs),
     /// Show what the predictions of a saved model depend on: relevance of columns, partial dependence, contributions to single rows
     Explain(ExplainArgs),
     /// Update a saved model with new rows, without changing its hyper-parameters
@@ -169,8 +171,22 @@ pub struct PredictArgs {
     /// Put an apostrophe before text that a spreadsheet would run as a formula: text, not a number, that begins with = + - @ or a tab
     #[arg(long)]
     pub csv_safe: bool,
+    /// Predict without grouped effects: at the mean over levels, without the variance of levels; the data need no columns of groups
+    #[arg(long, conflicts_with = "unseen")]
+    pub population: bool,
     #[command(flatten)]
     pub unseen: UnseenArgs,
+}
+
+/// Options of `effects`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp effects schools.model --out effects.csv")]
+pub struct EffectsArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// Where the effects go, one row per level and effect (.csv; '-' for standard output)
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub out: PathBuf,
 }
 
 /// Options of `evaluate`.

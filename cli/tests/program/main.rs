@@ -12,6 +12,7 @@ mod draws;
 mod everyday;
 mod figures;
 mod glm_cli;
+mod groups;
 mod help;
 mod hostile;
 mod limits;

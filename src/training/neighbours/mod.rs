@@ -6,8 +6,9 @@ mod sites;
 
 use super::failure::failed_start;
 use super::outcome::TakenBack;
+use super::outcome::Trained;
 use super::rows::TrainingRows;
-use super::run::{Trained, hold_amplitude, minimize, whole};
+use super::run::{hold_amplitude, minimize, whole};
 use crate::collapsed::Dataset;
 use crate::error::Result;
 use crate::hyper::{Limits, Monitor, Outcome, StopReason};
@@ -120,6 +121,7 @@ pub(super) fn train_neighbours(
         taken_back,
         estimated_on: None,
         nearby,
+        effects: None,
         guarantee: None,
     })
 }

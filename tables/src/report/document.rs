@@ -4,6 +4,7 @@ use super::baselines::{BaselineReport, TrainFigures};
 use crate::tabular::TableModel;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
+use sparsegp::effects::VarianceComponent;
 use sparsegp::error::Say;
 use sparsegp::hyper::{Record, StopReason};
 use sparsegp::metrics::Report;
@@ -32,6 +33,8 @@ pub struct Document {
     #[serde(serialize_with = "as_map")]
     hyperparameter_notes: Vec<(String, String)>,
     coefficients: Option<Vec<Coefficient>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<GroupFigures>,
     /// The figures of the validation rows.
     pub validation: Option<Report>,
     /// The figures of the test rows.
@@ -58,6 +61,30 @@ pub struct DataSummary {
     pub features: usize,
     /// The column that is predicted.
     pub target: String,
+}
+
+/// What a fit with grouped effects found, in original units.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct GroupFigures {
+    components: Vec<VarianceComponent>,
+    residual_sd: Option<f64>,
+    #[serde(serialize_with = "as_map")]
+    intraclass_correlations: Vec<(String, f64)>,
+    log_likelihood: Option<f64>,
+    reml: bool,
+}
+
+impl GroupFigures {
+    fn of(model: &TableModel) -> Option<GroupFigures> {
+        let components = model.variance_components();
+        (!components.is_empty()).then(|| GroupFigures {
+            components,
+            residual_sd: model.residual_deviation(),
+            intraclass_correlations: model.intraclass_correlations(),
+            log_likelihood: model.grouped_log_likelihood(),
+            reml: model.options().reml,
+        })
+    }
 }
 
 /// The outcome of the fit.
@@ -102,6 +129,7 @@ impl Document {
             hyperparameters: model.hyperparameters(),
             hyperparameter_notes: model.hyperparameter_notes(),
             coefficients: model.coefficients(),
+            groups: GroupFigures::of(model),
             validation: None,
             test: None,
             train: None,

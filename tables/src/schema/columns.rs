@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sparsegp::kernels::Dimension;
 
 use super::calendar::Cycle;
+use super::groups::{GroupFormula, Grouping};
 use super::odd::odd_values;
 use super::sentinels::sentinels;
 use super::table_facts::TableFacts;
@@ -126,6 +127,9 @@ pub struct SchemaOptions {
     pub weights: Option<String>,
     /// The column by which rows are held out, instead of at random.
     pub split: Option<SplitBy>,
+    /// Grouped effects; their groupings are inputs only if `features` names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupFormula>,
     /// Columns to keep although they look like identifiers.
     pub keep: Vec<String>,
     /// What separates the columns of a CSV file; `None` finds it in the first lines.
@@ -169,6 +173,8 @@ pub enum UnseenLevels {
     New,
     /// An error that names the row and the value.
     Error,
+    /// As [`UnseenLevels::New`], and all rows are predicted without grouped effects: at the mean over levels, without the variance of levels.
+    Population,
 }
 
 /// The columns a model was trained on; part of the model file.
@@ -194,6 +200,9 @@ pub struct Schema {
     /// The mean that each numeric feature had in training, which stands in for missing cells; none in model files that refuse them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) fills: Vec<f64>,
+    /// The groupings of grouped effects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) groups: Vec<Grouping>,
     /// Levels of coded columns that training did not see but the rows of updates had. Their codes follow those of training.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) later: BTreeMap<String, Vec<String>>,
@@ -278,7 +287,8 @@ impl Schema {
             }
             notes.extend(note);
         }
-        let (schema, found) = Schema::of_facts(&facts, options)?;
+        let (mut schema, found) = Schema::of_facts(&facts, options)?;
+        schema.take_groups(&read, options)?;
         notes.extend(found);
         notes.extend(unlabelled_note(&options.target, facts.source(), (labelled.rows(), table.rows())));
         notes.extend(odd_values(&facts, &schema, &read)?);
@@ -321,8 +331,13 @@ impl Schema {
         self.weights.as_deref()
     }
 
-    /// The number of inputs D.
+    /// The number of inputs, those of grouped effects included.
     pub fn dims(&self) -> usize {
+        self.feature_dims() + self.group_inputs().len()
+    }
+
+    /// The number of inputs of the features.
+    pub fn feature_dims(&self) -> usize {
         self.features.iter().map(|feature| self.width(feature)).sum()
     }
 
@@ -368,6 +383,7 @@ impl Schema {
             }
             names.extend(feature.tells_missing().then(|| format!("{} is missing", feature.name())));
         }
+        names.extend(self.group_inputs());
         names
     }
 
@@ -377,12 +393,14 @@ impl Schema {
         name == self.target
             || self.exposure.as_deref() == Some(name)
             || self.features.iter().any(|feature| feature.name() == name)
+            || self.group_names().any(|known| known == name)
     }
 
     /// The columns that [`Schema::uses`], for callers that ask about many.
     pub fn used_names(&self) -> HashSet<&str> {
         let others = [Some(self.target.as_str()), self.exposure.as_deref()];
-        self.features.iter().map(Feature::name).chain(others.into_iter().flatten()).collect()
+        let features = self.features.iter().map(Feature::name).chain(self.group_names());
+        features.chain(others.into_iter().flatten()).collect()
     }
 
     /// The columns that training looks at.
@@ -441,8 +459,10 @@ impl Schema {
         names: impl Iterator<Item = &'a str> + Clone,
     ) -> Result<()> {
         let present: HashSet<&str> = names.clone().collect();
-        let missing: Vec<&str> =
-            self.features.iter().map(Feature::name).filter(|name| !present.contains(name)).collect();
+        let mut missing: Vec<&str> =
+            self.features.iter().map(Feature::name).chain(self.group_names()).collect();
+        let mut seen = HashSet::new();
+        missing.retain(|name| !present.contains(name) && seen.insert(*name));
         match missing.as_slice() {
             [] => Ok(()),
             [only] => Err(absent(source, "column", only, names)),

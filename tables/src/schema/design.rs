@@ -27,14 +27,18 @@ impl Schema {
     pub fn design(&self, table: &Table, unseen: UnseenLevels) -> Result<Mat<f64>> {
         let names = self.training_names();
         let table = &*table.read(&self.readings, &|name| names.contains(name))?;
-        self.check_features(table.source(), table.columns().iter().map(|named| named.name.as_str()))?;
+        let present = table.columns().iter().map(|named| named.name.as_str());
+        match unseen {
+            UnseenLevels::Population => self.without_groups().check_features(table.source(), present)?,
+            UnseenLevels::New | UnseenLevels::Error => self.check_features(table.source(), present)?,
+        }
         let mut inputs = Vec::with_capacity(self.features.len());
         let mut offset = 0;
         for (index, feature) in self.features.iter().enumerate() {
             inputs.push((offset, self.input(table, feature, self.fills.get(index).copied())?));
             offset += self.width(feature);
         }
-        let mut design = Mat::zeros(table.rows(), offset);
+        let mut design = Mat::zeros(table.rows(), self.dims());
         for row in 0..table.rows() {
             for (offset, input) in &inputs {
                 match input {
@@ -72,6 +76,7 @@ impl Schema {
                 }
             }
         }
+        self.write_groups(table, unseen, &mut design)?;
         Ok(design)
     }
 
@@ -122,6 +127,10 @@ impl Schema {
             }
             found.extend(Some(unseen).filter(|unseen| unseen.rows > 0));
         }
+        found.extend(self.unseen_groups(table)?.into_iter().map(|(column, rows, mut levels)| {
+            levels.truncate(UnseenColumn::MOST);
+            UnseenColumn { column, rows, levels }
+        }));
         Ok(found)
     }
 
@@ -463,7 +472,7 @@ impl CategoryInput<'_> {
         };
         // Where training had none, a missing cell is a level of its own too, after all others of the table.
         let code = code.unwrap_or(if self.missing { self.levels.len() } else { MISSING_CODE });
-        if code < self.seen() || unseen == UnseenLevels::New {
+        if code < self.seen() || unseen != UnseenLevels::Error {
             return Ok(code);
         }
         let found = self

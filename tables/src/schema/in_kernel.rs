@@ -2,7 +2,7 @@
 
 use super::Schema;
 use sparsegp::error::{Error, Result};
-use sparsegp::options::FitOptions;
+use sparsegp::options::{FitOptions, ModelKind, Open};
 use std::ops::Range;
 
 impl Schema {
@@ -13,7 +13,19 @@ impl Schema {
     /// As for [`Schema::kernel_of_inputs`].
     pub(crate) fn options_of(&self, options: FitOptions) -> Result<FitOptions> {
         let kernel = self.kernel_of_inputs(&options.kernel)?;
-        Ok(FitOptions { kernel, dimensions: self.dimensions(), ..options })
+        let options =
+            FitOptions { kernel, dimensions: self.dimensions(), effects: self.effect_terms(), ..options };
+        if self.groups().is_empty() {
+            return Ok(options);
+        }
+        if options.model == ModelKind::Gp && self.feature_dims() == 0 {
+            return Err(Error::usage("a Gaussian process needs an input besides the columns of ⟨group⟩")
+                .hint("use ⟨model glm⟩ for grouped effects alone"));
+        }
+        // Short fits decide nothing here: what they try is not available beside grouped effects.
+        let options = FitOptions { open: Open::NOTHING, ..options };
+        options.validate()?;
+        Ok(options)
     }
 
     /// The text with the numbers of inputs in place of the names of columns; that of a category or a date stands for all of its inputs.

@@ -6,6 +6,7 @@ use super::bad_cells::BadCells;
 use super::check::folded;
 use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows};
 use super::facts::{ColumnFacts, Demand, Misfit, Positive};
+use super::groups::{GroupFormula, check_groups};
 use super::left_out::reason;
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
@@ -43,7 +44,9 @@ impl Schema {
             features.push(infer_feature(facts, name, (declared(name), !options.drop_first), &mut doubts)?);
         }
         warnings.extend(doubts.told(facts.source()));
-        if features.is_empty() {
+        // Fixed effects may be an intercept alone.
+        let intercept_will_do = options.drop_first && !options.groups.is_empty();
+        if features.is_empty() && !intercept_will_do {
             return Err(Error::data(format!(
                 "{}: no feature is left besides the target {}",
                 facts.source(),
@@ -61,6 +64,7 @@ impl Schema {
             weights: options.weights.clone(),
             drop_first: options.drop_first,
             fills: Vec::new(),
+            groups: Vec::new(),
             missing: options.missing.clone(),
             readings: options.readings.clone().unwrap_or_default(),
             later: BTreeMap::new(),
@@ -74,7 +78,7 @@ impl Schema {
             }
         }
         warnings.extend(schema.gaps_note(facts)?);
-        if schema.dims() == 0 {
+        if schema.dims() == 0 && !intercept_will_do {
             return Err(Error::data(format!(
                 "{}: every feature is a column of a single category, expected one that varies",
                 facts.source()
@@ -208,6 +212,8 @@ impl SchemaOptions {
             Some(SplitBy::Group(group)) => self.features.is_none() && group == name,
             _ => false,
         };
+        let levels = self.groups.iter().flat_map(GroupFormula::grouping_columns).any(|column| column == name);
+        let group = group || (levels && self.features.is_none());
         named
             && !group
             && !special(self).any(|(_, column)| column == name)
@@ -279,7 +285,11 @@ impl SchemaOptions {
         let role = [(&self.exposure, Positive::Exposure), (&self.weights, Positive::Weight)];
         match role.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {
             Some((_, positive)) => Some(Demand::Positive(positive)),
-            None => self.is_feature(name).then_some(Demand::None),
+            None => {
+                let grouped =
+                    || self.groups.iter().flat_map(GroupFormula::columns).any(|column| column == name);
+                (self.is_feature(name) || grouped()).then_some(Demand::None)
+            }
         }
     }
 }
@@ -295,6 +305,7 @@ fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     }
     options.split.iter().try_for_each(|by| facts.require_name(by.column()))?;
     check_roles(options)?;
+    check_groups(facts, options)?;
     let mut seen = HashSet::new();
     if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
         return Err(Error::usage(format!("the feature {} is given twice", quoted(twice))));

@@ -165,7 +165,8 @@ impl TrainingSample {
 /// Returns the maximum number of rows of the linear baseline of a model, or `None` if it has no such baseline.
 fn linear_rows(model: &TableModel) -> Option<usize> {
     let inputs = model.schema().without_codes().dims();
-    if inputs > LINEAR_INPUTS || model.model_kind() == ModelKind::Glm {
+    let grouped = !model.schema().groups().is_empty();
+    if inputs > LINEAR_INPUTS || model.model_kind() == ModelKind::Glm || grouped {
         return None;
     }
     let closed = linear_likelihood(model).has_gaussian_noise();

@@ -9,7 +9,7 @@ use super::rows::{CodedTable, TableRows};
 use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings, unlabelled_note};
 use crate::tables::Table;
 use sparsegp::data::Scaling;
-use sparsegp::error::Result;
+use sparsegp::error::{Error, Result};
 use sparsegp::hyper::{Clock, Listener, Session};
 use sparsegp::options::FitOptions;
 use sparsegp::training::choices::{Chosen, choose};
@@ -93,6 +93,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let shares =
         Shares { test: request.test_fraction, validation: options.validation_fraction, seed: options.seed };
     let rows = split_table(table, request.columns.split.as_ref(), shares)?;
+    check_grouped_start(request)?;
     if request.start.is_none() {
         schema.settle(table, &rows.train, request.columns.known.is_some())?;
     }
@@ -100,7 +101,8 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let data = CodedTable::of(&schema, table)?;
     let mut train = data.part(rows.train.clone());
     check_training_target(&schema, table, &train.targets)?;
-    notes.extend(input_warnings(&schema.input_names(), train.inputs()));
+    let inputs = schema.feature_dims();
+    notes.extend(input_warnings(&schema.input_names()[..inputs], train.inputs().subcols(0, inputs)));
     notes.extend(two_values(&train.targets).and_then(|values| two_valued(&schema, values)));
     let levels = schema.encoding().levels().len();
     let clock = session.clock(options.max_seconds);
@@ -149,6 +151,18 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
         checkpoint.finish_fit(mark, model.to_bytes()?);
     }
     Ok(TableFit { model, validation, test })
+}
+
+/// Refuses a start of grouped effects, whose levels are those of other rows.
+fn check_grouped_start(request: &FitRequest<'_>) -> Result<()> {
+    let grouped = !request.columns.groups.is_empty();
+    match request.start {
+        Some(start) if grouped || !start.schema().groups().is_empty() => {
+            Err(Error::usage("⟨from⟩ cannot be combined with ⟨group⟩, in the model or in this fit")
+                .hint("fit from the data, without ⟨from⟩"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the scaling of the rows: that of the start model, or one from the training rows.

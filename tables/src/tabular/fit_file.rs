@@ -141,6 +141,7 @@ pub fn fit_file(
     session: &mut Session<'_>,
 ) -> Result<FileFit> {
     check_file_fit(request.path, request.options, request.buffer_rows)?;
+    request.columns.check_no_groups("⟨shuffle_buffer⟩")?;
     let roles = roles_for(request)?;
     let surveyed = survey_for(request, &roles)?;
     let (rows, groups) = (surveyed.rows, surveyed.groups.clone());

@@ -56,6 +56,7 @@ impl PartsRequest<'_> {
     }
 
     fn schema_options(&self, readings: Option<&Readings>) -> Result<SchemaOptions> {
+        self.columns.check_no_groups("a fit to parts of a table")?;
         let columns = schema_options(self.columns, self.options)?;
         Ok(SchemaOptions { readings: readings.cloned(), ..columns })
     }

@@ -1,6 +1,7 @@
 //! From tables and files to training rows, and back to predictions; no training.
 
 mod baselines;
+mod effects;
 mod fit;
 mod fit_file;
 mod fit_parts;
@@ -20,6 +21,7 @@ mod survey;
 mod test_file;
 
 pub use baselines::{Baselines, Constant, TrainingSample};
+pub use effects::NamedEffect;
 pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
 pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file};
 pub use fit_parts::{PartSurvey, PartsFit, PartsRequest, Preparation, TableParts};

@@ -60,6 +60,7 @@ pub struct OutputsFit {
 /// As for [`fit_table`](super::fit_table) with each target, which the message names, and if targets to mix are not numbers.
 pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -> Result<OutputsFit> {
     let OutputsRequest { table, columns, targets, options, .. } = *request;
+    columns.check_no_groups("a fit of several targets")?;
     check_targets(table, targets)?;
     let any =
         |row: &usize| targets.iter().any(|name| table.column(name).is_some_and(|c| !c.is_missing(*row)));
@@ -279,8 +280,27 @@ impl TableOutputs {
         block_rows: usize,
         how: (Option<u8>, &[String]),
     ) -> Result<TableBlocks> {
-        let schemas: Vec<&Schema> = self.models.iter().map(|model| model.schema()).collect();
-        Schema::open_all(&schemas, path, block_rows, how)
+        self.open_for(path, block_rows, how, UnseenLevels::New)
+    }
+
+    /// [`TableOutputs::open_with`] for predictions that treat levels in this way: those of the population look at no groupings.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn open_for(
+        &self,
+        path: &Path,
+        block_rows: usize,
+        how: (Option<u8>, &[String]),
+        unseen: UnseenLevels,
+    ) -> Result<TableBlocks> {
+        let schema = |model: &TableModel| match unseen {
+            UnseenLevels::Population => model.schema().without_groups(),
+            UnseenLevels::New | UnseenLevels::Error => model.schema().clone(),
+        };
+        let schemas: Vec<Schema> = self.models().map(schema).collect();
+        Schema::open_all(&schemas.iter().collect::<Vec<_>>(), path, block_rows, how)
     }
 
     /// Saves all models to one file, which appears completely or not at all. A single model is saved as an ordinary model file.

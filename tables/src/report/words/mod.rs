@@ -2,6 +2,7 @@
 
 mod beside;
 mod coefficients;
+mod groups;
 mod overview;
 pub mod parameters;
 mod search;
@@ -10,6 +11,7 @@ pub use beside::{confusion_line, confusion_table, full, short};
 pub(super) use beside::{sources, telling};
 pub(crate) use coefficients::coefficient_table;
 pub use coefficients::coefficient_text;
+pub use groups::group_rows;
 pub use overview::{coefficient_count, ended, evidence, objective, overview, prior, stopped};
 pub(super) use search::search_figure;
 pub use search::search_rows;

@@ -1,6 +1,6 @@
 //! A model and its history as rows of a name and words; no parameters.
 
-use super::{count, duration, number, search_rows};
+use super::{count, duration, group_rows, number, search_rows};
 use crate::tabular::TableModel;
 use sparsegp::data::Affine;
 use sparsegp::error::Say;
@@ -18,9 +18,10 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
         row("task", format!("{} of '{target}'", model.task())),
         row("written by", format!("sparsegp {}", model.program())),
         row("training rows", count(model.training_rows())),
-        row("inputs", model.schema().dims().to_string()),
+        row("inputs", model.schema().feature_dims().to_string()),
     ];
     rows.extend(latent_rows(model));
+    rows.extend(group_rows(model));
     rows.extend([
         row("likelihood", model.latent().likelihood.name().to_owned()),
         row("objective", objective(model)),
@@ -111,6 +112,9 @@ pub fn coefficient_count(layer: &LinearLayer) -> String {
 
 /// Describes the prior of the coefficients.
 pub fn prior(options: &FitOptions) -> String {
+    if !options.effects.is_empty() {
+        return "flat (fixed effects)".to_owned();
+    }
     let (mean, variance) = (number(options.prior_mean), number(options.prior_variance));
     let scale = if options.standardize { ", on standardised inputs" } else { "" };
     format!("mean {mean}, variance {variance}{scale}")

@@ -1,0 +1,175 @@
+//! Grouped effects from the command line: formulae, figures against statsmodels, predictions of levels and of the population, refusals.
+
+use serde_json::Value;
+use sparsegp_testkit::program::Work;
+
+const GRUNFELD: &str = include_str!("../../../examples/data/grunfeld.csv");
+
+fn work() -> Work {
+    let work = Work::empty();
+    work.write("grunfeld.csv", GRUNFELD);
+    work
+}
+
+fn number(document: &Value, pointer: &str) -> f64 {
+    document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {document}"))
+}
+
+fn close(got: f64, want: f64, tolerance: f64, what: &str) {
+    assert!((got / want - 1.0).abs() < tolerance, "{what}: {got} instead of {want}");
+}
+
+const FIT: &str = "fit grunfeld.csv --target invest --features value,capital --model glm --group firm";
+
+#[test]
+fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
+    // MixedLM of statsmodels 0.14: log likelihood, standard deviations of firms and noise, coefficients and their standard errors.
+    let cases = [
+        (
+            "",
+            -1194.449_896_019,
+            [77.268_01, 50.062_18],
+            [0.109_289_2, 0.307_977_3],
+            [0.009_823_9, 0.016_308_9],
+        ),
+        (
+            "--reml",
+            -1197.308_053_729,
+            [82.108_64, 50.274_60],
+            [0.109_352_1, 0.308_200_0],
+            [0.009_990_1, 0.016_390_8],
+        ),
+    ];
+    for (option, log_likelihood, sds, slopes, errors) in cases {
+        let work = work();
+        work.run(&format!("{FIT} {option} --metrics j --quiet")).ok();
+        let document: Value = serde_json::from_str(&work.read("j")).expect("JSON");
+        close(number(&document, "/groups/log_likelihood"), log_likelihood, 1e-7, "log likelihood");
+        close(number(&document, "/groups/components/0/sd"), sds[0], 1e-4, "sd of firms");
+        close(number(&document, "/groups/residual_sd"), sds[1], 1e-4, "sd of noise");
+        let share = sds[0].powi(2) / (sds[0].powi(2) + sds[1].powi(2));
+        close(
+            number(&document, "/groups/intraclass_correlations/firm"),
+            share,
+            1e-4,
+            "intraclass correlation",
+        );
+        for (index, (slope, error)) in slopes.into_iter().zip(errors).enumerate() {
+            let at = format!("/coefficients/{}", index + 1);
+            close(number(&document, &format!("{at}/mean")), slope, 1e-4, "slope");
+            // Standard errors of statsmodels are those of a flat prior of all fixed effects, as ours.
+            close(number(&document, &format!("{at}/sd")), error, 2e-3, "standard error");
+        }
+    }
+}
+
+#[test]
+fn a_model_with_groups_is_told_predicted_evaluated_and_listed() {
+    let work = work();
+    let text = work.run(&format!("{FIT} --model-out m --quiet")).ok().stdout();
+    for word in [
+        "firm, 11 levels; sd 77.27; intraclass correlation 0.704",
+        "noise",
+        "log likelihood",
+        "flat (fixed effects)",
+    ] {
+        assert!(text.contains(word), "{word:?} in {text}");
+    }
+    let told = work.run("inspect m").ok().stdout();
+    assert!(told.contains("firm, 11 levels"), "{told}");
+    let figures = work.run("evaluate m grunfeld.csv").ok().stdout();
+    assert!(figures.contains("RMSE"), "{figures}");
+    let effects = work.run("effects m").ok().stdout();
+    assert_eq!(effects.lines().next(), Some("group,level,effect,estimate,sd"));
+    assert_eq!(effects.lines().count(), 12);
+    assert!(effects.contains("firm,General Motors,intercept,"), "{effects}");
+    work.run("effects m --out effects.csv").ok();
+    assert_eq!(work.read("effects.csv"), effects);
+
+    work.write("new.csv", "value,capital,firm\n1000,300,IBM\n1000,300,Acme\n");
+    let run = work.run("predict m new.csv --out - --latent");
+    assert!(run.stderr().contains("Acme"), "{}", run.stderr());
+    let rows = |text: &str| -> Vec<Vec<f64>> {
+        text.lines()
+            .skip(1)
+            .map(|line| line.split(',').map(|cell| cell.parse().expect("a number")).collect())
+            .collect()
+    };
+    let known = rows(&run.ok().stdout());
+    // A new firm has the variance of firms on top of that of the fixed effects.
+    assert!(known[1][3] > known[0][3] + 5000.0, "{known:?}");
+    work.write("nobody.csv", "value,capital\n1000,300\n");
+    let nobody = rows(&work.run("predict m nobody.csv --out - --latent --population").ok().stdout());
+    assert!((nobody[0][0] / known[1][0] - 1.0).abs() < 1e-12, "{nobody:?} {known:?}");
+    assert!(nobody[0][3] < known[1][3] - 5000.0, "{nobody:?} {known:?}");
+}
+
+#[test]
+fn slopes_nested_and_crossed_groupings_stand_beside_a_function() {
+    let work = work();
+    let fit = "fit grunfeld.csv --target invest --features value,capital --quiet --inducing 20 --epochs 20";
+    let text = work.run(&format!("{fit} --group capital|firm --group year")).ok().stdout();
+    for word in ["firm, 11 levels", "of slope capital", "correlation", "year, 20 levels"] {
+        assert!(text.contains(word), "{word:?} in {text}");
+    }
+    work.write("casks.csv", &casks());
+    let text =
+        work.run("fit casks.csv --target strength --model glm --group batch/cask --quiet").ok().stdout();
+    assert!(text.contains("batch, 10 levels") && text.contains("batch:cask, 30 levels"), "{text}");
+}
+
+/// Three casks of each of ten batches, measured twice.
+fn casks() -> String {
+    let row = |i: usize| {
+        let (batch, cask) = (i / 6, i % 6 / 2);
+        let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
+        let strength = 60.0 + 2.0 * part(batch + 1) + 5.0 * part(7 * batch + cask + 3) + part(13 * i + 5);
+        format!(
+            "{},{},{strength:.3}\n",
+            ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"][batch],
+            ["a", "b", "c"][cask]
+        )
+    };
+    "batch,cask,strength\n".to_owned() + &(0..60).map(row).collect::<String>()
+}
+
+#[test]
+fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
+    let work = work();
+    let model =
+        "fit grunfeld.csv --target invest --features value --group firm --quiet --inducing 5 --epochs 3";
+    for (command, word) in [
+        (format!("{model} --likelihood student-t"), "--likelihood student-t"),
+        (format!("{model} --neighbours 10"), "--neighbours"),
+        (format!("{model} --objective dlm-log"), "--objective dlm-log"),
+        (format!("{model} --report r.html"), "--report"),
+        (format!("{model} --shuffle-buffer 100"), "--shuffle-buffer"),
+        (format!("{model} --target invest,capital"), "--target"),
+        (format!("{model} --reml"), "--reml"),
+        (format!("{model} --group firm"), "given twice"),
+        (format!("{model} --group firm|firm"), "firm"),
+        (format!("{model} --group country"), "country"),
+        (format!("{model} --group |firm"), "formula"),
+        ("fit grunfeld.csv --target invest --features firm --reml --quiet".to_owned(), "--reml"),
+    ] {
+        let run = work.run(&command);
+        let told = run.stderr();
+        assert!(
+            told.contains(word) && told.lines().filter(|line| line.starts_with("error")).count() == 1,
+            "{command}: {told}"
+        );
+    }
+    work.run(&format!("{model} --model-out m")).ok();
+    for (command, word) in [
+        ("explain m grunfeld.csv", "explain"),
+        ("update m grunfeld.csv --model-out n", "update"),
+        ("predict m grunfeld.csv --out - --samples 2", "--group"),
+        ("predict m grunfeld.csv --out - --population --unseen error", "--population"),
+    ] {
+        let told = work.run(command).stderr();
+        assert!(told.contains(word), "{command}: {told}");
+    }
+    work.run("fit grunfeld.csv --target invest --features value --quiet --auto none --epochs 3 --inducing 5 --model-out plain").ok();
+    assert!(work.run("effects plain").stderr().contains("no grouped effects"));
+    assert!(work.run("predict plain grunfeld.csv --out - --population").stderr().contains("--population"));
+}

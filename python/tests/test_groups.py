@@ -1,0 +1,65 @@
+"""Grouped effects: formulae with columns of a frame, levels in an array, effects as a frame, saved models, refusals."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conftest import read
+from sparsegp import BayesianLinearRegressor, SparseGPClassifier, SparseGPRegressor
+
+
+@pytest.fixture(scope="module")
+def firms():
+    return read("grunfeld.csv")
+
+
+def test_a_linear_mixed_model_has_the_figures_of_statsmodels(firms):
+    model = BayesianLinearRegressor().fit(firms[["value", "capital", "firm"]], firms["invest"], groups="firm")
+    groups = model.document_["groups"]
+    assert groups["log_likelihood"] == pytest.approx(-1194.449896, rel=1e-7)
+    assert groups["components"][0]["sd"] == pytest.approx(77.26801, rel=1e-4)
+    assert model.coef_ == pytest.approx([0.1092892, 0.3079773], rel=1e-4)
+    assert list(model.effects_.columns) == ["group", "level", "effect", "estimate", "sd"]
+    assert len(model.effects_) == 11 and set(model.effects_["level"]) == set(firms["firm"])
+    restricted = BayesianLinearRegressor(options={"reml": True})
+    restricted.fit(firms[["value", "capital", "firm"]], firms["invest"], groups=["firm"])
+    assert restricted.document_["groups"]["log_likelihood"] == pytest.approx(-1197.308054, rel=1e-7)
+
+
+def test_columns_and_arrays_of_levels_make_the_same_model(firms):
+    X, y = firms[["value", "capital"]], firms["invest"]
+    model = SparseGPRegressor("rbf(ard)", n_inducing=15, epochs=10)
+    by_column = model.fit(firms[["value", "capital", "firm"]], y, groups="firm")
+    mean, std = by_column.predict(firms[["value", "capital", "firm"]], return_std=True)
+    again = pickle.loads(pickle.dumps(by_column))
+    np.testing.assert_array_equal(again.predict(firms[["value", "capital", "firm"]]), mean)
+    by_array = model.fit(X.to_numpy(), y.to_numpy(), groups=firms["firm"].to_numpy())
+    np.testing.assert_allclose(by_array.predict(X.to_numpy(), groups=firms["firm"].to_numpy()), mean, rtol=1e-9)
+    assert (std > 0).all()
+    with pytest.raises(ValueError, match="give groups"):
+        by_array.predict(X.to_numpy())
+
+
+def test_new_levels_have_wider_predictions(firms):
+    columns = ["value", "capital", "firm"]
+    model = SparseGPRegressor("rbf(ard)", n_inducing=15, epochs=10).fit(firms[columns], firms["invest"], groups="firm")
+    row = firms[columns].head(1)
+    _, known = model.predict(row, return_std=True)
+    with pytest.warns(UserWarning, match="Acme"):
+        _, new = model.predict(row.assign(firm="Acme"), return_std=True)
+    assert new[0] > known[0]
+
+
+def test_what_has_no_grouped_effects_says_so(firms):
+    X = firms[["value", "firm"]]
+    with pytest.raises(ValueError, match="groups"):
+        SparseGPRegressor("rbf", likelihood="student-t", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
+    model = SparseGPRegressor("rbf", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
+    with pytest.raises(ValueError, match="groups"):
+        model.predict(X, return_cov=True)
+    plain = SparseGPRegressor("rbf", n_inducing=5, epochs=2, auto="none").fit(firms[["value"]], firms["invest"])
+    assert isinstance(plain.effects_, pd.DataFrame) and plain.effects_.empty
+    with pytest.raises(TypeError):
+        SparseGPClassifier().fit(X, firms["firm"], groups="firm")

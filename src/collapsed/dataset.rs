@@ -1,0 +1,51 @@
+//! Rows as sums over data see them: inputs, observations, and how a row counts; no sums.
+
+use crate::objective::Targets;
+use faer::MatRef;
+use serde::{Deserialize, Serialize};
+
+/// Inputs `n × D`, a row per datum, and what was observed.
+#[derive(Clone, Copy)]
+pub struct Dataset<'a> {
+    /// Inputs, `n × D`, any strides.
+    pub x: MatRef<'a, f64>,
+    /// Targets, n of them, with exposures and weights.
+    pub targets: Targets<'a>,
+}
+
+impl<'a> Dataset<'a> {
+    /// Data with exposures and weights of 1.
+    pub fn of(x: MatRef<'a, f64>, y: &'a [f64]) -> Self {
+        Dataset { x, targets: Targets::of(y) }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// Rows `from..from + len`.
+    pub fn part(&self, from: usize, len: usize) -> Dataset<'a> {
+        Dataset { x: self.x.subrows(from, len), targets: self.targets.range(from, from + len) }
+    }
+
+    /// All rows in order, at most `most` at a time.
+    pub fn parts(self, most: usize) -> impl Iterator<Item = Dataset<'a>> {
+        let n = self.len();
+        (0..n).step_by(most.max(1)).map(move |from| self.part(from, most.min(n - from)))
+    }
+}
+
+/// The weight ω_i of a datum in the sums.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Weighting {
+    /// `ω_i` is the sample weight.
+    Unit,
+    /// `ω_i = 1 / (r_i + σ²)` with this σ² (FITC's Λ⁻¹).
+    Residual(f64),
+}

@@ -1,0 +1,86 @@
+//! What rows with grouped effects add to the gradient in the features: the part beyond that of the features alone; no sums.
+
+use super::moments::Moments;
+use super::term::Effects;
+use crate::latent::LatentLayer;
+use crate::linalg;
+use faer::{Mat, MatMut, MatRef};
+
+/// The effects' part of `∂J/∂a_i` and `∂J/∂c_i`, for a precision d of all rows.
+///
+/// With `η_i = a_iᵀw + z_iᵀb` it is `∂J/∂a_i = d [Cov(w, η_i) − (c_i − E η_i) E w]`, of which `d [Cov(w, b) + E w E bᵀ] z_i` comes from the
+/// effects, and `d z_iᵀ E b` of `∂J/∂o_i = −d (c_i − E η_i)`.
+pub struct RowAdjoint<'a> {
+    effects: &'a Effects,
+    moments: &'a Moments,
+    /// `d Wᵀ (Cov(w, u) + E w E uᵀ)`, M × coefficients.
+    columns: Mat<f64>,
+    precision: f64,
+}
+
+impl<'a> RowAdjoint<'a> {
+    /// The adjoint for the precision `1/σ²` of the rows.
+    pub fn new(layer: &dyn LatentLayer, effects: &'a Effects, moments: &'a Moments, precision: f64) -> Self {
+        let mut columns = Mat::zeros(moments.cross.nrows(), moments.cross.ncols());
+        for (column, u) in moments.coefficients.iter().enumerate() {
+            let own = moments.cross.col(column).iter().zip(&moments.weights);
+            let own: Vec<f64> = own.map(|(cross, mean)| precision * (cross + mean * u)).collect();
+            match layer.whitening() {
+                Some((whitening, _)) => {
+                    linalg::matvec(whitening.transpose(), &own, columns.col_as_slice_mut(column))
+                }
+                None => columns.col_as_slice_mut(column).copy_from_slice(&own),
+            }
+        }
+        RowAdjoint { effects, moments, columns, precision }
+    }
+
+    /// Adds the part of the rows `x` to `t = ∂J/∂k` (M × b) and to the derivatives in the offsets, with the weights of the rows (none are all 1).
+    pub(crate) fn add(
+        &self,
+        x: MatRef<'_, f64>,
+        mut t: MatMut<'_, f64>,
+        weights: &[f64],
+        offset_bar: &mut [f64],
+    ) {
+        let mut column = vec![0.0; t.nrows()];
+        for (i, bar) in offset_bar.iter_mut().enumerate() {
+            let (entries, weight) = (self.effects.entries(x.row(i)), weights.get(i).copied().unwrap_or(1.0));
+            column.fill(0.0);
+            self.moments.add_with(&self.columns, (self.effects, &entries), &mut column);
+            t.as_mut().col_mut(i).iter_mut().zip(&column).for_each(|(t, x)| *t += weight * x);
+            *bar += weight * self.precision * self.moments.mean(self.effects, &entries);
+        }
+    }
+}
+
+/// What FITC's gradient asks of the effects of each row.
+#[derive(Clone, Copy)]
+pub struct RowMoments<'a> {
+    /// The terms and their factors.
+    pub effects: &'a Effects,
+    /// The posterior.
+    pub moments: &'a Moments,
+}
+
+impl RowMoments<'_> {
+    /// Turns `t = S a`, `quad = aᵀSa` and `fit = aᵀm` of the rows `x` with features `a` into `Cov(w, η)`, `Var η` and `E η`.
+    pub(crate) fn add(
+        &self,
+        x: MatRef<'_, f64>,
+        a: MatRef<'_, f64>,
+        mut t: MatMut<'_, f64>,
+        (quad, fit): (&mut [f64], &mut [f64]),
+    ) {
+        let mut cross = vec![0.0; t.nrows()];
+        for (i, (quad, fit)) in quad.iter_mut().zip(fit).enumerate() {
+            let entries = self.effects.entries(x.row(i));
+            cross.fill(0.0);
+            self.moments.add_cross(self.effects, &entries, &mut cross);
+            let shared: f64 = a.col(i).iter().zip(&cross).map(|(a, x)| a * x).sum();
+            t.as_mut().col_mut(i).iter_mut().zip(&cross).for_each(|(t, x)| *t += x);
+            *quad += 2.0 * shared + self.moments.variance(self.effects, &entries);
+            *fit += self.moments.mean(self.effects, &entries);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Grouped effects `z_iᵀb_l`, `b_l ~ N(0, Σ)`, beside the latent function: terms, sums over levels, posterior moments; no evidence, no files.
+//!
+//! The model is `η_i = f(x_i) + Σ_j z_ijᵀ b_j,level(i,j)` with Gaussian noise. A term j has L_j levels, whose coefficients have the covariance
+//! `Σ_j = F_j F_jᵀ` (`r_j × r_j`), as in lme4 (Bates, Mächler, Bolker & Walker 2015). One term, the one with the most coefficients, is
+//! eliminated block by block; the Schur complement on all other coefficients and on the weights of f is factorised densely
+//! ([`crate::collapsed::grouped_evidence`]).
+//!
+//! Codes of levels and values of slopes are further columns of the inputs, behind those of f, so that they pass through splits, scaling and
+//! predictions together with the rows.
+
+mod backward;
+mod moments;
+mod posterior;
+mod rows;
+mod sums;
+mod term;
+
+pub use backward::{RowAdjoint, RowMoments};
+pub use moments::Moments;
+pub(crate) use moments::Sparse;
+pub use posterior::EffectPosterior;
+pub use rows::{EffectRows, Entry};
+pub use sums::EffectSums;
+pub(crate) use term::columns_of;
+pub use term::{EffectTerm, Effects, POPULATION, VarianceComponent};

@@ -1,0 +1,174 @@
+//! The posterior moments of w and of the whitened effects u, and what rows take from them; no solving.
+
+use super::rows::Entry;
+use super::sums::scale_segments;
+use super::term::Effects;
+use faer::Mat;
+use serde::{Deserialize, Serialize};
+
+/// A sparse matrix by levels of the eliminated term: for every level some coefficients of the other terms, r numbers each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Sparse {
+    pub offsets: Vec<usize>,
+    pub columns: Vec<u32>,
+    pub values: Vec<f64>,
+}
+
+/// Moments of w and `u = F⁻¹b` given the data.
+///
+/// The covariances of one eliminated level with everything else follow from `K_l = C_l T_l`: `Cov(u_l, ·) = −K_lᵀ S⁻¹`.
+#[derive(Clone, Debug)]
+pub struct Moments {
+    /// The eliminated term.
+    pub(crate) eliminated: usize,
+    /// `E w`, M.
+    pub weights: Vec<f64>,
+    /// `Cov w`, `M × M`.
+    pub covariance: Mat<f64>,
+    /// `E u`, all terms one after the other, level by level.
+    pub coefficients: Vec<f64>,
+    /// `Cov(w, u)`, M × coefficients.
+    pub cross: Mat<f64>,
+    /// `K_l` at the coefficients of other terms.
+    pub(crate) loads: Sparse,
+    /// `K_l` at w, M × L·r.
+    pub(crate) weight_loads: Mat<f64>,
+    /// `Cov u_l` of the eliminated levels, `r × r` each, row by row.
+    pub(crate) blocks: Vec<f64>,
+    /// The covariance of the coefficients of all other terms.
+    pub(crate) others: Mat<f64>,
+}
+
+/// A row's entry of a term in whitened coordinates.
+struct Whitened {
+    term: usize,
+    level: usize,
+    /// `Fᵀ z`.
+    z: Vec<f64>,
+    /// The first of its coefficients among those of all terms, and among those that are not eliminated.
+    first: usize,
+    other: usize,
+}
+
+impl Moments {
+    /// What a row with these entries has of known levels.
+    fn whitened(&self, effects: &Effects, entries: &[Entry]) -> Vec<Whitened> {
+        let (mut first, mut other) = (0, 0);
+        let mut out = Vec::with_capacity(entries.len());
+        for (term, (entry, of)) in entries.iter().zip(effects.terms()).enumerate() {
+            if let Some(level) = entry.known() {
+                let mut z = entry.z().to_vec();
+                scale_segments(&mut z, &effects.factor(term));
+                let at = level * of.width();
+                out.push(Whitened { term, level, z, first: first + at, other: other + at });
+            }
+            first += of.coefficients();
+            other += if term == self.eliminated { 0 } else { of.coefficients() };
+        }
+        out
+    }
+
+    /// The mean of a row's effects, `zᵀE b`.
+    pub fn mean(&self, effects: &Effects, entries: &[Entry]) -> f64 {
+        self.mean_of(&self.whitened(effects, entries))
+    }
+
+    fn mean_of(&self, row: &[Whitened]) -> f64 {
+        let own =
+            |w: &Whitened| -> f64 { w.z.iter().zip(&self.coefficients[w.first..]).map(|(z, u)| z * u).sum() };
+        row.iter().map(own).sum()
+    }
+
+    /// The variance of a row's effects: the posterior one of known levels, `zᵀΣz` of new ones.
+    pub fn variance(&self, effects: &Effects, entries: &[Entry]) -> f64 {
+        let row = self.whitened(effects, entries);
+        let mut variance = 0.0;
+        for (at, left) in row.iter().enumerate() {
+            variance += self.covariance_of(left, left);
+            variance += row[at + 1..].iter().map(|right| 2.0 * self.covariance_of(left, right)).sum::<f64>();
+        }
+        let new = entries.iter().enumerate().filter(|(_, entry)| entry.is_new());
+        variance + new.map(|(term, entry)| prior_variance(effects, term, entry)).sum::<f64>()
+    }
+
+    /// The covariance of a row's effects with w, added to `out` (M).
+    pub fn add_cross(&self, effects: &Effects, entries: &[Entry], out: &mut [f64]) {
+        self.add_with(&self.cross, (effects, entries), out);
+    }
+
+    /// The columns of a matrix with one column for each coefficient, times the row's whitened z, added to `out`.
+    pub(super) fn add_with(
+        &self,
+        columns: &Mat<f64>,
+        (effects, entries): (&Effects, &[Entry]),
+        out: &mut [f64],
+    ) {
+        for Whitened { z, first, .. } in self.whitened(effects, entries) {
+            for (k, z) in z.iter().enumerate() {
+                out.iter_mut().zip(columns.col(first + k).iter()).for_each(|(out, x)| *out += z * x);
+            }
+        }
+    }
+
+    /// `z′ᵀ Cov(u, u′) z″` of two entries of one row.
+    fn covariance_of(&self, left: &Whitened, right: &Whitened) -> f64 {
+        match (left.term == self.eliminated, right.term == self.eliminated) {
+            (true, true) => {
+                let r = left.z.len();
+                let block = &self.blocks[left.level * r * r..(left.level + 1) * r * r];
+                bilinear(&left.z, &right.z, |i, j| block[i * r + j])
+            }
+            (false, false) => {
+                bilinear(&left.z, &right.z, |i, j| self.others[(left.other + i, right.other + j)])
+            }
+            (true, false) => self.covariance_with_other(left, right),
+            (false, true) => self.covariance_with_other(right, left),
+        }
+    }
+
+    /// `−zᵀ K_lᵀ S⁻¹ z′` of an eliminated level and a coefficient of another term.
+    fn covariance_with_other(&self, own: &Whitened, other: &Whitened) -> f64 {
+        let (r, places) = (own.z.len(), self.loads.offsets[own.level]..self.loads.offsets[own.level + 1]);
+        bilinear(&own.z, &other.z, |i, j| {
+            let met = places.clone().map(|place| {
+                let column = self.loads.columns[place] as usize;
+                self.loads.values[place * r + i] * self.others[(column, other.other + j)]
+            });
+            let cross = self.cross.col(other.first + j);
+            let weights = self.weight_loads.col(own.level * r + i).iter().zip(cross.iter());
+            -(met.sum::<f64>() + weights.map(|(k, q)| k * q).sum::<f64>())
+        })
+    }
+
+    /// Means and covariance of the effects `b` of one level of a term.
+    pub fn level(&self, effects: &Effects, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
+        let terms = effects.terms();
+        let r = terms[term].width();
+        let first: usize = terms[..term].iter().map(|term| term.coefficients()).sum::<usize>() + level * r;
+        let before = terms[..term].iter().enumerate().filter(|(at, _)| *at != self.eliminated);
+        let other: usize = before.map(|(_, term)| term.coefficients()).sum::<usize>() + level * r;
+        let own = Mat::from_fn(r, r, |i, j| {
+            if term == self.eliminated {
+                self.blocks[(level * r + i) * r + j]
+            } else {
+                self.others[(other + i, other + j)]
+            }
+        });
+        let factor = effects.factor(term);
+        let mean =
+            (0..r).map(|i| (0..=i).map(|k| factor[(i, k)] * self.coefficients[first + k]).sum()).collect();
+        (mean, &factor * own * factor.transpose())
+    }
+}
+
+/// `zᵀΣz`.
+pub(super) fn prior_variance(effects: &Effects, term: usize, entry: &Entry) -> f64 {
+    let covariance = effects.covariance(term);
+    bilinear(entry.z(), entry.z(), |i, j| covariance[(i, j)])
+}
+
+fn bilinear(left: &[f64], right: &[f64], matrix: impl Fn(usize, usize) -> f64) -> f64 {
+    let row =
+        |(i, x): (usize, &f64)| right.iter().enumerate().map(|(j, y)| x * y * matrix(i, j)).sum::<f64>();
+    left.iter().enumerate().map(row).sum()
+}

@@ -1,0 +1,66 @@
+//! The effects of a fitted model as predictions need them: moments with factors, and covariances in terms of raw features; no fitting.
+
+use super::moments::Moments;
+use super::rows::Entry;
+use super::term::Effects;
+use crate::latent::Layer;
+use crate::linalg;
+use faer::{ColRef, Mat, RowRef};
+
+/// The posterior of grouped effects beside that of the latent function.
+#[derive(Clone, Debug)]
+pub struct EffectPosterior {
+    effects: Effects,
+    moments: Moments,
+    /// `Wᵀ Cov(w, u)`: covariances with the function are its products with raw features k.
+    raw_cross: Mat<f64>,
+}
+
+impl EffectPosterior {
+    /// The posterior of `effects` beside the features of `layer`.
+    pub fn new(effects: Effects, moments: Moments, layer: &Layer) -> Self {
+        let mut raw_cross = moments.cross.clone();
+        if let Some((whitening, _)) = layer.whitening() {
+            for column in 0..raw_cross.ncols() {
+                linalg::matvec(
+                    whitening.transpose(),
+                    moments.cross.col_as_slice(column),
+                    raw_cross.col_as_slice_mut(column),
+                );
+            }
+        }
+        EffectPosterior { effects, moments, raw_cross }
+    }
+
+    /// The terms and their factors.
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// The moments.
+    pub fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
+    /// What the effects of the row `x` (inputs and the columns behind) add to the mean and the variance of its function, given raw
+    /// features k (M).
+    pub(crate) fn row(&self, x: RowRef<'_, f64>, k: ColRef<'_, f64>) -> (f64, f64) {
+        let entries = self.effects.entries(x);
+        let mut cross = vec![0.0; k.nrows()];
+        self.moments.add_with(&self.raw_cross, (&self.effects, &entries), &mut cross);
+        let mean = self.moments.mean(&self.effects, &entries);
+        let shared: f64 = k.iter().zip(&cross).map(|(k, x)| k * x).sum();
+        (mean, self.moments.variance(&self.effects, &entries) + 2.0 * shared)
+    }
+
+    /// What the effects of the row `x` add to the mean of its function.
+    pub(crate) fn row_mean(&self, x: RowRef<'_, f64>) -> f64 {
+        let entries: Vec<Entry> = self.effects.entries(x);
+        self.moments.mean(&self.effects, &entries)
+    }
+
+    /// Means and covariance of the effects of one level of a term, on the scale the model sees.
+    pub fn level(&self, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
+        self.moments.level(&self.effects, term, level)
+    }
+}

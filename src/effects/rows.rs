@@ -1,0 +1,207 @@
+//! What rows have of every term: the code of the level and z; where rows meet levels of two terms; no sums.
+
+use super::term::{EffectTerm, Effects, POPULATION};
+use faer::{MatRef, RowRef};
+
+/// The code of a level that training did not see.
+pub(super) const NEW: u32 = u32::MAX;
+
+/// The code of a row without effects of a term.
+pub(super) const NONE: u32 = u32::MAX - 1;
+
+/// What one row has of one term.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The level: its code, one for new levels, or one for rows without effects.
+    level: u32,
+    /// z, one number for each effect of a level.
+    z: Vec<f64>,
+}
+
+impl Entry {
+    /// From the columns of a row behind the inputs of f.
+    pub(super) fn of(term: &EffectTerm, columns: RowRef<'_, f64>) -> Entry {
+        let code = columns[term.code];
+        let level = match code {
+            POPULATION => NONE,
+            // Codes of new levels, and those that are no level at all.
+            code if code >= 0.0 && code < term.levels as f64 => code as u32,
+            _ => NEW,
+        };
+        let values = term.values.iter().map(|&value| columns[value]);
+        Entry { level, z: term.intercept.then_some(1.0).into_iter().chain(values).collect() }
+    }
+
+    /// The level, if training knows it.
+    pub fn known(&self) -> Option<usize> {
+        (self.level < NONE).then_some(self.level as usize)
+    }
+
+    /// Whether the level is one that training did not see.
+    pub fn is_new(&self) -> bool {
+        self.level == NEW
+    }
+
+    /// z, one number for each effect of a level.
+    pub fn z(&self) -> &[f64] {
+        &self.z
+    }
+}
+
+/// Codes and z of one term for all rows.
+#[derive(Clone, Debug)]
+pub(crate) struct TermRows {
+    pub codes: Vec<u32>,
+    /// n × r, row by row.
+    pub z: Vec<f64>,
+    pub width: usize,
+    pub levels: usize,
+}
+
+impl TermRows {
+    pub fn z(&self, row: usize) -> &[f64] {
+        &self.z[row * self.width..(row + 1) * self.width]
+    }
+}
+
+/// Codes and z of all terms for all training rows, with the term that is eliminated and the places where its levels meet those of others.
+#[derive(Clone, Debug)]
+pub struct EffectRows {
+    pub(crate) terms: Vec<TermRows>,
+    /// The eliminated term: the one with the most coefficients.
+    pub(crate) eliminated: usize,
+    pub(crate) meetings: Meetings,
+}
+
+/// Which coefficients of other terms the rows of each level of the eliminated term have.
+#[derive(Clone, Debug)]
+pub(crate) struct Meetings {
+    /// For every level the first of its places; one more at the end.
+    pub offsets: Vec<usize>,
+    /// For every place a coefficient of the other terms, those of one level next to each other.
+    pub columns: Vec<u32>,
+    /// For every row and other term the first place of its level.
+    pub places: Vec<u32>,
+}
+
+impl EffectRows {
+    /// From the inputs of all rows (`n × (D + columns)`); codes are those of known levels.
+    pub fn new(effects: &Effects, x: MatRef<'_, f64>) -> Self {
+        let inputs = x.ncols() - effects.columns();
+        let terms: Vec<TermRows> = effects
+            .terms()
+            .iter()
+            .map(|term| term_rows(term, x.subcols(inputs, effects.columns())))
+            .collect();
+        let size = |term: &TermRows| term.levels * term.width;
+        let eliminated = (0..terms.len()).rev().max_by_key(|&term| size(&terms[term])).unwrap_or(0);
+        let meetings = Meetings::new(&terms, eliminated);
+        EffectRows { terms, eliminated, meetings }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.terms.first().map_or(0, |term| term.codes.len())
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The terms that are not eliminated.
+    pub(crate) fn others(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.terms.len()).filter(|&term| term != self.eliminated)
+    }
+
+    /// The first coefficient of a term among those of all terms that are not eliminated.
+    pub(crate) fn other_offset(&self, term: usize) -> usize {
+        self.others().take_while(|&other| other != term).map(|other| self.size(other)).sum()
+    }
+
+    /// The number of coefficients of all terms that are not eliminated.
+    pub(crate) fn other_size(&self) -> usize {
+        self.others().map(|term| self.size(term)).sum()
+    }
+
+    /// The first coefficient of a term among those of all terms.
+    pub(crate) fn offset(&self, term: usize) -> usize {
+        (0..term).map(|term| self.size(term)).sum()
+    }
+
+    /// The number of coefficients of a term.
+    pub(crate) fn size(&self, term: usize) -> usize {
+        self.terms[term].levels * self.terms[term].width
+    }
+}
+
+fn term_rows(term: &EffectTerm, columns: MatRef<'_, f64>) -> TermRows {
+    let (n, width) = (columns.nrows(), term.width());
+    let codes = columns.col(term.code).iter().map(|&code| code as u32).collect();
+    let mut z = Vec::with_capacity(n * width);
+    for row in 0..n {
+        z.extend(term.intercept.then_some(1.0));
+        z.extend(term.values.iter().map(|&value| columns[(row, value)]));
+    }
+    TermRows { codes, z, width, levels: term.levels }
+}
+
+impl Meetings {
+    fn new(terms: &[TermRows], eliminated: usize) -> Meetings {
+        let others: Vec<&TermRows> =
+            (0..terms.len()).filter(|&t| t != eliminated).map(|t| &terms[t]).collect();
+        let Some(own) = terms.get(eliminated) else {
+            return Meetings { offsets: vec![0], columns: Vec::new(), places: Vec::new() };
+        };
+        let n = own.codes.len();
+        let mut meetings = Meetings {
+            offsets: Vec::with_capacity(own.levels + 1),
+            columns: Vec::new(),
+            places: vec![0; n * others.len()],
+        };
+        let rows = sorted_rows(own);
+        // For every level of another term the last level of the eliminated one that it was met by, and where.
+        let mut met: Vec<Vec<(u32, u32)>> = others.iter().map(|term| vec![(NEW, 0); term.levels]).collect();
+        let mut at = 0;
+        for level in 0..own.levels as u32 {
+            meetings.offsets.push(meetings.columns.len());
+            while at < n && own.codes[rows[at] as usize] == level {
+                let row = rows[at] as usize;
+                let mut first = 0;
+                for (place, term) in others.iter().enumerate() {
+                    let code = term.codes[row] as usize;
+                    let seen = &mut met[place][code];
+                    if seen.0 != level {
+                        *seen = (level, meetings.columns.len() as u32);
+                        let columns = first + code * term.width..first + (code + 1) * term.width;
+                        meetings.columns.extend(columns.map(|column| column as u32));
+                    }
+                    meetings.places[row * others.len() + place] = seen.1;
+                    first += term.levels * term.width;
+                }
+                at += 1;
+            }
+        }
+        meetings.offsets.push(meetings.columns.len());
+        meetings
+    }
+
+    /// The places of a level.
+    pub fn of(&self, level: usize) -> std::ops::Range<usize> {
+        self.offsets[level]..self.offsets[level + 1]
+    }
+}
+
+/// The rows in the order of their levels.
+fn sorted_rows(term: &TermRows) -> Vec<u32> {
+    let mut starts = vec![0usize; term.levels + 1];
+    term.codes.iter().for_each(|&code| starts[code as usize + 1] += 1);
+    (0..term.levels).for_each(|level| starts[level + 1] += starts[level]);
+    let mut rows = vec![0; term.codes.len()];
+    for (row, &code) in term.codes.iter().enumerate() {
+        let start = &mut starts[code as usize];
+        rows[*start] = row as u32;
+        *start += 1;
+    }
+    rows
+}

@@ -1,0 +1,242 @@
+//! Terms of grouped effects and the factors F of their covariances, as parameters of a model; no rows.
+
+use super::rows::Entry;
+use crate::hyper::Descriptor;
+use faer::{Mat, MatRef};
+use serde::{Deserialize, Serialize};
+use sparsegp_kernels::{Parameter, Transform};
+
+/// The code of rows that are predicted without the effects of a grouping: they get its mean, 0, and no variance of it.
+pub const POPULATION: f64 = -1.0;
+
+/// One grouping with the effects that each of its levels has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EffectTerm {
+    /// The name of the grouping, such as `school` or `batch:cask`.
+    pub name: String,
+    /// The number L of levels that training knows.
+    pub levels: usize,
+    /// The column of the codes among the columns behind the inputs of f.
+    pub code: usize,
+    /// Whether each level has an intercept.
+    pub intercept: bool,
+    /// The names of the columns in which each level has a slope.
+    pub slopes: Vec<String>,
+    /// The columns of the slopes' values among the columns behind the inputs of f.
+    pub values: Vec<usize>,
+    /// Whether the effects of one level are correlated.
+    pub correlated: bool,
+}
+
+impl EffectTerm {
+    /// The number r of effects of a level.
+    pub fn width(&self) -> usize {
+        usize::from(self.intercept) + self.values.len()
+    }
+
+    /// The number of coefficients, L·r.
+    pub fn coefficients(&self) -> usize {
+        self.levels * self.width()
+    }
+
+    /// The name of every effect of a level: `intercept`, and the columns with slopes.
+    pub fn effect_names(&self) -> Vec<&str> {
+        let intercept = self.intercept.then_some("intercept");
+        intercept.into_iter().chain(self.slopes.iter().map(String::as_str)).collect()
+    }
+}
+
+/// The terms of a model with the factors of their covariances.
+///
+/// A factor is lower triangular with a positive diagonal, `Σ = F Fᵀ`. Its values are parameters of the model: `effects.NAME.sd` is the
+/// diagonal (for independent effects their standard deviations), `effects.NAME.below` holds the entries below it row by row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Effects {
+    /// The number D of inputs of f, behind which the columns of the terms begin.
+    inputs: usize,
+    terms: Vec<EffectTerm>,
+    parameters: Vec<FactorParameters>,
+}
+
+/// The values of one factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct FactorParameters {
+    sd: Parameter,
+    below: Parameter,
+}
+
+/// A variance component of a model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VarianceComponent {
+    /// The name of the grouping.
+    pub group: String,
+    /// The name of the effect: `intercept`, or the column of a slope.
+    pub effect: String,
+    /// The standard deviation of the effect over levels.
+    pub sd: f64,
+    /// The correlations with the effects of the same grouping that come before; empty for independent effects.
+    pub correlations: Vec<f64>,
+}
+
+impl Effects {
+    /// Terms behind `inputs` inputs of f, with independent effects of standard deviation 1.
+    pub fn new(inputs: usize, terms: Vec<EffectTerm>) -> Self {
+        let parameters = |term: &EffectTerm| {
+            let r = term.width();
+            let below = if term.correlated { r * (r - 1) / 2 } else { 0 };
+            FactorParameters {
+                sd: Parameter::positive("sd", vec![1.0; r]),
+                below: Parameter::new("below", vec![0.0; below], Transform::Identity),
+            }
+        };
+        Effects { inputs, parameters: terms.iter().map(parameters).collect(), terms }
+    }
+
+    /// Whether there are no terms.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// The terms.
+    pub fn terms(&self) -> &[EffectTerm] {
+        &self.terms
+    }
+
+    /// The number of columns that the terms have behind the inputs of f.
+    pub fn columns(&self) -> usize {
+        columns_of(&self.terms)
+    }
+
+    /// The number of coefficients of all terms together.
+    pub fn coefficients(&self) -> usize {
+        self.terms.iter().map(EffectTerm::coefficients).sum()
+    }
+
+    /// The factor F of a term (`r × r`, lower triangular).
+    pub fn factor(&self, term: usize) -> Mat<f64> {
+        let FactorParameters { sd, below } = &self.parameters[term];
+        Mat::from_fn(sd.values.len(), sd.values.len(), |i, j| match i.cmp(&j) {
+            std::cmp::Ordering::Equal => sd.values[i],
+            std::cmp::Ordering::Greater => below.values.get(i * (i - 1) / 2 + j).copied().unwrap_or(0.0),
+            std::cmp::Ordering::Less => 0.0,
+        })
+    }
+
+    /// The covariance Σ of the effects of a level of a term (`r × r`).
+    pub fn covariance(&self, term: usize) -> Mat<f64> {
+        let factor = self.factor(term);
+        &factor * factor.transpose()
+    }
+
+    /// Starts a term with independent effects of these standard deviations.
+    ///
+    /// # Panics
+    ///
+    /// When their number is not the term's width.
+    pub fn start(&mut self, term: usize, deviations: &[f64]) {
+        let sd = &mut self.parameters[term].sd;
+        assert_eq!(deviations.len(), sd.values.len(), "standard deviations of a term");
+        sd.values.copy_from_slice(deviations);
+    }
+
+    /// Visits the parameters in the order of the flat vector.
+    pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.parameters.iter().flat_map(|of| [&of.sd, &of.below]).for_each(visit);
+    }
+
+    /// As [`Effects::for_each_parameter`], to change them.
+    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.parameters.iter_mut().flat_map(|of| [&mut of.sd, &mut of.below]).for_each(visit);
+    }
+
+    /// The number of parameter values.
+    pub fn parameter_count(&self) -> usize {
+        self.parameters.iter().map(|of| of.sd.values.len() + of.below.values.len()).sum()
+    }
+
+    /// Descriptors in the order of the flat vector.
+    pub fn descriptors(&self) -> Vec<Descriptor> {
+        let of_term = |(term, of): (&EffectTerm, &FactorParameters)| {
+            let prefix = format!("effects.{}", term.name);
+            [Descriptor::of(&prefix, "sd", &of.sd), Descriptor::of(&prefix, "below", &of.below)].concat()
+        };
+        self.terms.iter().zip(&self.parameters).flat_map(of_term).collect()
+    }
+
+    /// The derivatives with respect to the values of a term's factor, in the order of the flat vector, from those of the matrix.
+    pub(crate) fn flatten(&self, term: usize, factor_bar: MatRef<'_, f64>, out: &mut Vec<f64>) {
+        let r = self.terms[term].width();
+        out.extend((0..r).map(|k| factor_bar[(k, k)]));
+        if self.terms[term].correlated {
+            out.extend((0..r).flat_map(|i| (0..i).map(move |j| factor_bar[(i, j)])));
+        }
+    }
+
+    /// What the row `x` (inputs of f and the columns behind) has of every term.
+    pub fn entries(&self, x: faer::RowRef<'_, f64>) -> Vec<Entry> {
+        self.terms
+            .iter()
+            .map(|term| Entry::of(term, x.subcols(self.inputs, x.ncols() - self.inputs)))
+            .collect()
+    }
+
+    /// The standard deviations and correlations of all terms, in units of `scale` for the target and with one unit for each column behind
+    /// the inputs of f.
+    pub fn variance_components(&self, scale: f64, units: &[f64]) -> Vec<VarianceComponent> {
+        let mut out = Vec::new();
+        for (index, term) in self.terms.iter().enumerate() {
+            let covariance = self.covariance(index);
+            let own: Vec<f64> = term.units(units).iter().map(|unit| scale / unit).collect();
+            let correlation = |i: usize, j: usize| {
+                let size = (covariance[(i, i)] * covariance[(j, j)]).sqrt();
+                if size > 0.0 { covariance[(i, j)] / size } else { 0.0 }
+            };
+            out.extend(term.effect_names().iter().enumerate().map(|(i, effect)| VarianceComponent {
+                group: term.name.clone(),
+                effect: (*effect).to_owned(),
+                sd: own[i] * covariance[(i, i)].sqrt(),
+                correlations: (0..i).filter(|_| term.correlated).map(|j| correlation(i, j)).collect(),
+            }));
+        }
+        out
+    }
+
+    /// Whether the numbers of a file make sense together, for `columns` columns behind the inputs of f.
+    pub(crate) fn is_consistent(&self, columns: usize) -> bool {
+        // Far more coefficients than any fit has: some loops take time for each.
+        const MOST: usize = 1 << 32;
+        if self.terms.iter().any(|term| term.levels.saturating_mul(term.width()) > MOST)
+            || self.parameters.len() != self.terms.len()
+        {
+            return false;
+        }
+        let own = Effects::new(self.inputs, self.terms.clone());
+        let lengths = |of: &Effects| -> Vec<usize> {
+            of.parameters.iter().flat_map(|p| [p.sd.values.len(), p.below.values.len()]).collect()
+        };
+        let within = |term: &EffectTerm| {
+            term.code < columns
+                && term.width() > 0
+                && term.levels > 0
+                && term.slopes.len() == term.values.len()
+                && term.values.iter().all(|&value| value < columns)
+        };
+        lengths(&own) == lengths(self)
+            && self.terms.iter().all(within)
+            && self.parameters.iter().all(|of| of.sd.values.iter().all(|sd| *sd >= 0.0 && sd.is_finite()))
+    }
+}
+
+impl EffectTerm {
+    /// The unit of every effect of a level: 1 for the intercept, that of its column for a slope.
+    pub(crate) fn units(&self, units: &[f64]) -> Vec<f64> {
+        let intercept = self.intercept.then_some(1.0);
+        intercept.into_iter().chain(self.values.iter().map(|&value| units[value])).collect()
+    }
+}
+
+/// The number of columns that terms have behind the inputs of f.
+pub(crate) fn columns_of(terms: &[EffectTerm]) -> usize {
+    let last = terms.iter().flat_map(|term| term.values.iter().copied().chain([term.code])).max();
+    last.map_or(0, |last| last + 1)
+}

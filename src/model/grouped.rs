@@ -1,0 +1,172 @@
+//! Grouped effects of a fitted model: their arrays in the model file, variance components, estimates of levels; no fitting.
+
+use super::arrays::{Array, Arrays, name};
+use super::fitted::Model;
+use super::latent::LatentPrior;
+use super::posterior::Posterior;
+use super::unusable::{Checked, Unusable};
+use crate::effects::{EffectPosterior, Moments, Sparse, VarianceComponent};
+use crate::error::{Error, Result};
+use crate::variational::Normal;
+use serde::Serialize;
+
+/// The estimate of one effect of one level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LevelEffect {
+    /// The number of the term.
+    pub term: usize,
+    /// The code of the level.
+    pub level: usize,
+    /// The number of the effect among those of the level.
+    pub effect: usize,
+    /// The posterior mean, in units of the target (per unit of the column for a slope).
+    pub estimate: f64,
+    /// The posterior standard deviation, likewise.
+    pub sd: f64,
+}
+
+impl Model {
+    /// The standard deviations and correlations of grouped effects, in units of the target per unit of the slope's column; empty for models
+    /// without them.
+    pub fn variance_components(&self) -> Vec<VarianceComponent> {
+        let units: Vec<f64> = self.effect_units().collect();
+        self.latent.effects.variance_components(self.scaling.target.scale, &units)
+    }
+
+    /// The standard deviation of the noise beside grouped effects, in units of the target.
+    pub fn residual_deviation(&self) -> Option<f64> {
+        Some(self.scaling.target.scale * self.latent.noise_variance()?.sqrt())
+    }
+
+    /// The intraclass correlation of every grouping with an intercept: the share of the variance of its intercepts in the sum of the variances
+    /// of all intercepts and of the noise. The variance of the latent function is not part of it.
+    pub fn intraclass_correlations(&self) -> Vec<(String, f64)> {
+        let components = self.variance_components();
+        let intercepts = || components.iter().filter(|component| component.effect == "intercept");
+        let noise = self.residual_deviation().unwrap_or(f64::NAN).powi(2);
+        let total = noise + intercepts().map(|component| component.sd.powi(2)).sum::<f64>();
+        intercepts().map(|component| (component.group.clone(), component.sd.powi(2) / total)).collect()
+    }
+
+    /// The log likelihood of a linear mixed model, or the log evidence bound of a model with a latent function, at the estimates in original
+    /// units; of REML fits the restricted one. None for models without grouped effects.
+    pub fn grouped_log_likelihood(&self) -> Option<f64> {
+        let value = self.summary.elbo_sum.filter(|_| !self.latent.effects.is_empty())?;
+        let (n, scale) = (self.rows as f64, self.scaling.target.scale);
+        let Some(layer) = self.latent.layer().linear().filter(|_| self.options.reml) else {
+            return Some(value - n * scale.ln());
+        };
+        // Scales change |XᵀV⁻¹X|; shifts do not, since an intercept absorbs them.
+        let fixed = layer.coefficient_count();
+        let scales = self.scaling.inputs[..layer.input_dims()].iter().map(|input| input.scale.ln());
+        Some(value - (n - fixed as f64) * scale.ln() - scales.sum::<f64>())
+    }
+
+    /// The estimates of all levels, term by term and level by level; empty for models without grouped effects.
+    pub fn level_effects(&self) -> Vec<LevelEffect> {
+        let Some(posterior) = self.posterior.effects() else { return Vec::new() };
+        let units: Vec<f64> = self.effect_units().collect();
+        let scale = self.scaling.target.scale;
+        let mut out = Vec::new();
+        for (term, of) in self.latent.effects.terms().iter().enumerate() {
+            let own: Vec<f64> = of.units(&units).iter().map(|unit| scale / unit).collect();
+            for level in 0..of.levels {
+                let (means, covariance) = posterior.level(term, level);
+                out.extend((0..of.width()).map(|effect| LevelEffect {
+                    term,
+                    level,
+                    effect,
+                    estimate: own[effect] * means[effect],
+                    sd: own[effect] * covariance[(effect, effect)].max(0.0).sqrt(),
+                }));
+            }
+        }
+        out
+    }
+
+    /// Refuses what models with grouped effects do not have.
+    ///
+    /// # Errors
+    ///
+    /// A usage error that names it.
+    pub fn check_no_groups(&self, what: &str) -> Result<()> {
+        if self.latent.effects.is_empty() {
+            return Ok(());
+        }
+        Err(Error::usage(format!("{what} cannot be combined with ⟨group⟩, and the model was fitted with it"))
+            .hint("predictions and their intervals are available, row by row"))
+    }
+
+    /// The scale of every column behind the inputs of f.
+    fn effect_units(&self) -> impl Iterator<Item = f64> + '_ {
+        self.scaling.inputs[self.latent.layer().input_dims()..].iter().map(|input| input.scale)
+    }
+}
+
+/// The arrays of grouped effects.
+pub(super) fn arrays(posterior: &EffectPosterior) -> Vec<Array> {
+    let moments = posterior.moments();
+    let whole =
+        |values: &mut dyn Iterator<Item = usize>| -> Vec<f64> { values.map(|value| value as f64).collect() };
+    vec![
+        Array::vector(name::EFFECT_BLOCKS, &moments.blocks),
+        Array::matrix(name::EFFECT_CROSS, moments.cross.as_ref()),
+        Array::matrix(name::EFFECT_LOADS, moments.weight_loads.as_ref()),
+        Array::vector(name::EFFECT_MEANS, &moments.coefficients),
+        Array::vector(
+            name::EFFECT_MET,
+            &whole(&mut moments.loads.columns.iter().map(|&column| column as usize)),
+        ),
+        Array::vector(name::EFFECT_MET_LOADS, &moments.loads.values),
+        Array::matrix(name::EFFECT_OTHERS, moments.others.as_ref()),
+        Array::vector(name::EFFECT_STARTS, &whole(&mut moments.loads.offsets.iter().copied())),
+    ]
+}
+
+/// A posterior with the grouped effects that the file has.
+pub(super) fn beside(
+    posterior: Posterior,
+    latent: &LatentPrior,
+    q: &Normal,
+    arrays: &Arrays<'_>,
+) -> Checked<Posterior> {
+    let terms = latent.effects.terms();
+    let size = |term: usize| terms[term].coefficients();
+    let eliminated = (0..terms.len()).rev().max_by_key(|&term| size(term)).unwrap_or(0);
+    let (own, r, levels) = (size(eliminated), terms[eliminated].width(), terms[eliminated].levels);
+    let all = latent.effects.coefficients();
+    let (m, others) = (q.dim(), all - own);
+    let whole = |name: &str, length: usize, most: usize| -> Checked<Vec<usize>> {
+        let values = arrays.values(name, &[length])?;
+        let fits = values.iter().all(|value| value.fract() == 0.0 && *value >= 0.0 && *value <= most as f64);
+        if !fits {
+            return Err(Unusable::damaged(format!("array {name} holds a number that is no place")));
+        }
+        Ok(values.into_iter().map(|value| value as usize).collect())
+    };
+    let met = arrays.shape(name::EFFECT_MET)?.first().copied().unwrap_or(0);
+    let offsets = whole(name::EFFECT_STARTS, levels + 1, met)?;
+    let columns = whole(name::EFFECT_MET, met, others.saturating_sub(1))?;
+    if offsets.windows(2).any(|pair| pair[0] > pair[1]) {
+        return Err(Unusable::damaged("the levels of its groups are in no order"));
+    }
+    let moments = Moments {
+        eliminated,
+        weights: q.mean().to_vec(),
+        covariance: q.cov().to_dense(),
+        coefficients: arrays.values(name::EFFECT_MEANS, &[all])?,
+        cross: arrays.matrix(name::EFFECT_CROSS, m, all)?,
+        loads: Sparse {
+            offsets,
+            columns: columns.into_iter().map(|column| column as u32).collect(),
+            values: arrays.values(name::EFFECT_MET_LOADS, &[met * r])?,
+        },
+        weight_loads: arrays.matrix(name::EFFECT_LOADS, m, own)?,
+        blocks: arrays.values(name::EFFECT_BLOCKS, &[own * r])?,
+        others: arrays.matrix(name::EFFECT_OTHERS, others, others)?,
+    };
+    let factorised = latent.factorised();
+    let factorised =
+        factorised.map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
+    Ok(posterior.with_effects(EffectPosterior::new(latent.effects.clone(), moments, factorised.layer())))
+}

@@ -1,0 +1,48 @@
+//! Which options go together with grouped effects; no defaults.
+
+use super::fit::FitOptions;
+use super::words::{Hyper, ModelKind, ObjectiveKind};
+use crate::data::{InputWarp, TargetWarp};
+use crate::error::{Error, Result};
+
+impl FitOptions {
+    /// Refuses options that grouped effects cannot be combined with.
+    pub(super) fn check_groups(&self) -> Result<()> {
+        if self.effects.is_empty() {
+            return Ok(());
+        }
+        let kind = self.likelihood_kind();
+        let default = FitOptions::default();
+        let prior = (self.prior_mean, self.prior_variance) != (default.prior_mean, default.prior_variance);
+        let by_batches = !matches!(self.hyper, None | Some(Hyper::Collapsed | Hyper::Fixed));
+        let known = matches!(self.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe | ObjectiveKind::Fitc);
+        let other = [
+            (!kind.has_gaussian_noise() || kind.is_joint(), format!("⟨likelihood {kind}⟩")),
+            (!known, format!("⟨objective {}⟩", self.objective)),
+            (self.beta != 1.0, "⟨beta⟩".to_owned()),
+            (self.neighbours.is_some(), "⟨neighbours⟩".to_owned()),
+            (self.growth.is_some(), "⟨inducing auto⟩".to_owned()),
+            (self.restarts > 1, "⟨restarts⟩".to_owned()),
+            (by_batches, format!("⟨hyper {}⟩", self.hyper_mode())),
+            (self.warp_inputs != InputWarp::None, "⟨warp_inputs⟩".to_owned()),
+            (self.warp_target != TargetWarp::None, "⟨warp_target⟩".to_owned()),
+            (self.model == ModelKind::Glm && prior, "⟨prior_variance⟩".to_owned()),
+        ];
+        let Some((_, name)) = other.into_iter().find(|(given, _)| *given) else {
+            return self.check_fixed_effects();
+        };
+        Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint(
+            "grouped effects need Gaussian noise and ⟨objective vfe⟩ or fitc, in closed form on all rows",
+        ))
+    }
+
+    /// Refuses an objective that fixed effects do not have.
+    fn check_fixed_effects(&self) -> Result<()> {
+        if self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc {
+            return Err(Error::usage(
+                "⟨objective fitc⟩ is for inducing inputs, which ⟨model glm⟩ has none of",
+            ));
+        }
+        Ok(())
+    }
+}

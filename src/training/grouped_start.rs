@@ -1,0 +1,61 @@
+//! Where the variances of grouped effects start: an analysis of variance of the target, one grouping at a time; no optimisation.
+
+use crate::collapsed::Dataset;
+use crate::data::Moments;
+use crate::effects::{EffectTerm, Effects, columns_of};
+use crate::latent::Layer;
+use crate::model::LatentPrior;
+
+/// The least share of the variance of the target that effects and noise start with: smaller ones would hardly move.
+const LEAST_SHARE: f64 = 1e-3;
+
+/// The share that slopes start with, at values that are as far from 0 as theirs usually are.
+const SLOPE_SHARE: f64 = 0.05;
+
+/// Gives a model independent effects whose variances follow from the target, and a linear model the noise that is left.
+pub(super) fn start_effects(model: &mut LatentPrior, train: Dataset<'_>, terms: &[EffectTerm]) {
+    let d = train.x.ncols() - columns_of(terms);
+    let mut effects = Effects::new(d, terms.to_vec());
+    let total = Moments::of(train.targets.y.iter().copied()).variance().filter(|v| *v > 0.0).unwrap_or(1.0);
+    let mut rest = total;
+    for (index, term) in terms.iter().enumerate() {
+        let mut deviations = Vec::with_capacity(term.width());
+        if term.intercept {
+            let share = between(train, d + term.code, term.levels).clamp(LEAST_SHARE * total, total);
+            rest -= share;
+            deviations.push(share.sqrt());
+        }
+        deviations.extend(term.values.iter().map(|&value| {
+            let squares = train.x.col(d + value).iter().map(|value| value * value);
+            let spread = Moments::of(squares).mean().filter(|spread| *spread > 0.0).unwrap_or(1.0);
+            (SLOPE_SHARE * total / spread).sqrt()
+        }));
+        effects.start(index, &deviations);
+    }
+    model.effects = effects;
+    if matches!(model.layer(), Layer::Linear(_)) {
+        let noise = rest.max(0.1 * total);
+        model.likelihood.for_each_parameter_mut(&mut |p| p.start(|_| noise));
+    }
+}
+
+/// The variance of levels by the method of moments: `(MS_between − MS_within)/n₀` (Searle, Casella & McCulloch 1992, section 3.6), possibly below 0.
+fn between(train: Dataset<'_>, column: usize, levels: usize) -> f64 {
+    let y = train.targets.y;
+    let n = y.len() as f64;
+    let mean = y.iter().sum::<f64>() / n;
+    let (mut counts, mut sums) = (vec![0.0; levels], vec![0.0; levels]);
+    let mut squares = 0.0;
+    for (code, y) in train.x.col(column).iter().zip(y) {
+        let c = y - mean;
+        counts[*code as usize] += 1.0;
+        sums[*code as usize] += c;
+        squares += c * c;
+    }
+    let met = || counts.iter().zip(&sums).filter(|(count, _)| **count > 0.0);
+    let known = met().count() as f64;
+    let explained: f64 = met().map(|(count, sum)| sum * sum / count).sum();
+    let within = (squares - explained) / (n - known).max(1.0);
+    let usual = (n - met().map(|(count, _)| count * count).sum::<f64>() / n) / (known - 1.0).max(1.0);
+    if known > 1.0 && usual > 0.0 { (explained / (known - 1.0) - within) / usual } else { 0.0 }
+}

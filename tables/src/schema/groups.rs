@@ -1,0 +1,441 @@
+//! Columns of grouped effects: formulae such as `days | school`, the levels of groupings, their codes in tables; no effects.
+
+use super::columns::{Schema, SchemaOptions, UnseenLevels};
+use super::table_facts::TableFacts;
+use crate::tables::column::{Column, TextColumn, level_order, number_text};
+use crate::tables::table::{Table, quoted};
+use faer::Mat;
+use serde::{Deserialize, Serialize};
+use sparsegp::effects::{EffectTerm, POPULATION};
+use sparsegp::error::{Error, Result};
+use std::collections::{HashMap, HashSet};
+use std::str::FromStr;
+
+/// What separates the cells of a level of several columns.
+const SEPARATOR: char = '\u{1f}';
+
+/// What a missing cell is called among the levels of a grouping.
+const MISSING: &str = "(missing)";
+
+/// A formula of grouped effects, as in lme4: `school`, `days | subject`, `days || subject`, `0 + days | subject`, `batch/cask`, `batch:cask`.
+///
+/// What is left of the bar varies by level: an intercept unless 0 takes it away, and slopes in columns of numbers. `||` makes them
+/// independent. `a/b` stands for the groupings `a` and `a:b`, whose levels are pairs of cells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GroupFormula {
+    intercept: bool,
+    slopes: Vec<String>,
+    correlated: bool,
+    /// The columns of each grouping.
+    groupings: Vec<Vec<String>>,
+}
+
+impl FromStr for GroupFormula {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<GroupFormula> {
+        let wrong = || {
+            Error::usage(format!("⟨group⟩: {text:?} is no formula of grouped effects"))
+                .hint("write a column, 'slope | column', 'slope || column' for independent effects, or 'outer/inner'")
+        };
+        let (left, right, correlated) = match (text.split_once("||"), text.split_once('|')) {
+            (Some((left, right)), _) => (left, right, false),
+            (None, Some((left, right))) => (left, right, true),
+            (None, None) => ("1", text, false),
+        };
+        let (mut intercept, mut slopes) = (true, Vec::new());
+        for word in left.split('+').map(str::trim) {
+            match word {
+                "" => return Err(wrong()),
+                "0" => intercept = false,
+                "1" => {}
+                slope => slopes.push(slope.to_owned()),
+            }
+        }
+        let mut groupings: Vec<Vec<String>> = Vec::new();
+        for part in right.split('/') {
+            let mut columns = groupings.last().cloned().unwrap_or_default();
+            columns.extend(part.split(':').map(|column| column.trim().to_owned()));
+            groupings.push(columns);
+        }
+        let bad = |column: &String| column.is_empty() || column.contains('|');
+        let repeated = slopes.iter().enumerate().any(|(at, slope)| slopes[..at].contains(slope));
+        if groupings.iter().flatten().any(bad) || repeated || (!intercept && slopes.is_empty()) {
+            return Err(wrong());
+        }
+        let correlated = correlated && usize::from(intercept) + slopes.len() > 1;
+        Ok(GroupFormula { intercept, slopes, correlated, groupings })
+    }
+}
+
+impl GroupFormula {
+    /// The columns whose cells are levels.
+    pub(super) fn grouping_columns(&self) -> impl Iterator<Item = &str> {
+        self.groupings.iter().flatten().map(String::as_str)
+    }
+
+    /// All columns of the formula.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
+        self.grouping_columns().chain(self.slopes.iter().map(String::as_str))
+    }
+}
+
+/// A grouping of a fitted model: the columns and the levels that training knows, with the effects of each level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Grouping {
+    columns: Vec<String>,
+    /// The levels in the order of their codes; cells of several columns are separated by U+001F.
+    levels: Vec<String>,
+    intercept: bool,
+    slopes: Vec<String>,
+    correlated: bool,
+}
+
+impl Grouping {
+    /// The name, such as `school` or `batch:cask`.
+    pub fn name(&self) -> String {
+        self.columns.join(":")
+    }
+
+    /// The columns whose cells are levels.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The names of the levels in the order of their codes.
+    pub fn level_names(&self) -> impl Iterator<Item = String> + '_ {
+        self.levels.iter().map(|level| level.replace(SEPARATOR, ":"))
+    }
+}
+
+impl Schema {
+    /// The groupings of grouped effects.
+    pub fn groups(&self) -> &[Grouping] {
+        &self.groups
+    }
+
+    /// The same columns without grouped effects.
+    pub(crate) fn without_groups(&self) -> Schema {
+        Schema { groups: Vec::new(), ..self.clone() }
+    }
+
+    /// The distinct columns of slopes, in the order of their inputs.
+    pub(super) fn slope_columns(&self) -> Vec<&str> {
+        let mut seen = HashSet::new();
+        let all = self.groups.iter().flat_map(|group| &group.slopes);
+        all.map(String::as_str).filter(|slope| seen.insert(*slope)).collect()
+    }
+
+    /// The columns that grouped effects look at.
+    pub(super) fn group_names(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().flat_map(|group| group.columns.iter().chain(&group.slopes)).map(String::as_str)
+    }
+
+    /// The names of the inputs behind those of the features: one code for each grouping, then the slopes' values.
+    pub(super) fn group_inputs(&self) -> Vec<String> {
+        let codes = self.groups.iter().map(|group| format!("level of {}", group.name()));
+        codes.chain(self.slope_columns().into_iter().map(|slope| format!("slope of {slope}"))).collect()
+    }
+
+    /// The terms of grouped effects.
+    pub(crate) fn effect_terms(&self) -> Vec<EffectTerm> {
+        let slopes = self.slope_columns();
+        let term = |(code, group): (usize, &Grouping)| EffectTerm {
+            name: group.name(),
+            levels: group.levels.len(),
+            code,
+            intercept: group.intercept,
+            slopes: group.slopes.clone(),
+            values: group
+                .slopes
+                .iter()
+                .filter_map(|slope| slopes.iter().position(|known| known == slope))
+                .map(|place| self.groups.len() + place)
+                .collect(),
+            correlated: group.correlated,
+        };
+        self.groups.iter().enumerate().map(term).collect()
+    }
+
+    /// Takes the groupings of the formulae with the levels of a table.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors for a grouping that is given twice, data errors for absent columns.
+    pub(super) fn take_groups(&mut self, table: &Table, options: &SchemaOptions) -> Result<()> {
+        for formula in &options.groups {
+            for columns in &formula.groupings {
+                let name = columns.join(":");
+                if self.groups.iter().any(|group| group.columns == *columns) {
+                    return Err(Error::usage(format!(
+                        "⟨group⟩: the grouping {} is given twice",
+                        quoted(&name)
+                    ))
+                    .hint(format!("write all effects in one formula, such as 'slope || {name}'")));
+                }
+                let cells = LevelCells::of(table, columns)?;
+                let mut levels = cells.texts;
+                levels.sort_by(|a, b| by_cells(a, b));
+                self.groups.push(Grouping {
+                    columns: columns.clone(),
+                    levels,
+                    intercept: formula.intercept,
+                    slopes: formula.slopes.clone(),
+                    correlated: formula.correlated,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the codes of levels and the slopes' values of a table behind the inputs of the features.
+    pub(super) fn write_groups(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        design: &mut Mat<f64>,
+    ) -> Result<()> {
+        let first = design.ncols() - self.group_inputs().len();
+        for (index, group) in self.groups.iter().enumerate() {
+            if unseen == UnseenLevels::Population {
+                design.col_mut(first + index).fill(POPULATION);
+                continue;
+            }
+            let cells = LevelCells::of(table, &group.columns)?;
+            let codes = group.codes(&cells);
+            for row in 0..table.rows() {
+                let code = codes[cells.codes[row] as usize];
+                if code >= group.levels.len() && unseen == UnseenLevels::Error {
+                    let level = cells.texts[cells.codes[row] as usize].replace(SEPARATOR, ":");
+                    let place = table.place(row, &group.name());
+                    return Err(Error::data(format!(
+                        "{place}: the level {level:?} does not occur in the training data, expected one that does"
+                    ))
+                    .hint("⟨unseen new⟩ treats it as a new level"));
+                }
+                design[(row, first + index)] = code as f64;
+            }
+        }
+        for (index, slope) in self.slope_columns().into_iter().enumerate() {
+            let column = first + self.groups.len() + index;
+            if unseen == UnseenLevels::Population && table.column(slope).is_none() {
+                continue;
+            }
+            let values = table.numbers(slope)?;
+            for row in 0..table.rows() {
+                if values[row].is_nan() {
+                    return Err(table.missing(row, slope));
+                }
+                design[(row, column)] = table.finite(row, slope, values[row])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The groupings in which a table has levels that training did not see: name, rows, and some of the levels.
+    pub(super) fn unseen_groups(&self, table: &Table) -> Result<Vec<(String, usize, Vec<String>)>> {
+        let mut found = Vec::new();
+        // Predictions of the population come without these columns.
+        let present = |group: &&Grouping| group.columns.iter().all(|name| table.column(name).is_some());
+        for group in self.groups.iter().filter(present) {
+            let cells = LevelCells::of(table, &group.columns)?;
+            let codes = group.codes(&cells);
+            let new = |code: &&u32| codes[**code as usize] >= group.levels.len();
+            let rows = cells.codes.iter().filter(new).count();
+            let texts = cells.texts.iter().zip(&codes).filter(|(_, code)| **code >= group.levels.len());
+            let levels = texts.map(|(text, _)| text.replace(SEPARATOR, ":")).collect();
+            found.extend((rows > 0).then(|| (group.name(), rows, levels)));
+        }
+        Ok(found)
+    }
+}
+
+impl Grouping {
+    /// The code of every distinct level of a table; those that training did not see count on.
+    fn codes(&self, cells: &LevelCells) -> Vec<usize> {
+        let known: HashMap<&str, usize> =
+            self.levels.iter().enumerate().map(|(code, level)| (level.as_str(), code)).collect();
+        let mut next = self.levels.len();
+        let code = |text: &String| {
+            known.get(text.as_str()).copied().unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            })
+        };
+        cells.texts.iter().map(code).collect()
+    }
+}
+
+impl SchemaOptions {
+    /// Refuses grouped effects where there are none.
+    ///
+    /// # Errors
+    ///
+    /// A usage error that names what they cannot be combined with.
+    pub fn check_no_groups(&self, what: &str) -> Result<()> {
+        if self.groups.is_empty() {
+            return Ok(());
+        }
+        Err(Error::usage(format!("{what} cannot be combined with ⟨group⟩")))
+    }
+}
+
+/// Checks that the columns of formulae are there and have no other role.
+pub(super) fn check_groups(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
+    for name in options.groups.iter().flat_map(GroupFormula::columns) {
+        facts.require_name(name)?;
+        if name == options.target {
+            return Err(Error::usage(format!("the target {} cannot be in ⟨group⟩ too", quoted(name))));
+        }
+    }
+    for slope in options.groups.iter().flat_map(|formula| &formula.slopes) {
+        let column = facts.require(slope)?;
+        if column.has_text() {
+            return Err(column.not_a_number().hint("a slope varies with a column of numbers"));
+        }
+    }
+    Ok(())
+}
+
+/// The order of levels: by the first cell, then by the next.
+fn by_cells(a: &str, b: &str) -> std::cmp::Ordering {
+    let mut pairs = a.split(SEPARATOR).zip(b.split(SEPARATOR)).map(|(a, b)| level_order(a, b));
+    pairs.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+}
+
+/// The level of every row of a table as a code into its distinct ones.
+struct LevelCells {
+    codes: Vec<u32>,
+    texts: Vec<String>,
+}
+
+impl LevelCells {
+    fn of(table: &Table, columns: &[String]) -> Result<LevelCells> {
+        let mut all: Option<LevelCells> = None;
+        for name in columns {
+            let own = match table.require(name)? {
+                Column::Text(text) => LevelCells::of_text(text),
+                Column::Number(values) | Column::Time(values) => LevelCells::of_numbers(values),
+                Column::Unsupported { data_type, .. } => return Err(table.unsupported(name, data_type)),
+            };
+            all = Some(match all {
+                None => own,
+                Some(outer) => outer.with(&own),
+            });
+        }
+        Ok(all.unwrap_or(LevelCells { codes: Vec::new(), texts: Vec::new() }))
+    }
+
+    fn of_text(text: &TextColumn) -> LevelCells {
+        let mut places: HashMap<Option<usize>, u32> = HashMap::new();
+        let mut texts = Vec::new();
+        let codes = text.codes().enumerate().map(|(row, code)| {
+            *places.entry(code).or_insert_with(|| {
+                texts.push(text.get(row).unwrap_or(MISSING).to_owned());
+                texts.len() as u32 - 1
+            })
+        });
+        let codes = codes.collect();
+        LevelCells { codes, texts }
+    }
+
+    fn of_numbers(values: &[f64]) -> LevelCells {
+        let mut places: HashMap<u64, u32> = HashMap::new();
+        let mut texts = Vec::new();
+        let codes = values.iter().map(|&value| {
+            // Both zeros are one level, and so are all missing cells.
+            let value = if value == 0.0 {
+                0.0
+            } else if value.is_nan() {
+                f64::NAN
+            } else {
+                value
+            };
+            *places.entry(value.to_bits()).or_insert_with(|| {
+                texts.push(if value.is_nan() { MISSING.to_owned() } else { number_text(value).into_owned() });
+                texts.len() as u32 - 1
+            })
+        });
+        let codes = codes.collect();
+        LevelCells { codes, texts }
+    }
+
+    /// The pairs of these levels with others of the same rows.
+    fn with(&self, inner: &LevelCells) -> LevelCells {
+        let mut places: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut texts = Vec::new();
+        let codes = self.codes.iter().zip(&inner.codes).map(|(&a, &b)| {
+            *places.entry((a, b)).or_insert_with(|| {
+                let (a, b) = (&self.texts[a as usize], &inner.texts[b as usize]);
+                texts.push(format!("{a}{SEPARATOR}{b}"));
+                texts.len() as u32 - 1
+            })
+        });
+        let codes = codes.collect();
+        LevelCells { codes, texts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::read_csv;
+
+    fn formula(text: &str) -> GroupFormula {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn formulae_are_those_of_lme4() {
+        let names = |groupings: &[&[&str]]| -> Vec<Vec<String>> {
+            groupings.iter().map(|columns| columns.iter().map(|c| (*c).to_owned()).collect()).collect()
+        };
+        let plain = GroupFormula {
+            intercept: true,
+            slopes: Vec::new(),
+            correlated: false,
+            groupings: names(&[&["school"]]),
+        };
+        assert_eq!(formula("school"), plain);
+        assert_eq!(formula(" 1 | school "), plain);
+        let slope = GroupFormula {
+            slopes: vec!["days".into()],
+            correlated: true,
+            groupings: names(&[&["g"]]),
+            ..plain.clone()
+        };
+        assert_eq!(formula("days | g"), slope);
+        assert_eq!(formula("1 + days | g"), slope);
+        assert_eq!(formula("days||g"), GroupFormula { correlated: false, ..slope.clone() });
+        assert_eq!(formula("0 + days | g"), GroupFormula { correlated: false, intercept: false, ..slope });
+        let nested = GroupFormula { groupings: names(&[&["batch"], &["batch", "cask"]]), ..plain };
+        assert_eq!(formula("batch/cask"), nested);
+        for wrong in ["", "|", "days |", "| g", "0 | g", "a + a | g", "a | b | c", "a//b", "a:"] {
+            assert!(wrong.parse::<GroupFormula>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn levels_are_cells_and_pairs_of_them_and_keep_their_codes_in_other_tables() {
+        let text = "batch,cask,y\nB,1,1\nA,1,2\nA,2,3\n,2,4\nB,1,5\n";
+        let table = read_csv("casks", std::io::Cursor::new(text)).expect("a table");
+        let options = SchemaOptions {
+            target: "y".into(),
+            groups: vec![formula("batch/cask")],
+            drop_first: true,
+            ..SchemaOptions::default()
+        };
+        let (schema, _) = Schema::infer(&table, &options).expect("a schema");
+        let levels: Vec<Vec<String>> =
+            schema.groups().iter().map(|group| group.level_names().collect()).collect();
+        assert_eq!(levels, [vec!["(missing)", "A", "B"], vec!["(missing):2", "A:1", "A:2", "B:1"]]);
+        let other = read_csv("more", std::io::Cursor::new("batch,cask\nA,2\nC,1\nA,9\n")).expect("a table");
+        let design = schema.design(&other, UnseenLevels::New).expect("codes");
+        assert_eq!((design[(0, 0)], design[(0, 1)]), (1.0, 2.0));
+        assert!(design[(1, 0)] >= 3.0 && design[(2, 1)] >= 4.0 && design[(2, 0)] == 1.0);
+        let error = schema.design(&other, UnseenLevels::Error).expect_err("a new level");
+        assert!(error.to_string().contains("\"C\""), "{error}");
+        let nobody = schema.design(&other, UnseenLevels::Population).expect("no levels");
+        assert_eq!((nobody[(0, 0)], nobody[(2, 1)]), (POPULATION, POPULATION));
+    }
+}

@@ -1,0 +1,52 @@
+//! The grouped effects of a model of a table by the names of groupings, levels and columns; no estimates.
+
+use super::model::TableModel;
+use crate::tables::csv_text;
+use sparsegp::error::{Error, Result};
+use sparsegp::model::LevelEffect;
+
+/// The estimate of one effect of one level, by names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedEffect {
+    /// The grouping, such as `school`.
+    pub group: String,
+    /// The level, such as a school.
+    pub level: String,
+    /// `intercept`, or the column of a slope.
+    pub effect: String,
+    /// The estimate with its standard deviation.
+    pub value: LevelEffect,
+}
+
+impl TableModel {
+    /// The estimates of all levels, grouping by grouping and level by level; empty for models without grouped effects.
+    pub fn effects(&self) -> Vec<NamedEffect> {
+        let terms = self.model.latent().effects.terms();
+        let levels: Vec<Vec<String>> =
+            self.schema().groups().iter().map(|group| group.level_names().collect()).collect();
+        let named = |value: LevelEffect| NamedEffect {
+            group: terms[value.term].name.clone(),
+            level: levels[value.term][value.level].clone(),
+            effect: terms[value.term].effect_names()[value.effect].to_owned(),
+            value,
+        };
+        self.model.level_effects().into_iter().map(named).collect()
+    }
+
+    /// The same as the text of a CSV file with the columns group, level, effect, estimate and sd.
+    ///
+    /// # Errors
+    ///
+    /// A data error for models without grouped effects.
+    pub fn effects_csv(&self) -> Result<String> {
+        let effects = self.effects();
+        if effects.is_empty() {
+            return Err(Error::data("the model has no grouped effects").hint("fit it with ⟨group⟩"));
+        }
+        let header = ["group", "level", "effect", "estimate", "sd"].map(str::to_owned);
+        let row = |NamedEffect { group, level, effect, value }: NamedEffect| {
+            vec![group, level, effect, value.estimate.to_string(), value.sd.to_string()]
+        };
+        csv_text(&header, effects.into_iter().map(row))
+    }
+}

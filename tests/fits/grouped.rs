@@ -1,0 +1,159 @@
+//! Fits with grouped effects: recovery, singular fits, model files, new levels, refusals.
+
+use faer::{Mat, MatRef};
+use sparsegp::ErrorKind;
+use sparsegp::effects::{EffectTerm, POPULATION};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::Model;
+use sparsegp::options::{FitOptions, ModelKind, ObjectiveKind};
+use sparsegp::training::ModelBuilder;
+use sparsegp_testkit::problems::Normals;
+
+fn term(name: &str, levels: usize, code: usize) -> EffectTerm {
+    EffectTerm {
+        name: name.into(),
+        levels,
+        code,
+        intercept: true,
+        slopes: Vec::new(),
+        values: Vec::new(),
+        correlated: false,
+    }
+}
+
+fn linear(effects: Vec<EffectTerm>) -> FitOptions {
+    FitOptions { model: ModelKind::Glm, effects, ..FitOptions::default() }
+}
+
+/// One input, codes of two crossed groupings, and targets with effects of these standard deviations.
+fn crossed(seed: u64, n: usize, (first, second): (f64, f64)) -> (Mat<f64>, Vec<f64>) {
+    let mut normals = Normals::new(seed);
+    let (a, b) = (normals.vec(30), normals.vec(20));
+    let x = Mat::from_fn(n, 3, |i, j| match j {
+        0 => normals.next(),
+        1 => ((7 * i + i / 11) % 30) as f64,
+        _ => ((3 * i + i / 7) % 20) as f64,
+    });
+    let y = (0..n).map(|i| {
+        let smooth = (2.0 * x[(i, 0)]).sin();
+        10.0 + smooth + first * a[x[(i, 1)] as usize] + second * b[x[(i, 2)] as usize] + 0.3 * normals.next()
+    });
+    (x.clone(), y.collect())
+}
+
+fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
+    ModelBuilder::new().options(options.clone()).fit(x, y).expect("a fit")
+}
+
+#[test]
+fn a_function_beside_crossed_groupings_is_recovered() {
+    let (x, y) = crossed(5, 1500, (0.8, 0.4));
+    let effects = vec![term("a", 30, 0), term("b", 20, 1)];
+    for objective in [ObjectiveKind::Elbo, ObjectiveKind::Vfe, ObjectiveKind::Fitc] {
+        let options =
+            FitOptions { effects: effects.clone(), objective, inducing: Some(20), ..FitOptions::default() };
+        let model = fit(&options, x.as_ref(), &y);
+        let components = model.variance_components();
+        let sds: Vec<f64> = components.iter().map(|component| component.sd).collect();
+        // Standard errors over 30 and 20 levels are about an eighth and a sixth.
+        assert!((sds[0] - 0.8).abs() < 0.3 && (sds[1] - 0.4).abs() < 0.2, "{objective}: {sds:?}");
+        let noise = model.residual_deviation().expect("noise");
+        assert!((noise - 0.3).abs() < 0.02, "{objective}: {noise}");
+
+        // A known level has less variance than a new one, and the population has none of its own.
+        let at = |a: f64, b: f64| Mat::from_fn(1, 3, |_, j| [0.4, a, b][j]);
+        let [known, new, population] = [at(3.0, 4.0), at(77.0, 4.0), at(POPULATION, 4.0)]
+            .map(|x| model.predict(x.as_ref(), &[]).expect("predictions").row(0));
+        assert_eq!(new.latent_mean, population.latent_mean);
+        let added = new.latent_variance - population.latent_variance;
+        assert!((added / sds[0].powi(2) - 1.0).abs() < 1e-9, "{objective}: {added}");
+        assert!(known.latent_variance < population.latent_variance + 1e-9);
+    }
+}
+
+#[test]
+fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
+    let (x, y) = crossed(6, 300, (0.8, 0.4));
+    let slope =
+        EffectTerm { slopes: vec!["x".into()], values: vec![2], correlated: true, ..term("a", 30, 0) };
+    let wide = Mat::from_fn(300, 4, |i, j| if j == 3 { x[(i, 0)] } else { x[(i, j)] });
+    for model in [ModelKind::Gp, ModelKind::Glm] {
+        let effects = vec![slope.clone(), term("b", 20, 1)];
+        let options =
+            FitOptions { model, effects, inducing: Some(15), epochs: Some(5), ..FitOptions::default() };
+        let options =
+            if model == ModelKind::Glm { FitOptions { inducing: None, ..options } } else { options };
+        let fitted = fit(&options, wide.as_ref(), &y);
+        let bytes = fitted.to_bytes().expect("bytes");
+        let again = Model::from_bytes("model", &bytes).expect("a model");
+        let (a, b) = (
+            fitted.predict(wide.as_ref(), &[]).expect("rows"),
+            again.predict(wide.as_ref(), &[]).expect("rows"),
+        );
+        assert!((0..300).all(|row| a.row(row) == b.row(row)), "{model}");
+        assert_eq!(fitted.level_effects(), again.level_effects());
+        assert_eq!(fitted.variance_components(), again.variance_components());
+        assert_eq!(fitted.level_effects().len(), 30 * 2 + 20);
+        let error = again.samples(wide.as_ref(), 1, 0).expect_err("joint draws");
+        assert!(error.to_string().contains("group"), "{error}");
+    }
+}
+
+#[test]
+fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
+    let (x, y) = crossed(7, 600, (0.0, 0.4));
+    for reml in [false, true] {
+        let options = FitOptions { reml, ..linear(vec![term("a", 30, 0), term("b", 20, 1)]) };
+        let model = fit(&options, x.as_ref(), &y);
+        let sds: Vec<f64> = model.variance_components().iter().map(|component| component.sd).collect();
+        // The same without the grouping: one of variance 0 changes nothing.
+        let narrow = Mat::from_fn(600, 2, |i, j| x[(i, 2 * j)]);
+        let without = fit(&FitOptions { reml, ..linear(vec![term("b", 20, 0)]) }, narrow.as_ref(), &y);
+        let [with, without] =
+            [&model, &without].map(|model| model.grouped_log_likelihood().expect("a value"));
+        assert!(with >= without - 1e-6, "{with} {without}");
+        assert!(sds[0] < 0.12, "{sds:?}");
+        assert!(
+            model.level_effects().iter().all(|effect| effect.estimate.is_finite() && effect.sd.is_finite())
+        );
+    }
+}
+
+#[test]
+fn one_level_in_all_and_one_for_every_row_end_well() {
+    let (x, y) = crossed(8, 200, (0.5, 0.0));
+    let one = Mat::from_fn(200, 2, |i, j| if j == 0 { x[(i, 0)] } else { 0.0 });
+    let each = Mat::from_fn(200, 2, |i, j| if j == 0 { x[(i, 0)] } else { i as f64 });
+    for (x, levels) in [(one, 1), (each, 200)] {
+        for model in [ModelKind::Gp, ModelKind::Glm] {
+            let options = FitOptions { model, ..linear(vec![term("g", levels, 0)]) };
+            let fitted = fit(&options, x.as_ref(), &y);
+            let predictions = fitted.predict(x.as_ref(), &[]).expect("rows");
+            assert!((0..200).all(|row| predictions.row(row).variance > 0.0), "{model}, {levels} levels");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_combined_is_refused_in_one_line() {
+    let (x, y) = crossed(9, 100, (0.5, 0.2));
+    let base = FitOptions { effects: vec![term("a", 30, 0), term("b", 20, 1)], ..FitOptions::default() };
+    let glm = FitOptions { model: ModelKind::Glm, ..base.clone() };
+    let refused = [
+        (FitOptions { likelihood: Some(LikelihoodKind::StudentT), ..base.clone() }, "likelihood"),
+        (FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() }, "objective"),
+        (FitOptions { beta: 0.5, ..base.clone() }, "beta"),
+        (FitOptions { neighbours: Some(10), ..base.clone() }, "neighbours"),
+        (FitOptions { restarts: 3, ..base.clone() }, "restarts"),
+        (FitOptions { prior_variance: 2.0, ..glm.clone() }, "prior_variance"),
+        (FitOptions { reml: true, effects: Vec::new(), ..glm }, "reml"),
+    ];
+    for (options, name) in refused {
+        let error = ModelBuilder::new().options(options).fit(x.as_ref(), &y).err().expect(name);
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+        assert!(error.options().contains(&name.to_owned()), "{name}: {error}");
+    }
+    let bad = Mat::from_fn(100, 3, |i, j| if (i, j) == (4, 1) { 30.0 } else { x[(i, j)] });
+    let error = ModelBuilder::new().options(base).fit(bad.as_ref(), &y).err().expect("no such level");
+    assert!(error.kind() == ErrorKind::Data && error.to_string().contains("row 4"), "{error}");
+}
