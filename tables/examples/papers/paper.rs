@@ -203,7 +203,7 @@ fn stand_in(kind: TargetKind) -> Result<Data> {
 /// # Errors
 ///
 /// The error of the first run that fails.
-pub fn runs<T: Send>(count: u64, run: impl Fn(u64) -> Result<T> + Sync) -> Result<Vec<T>> {
+pub fn runs<T: Send>(count: u64, run: impl Fn(u64) -> Result<T> + Send + Sync) -> Result<Vec<T>> {
     (0..count).into_par_iter().map(run).collect()
 }
 
