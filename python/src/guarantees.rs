@@ -70,12 +70,7 @@ impl Curvature {
 
     /// Like ``generalized``, in the whitened coordinates that update rules move, whose prior is N(0, I).
     #[staticmethod]
-    fn whitened(
-        x: &Bound<'_, PyAny>,
-        prior_cov: &Bound<'_, PyAny>,
-        least: f64,
-        most: f64,
-    ) -> PyResult<Self> {
+    fn whitened(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>, least: f64, most: f64) -> PyResult<Self> {
         let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
         let found = engine::Curvature::whitened(x.as_ref(), prior.as_ref(), (least, most));
         found.map(Curvature).map_err(raised)
@@ -292,8 +287,12 @@ impl ConjugateAsymptotic {
     ) -> PyResult<Self> {
         let (x, y, mean, prior) = (matrix(x)?, vector(y)?, vector(prior_mean)?, matrix(prior_cov)?);
         let batch = (batch, sampling.parse().map_err(raised)?);
-        let limit =
-            engine::ConjugateAsymptotic::new((x.as_ref(), &y), (&mean, prior.as_ref()), noise_variance, batch);
+        let limit = engine::ConjugateAsymptotic::new(
+            (x.as_ref(), &y),
+            (&mean, prior.as_ref()),
+            noise_variance,
+            batch,
+        );
         limit.map(ConjugateAsymptotic).map_err(raised)
     }
 

@@ -33,8 +33,8 @@ mod _sparsegp {
     };
     #[pymodule_export]
     use super::guarantees::{
-        ConjugateAsymptotic, ConjugateBound, ConvexBound, Curvature, DistanceBound, ProjectedBound, SquareRootRate,
-        price_noise, square_root_step, square_root_step_bound,
+        ConjugateAsymptotic, ConjugateBound, ConvexBound, Curvature, DistanceBound, ProjectedBound,
+        SquareRootRate, price_noise, square_root_step, square_root_step_bound,
     };
     #[pymodule_export]
     use super::kernel::{Kernel, check_likelihood};

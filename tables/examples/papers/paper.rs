@@ -1,5 +1,7 @@
 //! What the programs of the papers share: arguments, data sets with stand-ins, the table of claims, and the checks of quick runs.
 
+#![allow(dead_code)] // each program uses a part
+
 #[path = "../common/mod.rs"]
 pub mod common;
 
@@ -153,7 +155,10 @@ impl Paper {
         let text = self.table();
         AtomicFile::write_all_to(&self.experiment.out.join("claims.md"), text.as_bytes())?;
         if let Some(book) = &self.book {
-            AtomicFile::write_all_to(&book.join("papers").join(format!("{}.md", self.name)), text.as_bytes())?;
+            AtomicFile::write_all_to(
+                &book.join("papers").join(format!("{}.md", self.name)),
+                text.as_bytes(),
+            )?;
         }
         print!("{text}");
         if self.failures.is_empty() {

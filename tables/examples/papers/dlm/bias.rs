@@ -107,7 +107,10 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     paper.claim(
         "smoothing reduces the bias of bMC (Fig. 9)",
         "less bias",
-        format!("bias with one sample {:.3} instead of {:.3}, with 100 samples {:.3} instead of {:.3}", one[2], one[1], many[2], many[1]),
+        format!(
+            "bias with one sample {:.3} instead of {:.3}, with 100 samples {:.3} instead of {:.3}",
+            one[2], one[1], many[2], many[1]
+        ),
         Verdict::of(one[2] < one[1], "it changes little or adds bias"),
     );
     paper.expect("bias of uPS over that of bMC, one sample", one[0] / one[1], 0.0..=0.5);

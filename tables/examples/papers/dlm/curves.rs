@@ -4,7 +4,9 @@ use crate::paper::{Paper, Verdict};
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::options::{Betas, FitOptions, MeanKind};
 use sparsegp::{Error, Result};
-use sparsegp_tables::compare::{Contender, Group, Plan, Role, Settings, Store, run as fit_all, summarise, summary_csv};
+use sparsegp_tables::compare::{
+    Contender, Group, Plan, Role, Settings, Store, run as fit_all, summarise, summary_csv,
+};
 use sparsegp_tables::report::{CurveSeries, Curves};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tables::{Table, read_csv, read_table};
@@ -45,7 +47,13 @@ const fn set(name: &'static str, kind: TargetKind, inducing: usize, says: Says) 
     Set { name, kind, inducing, says, stands_for: None }
 }
 
-const fn stand_in(name: &'static str, kind: TargetKind, inducing: usize, says: Says, of: &'static str) -> Set {
+const fn stand_in(
+    name: &'static str,
+    kind: TargetKind,
+    inducing: usize,
+    says: Says,
+    of: &'static str,
+) -> Set {
     Set { stands_for: Some(of), ..set(name, kind, inducing, says) }
 }
 
@@ -64,8 +72,7 @@ const SETS: [Set; 12] = [
     stand_in("nmes1988", TargetKind::Count, 40, Says::Either, "Peds1, direction 2"),
 ];
 
-const LOG: [Contender; 4] =
-    [Contender::Elbo, Contender::BetaElbo, Contender::DlmLog, Contender::DlmLogFixed];
+const LOG: [Contender; 4] = [Contender::Elbo, Contender::BetaElbo, Contender::DlmLog, Contender::DlmLogFixed];
 const SQUARE: [Contender; 3] = [Contender::Fitc, Contender::DlmSquare, Contender::DlmSquareFixed];
 
 impl Set {
@@ -190,7 +197,9 @@ fn draw(paper: &Paper, set: &Set, groups: &[Group]) -> Result<()> {
     let sized = |group: &Group| (group.role != Role::Grid).then_some((group.train_size as f64, None));
     let series = LOG.iter().map(|contender| curve(*contender, &sized)).collect();
     let axes = ("training rows".to_owned(), "test NLL".to_owned());
-    paper.experiment.figure(&format!("{}.svg", set.name), &Curves { axes, log_x: true, series, ..Curves::default() })?;
+    paper
+        .experiment
+        .figure(&format!("{}.svg", set.name), &Curves { axes, log_x: true, series, ..Curves::default() })?;
     let sizes: Vec<usize> = groups.iter().map(|group| group.train_size).collect();
     for size in [sizes.iter().min(), sizes.iter().max()].into_iter().flatten() {
         let by_beta = |group: &Group| {
@@ -201,7 +210,11 @@ fn draw(paper: &Paper, set: &Set, groups: &[Group]) -> Result<()> {
         let axes = ("β".to_owned(), "test NLL".to_owned());
         let curves = Curves { axes, log_x: true, series, ..Curves::default() };
         let file = format!("{}_beta_{size}.svg", set.name);
-        if set.name == "cadata" { paper.book_figure(&file, &curves)? } else { paper.experiment.figure(&file, &curves)? }
+        if set.name == "cadata" {
+            paper.book_figure(&file, &curves)?
+        } else {
+            paper.experiment.figure(&file, &curves)?
+        }
     }
     Ok(())
 }
@@ -222,7 +235,9 @@ fn judge(paper: &mut Paper, set: &Set, groups: &[Group]) -> Result<()> {
         let found = groups.iter().find(|group| {
             group.objective == contender && group.train_size == size && group.role != Role::Grid
         });
-        found.filter(|group| group.runs > 0).ok_or_else(|| Error::fit(format!("{contender} failed on {}", set.name)))
+        found
+            .filter(|group| group.runs > 0)
+            .ok_or_else(|| Error::fit(format!("{contender} failed on {}", set.name)))
     };
     let [elbo, beta, joint, fixed] = LOG.map(of);
     let (elbo, beta, joint, fixed) = (elbo?, beta?, joint?, fixed?);
@@ -233,16 +248,25 @@ fn judge(paper: &mut Paper, set: &Set, groups: &[Group]) -> Result<()> {
         let beta = group.beta.map_or(String::new(), |beta| format!(" (β {beta:.3})"));
         format!("{} {:.4}{beta}", group.objective, nll(group))
     });
-    let best = [elbo, beta, joint, fixed].into_iter().min_by(|a, b| nll(a).total_cmp(&nll(b))).map(|group| group.objective);
+    let best = [elbo, beta, joint, fixed]
+        .into_iter()
+        .min_by(|a, b| nll(a).total_cmp(&nll(b)))
+        .map(|group| group.objective);
     let ahead = |gain: f64, error: f64| gain > 2.0 * error;
     let (claim, verdict) = match set.says {
         Says::Joint => (
             "joint DLM clearly has the lowest log loss (Fig. 2)",
-            Verdict::of(best == Some(Contender::DlmLog) && ahead(gain, error), "joint DLM is not clearly ahead"),
+            Verdict::of(
+                best == Some(Contender::DlmLog) && ahead(gain, error),
+                "joint DLM is not clearly ahead",
+            ),
         ),
         Says::Fixed => (
             "fixed DLM has the lowest log loss, joint DLM is sensitive (Fig. 2)",
-            Verdict::of(best == Some(Contender::DlmLogFixed), "joint DLM trains without trouble here and is ahead"),
+            Verdict::of(
+                best == Some(Contender::DlmLogFixed),
+                "joint DLM trains without trouble here and is ahead",
+            ),
         ),
         Says::Either => (
             "joint or fixed DLM has the lowest log loss (Figs. 4, 6)",
@@ -253,7 +277,10 @@ fn judge(paper: &mut Paper, set: &Set, groups: &[Group]) -> Result<()> {
         ),
         Says::Little => (
             "differences are small, DLM is comparable (Fig. 4)",
-            Verdict::of((nll(joint) - nll(elbo)).abs() < 0.02 || gain.abs() < 2.0 * error, "joint DLM differs"),
+            Verdict::of(
+                (nll(joint) - nll(elbo)).abs() < 0.02 || gain.abs() < 2.0 * error,
+                "joint DLM differs",
+            ),
         ),
     };
     let name = match set.stands_for {
@@ -287,7 +314,14 @@ fn square<'a>(
     let mse = |contender: Contender| -> Result<f64> {
         Ok(of(contender)?.figure("mse").map_or(f64::NAN, |mse| mse.mean))
     };
-    let all = [Contender::Elbo, Contender::BetaElbo, Contender::Fitc, Contender::DlmLog, Contender::DlmSquareFixed, Contender::DlmSquare];
+    let all = [
+        Contender::Elbo,
+        Contender::BetaElbo,
+        Contender::Fitc,
+        Contender::DlmLog,
+        Contender::DlmSquareFixed,
+        Contender::DlmSquare,
+    ];
     let found = all.iter().map(|contender| Ok((*contender, mse(*contender)?))).collect::<Result<Vec<_>>>()?;
     let best = found.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|found| found.0);
     let wanted = if says == Says::Fixed { Contender::DlmSquareFixed } else { Contender::DlmSquare };

@@ -2,13 +2,13 @@
 
 use crate::paper::{Paper, Verdict, common};
 use common::Data;
+use sparsegp::Result;
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Score;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, Normal, QUpdate};
-use sparsegp::Result;
 
 /// Rows that are trained on.
 const ROWS: usize = 1200;
@@ -55,7 +55,11 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         let Some(data) = paper.read(name, "y", *kind)? else { continue };
         let share = (data.y.len().saturating_sub(rows)).min(1000) as f64;
         let (mut train, mut test) = data.split(share / data.y.len() as f64, 0)?;
-        let kept: Vec<usize> = (0..train.y.len()).map(|i| i * train.y.len() / rows).take_while(|i| *i < train.y.len()).take(rows).collect();
+        let kept: Vec<usize> = (0..train.y.len())
+            .map(|i| i * train.y.len() / rows)
+            .take_while(|i| *i < train.y.len())
+            .take(rows)
+            .collect();
         train = train.take(&kept);
         kept_scaling(&mut train, &mut test, *likelihood);
         for beta in paper.setting(&[1.0, 0.1, 10.0][..], &[1.0][..]) {
@@ -98,22 +102,26 @@ fn compare(
     let start = Start { model, q: Some(vec![q]) };
     let mut ends = Vec::new();
     for estimator in estimators(paper.quick) {
-        let fitted = fit(train, &start, FitOptions {
-            objective: ObjectiveKind::DlmLog,
-            beta,
-            hyper: Some(Hyper::Fixed),
-            estimator,
-            epochs: Some(epochs),
-            tolerance: Some(0.0),
-            inducing: None,
-            steps: StepOptions {
-                update: QUpdate::Adam,
-                polish: false,
-                batch_size: train.y.len().div_ceil(2),
-                ..StepOptions::default()
+        let fitted = fit(
+            train,
+            &start,
+            FitOptions {
+                objective: ObjectiveKind::DlmLog,
+                beta,
+                hyper: Some(Hyper::Fixed),
+                estimator,
+                epochs: Some(epochs),
+                tolerance: Some(0.0),
+                inducing: None,
+                steps: StepOptions {
+                    update: QUpdate::Adam,
+                    polish: false,
+                    batch_size: train.y.len().div_ceil(2),
+                    ..StepOptions::default()
+                },
+                ..elbo.clone()
             },
-            ..elbo.clone()
-        })?;
+        )?;
         let counts = fitted.summary.sampling.unwrap_or_default();
         ends.push(End {
             estimator,
@@ -131,7 +139,8 @@ fn compare(
 
 fn claims(paper: &mut Paper, label: &str, ends: &[End]) {
     let text = ends.iter().map(|end| format!("{} {:.4}", end.estimator, end.nll));
-    let of = |wanted: Estimator| ends.iter().find(|end| end.estimator == wanted).map_or(f64::NAN, |end| end.nll);
+    let of =
+        |wanted: Estimator| ends.iter().find(|end| end.estimator == wanted).map_or(f64::NAN, |end| end.nll);
     let (exact, ten) = (ends[0].nll, of(Estimator::Biased { samples: 10 }));
     paper.claim(
         &format!("{label}: few samples of bMC suffice, uPS needs fewer (Figs. 10 to 16)"),
@@ -147,19 +156,32 @@ fn claims(paper: &mut Paper, label: &str, ends: &[End]) {
             ))
         },
     );
-    paper.expect(&format!("{label}: ups:1 less exact"), of(Estimator::Product { samples: 1 }) - exact, -0.02..=0.05);
+    paper.expect(
+        &format!("{label}: ups:1 less exact"),
+        of(Estimator::Product { samples: 1 }) - exact,
+        -0.02..=0.05,
+    );
     let times = ends.iter().map(|end| format!("{} {:.2}", end.estimator, end.step));
     let sampling = ends.iter().filter_map(|end| {
         Some(format!("{} accepts {:.3} and starves {} times", end.estimator, end.accepted?, end.starved))
     });
-    let one = ends.iter().find(|end| end.estimator == Estimator::Biased { samples: 1 }).map_or(f64::NAN, |end| end.step);
+    let one = ends
+        .iter()
+        .find(|end| end.estimator == Estimator::Biased { samples: 1 })
+        .map_or(f64::NAN, |end| end.step);
     paper.claim(
         &format!("{label}: bMC is cheaper than uPS for as many samples"),
         "much",
         format!(
             "milliseconds of a step: {}; {}",
-            times.collect::<Vec<_>>().join(", "), sampling.collect::<Vec<_>>().join(", ")
+            times.collect::<Vec<_>>().join(", "),
+            sampling.collect::<Vec<_>>().join(", ")
         ),
-        Verdict::of(ends.iter().filter(|end| matches!(end.estimator, Estimator::Product { .. })).all(|end| end.step >= 0.9 * one), "it is not"),
+        Verdict::of(
+            ends.iter()
+                .filter(|end| matches!(end.estimator, Estimator::Product { .. }))
+                .all(|end| end.step >= 0.9 * one),
+            "it is not",
+        ),
     );
 }

@@ -14,9 +14,9 @@ const SETS: [(&str, TargetKind, LikelihoodKind, usize); 2] = [
 
 pub fn run(paper: &mut Paper) -> Result<()> {
     let rows = paper.setting(4000, 600);
-    let epochs = paper.setting(400, 60);
+    let (epochs, batch_size) = (paper.setting(400, 120), paper.setting(1024, 100));
     paper.settings(format!(
-        "Rules on the log loss: at most {rows} rows, hyper-parameters of an ELBO fit, q from the prior, {epochs} epochs of batches of 1,024, \
+        "Rules on the log loss: at most {rows} rows, hyper-parameters of an ELBO fit, q from the prior, {epochs} epochs of batches of {batch_size}, \
          default steps, β = 1."
     ));
     for (name, kind, likelihood, inducing) in &SETS {
@@ -42,7 +42,7 @@ pub fn run(paper: &mut Paper) -> Result<()> {
                 epochs: Some(epochs),
                 tolerance: Some(0.0),
                 inducing: None,
-                steps: StepOptions { update, polish: false, ..StepOptions::default() },
+                steps: StepOptions { update, polish: false, batch_size, ..StepOptions::default() },
                 ..elbo.clone()
             };
             let fitted = fit_arrays(TrainingData::of(data.set()), &options, Some(&start), &mut |_| ())?;

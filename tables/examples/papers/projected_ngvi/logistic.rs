@@ -106,7 +106,11 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
         "another schedule is",
         format!(
             "mean ELBO after 10 steps {:.1}, {:.1}, {:.1} and {:.1}; best: {}",
-            free_ends[0].0, free_ends[1].0, free_ends[2].0, free_ends[3].0, cases[best].label()
+            free_ends[0].0,
+            free_ends[1].0,
+            free_ends[2].0,
+            free_ends[3].0,
+            cases[best].label()
         ),
         Verdict::of(best != 1, "they are"),
     );

@@ -99,7 +99,8 @@ impl Problem {
     }
 
     fn inference(&self, schedules: Schedules, seed: u64) -> Result<Inference<'_>> {
-        let mut options = InferenceOptions { seed, ..InferenceOptions::full_batch(QUpdate::Ngd, schedules.step) };
+        let mut options =
+            InferenceOptions { seed, ..InferenceOptions::full_batch(QUpdate::Ngd, schedules.step) };
         options.rule = RuleOptions::of(QUpdate::Ngd);
         if self.estimator.is_sampled() {
             options.samples = Some(schedules.size);
@@ -139,8 +140,12 @@ impl Problem {
         let cap = if self.estimator.is_sampled() { usize::MAX } else { self.data.y.len() };
         match (schedules.step, schedules.size) {
             (_, _) if steps == 0 => bound.initial,
-            (Schedule::Constant(step), SizeSchedule::Constant(size)) => bound.constant(step, size as f64, steps),
-            (Schedule::Constant(step), SizeSchedule::Power { exponent }) => bound.growing(step, exponent, steps),
+            (Schedule::Constant(step), SizeSchedule::Constant(size)) => {
+                bound.constant(step, size as f64, steps)
+            }
+            (Schedule::Constant(step), SizeSchedule::Power { exponent }) => {
+                bound.growing(step, exponent, steps)
+            }
             _ => bound.decreasing((0..steps).map(|t| schedules.size.at(t, cap) as f64)),
         }
     }

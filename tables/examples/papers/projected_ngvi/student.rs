@@ -60,10 +60,10 @@ impl Regression {
     }
 }
 
-/// 100 rows of three inputs with noise of three degrees of freedom.
+/// 150 rows of ten inputs with noise of three degrees of freedom.
 fn generated() -> Data {
     let mut draw = normals(3);
-    let x = Mat::from_fn(3, 100, |_, _| draw());
+    let x = Mat::from_fn(10, 150, |_, _| draw());
     let y = x.col_iter().map(|x| {
         let chi: f64 = (0..3).map(|_| draw().powi(2)).sum();
         x.iter().sum::<f64>() + draw() / (chi / 3.0).sqrt()
@@ -82,8 +82,8 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
     ));
     let mut lines = Vec::new();
     for (label, step, steps) in [
-        ("step 5e-3", Schedule::Constant(5e-3), paper.setting(2000, 1500)),
-        ("step 2/(t+2)", Schedule::TwoOverT, paper.setting(1000, 300)),
+        ("step 5e-3", Schedule::Constant(5e-3), paper.setting(1200, 600)),
+        ("step 2/(t+2)", Schedule::TwoOverT, paper.setting(300, 100)),
     ] {
         let at = record_at(steps, 10);
         let first = runs(count, |seed| Ok(regression.first_indefinite(step, seed, steps)))?;
@@ -96,7 +96,11 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
             .map(|k| vec![at[k] as f64, of(k, 0.25), of(k, 0.5), of(k, 0.75), mean(k)])
             .collect();
         let file = label.replace([' ', '/', '(', ')', '+'], "_");
-        paper.experiment.csv(&format!("student_{file}.csv"), &["t", "q25", "median", "q75", "mean"], &rows)?;
+        paper.experiment.csv(
+            &format!("student_{file}.csv"),
+            &["t", "q25", "median", "q75", "mean"],
+            &rows,
+        )?;
         let names = ["lower quartile", "median", "upper quartile", "mean"];
         for (column, name) in names.iter().enumerate() {
             let points = rows.iter().map(|row| (row[0], -row[column + 1]));
@@ -109,11 +113,15 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
                 "no step was indefinite".to_owned()
             } else {
                 let early = quantile(failed.iter().copied(), 0.5);
-                format!("{} of {count} runs meet an indefinite precision, the median of them at step {early:.0}", failed.len())
+                format!(
+                    "{} of {count} runs meet an indefinite precision, the median of them at step {early:.0}",
+                    failed.len()
+                )
             },
             Verdict::of(2 * failed.len() > count as usize, "most runs do not fail"),
         );
-        let falls = (1..at.len()).filter(|&k| of(k, 0.5) < of(k - 1, 0.5) - 0.01 * of(0, 0.5).abs().max(1.0)).count();
+        let falls =
+            (1..at.len()).filter(|&k| of(k, 0.5) < of(k - 1, 0.5) - 0.01 * of(0, 0.5).abs().max(1.0)).count();
         paper.claim(
             &format!("Student-t, {label}: with projection the median of the ELBO rises (Figs. 5 and 6)"),
             "monotone",
@@ -138,7 +146,11 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
                 Verdict::of(outliers > 0 || mean >= median - 1.0, "there are none, and the mean is low all the same"),
             );
         }
-        paper.expect(&format!("Student-t, {label}: gain of the median"), of(last, 0.5) - of(0, 0.5), 1.0..=1e6);
+        paper.expect(
+            &format!("Student-t, {label}: gain of the median"),
+            of(last, 0.5) - of(0, 0.5),
+            1.0..=1e6,
+        );
     }
     let axes = ("iteration".to_owned(), "minus the ELBO".to_owned());
     let curves = Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() };

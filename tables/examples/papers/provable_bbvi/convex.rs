@@ -49,7 +49,11 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
             text.join(", "),
             Verdict::of(held, "a mean gap is above its bound"),
         );
-        paper.expect(&format!("{model}, {}: bound of Theorem {theorem} holds", method.name), f64::from(held), 1.0..=1.0);
+        paper.expect(
+            &format!("{model}, {}: bound of Theorem {theorem} holds", method.name),
+            f64::from(held),
+            1.0..=1.0,
+        );
     }
     Ok(())
 }

@@ -29,8 +29,7 @@ pub fn run(paper: &mut Paper, problem: &Problem, model: &str) -> Result<()> {
         };
         let start = problem.start()?;
         let fitted = fit_arrays(TrainingData::of(problem.data.set()), &options, Some(&start), &mut |_| ())?;
-        let guarantee =
-            fitted.summary.guarantee.ok_or_else(|| Error::fit("the fit reports no guarantee"))?;
+        let guarantee = fitted.summary.guarantee.ok_or_else(|| Error::fit("the fit reports no guarantee"))?;
         let q = &fitted.q[0];
         let reached = squared(&method.parameters(q)?, &method.parameters(&problem.optimum)?);
         paper.claim(
@@ -38,11 +37,19 @@ pub fn run(paper: &mut Paper, problem: &Problem, model: &str) -> Result<()> {
             "the distance is below a bound known before training",
             format!(
                 "{reached:.2e} after {} steps, bound {:.2e} (𝓜 = {:.2}, ϖ = {:.3}, a = {:.0})",
-                guarantee.steps, guarantee.distance, guarantee.smoothness, guarantee.strong_convexity, guarantee.noise
+                guarantee.steps,
+                guarantee.distance,
+                guarantee.smoothness,
+                guarantee.strong_convexity,
+                guarantee.noise
             ),
             Verdict::of(reached <= guarantee.distance, "the distance is above the bound"),
         );
-        paper.expect(&format!("{model}, {}: distance over its bound", method.update), reached / guarantee.distance, 0.0..=1.0);
+        paper.expect(
+            &format!("{model}, {}: distance over its bound", method.update),
+            reached / guarantee.distance,
+            0.0..=1.0,
+        );
     }
     Ok(())
 }

@@ -35,7 +35,8 @@ impl Problem {
         let scale = ((smoothness - 1.0) / (curvature(&data.x)?.smoothness - 1.0)).sqrt();
         data.x *= faer::Scale(scale);
         let (curvature, optimum) = (curvature(&data.x)?, Normal::standard(Family::Full, d));
-        let mut problem = Problem { data, curvature, optimum, mode: vec![0.0; d], kind, likelihood: kind.build(2) };
+        let mut problem =
+            Problem { data, curvature, optimum, mode: vec![0.0; d], kind, likelihood: kind.build(2) };
         problem.find_mode()?;
         // Exact natural gradients, of which the first step is the closed form for the linear model.
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
@@ -91,7 +92,12 @@ impl Problem {
     }
 
     /// The parameters (m, C) after every step of a run from the prior, the start first; `None` where S has no factor.
-    pub fn follow(&self, run: Run<'_>, steps: usize, mut see: impl FnMut(usize, Option<&Parameters>)) -> Result<()> {
+    pub fn follow(
+        &self,
+        run: Run<'_>,
+        steps: usize,
+        mut see: impl FnMut(usize, Option<&Parameters>),
+    ) -> Result<()> {
         let Run { method, step, seed } = run;
         let options = InferenceOptions { seed, ..InferenceOptions::full_batch(method.rule(), step) };
         // The quadrature is for values alone, which nothing reads.

@@ -16,7 +16,12 @@ const LANDING: Method = Method {
 };
 
 /// The mean over runs of squared distances.
-fn mean(problem: &Problem, (method, step): (&Method, Schedule), count: u64, at: &[usize]) -> Result<Vec<f64>> {
+fn mean(
+    problem: &Problem,
+    (method, step): (&Method, Schedule),
+    count: u64,
+    at: &[usize],
+) -> Result<Vec<f64>> {
     let best = method.parameters(&problem.optimum)?;
     let all = runs(count, |seed| problem.distances(Run { method, step, seed }, &best, at))?;
     Ok((0..at.len()).map(|k| all.iter().map(|run| run[k]).sum::<f64>() / count as f64).collect())
@@ -32,7 +37,8 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
     let mut lines: Vec<CurveSeries> = Vec::new();
     for (method, (decreasing, constant)) in METHODS.iter().zip([("(11)", "(10)"), ("(13)", "(12)")]) {
         let known = problem.constants(method)?;
-        let bound = problem.curvature.distance_bound(known.start, (known.noise, known.floor), known.gradient)?;
+        let bound =
+            problem.curvature.distance_bound(known.start, (known.noise, known.floor), known.gradient)?;
         let schedule = problem.curvature.step_schedule(known.noise);
         let measured = mean(problem, (method, schedule), count, &at)?;
         let recursion: Vec<f64> = at.iter().map(|&t| bound.recursion(t)).collect();
@@ -66,7 +72,13 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
         paper.claim(
             &format!("{model}, {}: constant steps ϖ/(2a), eq. {constant}", method.name),
             "holds, with a floor",
-            format!("{} of {} records below; {:.2e} at the end, bound {:.2e}", last + 1 - above, last + 1, fixed[last], limits[last]),
+            format!(
+                "{} of {} records below; {:.2e} at the end, bound {:.2e}",
+                last + 1 - above,
+                last + 1,
+                fixed[last],
+                limits[last]
+            ),
             Verdict::of(above == 0, "some records are above"),
         );
         let csv: Vec<Vec<f64>> = (0..=last)
@@ -90,5 +102,9 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
     let axes = ("iteration".to_owned(), "squared distance of (m, C)".to_owned());
     let curves = Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() };
     let file = format!("{model}.svg");
-    if model == "logistic" { paper.book_figure(&file, &curves) } else { paper.experiment.figure(&file, &curves) }
+    if model == "logistic" {
+        paper.book_figure(&file, &curves)
+    } else {
+        paper.experiment.figure(&file, &curves)
+    }
 }

@@ -7,7 +7,8 @@ use sparsegp::Result;
 use sparsegp::variational::{DataGradient, Family, Guard, MatrixRef, Normal, QUpdate, RuleOptions};
 use sparsegp_tables::report::Curves;
 
-const METHODS: [(&str, QUpdate); 3] = [("VN", QUpdate::Ngd), ("SR-VN", QUpdate::SrVn), ("BW-GD", QUpdate::BwGd)];
+const METHODS: [(&str, QUpdate); 3] =
+    [("VN", QUpdate::Ngd), ("SR-VN", QUpdate::SrVn), ("BW-GD", QUpdate::BwGd)];
 
 /// The median milliseconds of a step, without the gradient.
 fn milliseconds(d: usize, update: QUpdate, repeats: usize) -> f64 {
@@ -32,9 +33,10 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         .iter()
         .map(|(_, update)| sizes.iter().map(|&d| milliseconds(d, *update, paper.setting(9, 3))).collect())
         .collect();
-    let lines = METHODS.iter().zip(&times).map(|((name, _), times)| {
-        series(name, sizes.iter().zip(times).map(|(d, t)| (*d as f64, *t)))
-    });
+    let lines = METHODS
+        .iter()
+        .zip(&times)
+        .map(|((name, _), times)| series(name, sizes.iter().zip(times).map(|(d, t)| (*d as f64, *t))));
     let axes = ("dimension".to_owned(), "milliseconds of a step".to_owned());
     let curves = Curves { axes, log_x: true, log_y: true, series: lines.collect(), ..Curves::default() };
     paper.experiment.figure("cost.svg", &curves)?;

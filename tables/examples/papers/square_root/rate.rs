@@ -51,7 +51,8 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         gaps.push(run.objective() - optimum);
     }
     let inside = least >= 1.0 / curvature.smoothness && largest <= 1.0 + 1e-9;
-    let worst = gaps.windows(2).filter(|pair| pair[0] > 1e-9).map(|pair| pair[1] / pair[0]).fold(0.0, f64::max);
+    let worst =
+        gaps.windows(2).filter(|pair| pair[0] > 1e-9).map(|pair| pair[1] / pair[0]).fold(0.0, f64::max);
     paper.settings(format!(
         "Rate: logistic model, 100 rows, d = 3, prior N(0, I), 𝓜 = {:.1}, ϖ = {:.1}, plain SR-VN with its best proven step {step:.4}.",
         curvature.smoothness, curvature.strong_convexity

@@ -82,7 +82,8 @@ pub fn run(paper: &mut Paper, steps: usize, count: u64) -> Result<()> {
     let sharp = ConjugateAsymptotic::new(set, (&vec![0.0; d], prior.as_ref()), 1.0, sampling)?;
     let at = record_at(steps, 8);
     let ngd = Contender { update: QUpdate::Ngd, step: Schedule::TwoOverT, average: Average::Expectation };
-    let sgd = Contender { update: QUpdate::Sgd, step: Schedule::Inverse { offset: 1e5 }, average: Average::None };
+    let sgd =
+        Contender { update: QUpdate::Sgd, step: Schedule::Inverse { offset: 1e5 }, average: Average::None };
     let mean = |contender: &Contender| -> Result<Vec<[f64; 3]>> {
         let all = runs(count, |seed| contender.trace(&data, &exact, (seed, &at)))?;
         let mean = |k: usize, j: usize| all.iter().map(|run| run[k][j]).sum::<f64>() / count as f64;
@@ -90,17 +91,28 @@ pub fn run(paper: &mut Paper, steps: usize, count: u64) -> Result<()> {
     };
     let (ngd, sgd) = (mean(&ngd)?, mean(&sgd)?);
     let rows: Vec<Vec<f64>> = (0..at.len())
-        .map(|k| [&[at[k] as f64, bound.at(at[k]), sharp.at(at[k], Average::None)], &ngd[k][..], &sgd[k][..]].concat())
+        .map(|k| {
+            [&[at[k] as f64, bound.at(at[k]), sharp.at(at[k], Average::None)], &ngd[k][..], &sgd[k][..]]
+                .concat()
+        })
         .collect();
-    let header = ["t", "bound", "sharp", "ngd_kl", "ngd_averaged", "ngd_nlpd", "sgd_kl", "sgd_averaged", "sgd_nlpd"];
+    let header =
+        ["t", "bound", "sharp", "ngd_kl", "ngd_averaged", "ngd_nlpd", "sgd_kl", "sgd_averaged", "sgd_nlpd"];
     paper.experiment.csv("conjugate.csv", &header, &rows)?;
     let line = |name: &str, column: usize| series(name, rows.iter().map(|row| (row[0], row[column])));
     for (file, y, lines) in [
-        ("kl.svg", "KL to the exact posterior", vec![line("4V₂/(n + 1)", 1), line("sharp asymptotic", 2), line("NGD", 3), line("SGD", 6)]),
+        (
+            "kl.svg",
+            "KL to the exact posterior",
+            vec![line("4V₂/(n + 1)", 1), line("sharp asymptotic", 2), line("NGD", 3), line("SGD", 6)],
+        ),
         ("nlpd.svg", "training NLPD", vec![line("NGD", 5), line("SGD", 8)]),
     ] {
         let axes = ("iteration".to_owned(), y.to_owned());
-        paper.book_figure(file, &Curves { axes, log_x: true, log_y: y.starts_with("KL"), series: lines, ..Curves::default() })?;
+        paper.book_figure(
+            file,
+            &Curves { axes, log_x: true, log_y: y.starts_with("KL"), series: lines, ..Curves::default() },
+        )?;
     }
     rates(paper, &rows);
     let last = &rows[rows.len() - 1];

@@ -36,9 +36,15 @@ const CASES: [Case; 2] = [
         unit: 1.0,
         natural: &[0.5, 0.1, 0.01, 0.001],
         euclidean: &[1e-3, 1e-4, 1e-5, 1e-6],
-        steps: 1000,
+        steps: 300,
     },
-    Case { name: "mnist17", unit: 255.0, natural: &[0.1, 0.01, 0.001], euclidean: &[1e-5, 1e-6, 1e-7], steps: 100 },
+    Case {
+        name: "mnist17",
+        unit: 255.0,
+        natural: &[0.1, 0.01, 0.001],
+        euclidean: &[1e-5, 1e-6, 1e-7],
+        steps: 60,
+    },
 ];
 
 pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
@@ -118,7 +124,8 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
         };
         let points = at.iter().zip(&found.gap).map(|(t, gap)| (*t as f64, *gap));
         lines.push(series(&format!("{label}, step {}", found.step), points));
-        let rows: Vec<Vec<f64>> = (0..at.len()).map(|k| vec![at[k] as f64, found.kl[k], found.gap[k]]).collect();
+        let rows: Vec<Vec<f64>> =
+            (0..at.len()).map(|k| vec![at[k] as f64, found.kl[k], found.gap[k]]).collect();
         let file = format!("{name}_{}.csv", label.replace([' ', '(', ')'], ""));
         paper.experiment.csv(&file, &["t", "kl", "gap"], &rows)?;
         ends.push((label, found.step, found.gap[at.partition_point(|t| *t < 10)], found.gap[at.len() - 1]));
@@ -126,13 +133,21 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
     let axes = ("iteration".to_owned(), "objective above the optimum, nats".to_owned());
     let curves = Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() };
     let file = format!("{name}.svg");
-    if case.name == "mushroom" { paper.book_figure("logistic.svg", &curves)? } else { paper.experiment.figure(&file, &curves)? }
+    if case.name == "mushroom" {
+        paper.book_figure("logistic.svg", &curves)?
+    } else {
+        paper.experiment.figure(&file, &curves)?
+    }
     claims(paper, name, (&ends, steps));
     Ok(())
 }
 
 /// Mean KL to the optimum and mean objective above it; a run that ends its objective's descent far above the start is given up.
-fn mean(start: &Start<'_>, (step, count): (f64, u64), (at, best, value): (&[usize], &Normal, f64)) -> Result<Best> {
+fn mean(
+    start: &Start<'_>,
+    (step, count): (f64, u64),
+    (at, best, value): (&[usize], &Normal, f64),
+) -> Result<Best> {
     let (mut kl, mut gap) = (vec![0.0; at.len()], vec![0.0; at.len()]);
     for seed in 0..count {
         let mut run = start.run(step, seed)?;
@@ -147,12 +162,19 @@ fn mean(start: &Start<'_>, (step, count): (f64, u64), (at, best, value): (&[usiz
 
 fn claims(paper: &mut Paper, name: &str, (ends, steps): (&[(&str, f64, f64, f64)], usize)) {
     let of = |label: &str| ends.iter().find(|end| end.0 == label).map_or(f64::NAN, |end| end.3);
-    let text = |end: &(&str, f64, f64, f64)| format!("{} {:.2} and {:.2} (step {})", end.0, end.2, end.3, end.1);
+    let text =
+        |end: &(&str, f64, f64, f64)| format!("{} {:.2} and {:.2} (step {})", end.0, end.2, end.3, end.1);
     paper.claim(
         &format!("{name}: NGD is faster than SGD, by less than for conjugate likelihoods (Fig. 2)"),
         "NGD first",
-        format!("nats above the optimum after 10 and {steps} steps: {}", ends.iter().map(text).collect::<Vec<_>>().join(", ")),
-        Verdict::of(ends[0].2 <= ends[2].2 && of("NGD (p)") <= of("SGD (p)"), "SGD ends lower, or starts faster"),
+        format!(
+            "nats above the optimum after 10 and {steps} steps: {}",
+            ends.iter().map(text).collect::<Vec<_>>().join(", ")
+        ),
+        Verdict::of(
+            ends[0].2 <= ends[2].2 && of("NGD (p)") <= of("SGD (p)"),
+            "SGD ends lower, or starts faster",
+        ),
     );
     paper.claim(
         &format!("{name}: SGD gains much from Price gradients (Fig. 2)"),

@@ -61,7 +61,12 @@ pub fn run(paper: &mut Paper, epochs: usize) -> Result<()> {
 }
 
 /// Epochs, objective per row and test NLL along a run from the prior.
-fn trace(start: &LatentModel, (train, test): (&Data, &Data), update: QUpdate, epochs: usize) -> Vec<[f64; 3]> {
+fn trace(
+    start: &LatentModel,
+    (train, test): (&Data, &Data),
+    update: QUpdate,
+    epochs: usize,
+) -> Vec<[f64; 3]> {
     let steps = StepOptions { update, ..StepOptions::default() };
     let options = InferenceOptions {
         rule: RuleOptions { relative: true, ..RuleOptions::of(update) },
@@ -86,9 +91,12 @@ fn write(paper: &Paper, name: &str, traces: &[(QUpdate, Vec<[f64; 3]>)]) -> Resu
         let rows: Vec<Vec<f64>> = points.iter().map(|point| point.to_vec()).collect();
         paper.experiment.csv(&format!("{name}_{rule}.csv"), &["epochs", "objective", "test_nll"], &rows)?;
     }
-    let lines = traces.iter().map(|(rule, points)| series(&rule.to_string(), points.iter().map(|p| (p[0], p[1]))));
+    let lines =
+        traces.iter().map(|(rule, points)| series(&rule.to_string(), points.iter().map(|p| (p[0], p[1]))));
     let axes = ("epochs".to_owned(), "objective per row".to_owned());
-    paper.experiment.figure(&format!("{name}_rules.svg"), &Curves { axes, series: lines.collect(), ..Curves::default() })
+    paper
+        .experiment
+        .figure(&format!("{name}_rules.svg"), &Curves { axes, series: lines.collect(), ..Curves::default() })
 }
 
 type Ends<'a> = (&'a [(QUpdate, Vec<[f64; 3]>)], &'a [(QUpdate, f64, f64)]);
