@@ -154,8 +154,7 @@ impl DiagonalRule {
         let noisy = trust && gradient.path.is_some();
         let mut info = self.advance(step, |x, rho| {
             let share = if trust { trusted(x, rho, beta) } else { rho };
-            let precision =
-                if noisy { x.second_order(share, beta) } else { guarded(x, share, beta, guard) };
+            let precision = if noisy { x.second_order(share, beta) } else { guarded(x, share, beta, guard) };
             (x.mean - rho / beta * x.gradient / precision, precision.sqrt().recip())
         });
         info.rollbacks += usize::from(repairs);

@@ -43,8 +43,7 @@ pub(super) fn needs_trust(gradient: &DataGradient<'_>) -> bool {
 /// logarithmic scale. Without it, the logarithm falls by ½δ² on average, so variances grow without bound.
 pub(super) fn add_second_order(mut next: MatMut<'_, f64>, precision: MatRef<'_, f64>, cov: MatRef<'_, f64>) {
     let m = precision.nrows();
-    let mut change =
-        Mat::from_fn(m, m, |i, j| if i >= j { next[(i, j)] - precision[(i, j)] } else { 0.0 });
+    let mut change = Mat::from_fn(m, m, |i, j| if i >= j { next[(i, j)] - precision[(i, j)] } else { 0.0 });
     reflect_lower(change.as_mut());
     let mut half = Mat::zeros(m, m);
     let full = (change.as_ref(), Shape::Full);

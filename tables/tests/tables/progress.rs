@@ -59,9 +59,15 @@ impl Problem {
     }
 
     /// The exact objective per row at q = prior and after steps of the rule on all rows, if options allow the pair.
-    fn train(&self, (objective, family): (ObjectiveKind, Family), update: QUpdate, estimator: Estimator) -> Option<(f64, f64)> {
+    fn train(
+        &self,
+        (objective, family): (ObjectiveKind, Family),
+        update: QUpdate,
+        estimator: Estimator,
+    ) -> Option<(f64, f64)> {
         let steps = StepOptions { update, family, ..StepOptions::default() };
-        let options = FitOptions { objective, estimator, steps, likelihood: Some(self.kind), ..FitOptions::default() };
+        let options =
+            FitOptions { objective, estimator, steps, likelihood: Some(self.kind), ..FitOptions::default() };
         options.validate().ok()?;
         let loss = match objective {
             ObjectiveKind::Elbo => Loss::ExpectedLog(estimator),
@@ -91,7 +97,8 @@ impl Problem {
             Loss::ExpectedLog(_) => Loss::ExpectedLog(Estimator::Exact),
             _ => Loss::LogPredictive(Estimator::Exact),
         };
-        let options = InferenceOptions::full_batch(QUpdate::Ngd, sparsegp::variational::Schedule::Constant(0.1));
+        let options =
+            InferenceOptions::full_batch(QUpdate::Ngd, sparsegp::variational::Schedule::Constant(0.1));
         let q = run.model().posteriors().to_vec();
         let set = Dataset::of(self.x.as_ref(), &self.y);
         let objective = Objective { loss, beta: 1.0, nodes: None };
@@ -134,7 +141,10 @@ fn check(kind: LikelihoodKind) {
             }
             let best = ends.iter().map(|end| end.value).fold(f64::INFINITY, f64::min);
             for End { update, estimator, value } in &ends {
-                println!("{kind} {objective} {family} {update} {estimator}: {value:.4} (start {start:.4}, best {best:.4}, left {:.4})", (value - best) / (start - best));
+                println!(
+                    "{kind} {objective} {family} {update} {estimator}: {value:.4} (start {start:.4}, best {best:.4}, left {:.4})",
+                    (value - best) / (start - best)
+                );
             }
         }
     }

@@ -101,7 +101,9 @@ pub fn run(paper: &mut Paper, steps: usize) -> Result<()> {
 /// Inputs scaled to [−1, 1] by the ranges of other rows, as in the files that the paper used.
 fn within_unit(data: &Data, by: &Data) -> Data {
     let range = |d: usize| {
-        by.x.row(d).iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)))
+        by.x.row(d)
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)))
     };
     let ranges: Vec<(f64, f64)> = (0..data.x.nrows()).map(range).collect();
     let scaled = |d: usize, i: usize| {

@@ -54,6 +54,7 @@ pub fn run(paper: &mut Paper, epochs: usize) -> Result<()> {
             let nll = fitted.posterior.score(test.set(), Score::LogLoss) - scaling.log_density_shift(0.0);
             everything.push((update, fitted.summary.objective, nll));
         }
+        let name = paper.setting(*name, "tumours");
         write(paper, name, &q_alone)?;
         claim(paper, name, (&q_alone, &everything));
     }
