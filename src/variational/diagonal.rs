@@ -155,7 +155,8 @@ impl DiagonalRule {
         let mut info = self.advance(step, |x, rho| {
             let share = if trust { trusted(x, rho, beta) } else { rho };
             let precision = if noisy { x.second_order(share, beta) } else { guarded(x, share, beta, guard) };
-            (x.mean - rho / beta * x.gradient / precision, precision.sqrt().recip())
+            let moved = if noisy { share } else { rho };
+            (x.mean - moved / beta * x.gradient / precision, precision.sqrt().recip())
         });
         info.rollbacks += usize::from(repairs);
         self.newton_means(gradient, beta, step, info)

@@ -12,6 +12,14 @@ use sparsegp_tables::schema::{Schema, SchemaOptions, UnseenLevels};
 
 const STEPS: usize = 200;
 
+/// Exact gradients end within this of the best pair: in nats per row, or as a share of the way from the start (Adam's steps have a fixed
+/// length, so that it is on its way where the way is long).
+const NEAR: f64 = 0.01;
+
+/// Sampled gradients make nine tenths of the way. Ten samples of bMC train a bound that ends 8 % away on counts, and constant steps leave the
+/// noise of ten samples.
+const ROOM: f64 = 0.1;
+
 /// Real data of one family at hyper-parameters near those that a fit starts with.
 struct Problem {
     kind: LikelihoodKind,
@@ -141,10 +149,11 @@ fn check(kind: LikelihoodKind) {
             }
             let best = ends.iter().map(|end| end.value).fold(f64::INFINITY, f64::min);
             for End { update, estimator, value } in &ends {
-                println!(
-                    "{kind} {objective} {family} {update} {estimator}: {value:.4} (start {start:.4}, best {best:.4}, left {:.4})",
-                    (value - best) / (start - best)
-                );
+                let what = format!("{kind} {objective} {family} {update} {estimator}");
+                let (left, share) = (value - best, (value - best) / (start - best));
+                assert!(share < ROOM || left < NEAR, "{what}: {value}, best {best}, start {start}");
+                let exact = !estimator.is_sampled();
+                assert!(!exact || share < NEAR || left < NEAR, "{what}: {value}, best {best}, start {start}");
             }
         }
     }
