@@ -8,6 +8,7 @@ mod convert;
 mod custom;
 mod fit;
 mod functions;
+mod guarantees;
 mod host;
 mod kernel;
 mod model;
@@ -29,6 +30,11 @@ mod _sparsegp {
     #[pymodule_export]
     use super::functions::{
         Functions, design, draws_together, functions, joint_at, kernel_units, slopes, target_joint,
+    };
+    #[pymodule_export]
+    use super::guarantees::{
+        ConjugateAsymptotic, ConjugateBound, ConvexBound, Curvature, DistanceBound, ProjectedBound,
+        SquareRootRate, price_noise, square_root_step, square_root_step_bound,
     };
     #[pymodule_export]
     use super::kernel::{Kernel, check_likelihood};

@@ -9,7 +9,7 @@ import pytest
 
 import sparsegp
 
-MODULES = ["sparsegp", *(f"sparsegp.{name}" for name in ("kernels", "likelihoods", "metrics", "plot", "testing"))]
+MODULES = ["sparsegp", *(f"sparsegp.{name}" for name in ("guarantees", "kernels", "likelihoods", "metrics", "plot", "testing"))]
 
 
 def public():

@@ -48,6 +48,13 @@ impl Coordinate {
         (1.0 - rho) * self.precision() + rho / beta * self.hessian
     }
 
+    /// [`Coordinate::mixed`] with the second-order term of the retraction, which is positive.
+    fn second_order(&self, rho: f64, beta: f64) -> f64 {
+        let (plain, precision) = (self.mixed(rho, beta), self.precision());
+        let change = plain - precision;
+        plain + 0.5 * change * change / precision
+    }
+
     /// `c²H − β`, the derivative in log c.
     fn log_gradient(&self, beta: f64) -> f64 {
         self.deviation * self.deviation * self.hessian - beta
@@ -144,9 +151,12 @@ impl DiagonalRule {
         let trust = guard == Guard::Trust && needs_trust(gradient);
         let repairs = matches!(guard, Guard::Retraction | Guard::Projection)
             && self.coordinates.iter().any(|x| x.mixed(step, beta) <= 0.0);
+        let noisy = trust && gradient.path.is_some();
         let mut info = self.advance(step, |x, rho| {
-            let precision = guarded(x, if trust { trusted(x, rho, beta) } else { rho }, beta, guard);
-            (x.mean - rho / beta * x.gradient / precision, precision.sqrt().recip())
+            let share = if trust { trusted(x, rho, beta) } else { rho };
+            let precision = if noisy { x.second_order(share, beta) } else { guarded(x, share, beta, guard) };
+            let moved = if noisy { share } else { rho };
+            (x.mean - moved / beta * x.gradient / precision, precision.sqrt().recip())
         });
         info.rollbacks += usize::from(repairs);
         self.newton_means(gradient, beta, step, info)
@@ -227,18 +237,23 @@ impl DiagonalRule {
         step: f64,
     ) -> StepInfo {
         let (low, high) = self.bounds;
-        let trust = gradient.curvature.is_some();
+        let (trust, noisy) = (needs_trust(gradient), gradient.path.is_some());
         let share = |x: &Coordinate| if trust { trusted(x, step, beta) } else { step };
+        let precision = |x: &Coordinate| match noisy {
+            true => x.second_order(share(x), beta),
+            false => x.mixed(share(x), beta),
+        };
         let valid = self.lands(|x| {
-            let precision = x.mixed(share(x), beta);
+            let precision = precision(x);
             let variance = if precision > 0.0 { clip(1.0 / precision, (low, high)) } else { high };
             (x.mean, variance.sqrt())
         });
         // Where every new precision is positive m takes its step with the variances that were not yet projected.
-        let definite = self.coordinates.iter().all(|x| x.mixed(share(x), beta) > 0.0);
+        let definite = self.coordinates.iter().all(|x| precision(x) > 0.0);
         for (new, x) in self.candidate.iter_mut().zip(&self.coordinates) {
-            let variance = if definite { 1.0 / x.mixed(share(x), beta) } else { new.1 * new.1 };
-            new.0 = x.mean - step / beta * variance * x.gradient;
+            let variance = if definite { 1.0 / precision(x) } else { new.1 * new.1 };
+            let rho = if noisy { share(x) } else { step };
+            new.0 = x.mean - rho / beta * variance * x.gradient;
         }
         let info =
             self.newton_means(gradient, beta, step, StepInfo { step, rollbacks: usize::from(!definite) });
@@ -297,10 +312,7 @@ fn guarded(x: &Coordinate, rho: f64, beta: f64, guard: Guard) -> f64 {
     }
     match guard {
         Guard::Trust | Guard::Backtrack | Guard::None => plain,
-        Guard::Retraction => {
-            let change = plain - x.precision();
-            plain + 0.5 * change * change / x.precision()
-        }
+        Guard::Retraction => x.second_order(rho, beta),
         Guard::Projection => PRECISION_RANGE.0,
     }
 }

@@ -20,11 +20,12 @@
 //! P₊ = (1 − ρ) P + ρ (I + A diag(2h + g²) Aᵀ/β),    m₊ = m − (ρ/β) P₊⁻¹ ĝ,    S₊⁻¹ = S⁻¹ + (γ/β) Ĝ,  γ ≤ ρ
 //! ```
 //!
-//! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size.
+//! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size. Reparameterised gradients, whose curvature is mostly noise, have the
+//! same trust region, and the second-order term of the retraction in every step, so that noise does not let S drift.
 
 use super::diagonal::DiagonalRule;
 use super::factor::is_valid_lower;
-use super::limits::{Guard, PRECISION_RANGE, TrustRegion, needs_trust};
+use super::limits::{Guard, PRECISION_RANGE, TrustRegion, add_second_order, needs_trust};
 use super::mean_newton::MeanNewton;
 use super::rule::Rule;
 use super::{
@@ -115,25 +116,6 @@ impl NaturalGradient {
         self.factorizer.cholesky_with_inverse(factor, inverse).is_ok() && is_valid_lower(self.factor.as_ref())
     }
 
-    /// Adds the second-order term of the retraction, `½ γ² Ĝ S Ĝ = ½ (D S D)` with `D = S₊⁻¹ − S⁻¹` of the plain step.
-    fn retract(&mut self, q: &Normal) {
-        let m = q.dim();
-        let mut change =
-            Mat::from_fn(
-                m,
-                m,
-                |i, j| {
-                    if i >= j { self.candidate[(i, j)] - self.precision[(i, j)] } else { 0.0 }
-                },
-            );
-        reflect_lower(change.as_mut());
-        let mut half = Mat::zeros(m, m);
-        let full = (change.as_ref(), Shape::Full);
-        product(half.as_mut(), Part::All, Accum::Replace, full, (q.cov().full(), Shape::Full), 0.5);
-        let left = (half.as_ref(), Shape::Full);
-        product(self.candidate.as_mut(), Part::Lower, Accum::Add, left, full, 1.0);
-    }
-
     /// Clips the eigenvalues of `candidate`; false when it is not finite.
     fn project(&mut self) -> bool {
         reflect_lower(self.candidate.as_mut());
@@ -159,6 +141,9 @@ impl NaturalGradient {
             step = self.trust.limit(q, gradient, beta, step);
         }
         self.mix(gradient, beta, step);
+        if self.guard == Guard::Trust && gradient.path.is_some() {
+            add_second_order(self.candidate.as_mut(), self.precision.as_ref(), q.cov().full());
+        }
         if self.factorises() {
             return (Some(step), 0);
         }
@@ -166,7 +151,7 @@ impl NaturalGradient {
         let repaired = match self.guard {
             Guard::Trust | Guard::Backtrack | Guard::None => false,
             Guard::Retraction => {
-                self.retract(q);
+                add_second_order(self.candidate.as_mut(), self.precision.as_ref(), q.cov().full());
                 self.factorises()
             }
             Guard::Projection => self.project() && self.factorises(),

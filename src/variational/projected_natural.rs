@@ -7,7 +7,7 @@
 //! within a trust region, as for [`natural`](super::natural) gradients.
 
 use super::diagonal::DiagonalRule;
-use super::limits::{TrustRegion, clip, usable};
+use super::limits::{TrustRegion, add_second_order, clip, needs_trust, usable};
 use super::mean_newton::MeanNewton;
 use super::rule::Rule;
 use super::{CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
@@ -76,9 +76,9 @@ impl ProjectedNatural {
         rule
     }
 
-    /// Writes `(1 − ρ) S⁻¹ + (ρ/β) H` into `candidate` and decomposes it; false when it is not finite.
-    fn mix(&mut self, b: MatRef<'_, f64>, beta: f64, rho: f64) -> bool {
-        let columns = self.precision.col_iter().zip(b.col_iter());
+    /// Writes `(1 − ρ) S⁻¹ + (ρ/β) H` into `candidate`, with the second-order term if H is from slopes, and decomposes it; false when it is not finite.
+    fn mix(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> bool {
+        let columns = self.precision.col_iter().zip(gradient.cov.full().col_iter());
         for (new, (old, b)) in self.candidate.as_mut().col_iter_mut().zip(columns) {
             let both = old.iter().zip(b.iter());
             new.iter_mut().zip(both).for_each(|(new, (old, b))| {
@@ -86,6 +86,10 @@ impl ProjectedNatural {
             });
         }
         linalg::add_diagonal(self.candidate.as_mut(), rho);
+        if gradient.path.is_some() {
+            add_second_order(self.candidate.as_mut(), self.precision.as_ref(), q.cov().full());
+            linalg::reflect_lower(self.candidate.as_mut());
+        }
         is_sane_matrix(self.candidate.as_ref()) && self.eigen.decompose(self.candidate.as_ref())
     }
 
@@ -102,10 +106,10 @@ impl ProjectedNatural {
 impl UpdateRule for ProjectedNatural {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
         let curved = gradient.curvature.is_some();
-        let rho = if curved { self.trust.limit(q, &gradient, beta, step) } else { step };
+        let rho = if needs_trust(&gradient) { self.trust.limit(q, &gradient, beta, step) } else { step };
         if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
             && self.newton.take(&gradient, beta, step)
-            && self.mix(gradient.cov.full(), beta, rho))
+            && self.mix(q, &gradient, beta, rho))
         {
             return StepInfo::REJECTED;
         }
@@ -124,7 +128,7 @@ impl UpdateRule for ProjectedNatural {
         if curved {
             rollbacks += usize::from(!self.newton.move_mean(q, &self.gradient, step / beta));
         } else {
-            move_mean(q, &self.direction, step / beta);
+            move_mean(q, &self.direction, rho / beta);
         }
         let clipped = !definite || self.eigen.values().iter().any(|p| variance(*p) != 1.0 / p);
         self.eigen.map_values(variance);

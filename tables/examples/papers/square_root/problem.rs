@@ -1,12 +1,12 @@
 //! Bayesian logistic regression with a prior of independent coefficients, and a traced run of one rule on it; no tables.
 
-use crate::common::{Data, record_at, series};
+use crate::paper::common::{Data, record_at, series};
 use crate::regulariser::{COEFFICIENT, Regularised};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::latent::LinearLayer;
 use sparsegp::model::{LatentModel, Posterior, Score};
-use sparsegp::objective::Objective;
+use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule, guarantees::Curvature};
 use sparsegp_tables::report::CurveSeries;
@@ -19,6 +19,8 @@ pub struct Trace {
     pub rows: Vec<Vec<f64>>,
     /// On the test rows at the end.
     pub accuracy: f64,
+    /// The sum of −log p over the test rows at the mean of q.
+    pub plug_in: f64,
     /// How many steps were shortened by the rule.
     pub shrunk: usize,
 }
@@ -42,7 +44,19 @@ impl Trace {
     }
 }
 
-/// Coefficients with prior N(0, I/λ); the last is an intercept.
+/// What a problem is made of.
+#[derive(Clone, Copy)]
+pub struct Setting {
+    /// The prior precision λ.
+    pub lambda: f64,
+    pub family: Family,
+    /// The weight of the non-convex regulariser per row.
+    pub weight: f64,
+    /// Whether the last coefficient is an intercept.
+    pub intercept: bool,
+}
+
+/// Coefficients with prior N(0, I/λ).
 pub struct Problem {
     train: Data,
     /// The number of data rows in `train`.
@@ -57,8 +71,10 @@ pub struct Problem {
 impl Problem {
     /// A problem with the regulariser `weight · n · Σ w_j²/(1 + w_j²)` if the weight is above 0. The full family uses the dual form if
     /// there are fewer rows than coefficients.
-    pub fn new((train, test): (&Data, &Data), lambda: f64, family: Family, weight: f64) -> Result<Problem> {
-        let (train, test) = (with_ones(train), with_ones(test));
+    pub fn new((train, test): (&Data, &Data), setting: Setting) -> Result<Problem> {
+        let Setting { lambda, family, weight, intercept } = setting;
+        let inputs = |data: &Data| if intercept { with_ones(data) } else { data.clone() };
+        let (train, test) = (inputs(train), inputs(test));
         let (d, n) = train.x.shape();
         let mut layer = LinearLayer::isotropic(d, 0.0, 1.0 / lambda)?;
         if family == Family::Full {
@@ -71,7 +87,7 @@ impl Problem {
         let curvature = Curvature::logistic(inputs.transpose(), prior.as_ref())?;
         let smoothness = (curvature.smoothness + 2.0 * total) / lambda;
         // Every coefficient except the intercept is the latent value of an extra row for the regulariser.
-        let rows = if weight > 0.0 { n + d - 1 } else { n };
+        let rows = if weight > 0.0 { n + d - usize::from(intercept) } else { n };
         let x = Mat::from_fn(d, rows, |i, j| if j < n { train.x[(i, j)] } else { f64::from(i == j - n) });
         let y = (0..rows).map(|j| if j < n { train.y[j] } else { COEFFICIENT }).collect();
         let likelihood = Regularised(total);
@@ -79,17 +95,28 @@ impl Problem {
         Ok(Problem { train: Data { x, y }, n, test, model, family, smoothness })
     }
 
+    /// The number of training rows.
+    pub fn rows(&self) -> usize {
+        self.n
+    }
+
     /// Steps of constant size from the prior: mixing weights, or multiples of 1/𝓜 for Bures–Wasserstein descent.
     pub fn trace(&self, update: QUpdate, step: f64, steps: usize) -> Trace {
+        self.trace_with(Estimator::Exact, (update, step), steps)
+    }
+
+    /// [`Problem::trace`] with another way to compute gradients; values are those of that way too.
+    pub fn trace_with(&self, estimator: Estimator, (update, step): (QUpdate, f64), steps: usize) -> Trace {
         let smoothness = Some(self.smoothness);
         let rule = RuleOptions { smoothness, relative: true, ..RuleOptions::of(update) };
         let options =
             InferenceOptions { rule, ..InferenceOptions::full_batch(update, Schedule::Constant(step)) };
         let q = Normal::standard(self.family, self.model.layer().dim());
         let (model, n) = (self.model.clone(), self.n as f64);
-        let mut inference = Inference::new(model, q, Objective::elbo(1.0), self.train.set(), options);
+        let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(1.0) };
+        let mut inference = Inference::new(model, q, objective, self.train.set(), options);
         let (at, mut seconds) = (record_at(steps, 8), 0.0);
-        let mut trace = Trace { step, rows: Vec::new(), accuracy: 0.0, shrunk: 0 };
+        let mut trace = Trace { step, rows: Vec::new(), accuracy: 0.0, plug_in: 0.0, shrunk: 0 };
         for t in 0..steps {
             let nll = if at.contains(&t) { self.test(inference.q()).0 } else { f64::NAN };
             let clock = Instant::now();
@@ -100,7 +127,12 @@ impl Problem {
         }
         let (nll, accuracy) = self.test(inference.q());
         trace.rows.push(vec![steps as f64, seconds, inference.objective() / n, nll]);
-        Trace { accuracy, ..trace }
+        let (mean, test) = (inference.q(), &self.test);
+        let means = Posterior::new(&self.model, mean).means(test.x.transpose());
+        // −log p = log(1 + e^{∓f}).
+        let loss = |(f, y): (&f64, &f64)| if *y > 0.5 { (-f).exp().ln_1p() } else { f.exp().ln_1p() };
+        let plug_in = means.iter().zip(&test.y).map(loss).sum();
+        Trace { accuracy, plug_in, ..trace }
     }
 
     /// NLL and accuracy on the test rows.

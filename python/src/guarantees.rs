@@ -1,0 +1,467 @@
+//! Guarantees on update rules as Python objects: numbers and arrays in, bounds out; no fits.
+
+// Documentation is in the form that Python's tools read.
+#![allow(rustdoc::all)]
+
+use crate::convert::{LentMatrix, LentVector, points, raised};
+use faer::Mat;
+use pyo3::prelude::*;
+use sparsegp::variational::guarantees as engine;
+
+/// An array of numbers as a matrix, a row per point.
+fn matrix(values: &Bound<'_, PyAny>) -> PyResult<Mat<f64>> {
+    let array = values.py().import("numpy")?.call_method1("asarray", (values, "float64"))?;
+    Ok(points(&array.extract::<LentMatrix<'_>>()?))
+}
+
+/// An array of numbers as a vector.
+fn vector(values: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let array = values.py().import("numpy")?.call_method1("asarray", (values, "float64"))?;
+    Ok(array.extract::<LentVector<'_>>()?.as_array().to_vec())
+}
+
+/// Bounds on the Hessian of a negative log joint: no eigenvalue is above ``smoothness`` or below ``strong_convexity``.
+///
+/// Domke, Garrigos & Gower 2023. For a beta other than 1 pass the prior covariance divided by beta.
+///
+/// Parameters
+/// ----------
+/// smoothness : float
+///     The largest curvature, in units of the inverse square of the parameters.
+/// strong_convexity : float
+///     The smallest curvature, in the same units.
+#[pyclass(frozen, module = "sparsegp.guarantees", from_py_object)]
+#[derive(Clone, Copy)]
+pub struct Curvature(engine::Curvature);
+
+#[pymethods]
+impl Curvature {
+    #[new]
+    fn new(smoothness: f64, strong_convexity: f64) -> Self {
+        Curvature(engine::Curvature { smoothness, strong_convexity })
+    }
+
+    /// Of Bayesian linear regression on inputs ``x`` (n × d) with a prior covariance (d × d) and a noise variance.
+    #[staticmethod]
+    fn linear(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>, noise_variance: f64) -> PyResult<Self> {
+        let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
+        engine::Curvature::linear(x.as_ref(), prior.as_ref(), noise_variance).map(Curvature).map_err(raised)
+    }
+
+    /// Of Bayesian logistic regression on inputs ``x`` (n × d) with a prior covariance (d × d).
+    #[staticmethod]
+    fn logistic(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
+        engine::Curvature::logistic(x.as_ref(), prior.as_ref()).map(Curvature).map_err(raised)
+    }
+
+    /// Of a generalised linear model whose losses have second derivatives between ``least`` and ``most``, in coefficients.
+    #[staticmethod]
+    fn generalized(
+        x: &Bound<'_, PyAny>,
+        prior_cov: &Bound<'_, PyAny>,
+        least: f64,
+        most: f64,
+    ) -> PyResult<Self> {
+        let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
+        let found = engine::Curvature::generalized(x.as_ref(), prior.as_ref(), (least, most));
+        found.map(Curvature).map_err(raised)
+    }
+
+    /// Like ``generalized``, in the whitened coordinates that update rules move, whose prior is N(0, I).
+    #[staticmethod]
+    fn whitened(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>, least: f64, most: f64) -> PyResult<Self> {
+        let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
+        let found = engine::Curvature::whitened(x.as_ref(), prior.as_ref(), (least, most));
+        found.map(Curvature).map_err(raised)
+    }
+
+    /// The largest curvature.
+    #[getter]
+    fn smoothness(&self) -> f64 {
+        self.0.smoothness
+    }
+
+    /// The smallest curvature.
+    #[getter]
+    fn strong_convexity(&self) -> f64 {
+        self.0.strong_convexity
+    }
+
+    /// a of E‖g‖² ≤ a‖θ − θ*‖² + b for reparameterised gradients of the energy, d weights, one sample.
+    fn noise_constant_energy(&self, d: usize) -> f64 {
+        self.0.noise_constant_energy(d)
+    }
+
+    /// a for gradients of energy and entropy.
+    fn noise_constant_energy_entropy(&self, d: usize) -> f64 {
+        self.0.noise_constant_energy_entropy(d)
+    }
+
+    /// b for gradients of the energy, by the squared distance of the optimum from (mode, 0).
+    fn noise_floor_energy(&self, d: usize, squared_distance: f64) -> f64 {
+        self.0.noise_floor_energy(d, squared_distance)
+    }
+
+    /// b for gradients of energy and entropy.
+    #[pyo3(signature = (d, squared_distance, beta=1.0))]
+    fn noise_floor_energy_entropy(&self, d: usize, squared_distance: f64, beta: f64) -> f64 {
+        self.0.noise_floor_energy_entropy(d, squared_distance, beta)
+    }
+
+    /// The value that no eigenvalue of the optimal symmetric factor of S is below.
+    #[pyo3(signature = (beta=1.0))]
+    fn eigenvalue_floor(&self, beta: f64) -> f64 {
+        self.0.eigenvalue_floor(beta)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Curvature(smoothness={}, strong_convexity={})", self.0.smoothness, self.0.strong_convexity)
+    }
+}
+
+/// A bound on E‖θ_T − θ*‖² of proximal or projected stochastic gradients, in the squared units of (m, C).
+///
+/// The form of Theorems 6 and 9 of Domke, Garrigos & Gower 2023, with constants of our own derivation.
+///
+/// Parameters
+/// ----------
+/// curvature : Curvature
+///     Of the negative log joint.
+/// initial : float
+///     ‖θ_0 − θ*‖².
+/// noise : float
+///     a of E‖g‖² ≤ a‖θ − θ*‖² + b.
+/// floor : float
+///     b.
+/// gradient : float
+///     The squared gradient at the optimum of the part that is differentiated; 0 for projected gradients.
+#[pyclass(frozen, module = "sparsegp.guarantees")]
+pub struct DistanceBound(engine::DistanceBound);
+
+#[pymethods]
+impl DistanceBound {
+    #[new]
+    #[pyo3(signature = (curvature, initial, noise, floor, gradient=0.0))]
+    fn new(curvature: Curvature, initial: f64, noise: f64, floor: f64, gradient: f64) -> PyResult<Self> {
+        let bound = curvature.0.distance_bound(initial, (noise, floor), gradient);
+        bound.map(DistanceBound).map_err(raised)
+    }
+
+    /// The closed bound after ``steps`` steps of the theorem.
+    fn at(&self, steps: usize) -> f64 {
+        self.0.at(steps)
+    }
+
+    /// The tighter bound of the recursion itself.
+    fn recursion(&self, steps: usize) -> f64 {
+        self.0.recursion(steps)
+    }
+
+    /// The bound after ``steps`` constant steps; infinite for steps that are too large.
+    fn with_constant_step(&self, step: f64, steps: usize) -> f64 {
+        self.0.with_constant_step(step, steps)
+    }
+
+    /// The number of steps before the steps of the theorem begin to decrease.
+    #[getter]
+    fn constant_phase(&self) -> f64 {
+        self.0.constant_phase()
+    }
+}
+
+/// Bounds on E F(θ̄) − F* in nats, for convex energies and a constant step.
+///
+/// Theorems 7 and 10 of Domke, Garrigos & Gower 2023, general forms.
+///
+/// Parameters
+/// ----------
+/// noise : float
+///     a of E‖g‖² ≤ a‖θ − θ*‖² + b.
+/// floor : float
+///     b.
+/// initial : float
+///     ‖θ_0 − θ*‖².
+#[pyclass(frozen, module = "sparsegp.guarantees")]
+pub struct ConvexBound(engine::ConvexBound);
+
+#[pymethods]
+impl ConvexBound {
+    #[new]
+    fn new(noise: f64, floor: f64, initial: f64) -> PyResult<Self> {
+        engine::ConvexBound::new((noise, floor), initial).map(ConvexBound).map_err(raised)
+    }
+
+    /// For proximal gradients.
+    fn proximal(&self, step: f64, steps: usize) -> f64 {
+        self.0.proximal(step, steps)
+    }
+
+    /// For projected gradients.
+    fn projected(&self, step: f64, steps: usize) -> f64 {
+        self.0.projected(step, steps)
+    }
+}
+
+/// The bound 4V₂/(n + 1) on E KL in nats of averaged natural gradients with steps 2/(t + 2) on linear regression.
+///
+/// V₂ of Wu & Gardner 2024, Lemma 3; the proof of their Theorem 1 loses the factor 4.
+///
+/// Parameters
+/// ----------
+/// x : array-like of shape (n, d)
+///     Inputs.
+/// y : array-like of shape (n,)
+///     Targets.
+/// prior_cov : array-like of shape (d, d)
+///     The prior covariance of the coefficients; their prior mean is 0.
+/// noise_variance : float
+///     The variance of the noise, in squared units of the targets.
+/// batch : int
+///     Rows per batch, drawn with replacement.
+#[pyclass(frozen, module = "sparsegp.guarantees")]
+pub struct ConjugateBound(engine::ConjugateBound);
+
+#[pymethods]
+impl ConjugateBound {
+    #[new]
+    fn new(
+        x: &Bound<'_, PyAny>,
+        y: &Bound<'_, PyAny>,
+        prior_cov: &Bound<'_, PyAny>,
+        noise_variance: f64,
+        batch: usize,
+    ) -> PyResult<Self> {
+        let (x, y, prior) = (matrix(x)?, vector(y)?, matrix(prior_cov)?);
+        let bound = engine::ConjugateBound::new((x.as_ref(), &y), prior.as_ref(), noise_variance, batch);
+        bound.map(ConjugateBound).map_err(raised)
+    }
+
+    /// V₂ in nats.
+    #[getter]
+    fn v2(&self) -> f64 {
+        self.0.v2
+    }
+
+    /// The bound after ``steps`` steps.
+    fn at(&self, steps: usize) -> f64 {
+        self.0.at(steps)
+    }
+}
+
+/// What T times E KL tends to, in nats, for natural gradients with steps 2/(t + 2) on linear regression.
+///
+/// Derived for this package.
+///
+/// Parameters
+/// ----------
+/// x : array-like of shape (n, d)
+///     Inputs.
+/// y : array-like of shape (n,)
+///     Targets.
+/// prior_mean : array-like of shape (d,)
+///     The prior mean of the coefficients.
+/// prior_cov : array-like of shape (d, d)
+///     Their prior covariance.
+/// noise_variance : float
+///     The variance of the noise, in squared units of the targets.
+/// batch : int
+///     Rows per batch.
+/// sampling : {"with-replacement", "without-replacement"}
+///     How a batch is drawn.
+#[pyclass(frozen, module = "sparsegp.guarantees")]
+pub struct ConjugateAsymptotic(engine::ConjugateAsymptotic);
+
+#[pymethods]
+impl ConjugateAsymptotic {
+    #[new]
+    #[pyo3(signature = (x, y, prior_mean, prior_cov, noise_variance, batch, sampling="with-replacement"))]
+    fn new(
+        x: &Bound<'_, PyAny>,
+        y: &Bound<'_, PyAny>,
+        prior_mean: &Bound<'_, PyAny>,
+        prior_cov: &Bound<'_, PyAny>,
+        noise_variance: f64,
+        batch: usize,
+        sampling: &str,
+    ) -> PyResult<Self> {
+        let (x, y, mean, prior) = (matrix(x)?, vector(y)?, vector(prior_mean)?, matrix(prior_cov)?);
+        let batch = (batch, sampling.parse().map_err(raised)?);
+        let limit = engine::ConjugateAsymptotic::new(
+            (x.as_ref(), &y),
+            (&mean, prior.as_ref()),
+            noise_variance,
+            batch,
+        );
+        limit.map(ConjugateAsymptotic).map_err(raised)
+    }
+
+    /// The cost in nats of the noise of one batch.
+    #[getter]
+    fn cost(&self) -> f64 {
+        self.0.cost()
+    }
+
+    /// The limit for the last iterate (``"none"``) or an average (``"expectation"``, ``"tail"``).
+    #[pyo3(signature = (average="none"))]
+    fn limit(&self, average: &str) -> PyResult<f64> {
+        Ok(self.0.limit(average.parse().map_err(raised)?))
+    }
+}
+
+/// Bounds on E KL(q* ‖ q_T) in nats, of natural gradients with and without projection.
+///
+/// Propositions 4 and 5 of Guilmeau, Hendrikx & Forbes 2026.
+///
+/// Parameters
+/// ----------
+/// strong_convexity : float
+///     m, relative to the mirror map of the family; 1 for a target in the family.
+/// noise : float
+///     V: gradients from N samples have a variance term of at most V/N, in nats.
+/// initial : float
+///     KL(q* ‖ q_0) in nats.
+#[pyclass(frozen, module = "sparsegp.guarantees")]
+pub struct ProjectedBound(engine::ProjectedBound);
+
+#[pymethods]
+impl ProjectedBound {
+    #[new]
+    fn new(strong_convexity: f64, noise: f64, initial: f64) -> PyResult<Self> {
+        engine::ProjectedBound::new(strong_convexity, noise, initial).map(ProjectedBound).map_err(raised)
+    }
+
+    /// For constant steps and numbers of samples.
+    fn constant(&self, step: f64, samples: f64, steps: usize) -> f64 {
+        self.0.constant(step, samples, steps)
+    }
+
+    /// For constant steps and (t + 1)^exponent samples.
+    fn growing(&self, step: f64, exponent: f64, steps: usize) -> f64 {
+        self.0.growing(step, exponent, steps)
+    }
+
+    /// For steps 1/(m(t/2 + 1)), with the number of samples of every step.
+    fn decreasing(&self, samples: Vec<f64>) -> f64 {
+        self.0.decreasing(samples)
+    }
+}
+
+/// V of ``ProjectedBound`` for Bonnet–Price gradients of a Gaussian target.
+///
+/// Parameters
+/// ----------
+/// precision : array-like of shape (d, d)
+///     The precision of the target.
+/// start_cov : array-like of shape (d, d)
+///     The covariance of q at the start.
+///
+/// Returns
+/// -------
+/// float
+///     V in nats.
+#[pyfunction]
+pub fn price_noise(precision: &Bound<'_, PyAny>, start_cov: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let (precision, start) = (matrix(precision)?, matrix(start_cov)?);
+    engine::price_noise(precision.as_ref(), start.as_ref()).map_err(raised)
+}
+
+/// The linear rate of square-root variational Newton with constant steps that are not shortened.
+///
+/// The form of Theorems 2 and 3 of Kumar, Möllenhoff, Khan & Lucchi 2025, with constants of our own derivation.
+///
+/// Parameters
+/// ----------
+/// curvature : Curvature
+///     Of the negative log joint.
+/// least_variance : float
+///     The smallest eigenvalue of S along the way.
+/// largest_variance : float
+///     The largest one.
+/// beta : float
+///     The weight of the KL term.
+#[pyclass(frozen, module = "sparsegp.guarantees")]
+pub struct SquareRootRate(engine::SquareRootRate);
+
+#[pymethods]
+impl SquareRootRate {
+    #[new]
+    #[pyo3(signature = (curvature, least_variance, largest_variance, beta=1.0))]
+    fn new(curvature: Curvature, least_variance: f64, largest_variance: f64, beta: f64) -> PyResult<Self> {
+        let rate = engine::SquareRootRate::new(curvature.0, (least_variance, largest_variance), beta);
+        rate.map(SquareRootRate).map_err(raised)
+    }
+
+    /// The Polyak–Łojasiewicz constant.
+    #[getter]
+    fn pl_constant(&self) -> f64 {
+        self.0.pl_constant()
+    }
+
+    /// The mixing step with the best rate.
+    #[getter]
+    fn best_step(&self) -> f64 {
+        self.0.best_step()
+    }
+
+    /// The mixing steps below which the objective falls.
+    #[getter]
+    fn largest_step(&self) -> f64 {
+        self.0.largest_step()
+    }
+
+    /// The factor that a step multiplies F − F* by at most.
+    fn contraction(&self, step: f64) -> f64 {
+        self.0.contraction(step)
+    }
+
+    /// The number of steps after which F − F* is at most ``share`` of what it was.
+    fn steps_to(&self, step: f64, share: f64) -> f64 {
+        self.0.steps_to(step, share)
+    }
+
+    /// What F − F* tends to at most, in nats, with errors of gradient and Hessian of these norms.
+    fn bias(&self, gradient_error: f64, hessian_error: f64) -> PyResult<f64> {
+        self.0.bias(gradient_error, hessian_error).map_err(raised)
+    }
+}
+
+/// The mixing step of square-root variational Newton at which the factor of S turns singular.
+///
+/// Parameters
+/// ----------
+/// whitened : array-like of shape (d, d)
+///     Cᵀ Ĝ C, with the gradient Ĝ of the data and the KL term.
+/// beta : float
+///     The weight of the KL term.
+///
+/// Returns
+/// -------
+/// float
+///     The step; infinite if no step does.
+#[pyfunction]
+#[pyo3(signature = (whitened, beta=1.0))]
+pub fn square_root_step(whitened: &Bound<'_, PyAny>, beta: f64) -> PyResult<f64> {
+    engine::square_root_step(matrix(whitened)?.as_ref(), beta).map_err(raised)
+}
+
+/// A mixing step of square-root variational Newton below which the factor of S stays regular, before any gradient is known.
+///
+/// Parameters
+/// ----------
+/// smoothness : float
+///     The largest curvature of the negative log joint.
+/// largest_variance : float
+///     The largest eigenvalue of S.
+/// beta : float
+///     The weight of the KL term.
+///
+/// Returns
+/// -------
+/// float
+///     The step; infinite if every step will do.
+#[pyfunction]
+#[pyo3(signature = (smoothness, largest_variance, beta=1.0))]
+pub fn square_root_step_bound(smoothness: f64, largest_variance: f64, beta: f64) -> PyResult<f64> {
+    engine::square_root_step_bound(smoothness, largest_variance, beta).map_err(raised)
+}

@@ -1,0 +1,187 @@
+//! Learning with exact and with sampled gradients of the log loss: figures 10 to 16, and the time of a step.
+
+use crate::paper::{Paper, Verdict, common};
+use common::Data;
+use sparsegp::Result;
+use sparsegp::likelihood::{LikelihoodKind, TargetKind};
+use sparsegp::model::Score;
+use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
+use sparsegp::variational::{Family, Normal, QUpdate};
+
+/// Rows that are trained on.
+const ROWS: usize = 1200;
+
+const SETS: [(&str, TargetKind, LikelihoodKind); 4] = [
+    ("randhie", TargetKind::Count, LikelihoodKind::Poisson),
+    ("abalone", TargetKind::Count, LikelihoodKind::Poisson),
+    ("magic", TargetKind::Binary, LikelihoodKind::BernoulliLogit),
+    ("cadata", TargetKind::Real, LikelihoodKind::Gaussian),
+];
+
+/// The estimators of the paper with their numbers of samples; exact gradients come first.
+fn estimators(quick: bool) -> Vec<Estimator> {
+    let mut all = vec![Estimator::Exact];
+    for samples in [1, 10, 100].into_iter().take(if quick { 2 } else { 3 }) {
+        all.push(Estimator::Biased { samples });
+        all.push(Estimator::Smoothed { samples, nu: 1e-4, decays: false });
+        all.push(Estimator::Product { samples });
+    }
+    all
+}
+
+/// The end of a fit.
+struct End {
+    estimator: Estimator,
+    nll: f64,
+    /// Milliseconds of a step.
+    step: f64,
+    /// The share of accepted proposals, if there were any.
+    accepted: Option<f64>,
+    /// Samples that rejection did not yield.
+    starved: u64,
+}
+
+pub fn run(paper: &mut Paper) -> Result<()> {
+    let sets = &SETS[..paper.setting(4, 1)];
+    let rows = paper.setting(ROWS, 600);
+    paper.settings(format!(
+        "Estimators: {rows} training rows and at most 1,000 others, hyper-parameters of an ELBO fit (isotropic kernel, M = 60), q from \
+         the prior by Adam at 0.01 for {} epochs of two batches; ν = 1e-4.",
+        paper.setting(300, 60)
+    ));
+    for (name, kind, likelihood) in sets {
+        let Some(data) = paper.read(name, "y", *kind)? else { continue };
+        let share = (data.y.len().saturating_sub(rows)).min(1000) as f64;
+        let (mut train, mut test) = data.split(share / data.y.len() as f64, 0)?;
+        let kept: Vec<usize> = (0..train.y.len())
+            .map(|i| i * train.y.len() / rows)
+            .take_while(|i| *i < train.y.len())
+            .take(rows)
+            .collect();
+        train = train.take(&kept);
+        kept_scaling(&mut train, &mut test, *likelihood);
+        for beta in paper.setting(&[1.0, 0.1, 10.0][..], &[1.0][..]) {
+            // The other weights on the set that stands for airline.
+            if *beta == 1.0 || *name == "magic" {
+                compare(paper, (name, *likelihood, *beta), (&train, &test))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn kept_scaling(train: &mut Data, test: &mut Data, likelihood: LikelihoodKind) {
+    let scaling = train.standardise(likelihood.scales_target());
+    scaling.scale_inputs(test.x.as_mut().transpose_mut());
+    scaling.scale_target(&mut test.y);
+}
+
+/// A fit of q alone from the prior.
+fn fit(train: &Data, start: &Start, options: FitOptions) -> Result<Fitted> {
+    fit_arrays(TrainingData::of(train.set()), &options, Some(start), &mut |_| ())
+}
+
+fn compare(
+    paper: &mut Paper,
+    (name, likelihood, beta): (&str, LikelihoodKind, f64),
+    (train, test): (&Data, &Data),
+) -> Result<()> {
+    let epochs = paper.setting(300, 60);
+    let elbo = FitOptions {
+        likelihood: Some(likelihood),
+        kernel: "rbf".into(),
+        inducing: Some(paper.setting(60, 20)),
+        epochs: Some(paper.setting(60, 15)),
+        standardize: false,
+        ..FitOptions::default()
+    };
+    let model = fit_arrays(TrainingData::of(train.set()), &elbo, None, &mut |_| ())?.model;
+    let q = Normal::standard(Family::Full, model.layer().dim());
+    let start = Start { model, q: Some(vec![q]) };
+    let mut ends = Vec::new();
+    for estimator in estimators(paper.quick) {
+        let fitted = fit(
+            train,
+            &start,
+            FitOptions {
+                objective: ObjectiveKind::DlmLog,
+                beta,
+                hyper: Some(Hyper::Fixed),
+                estimator,
+                epochs: Some(epochs),
+                tolerance: Some(0.0),
+                inducing: None,
+                steps: StepOptions {
+                    update: QUpdate::Adam,
+                    polish: false,
+                    batch_size: train.y.len().div_ceil(2),
+                    ..StepOptions::default()
+                },
+                ..elbo.clone()
+            },
+        )?;
+        let counts = fitted.summary.sampling.unwrap_or_default();
+        ends.push(End {
+            estimator,
+            nll: fitted.posterior.score(test.set(), Score::LogLoss),
+            step: 1e3 * fitted.summary.seconds_per_step,
+            accepted: (counts.proposals > 0).then(|| counts.accepted as f64 / counts.proposals as f64),
+            starved: counts.starved,
+        });
+    }
+    let name = paper.setting(name, "visits");
+    let label = format!("{name}, β = {beta}");
+    claims(paper, &label, &ends);
+    Ok(())
+}
+
+fn claims(paper: &mut Paper, label: &str, ends: &[End]) {
+    let text = ends.iter().map(|end| format!("{} {:.4}", end.estimator, end.nll));
+    let of =
+        |wanted: Estimator| ends.iter().find(|end| end.estimator == wanted).map_or(f64::NAN, |end| end.nll);
+    let (exact, ten) = (ends[0].nll, of(Estimator::Biased { samples: 10 }));
+    paper.claim(
+        &format!("{label}: few samples of bMC suffice, uPS needs fewer (Figs. 10 to 16)"),
+        "10 to 100 samples of bMC end as exact gradients do",
+        format!("test NLL on the scale of the model: {}", text.collect::<Vec<_>>().join(", ")),
+        if (ten - exact).abs() < 0.01 {
+            Verdict::Agrees
+        } else {
+            Verdict::Differs(format!(
+                "bmc:10 is {:.3} from exact gradients: L samples train the bound E log (mean of L densities), which is below log E p by about \
+                 the squared relative spread of the densities over 2L",
+                (ten - exact).abs()
+            ))
+        },
+    );
+    paper.expect(
+        &format!("{label}: ups:1 less exact"),
+        of(Estimator::Product { samples: 1 }) - exact,
+        -0.02..=0.05,
+    );
+    let times = ends.iter().map(|end| format!("{} {:.2}", end.estimator, end.step));
+    let sampling = ends.iter().filter_map(|end| {
+        Some(format!("{} accepts {:.3} and starves {} times", end.estimator, end.accepted?, end.starved))
+    });
+    let one = ends
+        .iter()
+        .find(|end| end.estimator == Estimator::Biased { samples: 1 })
+        .map_or(f64::NAN, |end| end.step);
+    paper.claim(
+        &format!("{label}: bMC is cheaper than uPS for as many samples"),
+        "much",
+        format!(
+            "milliseconds of a step: {}; {}",
+            times.collect::<Vec<_>>().join(", "),
+            sampling.collect::<Vec<_>>().join(", ")
+        ),
+        Verdict::of(
+            ends.iter()
+                .filter(|end| matches!(end.estimator, Estimator::Product { .. }))
+                .all(|end| end.step >= 0.9 * one),
+            "it is not",
+        ),
+    );
+}

@@ -1,0 +1,68 @@
+//! Theorems 7 and 10: the objective at the weighted average of iterates with steps 1/(𝓜√T), without using strong convexity.
+
+use super::SMOOTHNESS;
+use super::problem::{METHODS, Method, Parameters, Problem, Run};
+use crate::paper::{Paper, Verdict, runs};
+use faer::{Mat, Scale};
+use sparsegp::Result;
+use sparsegp::variational::Schedule;
+use sparsegp::variational::guarantees::ConvexBound;
+
+/// The average of the iterates of a run with weights `decay^{t+1}`, of t = 1, …, T or t = 0, …, T − 1.
+fn averaged(problem: &Problem, run: Run<'_>, (decay, steps): (f64, usize)) -> Result<Parameters> {
+    let d = problem.optimum.dim();
+    let counted = if run.method.lower() { 1..=steps } else { 0..=steps - 1 };
+    let (mut mean, mut c, mut total) = (vec![0.0; d], Mat::<f64>::zeros(d, d), 0.0);
+    problem.follow(run, steps, |t, now| {
+        if let Some((m, factor)) = now.filter(|_| counted.contains(&t)) {
+            let weight = decay.powf(t as f64 + 1.0);
+            total += weight;
+            mean.iter_mut().zip(m).for_each(|(sum, m)| *sum += weight * m);
+            c += Scale(weight) * factor;
+        }
+    })?;
+    mean.iter_mut().for_each(|m| *m /= total);
+    Ok((mean, Scale(1.0 / total) * c))
+}
+
+pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, usize, u64)) -> Result<()> {
+    for (method, theorem) in METHODS.iter().zip(["7", "10"]) {
+        let known = problem.constants(method)?;
+        let best = problem.objective(&known.best)?;
+        let bound = ConvexBound::new((known.noise, known.floor), known.start)?;
+        let mut text = Vec::new();
+        let mut held = true;
+        for horizon in [steps / 100, steps / 10, steps] {
+            let step = 1.0 / (SMOOTHNESS * (horizon as f64).sqrt());
+            let (most, decay) = limits(&bound, method, (step, horizon));
+            let gaps = runs(count, |seed| {
+                let run = Run { method, step: Schedule::Constant(step), seed };
+                Ok(problem.objective(&averaged(problem, run, (decay, horizon))?)? - best)
+            })?;
+            let gap = gaps.iter().sum::<f64>() / count as f64;
+            held &= gap <= most;
+            text.push(format!("{gap:.2e} ≤ {most:.2e} (T = {horizon})"));
+        }
+        paper.claim(
+            &format!("{model}, {}: F(θ̄) − F* with steps 1/(𝓜√T), Theorem {theorem}", method.name),
+            "holds",
+            text.join(", "),
+            Verdict::of(held, "a mean gap is above its bound"),
+        );
+        paper.expect(
+            &format!("{model}, {}: bound of Theorem {theorem} holds", method.name),
+            f64::from(held),
+            1.0..=1.0,
+        );
+    }
+    Ok(())
+}
+
+/// The bound and the weight factor θ of a method.
+fn limits(bound: &ConvexBound, method: &Method, (step, steps): (f64, usize)) -> (f64, f64) {
+    if method.lower() {
+        (bound.proximal(step, steps), bound.proximal_decay(step))
+    } else {
+        (bound.projected(step, steps), bound.projected_decay(step))
+    }
+}

@@ -1,0 +1,46 @@
+//! Proximal and projected stochastic gradients with constants that are known: the theorems of Domke, Garrigos & Gower 2023 beside runs.
+//!
+//! `cargo run --release --example provable_bbvi -- DATA_FOLDER [--out DIR] [--steps T] [--runs N] [--quick] [--book DIR]` with
+//! concrete.csv.gz and diabetes.csv.gz in the folder; docs/experiments.md shows what comes out. The paper has no experiments.
+
+#[path = "../paper.rs"]
+mod paper;
+
+mod convex;
+mod option;
+mod problem;
+mod strong;
+
+use paper::{Paper, common};
+use problem::Problem;
+use sparsegp::likelihood::LikelihoodKind;
+
+/// 𝓜, to which inputs are scaled.
+const SMOOTHNESS: f64 = 5.0;
+
+fn main() -> sparsegp::Result<()> {
+    let (mut paper, mut arguments) = Paper::new("provable_bbvi")?;
+    let (ten, steps) = (paper.setting(10, 4), paper.setting(50_000, 4000));
+    let runs = common::option(&mut arguments, "--runs", ten)?;
+    let steps = common::option(&mut arguments, "--steps", steps)?;
+    Paper::refuse_rest(&arguments)?;
+    for (name, kind) in [("concrete", LikelihoodKind::Gaussian), ("diabetes", LikelihoodKind::BernoulliLogit)]
+    {
+        let Some(data) = paper.read(name, "y", kind.target_kind())? else { continue };
+        // A fifth of the rows, or 150 of them: the bounds know the data through their curvature, which is set.
+        let (mut data, _) =
+            data.split(if paper.quick { 1.0 - 150.0 / data.y.len() as f64 } else { 0.8 }, 0)?;
+        data.standardise(kind.scales_target());
+        let problem = Problem::new(data, kind, SMOOTHNESS)?;
+        let model = if kind == LikelihoodKind::Gaussian { "linear" } else { "logistic" };
+        paper.settings(format!(
+            "{model} model: {}, {} rows, d = {}, prior N(0, I), inputs scaled to 𝓜 = {SMOOTHNESS} (ϖ = {:.3}), one sample of w a step, \
+             from the prior, means of {runs} runs.",
+            paper.setting(name, "an embedded data set"), problem.data.y.len(), problem.optimum.dim(), problem.curvature.strong_convexity
+        ));
+        strong::run(&mut paper, &problem, (model, steps, runs))?;
+        convex::run(&mut paper, &problem, (model, steps / 5, runs))?;
+        option::run(&mut paper, &problem, model)?;
+    }
+    paper.finish()
+}

@@ -1,0 +1,221 @@
+//! A linear or logistic model whose optimal q is known, and how far runs of a rule are from it; no bounds.
+
+use crate::SMOOTHNESS;
+use crate::paper::common::Data;
+use faer::Mat;
+use sparsegp::latent::LinearLayer;
+use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
+use sparsegp::linalg::{Factorizer, clear_upper, solve_factored, symmetric_eigen};
+use sparsegp::model::LatentModel;
+use sparsegp::objective::{Estimator, Loss, Objective};
+use sparsegp::training::{Inference, InferenceOptions, Start};
+use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule, guarantees::Curvature};
+use sparsegp::{Error, Result};
+
+/// The prior is N(0, I), the noise of the linear model has variance 1.
+pub struct Problem {
+    pub data: Data,
+    pub curvature: Curvature,
+    pub optimum: Normal,
+    /// The mode of the joint.
+    pub mode: Vec<f64>,
+    pub kind: LikelihoodKind,
+    likelihood: Box<dyn Likelihood>,
+}
+
+impl Problem {
+    /// With inputs scaled such that 𝓜 is `smoothness`.
+    pub fn new(mut data: Data, kind: LikelihoodKind, smoothness: f64) -> Result<Problem> {
+        let d = data.x.nrows();
+        let prior = Mat::<f64>::identity(d, d);
+        let curvature = |x: &Mat<f64>| match kind {
+            LikelihoodKind::Gaussian => Curvature::linear(x.transpose(), prior.as_ref(), 1.0),
+            _ => Curvature::logistic(x.transpose(), prior.as_ref()),
+        };
+        let scale = ((smoothness - 1.0) / (curvature(&data.x)?.smoothness - 1.0)).sqrt();
+        data.x *= faer::Scale(scale);
+        let (curvature, optimum) = (curvature(&data.x)?, Normal::standard(Family::Full, d));
+        let mut problem =
+            Problem { data, curvature, optimum, mode: vec![0.0; d], kind, likelihood: kind.build(2) };
+        problem.find_mode()?;
+        // Exact natural gradients, of which the first step is the closed form for the linear model.
+        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
+        let mut inference = problem.inference(Objective::elbo(1.0), options)?;
+        while inference.iterations() < 100 {
+            inference.step();
+        }
+        let before = inference.q().clone();
+        inference.step();
+        if before.kl_to(inference.q()) > 1e-10 {
+            return Err(Error::fit("natural gradients did not converge to the optimum"));
+        }
+        let optimum = inference.q().clone();
+        drop(inference);
+        problem.optimum = optimum;
+        Ok(problem)
+    }
+
+    fn model(&self) -> Result<LatentModel> {
+        let layer = LinearLayer::isotropic(self.data.x.nrows(), 0.0, 1.0)?.into();
+        Ok(LatentModel::new(layer, self.likelihood.clone(), true))
+    }
+
+    /// The model with q = prior, for a fit.
+    pub fn start(&self) -> Result<Start> {
+        let q = Normal::standard(Family::Full, self.data.x.nrows());
+        Ok(Start { model: self.model()?.to_prior(), q: Some(vec![q]) })
+    }
+
+    fn inference(&self, objective: Objective, options: InferenceOptions) -> Result<Inference<'_>> {
+        let q = Normal::standard(Family::Full, self.data.x.nrows());
+        Ok(Inference::new(self.model()?, q, objective, self.data.set(), options))
+    }
+
+    /// Newton's method on the negative log joint.
+    fn find_mode(&mut self) -> Result<()> {
+        let (x, d) = (&self.data.x, self.mode.len());
+        for _ in 0..50 {
+            let mut gradient = self.mode.clone();
+            let mut hessian = Mat::<f64>::identity(d, d);
+            for (x, y) in x.col_iter().zip(&self.data.y) {
+                let (at, f) = (Observation::of(*y), x.iter().zip(&self.mode).map(|(x, w)| x * w).sum());
+                let (mut value, mut slope) = ([0.0], [0.0]);
+                self.likelihood.log_density(at, &[f], &mut value, &mut slope);
+                gradient.iter_mut().zip(x.iter()).for_each(|(g, x)| *g -= x * slope[0]);
+                hessian -= faer::Scale(self.likelihood.curvature(at, f)) * x * x.transpose();
+            }
+            Factorizer::new(d).cholesky(hessian.as_mut()).map_err(|_| Error::fit("no mode"))?;
+            solve_factored(hessian.as_ref(), &mut gradient);
+            self.mode.iter_mut().zip(&gradient).for_each(|(w, step)| *w -= step);
+        }
+        Ok(())
+    }
+
+    /// The parameters (m, C) after every step of a run from the prior, the start first; `None` where S has no factor.
+    pub fn follow(
+        &self,
+        run: Run<'_>,
+        steps: usize,
+        mut see: impl FnMut(usize, Option<&Parameters>),
+    ) -> Result<()> {
+        let Run { method, step, seed } = run;
+        let options = InferenceOptions { seed, ..InferenceOptions::full_batch(method.rule(), step) };
+        // The quadrature is for values alone, which nothing reads.
+        let objective = Objective { loss: Loss::ExpectedLog(method.estimator), beta: 1.0, nodes: Some(2) };
+        let mut inference = self.inference(objective, options)?;
+        for t in 0..=steps {
+            see(t, method.parameters(inference.q()).ok().as_ref());
+            if t < steps {
+                inference.step();
+            }
+        }
+        Ok(())
+    }
+
+    /// Squared distances of (m, C) from `best` at the given iterations of a run.
+    pub fn distances(&self, run: Run<'_>, best: &Parameters, at: &[usize]) -> Result<Vec<f64>> {
+        let mut out = Vec::new();
+        self.follow(run, at[at.len() - 1], |t, now| {
+            if at.contains(&t) {
+                // S has no factor where steps were too long.
+                out.push(now.map_or(f64::INFINITY, |now| squared(now, best)));
+            }
+        })?;
+        Ok(out)
+    }
+
+    /// The exact objective at some (m, C).
+    pub fn objective(&self, (mean, c): &Parameters) -> Result<f64> {
+        let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
+        let q = Normal::new(mean.clone(), c * c.transpose())?;
+        Ok(Inference::new(self.model()?, q, Objective::elbo(1.0), self.data.set(), options).objective())
+    }
+
+    /// Constants (a, b) of the noise of a method's gradients, and the squared gradient at the optimum that enters its bounds.
+    pub fn constants(&self, method: &Method) -> Result<Constants> {
+        let (d, curvature) = (self.optimum.dim(), self.curvature);
+        let best = method.parameters(&self.optimum)?;
+        let from_mode = squared(&best, &(self.mode.clone(), Mat::zeros(d, d)));
+        let start = squared(&method.parameters(&Normal::standard(Family::Full, d))?, &best);
+        let (noise, floor, gradient) = if method.lower() {
+            let entropy = (0..d).map(|i| best.1[(i, i)].powi(-2)).sum();
+            (curvature.noise_constant_energy(d), curvature.noise_floor_energy(d, from_mode), entropy)
+        } else {
+            let floor = curvature.noise_floor_energy_entropy(d, from_mode, 1.0);
+            (curvature.noise_constant_energy_entropy(d), floor, 0.0)
+        };
+        Ok(Constants { best, start, noise, floor, gradient })
+    }
+}
+
+/// A method with its gradient.
+pub struct Method {
+    pub name: &'static str,
+    pub update: QUpdate,
+    pub estimator: Estimator,
+}
+
+/// The two methods of the theorems.
+pub const METHODS: [Method; 2] = [
+    Method { name: "prox", update: QUpdate::ProxSgd, estimator: Estimator::Energy { samples: 1 } },
+    Method { name: "proj", update: QUpdate::ProjSgd, estimator: Estimator::EnergyEntropy { samples: 1 } },
+];
+
+impl Method {
+    /// Whether C is lower triangular; symmetric otherwise.
+    pub fn lower(&self) -> bool {
+        self.update == QUpdate::ProxSgd
+    }
+
+    /// m and the factor C of S.
+    pub fn parameters(&self, q: &Normal) -> Result<Parameters> {
+        parameters(q, self.lower())
+    }
+
+    /// With 𝓜 known, and steps that are absolute.
+    fn rule(&self) -> RuleOptions {
+        RuleOptions { smoothness: Some(SMOOTHNESS), ..RuleOptions::of(self.update) }
+    }
+}
+
+/// A run of a method.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    pub method: &'a Method,
+    pub step: Schedule,
+    pub seed: u64,
+}
+
+/// What the bounds on a method know.
+pub struct Constants {
+    pub best: Parameters,
+    /// The squared distance of the start.
+    pub start: f64,
+    /// a.
+    pub noise: f64,
+    /// b.
+    pub floor: f64,
+    /// The squared gradient at the optimum of the part that is differentiated.
+    pub gradient: f64,
+}
+
+/// m and C.
+pub type Parameters = (Vec<f64>, Mat<f64>);
+
+/// m and the factor C of S, lower triangular or symmetric.
+fn parameters(q: &Normal, lower: bool) -> Result<Parameters> {
+    let mut c = q.cov().to_dense();
+    if lower {
+        Factorizer::new(q.dim()).cholesky(c.as_mut()).map_err(|_| Error::fit("S has no factor"))?;
+        clear_upper(c.as_mut());
+    } else {
+        let (values, v) = symmetric_eigen(c.as_ref()).ok_or_else(|| Error::fit("S has no root"))?;
+        c = Mat::from_fn(q.dim(), q.dim(), |i, j| v[(i, j)] * values[j].sqrt()) * v.transpose();
+    }
+    Ok((q.mean().to_vec(), c))
+}
+
+/// `‖m − m′‖² + ‖C − C′‖²`.
+pub fn squared(a: &Parameters, b: &Parameters) -> f64 {
+    (&a.1 - &b.1).squared_norm_l2() + a.0.iter().zip(&b.0).map(|(a, b)| (a - b).powi(2)).sum::<f64>()
+}
