@@ -281,7 +281,7 @@ impl HyperObjective for GroupedObjective<'_> {
         }
         let (model, moments) = (&self.at.model, self.moments.clone()?);
         let effects = EffectPosterior::new(model.effects.clone(), moments.clone(), model.layer());
-        let posterior = Posterior::new(model, &weight_posterior(&moments)).with_effects(effects);
+        let posterior = Posterior::new(model, weight_posterior(&moments)).with_effects(effects);
         Some(posterior.score(rows, score))
     }
 
