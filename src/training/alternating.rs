@@ -12,6 +12,16 @@ use crate::model::{Posterior, Score};
 use crate::variational::Parameterization;
 use crate::variational::{Guard, Normal};
 
+/// The q of several functions takes many steps. It is optimised until a step gains less than this share of the gain of the last step of θ and
+/// Z, …
+const SHARE: f64 = 0.1;
+
+/// … and at first until a step gains less than this many nats per datum.
+const FIRST: f64 = 1e-3;
+
+/// The factor on the expected gain after a step of θ and Z that gained nothing.
+const LESS: f64 = 0.3;
+
 /// A model whose q is optimised on all rows whenever θ and Z have moved, by natural gradients from the previous q.
 ///
 /// At the best q the derivative of the objective in q is zero, so its derivative in θ is the partial one.
@@ -23,13 +33,33 @@ pub(super) struct Alternating<'a> {
     validation: Option<Dataset<'a>>,
     batch: usize,
     guard: Guard,
+    /// The limits of each optimisation of q; their tolerance is the smallest one.
     limits: SolveLimits,
+    progress: Progress,
     counts: UpdateCounts,
     /// The point with the best validation score, or without validation the one with the lowest value.
     best: Option<Solved>,
     /// The last evaluated point; its q starts the next optimisation.
     last: Option<Solved>,
     error: Option<Error>,
+}
+
+/// How far down the objective has come.
+struct Progress {
+    lowest: f64,
+    /// Nats per datum that the next step of θ and Z may gain.
+    gain: f64,
+}
+
+impl Progress {
+    /// Takes in the objective of `n` data at another point.
+    fn learn(&mut self, value: f64, n: usize) {
+        self.gain = match (self.lowest - value) / n as f64 {
+            gain if gain > 0.0 && gain.is_finite() => gain,
+            _ => LESS * self.gain,
+        };
+        self.lowest = self.lowest.min(value);
+    }
 }
 
 /// Parameters with their q and value.
@@ -67,6 +97,7 @@ impl<'a> Alternating<'a> {
             batch,
             guard,
             limits,
+            progress: Progress { lowest: f64::INFINITY, gain: FIRST / SHARE },
             counts,
             best: None,
             last: None,
@@ -107,7 +138,11 @@ impl<'a> Alternating<'a> {
             return f64::NAN;
         }
         let all = Sweep::of(self.train, self.batch);
-        match solve_q(&mut self.model, all, self.guard, self.limits, None) {
+        let several = self.model.posteriors().len() > 1;
+        let loosest = if several { FIRST.max(self.limits.tolerance) } else { self.limits.tolerance };
+        let tolerance = (SHARE * self.progress.gain).clamp(self.limits.tolerance, loosest);
+        let limits = SolveLimits { tolerance, ..self.limits };
+        match solve_q(&mut self.model, all, self.guard, limits, None) {
             Ok((value, counts)) => {
                 self.counts.add(counts);
                 value
@@ -141,6 +176,7 @@ impl HyperObjective for Alternating<'_> {
         if !value.is_finite() {
             return f64::NAN;
         }
+        self.progress.learn(value, self.train.count());
         let flat = match self.gradient() {
             Ok(flat) => flat,
             Err(error) => {
@@ -186,6 +222,8 @@ impl HyperObjective for Alternating<'_> {
         for point in [&mut self.best, &mut self.last] {
             archive.option(point, || like.clone(), |point, archive| point.archive(archive));
         }
+        archive.value(&mut self.progress.lowest);
+        archive.value(&mut self.progress.gain);
         archive.count(&mut self.counts.evaluations);
         archive.count(&mut self.counts.rollbacks);
     }

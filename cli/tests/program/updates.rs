@@ -335,3 +335,39 @@ fn what_cannot_be_updated_is_said_in_one_line() {
     work.write("new.csv", "a,b,colour,y\n1,2,violet,50\n");
     work.run("update model new.csv --model-out model").ok();
 }
+
+/// A level that only an update had is like its own rows, and no other new level is.
+#[test]
+fn levels_of_an_update_are_told_apart_from_levels_that_come_later() {
+    let work = Work::new();
+    let rows = |levels: &[&str], n: usize, shift: f64| {
+        let row = |i: usize| {
+            let (x, level) = (i as f64 / n as f64, levels[i % levels.len()]);
+            let of_level = if level == "b" { 1.0 } else { shift };
+            format!("{x},{level},{}\n", (6.0 * x).sin() + of_level + 0.01 * (17.0 * i as f64).sin())
+        };
+        "x,g,y\n".to_owned() + &(0..n).map(row).collect::<String>()
+    };
+    work.write("old.csv", &rows(&["a", "b"], 120, 0.0));
+    work.write("new.csv", &rows(&["c"], 40, 2.0));
+    work.write("others.csv", &rows(&["d", "e"], 20, 0.0));
+    work.write("query.csv", "x,g\n0.3,c\n0.3,d\n0.3,a\n");
+    work.run("fit old.csv --target y --auto none --neighbours 10 --inducing 10 --quiet --model-out model")
+        .ok();
+    work.run("update model new.csv --model-out model").ok();
+    let column = |name: &str| -> Vec<f64> {
+        work.run("predict model query.csv --out out.csv").ok();
+        let text = work.read("out.csv");
+        let mut lines = text.lines().map(|line| line.split(','));
+        let at = lines.next().expect("a header").position(|column| column == name).expect("a column");
+        lines.map(|mut cells| cells.nth(at).expect("a cell").parse().expect("a number")).collect()
+    };
+    let (mean, variance) = (column("mean"), column("variance"));
+    let truth = (6.0_f64 * 0.3).sin();
+    assert!((mean[0] - truth - 2.0).abs() < 0.1 && (mean[2] - truth).abs() < 0.1, "{mean:?}");
+    assert!(variance[1] > 25.0 * variance[0] && mean[1] < truth + 1.5, "{mean:?} {variance:?}");
+    // Levels of another update do not take the place of those before.
+    work.run("update model others.csv --model-out model").ok();
+    let again = column("mean");
+    assert!((again[0] - mean[0]).abs() < 0.05 && (again[1] - truth).abs() < 0.2, "{mean:?} {again:?}");
+}

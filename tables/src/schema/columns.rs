@@ -1,6 +1,6 @@
 //! What each column means to a model: features, target, exposure and weights, and the inputs they make; no scaling.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -194,6 +194,9 @@ pub struct Schema {
     /// The mean that each numeric feature had in training, which stands in for missing cells; none in model files that refuse them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) fills: Vec<f64>,
+    /// Levels of coded columns that training did not see but the rows of updates had. Their codes follow those of training.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) later: BTreeMap<String, Vec<String>>,
 }
 
 impl Schema {

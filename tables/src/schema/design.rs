@@ -1,7 +1,7 @@
 //! From the cells of a table to the numbers of a model: inputs, target, exposure and weights by a schema; nothing is inferred.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use faer::{Mat, MatRef};
 
@@ -31,7 +31,7 @@ impl Schema {
         let mut inputs = Vec::with_capacity(self.features.len());
         let mut offset = 0;
         for (index, feature) in self.features.iter().enumerate() {
-            inputs.push((offset, Input::new(table, feature, self.fills.get(index).copied())?));
+            inputs.push((offset, self.input(table, feature, self.fills.get(index).copied())?));
             offset += self.width(feature);
         }
         let mut design = Mat::zeros(table.rows(), offset);
@@ -108,10 +108,10 @@ impl Schema {
         let table = &*table.read(&self.readings, &|name| self.uses(name))?;
         let mut found = Vec::new();
         for feature in self.features.iter().filter(|feature| matches!(feature, Feature::Categorical { .. })) {
-            let Input::Category(input) = Input::new(table, feature, None)? else { continue };
+            let Input::Category(input) = self.input(table, feature, None)? else { continue };
             let mut unseen = UnseenColumn { column: input.name.to_owned(), rows: 0, levels: Vec::new() };
             for row in 0..table.rows() {
-                if input.level(table, row, UnseenLevels::New)? < input.known() {
+                if input.level(table, row, UnseenLevels::New)? < input.seen() {
                     continue;
                 }
                 unseen.rows += 1;
@@ -123,6 +123,37 @@ impl Schema {
             found.extend(Some(unseen).filter(|unseen| unseen.rows > 0));
         }
         Ok(found)
+    }
+
+    /// The same columns after an update by the rows of a table: levels that these rows are the first to have keep their codes, so that
+    /// rows that are predicted with the same levels are like them, and rows with other new levels are not.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::design`].
+    pub(crate) fn after(&self, table: &Table) -> Result<Schema> {
+        let mut schema = self.clone();
+        let table = &*table.read(&self.readings, &|name| self.uses(name))?;
+        for feature in self.features.iter().filter(|feature| feature.codes().is_some()) {
+            let Input::Category(input) = self.input(table, feature, None)? else { continue };
+            let mut new = BTreeMap::new();
+            for row in 0..table.rows() {
+                let code = input.level(table, row, UnseenLevels::New)?;
+                if let Some(cell) = input.cell(row).filter(|_| code >= input.seen()) {
+                    new.entry(code).or_insert_with(|| cell.into_owned());
+                }
+            }
+            if !new.is_empty() {
+                schema.later.entry(input.name.to_owned()).or_default().extend(new.into_values());
+            }
+        }
+        Ok(schema)
+    }
+
+    /// How a feature is read from a table; `fill` stands in for missing numbers.
+    fn input<'a>(&'a self, table: &'a Table, feature: &'a Feature, fill: Option<f64>) -> Result<Input<'a>> {
+        let later = self.later.get(feature.name()).map_or(&[][..], Vec::as_slice);
+        Input::new(table, feature, fill, later)
     }
 
     /// Settles what the training rows alone decide of a schema that was found in a whole table: the means that stand in for missing cells,
@@ -273,7 +304,12 @@ enum Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn new(table: &'a Table, feature: &'a Feature, fill: Option<f64>) -> Result<Input<'a>> {
+    fn new(
+        table: &'a Table,
+        feature: &'a Feature,
+        fill: Option<f64>,
+        later: &'a [String],
+    ) -> Result<Input<'a>> {
         match feature {
             Feature::Numeric { name, missing } => {
                 Ok(Input::Number { name, values: table.numbers(name)?, fill, missing: *missing })
@@ -284,9 +320,19 @@ impl<'a> Input<'a> {
                 Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
             }
             Feature::Categorical { name, levels, missing, coded } => {
-                let known = levels.len() + usize::from(*missing);
-                let cells = Cells::new(table, name, levels, known)?;
-                Ok(Input::Category(CategoryInput { name, levels, missing: *missing, coded: *coded, cells }))
+                let later_from = levels.len() + usize::from(*missing);
+                let codes = levels.iter().enumerate().map(|(code, level)| (level.as_str(), code));
+                let codes: Vec<(&str, usize)> =
+                    codes.chain(later.iter().map(String::as_str).zip(later_from..)).collect();
+                let cells = Cells::new(table, name, &codes, later_from + later.len())?;
+                Ok(Input::Category(CategoryInput {
+                    name,
+                    levels,
+                    later: later.len(),
+                    missing: *missing,
+                    coded: *coded,
+                    cells,
+                }))
             }
         }
     }
@@ -296,13 +342,15 @@ impl<'a> Input<'a> {
 struct CategoryInput<'a> {
     name: &'a str,
     levels: &'a [String],
+    /// The number of levels that updates have added.
+    later: usize,
     missing: bool,
     coded: bool,
     cells: Cells<'a>,
 }
 
-/// The cells of a categorical feature, with the code of each distinct value; those of values that training did not see count on from the
-/// codes that it knows.
+/// The cells of a categorical feature, with the code of each distinct value. The codes of values that neither training nor updates had
+/// follow all others.
 enum Cells<'a> {
     Text { text: &'a TextColumn, of_code: Vec<usize> },
     Numbers { values: &'a [f64], of_bits: HashMap<u64, usize> },
@@ -350,24 +398,23 @@ impl UnseenColumn {
 }
 
 impl<'a> Cells<'a> {
-    fn new(table: &'a Table, name: &str, levels: &[String], known: usize) -> Result<Cells<'a>> {
+    /// The cells of a column; values without a code get codes from `next` on.
+    fn new(table: &'a Table, name: &str, codes: &[(&str, usize)], mut next: usize) -> Result<Cells<'a>> {
         match table.require(name)? {
             Column::Number(values) => {
-                let numbers = levels.iter().enumerate();
-                let of_bits = numbers.filter_map(|(index, level)| Some((bits(level.parse().ok()?), index)));
-                let (mut of_bits, mut next) = (of_bits.collect::<HashMap<u64, usize>>(), known);
+                let numbers =
+                    codes.iter().filter_map(|(level, code)| Some((bits(level.parse().ok()?), *code)));
+                let mut of_bits: HashMap<u64, usize> = numbers.collect();
                 for &value in values.iter().filter(|value| !value.is_nan()) {
                     of_bits.entry(bits(value)).or_insert_with(|| counted(&mut next));
                 }
                 Ok(Cells::Numbers { values, of_bits })
             }
             Column::Text(text) => {
-                let index: HashMap<&str, usize> =
-                    levels.iter().enumerate().map(|(index, level)| (level.as_str(), index)).collect();
-                let same = |level: &str| index.get(level).copied();
+                let codes: HashMap<&str, usize> = codes.iter().copied().collect();
+                let same = |level: &str| codes.get(level).copied();
                 // Model files of before codes kept their zeros have them as numbers.
                 let number = |level: &String| same(&number_text(level.parse().ok()?));
-                let mut next = known;
                 let mut code = |level: &String| {
                     same(level).or_else(|| number(level)).unwrap_or_else(|| counted(&mut next))
                 };
@@ -403,6 +450,11 @@ impl CategoryInput<'_> {
         self.levels.len() + usize::from(self.missing)
     }
 
+    /// The number of codes that training or an update knows.
+    fn seen(&self) -> usize {
+        self.known() + self.later
+    }
+
     /// The code of a row, from [`CategoryInput::known`] on for a level that training did not see. Missing cells come after the levels.
     fn level(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<usize> {
         let code = match &self.cells {
@@ -411,7 +463,7 @@ impl CategoryInput<'_> {
         };
         // Where training had none, a missing cell is a level of its own too, after all others of the table.
         let code = code.unwrap_or(if self.missing { self.levels.len() } else { MISSING_CODE });
-        if code < self.known() || unseen == UnseenLevels::New {
+        if code < self.seen() || unseen == UnseenLevels::New {
             return Ok(code);
         }
         let found = self

@@ -1,6 +1,6 @@
 //! How the features of a table, and the statistics of its inputs, follow from what is known of its columns; no cells.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::bad_cells::BadCells;
 use super::check::folded;
@@ -63,6 +63,7 @@ impl Schema {
             fills: Vec::new(),
             missing: options.missing.clone(),
             readings: options.readings.clone().unwrap_or_default(),
+            later: BTreeMap::new(),
         };
         let mut schema = Schema { fills: schema.means(facts)?, ..schema };
         for feature in &schema.features {

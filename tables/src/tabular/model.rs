@@ -160,9 +160,10 @@ impl TableModel {
             let (source, target) = (table.source(), self.schema.target_name());
             return Err(Error::data(format!("{source}: no row has a value of the target '{target}'")));
         }
-        let rows = CodedTable::of(&self.schema, &labelled)?;
+        let schema = self.schema.after(&labelled)?;
+        let rows = CodedTable::of(&schema, &labelled)?;
         let model = update(&self.model, rows.dataset(), forget, session)?;
-        Ok(TableModel { schema: self.schema.clone(), model })
+        Ok(TableModel { schema, model })
     }
 
     /// Draws the latent function `count` times at all rows of a table together; see [`Model::samples`].
