@@ -185,16 +185,15 @@ fn fit(paper: &Paper, set: &Set, (settings, table): (&Settings, &Table)) -> Resu
 
 /// Test NLL against training rows, and against β at the least and the largest size.
 fn draw(paper: &Paper, set: &Set, groups: &[Group]) -> Result<()> {
-    let curve = |contender: Contender, pick: &dyn Fn(&Group) -> Option<(f64, Option<f64>)>| {
+    let curve = |contender: Contender, pick: &dyn Fn(&Group) -> Option<f64>| {
         let points = groups.iter().filter(|group| group.objective == contender).filter_map(|group| {
-            let (x, y) = pick(group)?;
+            let x = pick(group)?;
             let nll = group.figure("nll")?;
-            y.map_or(Some(()), |_| Some(()))?;
             Some((x, nll.mean, nll.standard_error.unwrap_or(f64::NAN)))
         });
         CurveSeries { name: contender.to_string(), points: points.collect() }
     };
-    let sized = |group: &Group| (group.role != Role::Grid).then_some((group.train_size as f64, None));
+    let sized = |group: &Group| (group.role != Role::Grid).then_some(group.train_size as f64);
     let series = LOG.iter().map(|contender| curve(*contender, &sized)).collect();
     let axes = ("training rows".to_owned(), "test NLL".to_owned());
     paper
@@ -204,7 +203,7 @@ fn draw(paper: &Paper, set: &Set, groups: &[Group]) -> Result<()> {
     for size in [sizes.iter().min(), sizes.iter().max()].into_iter().flatten() {
         let by_beta = |group: &Group| {
             let grid = group.role == Role::Grid && group.train_size == *size;
-            grid.then_some((group.beta?, None))
+            group.beta.filter(|_| grid)
         };
         let series = LOG[1..].iter().map(|contender| curve(*contender, &by_beta)).collect();
         let axes = ("β".to_owned(), "test NLL".to_owned());

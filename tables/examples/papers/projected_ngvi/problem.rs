@@ -122,14 +122,12 @@ impl Problem {
                 (used as f64, self.posterior.kl_to(inference.q()))
             }))
         })?;
-        let mean = |value: &dyn Fn(&[(f64, f64)]) -> f64| {
-            traces.iter().map(|trace| value(trace)).sum::<f64>() / count as f64
-        };
-        let kl: Vec<f64> = (0..at.len()).map(|k| mean(&|trace| trace[k].1)).collect();
+        let mean = |values: &dyn Fn(usize) -> f64| (0..traces.len()).map(values).sum::<f64>() / count as f64;
+        let kl: Vec<f64> = (0..at.len()).map(|k| mean(&|run| traces[run][k].1)).collect();
         let bound = ProjectedBound::new(1.0, self.noise, kl[0])?;
         Ok(Means {
             t: at.iter().map(|&t| t as f64).collect(),
-            used: (0..at.len()).map(|k| mean(&|trace| trace[k].0)).collect(),
+            used: (0..at.len()).map(|k| mean(&|run| traces[run][k].0)).collect(),
             bound: at.iter().map(|&t| self.bound_at(&bound, schedules, t)).collect(),
             kl,
         })
