@@ -201,7 +201,7 @@ impl DiagonalRule {
         let mut info = self.advance(first, |x, rho| {
             let (c, scale) = (x.deviation, rho / beta);
             let change = 0.5 * scale * x.log_gradient(beta);
-            let change = if alone { change.clamp(-0.5, 0.5) } else { change };
+            let change = if alone { change.clamp(-CALM, CALM) } else { change };
             (x.mean - scale * c * c * x.gradient, (c * (1.0 - change)).abs())
         });
         info.rollbacks += usize::from(share < 1.0);
@@ -237,7 +237,8 @@ impl DiagonalRule {
         step: f64,
     ) -> StepInfo {
         let (low, high) = self.bounds;
-        let (trust, noisy) = (needs_trust(gradient), gradient.path.is_some());
+        let noisy = self.guard == Guard::Trust && gradient.path.is_some();
+        let trust = noisy || gradient.curvature.is_some();
         let share = |x: &Coordinate| if trust { trusted(x, step, beta) } else { step };
         let precision = |x: &Coordinate| match noisy {
             true => x.second_order(share(x), beta),
@@ -297,6 +298,10 @@ impl DiagonalRule {
         }
     }
 }
+
+/// The largest relative change of a standard deviation in a step of SR-VN on the predictive log loss. That loss is not convex in variances, and
+/// coordinates that move together overshoot: with changes by halves they cycle around the optimum.
+const CALM: f64 = 0.1;
 
 /// The largest share of ρ with which the precision changes by at most the trust radius.
 fn trusted(x: &Coordinate, rho: f64, beta: f64) -> f64 {

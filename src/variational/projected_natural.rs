@@ -7,7 +7,7 @@
 //! within a trust region, as for [`natural`](super::natural) gradients.
 
 use super::diagonal::DiagonalRule;
-use super::limits::{TrustRegion, add_second_order, clip, needs_trust, usable};
+use super::limits::{Guard, TrustRegion, add_second_order, clip, usable};
 use super::mean_newton::MeanNewton;
 use super::rule::Rule;
 use super::{CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
@@ -47,6 +47,8 @@ pub fn clip_eigenvalues(sigma: MatRef<'_, f64>, low: f64, high: f64) -> Option<M
 /// The rule, with the precision `S⁻¹` it carries and its buffers.
 pub struct ProjectedNatural {
     bounds: (f64, f64),
+    /// Whether gradients from slopes, whose curvature is mostly noise, are kept within the trust region.
+    trusts: bool,
     precision: Mat<f64>,
     candidate: Mat<f64>,
     gradient: Vec<f64>,
@@ -63,6 +65,7 @@ impl ProjectedNatural {
         let m = q.dim();
         let mut rule = ProjectedNatural {
             bounds: usable(options.bounds),
+            trusts: options.guard == Guard::Trust,
             precision: linalg::spread(m, m),
             candidate: linalg::spread(m, m),
             gradient: vec![0.0; m],
@@ -86,7 +89,7 @@ impl ProjectedNatural {
             });
         }
         linalg::add_diagonal(self.candidate.as_mut(), rho);
-        if gradient.path.is_some() {
+        if self.trusts && gradient.path.is_some() {
             add_second_order(self.candidate.as_mut(), self.precision.as_ref(), q.cov().full());
             linalg::reflect_lower(self.candidate.as_mut());
         }
@@ -106,7 +109,8 @@ impl ProjectedNatural {
 impl UpdateRule for ProjectedNatural {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
         let curved = gradient.curvature.is_some();
-        let rho = if needs_trust(&gradient) { self.trust.limit(q, &gradient, beta, step) } else { step };
+        let noisy = self.trusts && gradient.path.is_some();
+        let rho = if curved || noisy { self.trust.limit(q, &gradient, beta, step) } else { step };
         if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
             && self.newton.take(&gradient, beta, step)
             && self.mix(q, &gradient, beta, rho))

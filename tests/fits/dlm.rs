@@ -171,8 +171,14 @@ fn the_values_of_product_samples_are_those_of_quadrature() {
         svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), false)
     };
     let exact = value(Estimator::Exact, 0);
-    let mean = (0..20).map(|seed| value(Estimator::Product { samples: 200 }, seed)).sum::<f64>() / 20.0;
-    assert!((mean - exact).abs() < 0.02 * 50.0, "{mean} and {exact}");
+    let found: Vec<f64> =
+        (0..40).map(|seed| value(Estimator::Product { samples: 200 }, seed) - exact).collect();
+    let n = found.len() as f64;
+    let mean = found.iter().sum::<f64>() / n;
+    let variance = found.iter().map(|off| (off - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    // The logarithm of an average that is right on average is too low by half its relative variance, which half the variance of the sum is.
+    let error = (variance / n).sqrt();
+    assert!((mean - 0.5 * variance).abs() < 4.0 * error, "{mean} ± {error}, bias {}", 0.5 * variance);
 }
 
 /// q alone, from the prior, at hyper-parameters that fit the data roughly.
@@ -223,11 +229,8 @@ fn every_rule_minimises_the_log_loss() {
                 .collect();
             let best = ends.iter().fold(f64::INFINITY, |best, (_, end)| best.min(*end));
             for (update, end) in &ends {
-                // SR-VN on diagonal covariances has steps in variances that are not Newton's, and cycles near the optimum.
-                let coarse = (family, *update) == (Family::Diagonal, QUpdate::SrVn);
-                let room = if coarse { 0.02 } else { 0.01 };
                 assert!(
-                    end - best < room,
+                    end - best < 0.01,
                     "{kind}, {family}, {update}: {end}, the best rule {best}; {ends:?}"
                 );
             }
@@ -245,8 +248,8 @@ fn more_samples_come_closer_to_the_exact_log_loss() {
         fit(&data, &options, Family::Full).objective
     };
     let [exact, one, ten, hundred, product] = ["exact", "bmc:1", "bmc:10", "bmc:100", "ups:1"].map(end);
-    assert!(product - exact < 0.02, "ups:1 {product}, exact {exact}");
-    assert!(hundred - exact < 0.02, "bmc:100 {hundred}, exact {exact}");
+    assert!(product - exact < 0.01, "ups:1 {product}, exact {exact}");
+    assert!(hundred - exact < 0.01, "bmc:100 {hundred}, exact {exact}");
     assert!(ten - exact < 0.1 && one - ten > 0.05, "bmc:1 {one}, bmc:10 {ten}, exact {exact}");
 }
 

@@ -517,7 +517,9 @@ fn survive(options: &RuleOptions, start: &Normal, hostile: &Hostile, with_path: 
             && [QUpdate::Ngd, QUpdate::SrVn, QUpdate::ProjectedNgvi]
                 .iter()
                 .any(|it| it.rule() == options.rule)
-            && !(with_path && options.rule == QUpdate::Ngd.rule() && options.guard == Guard::Trust)
+            && !(with_path
+                && [QUpdate::Ngd, QUpdate::ProjectedNgvi].iter().any(|it| it.rule() == options.rule)
+                && options.guard == Guard::Trust)
         {
             // Later steps may be valid as they are: the retraction leaves a precision above the curvature. The trust
             // region, which samples have, needs no second try.

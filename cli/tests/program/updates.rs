@@ -211,7 +211,7 @@ fn rows_that_sites_stand_for_are_learnt_from() {
             |of: &dyn Fn(usize) -> f64| ((0..160).map(|i| of(i).powi(2)).sum::<f64>() / 160.0).sqrt();
         let means = square(&|i| (found.mean[i] - wanted.mean[i]) / wanted.variance[i].sqrt());
         let variances = square(&|i| (found.variance[i] / wanted.variance[i]).ln());
-        assert!(means < 0.25 && variances < 0.4, "{kind}: {means} {variances}");
+        assert!(means < 0.15 && variances < 0.15, "{kind}: {means} {variances}");
         let learnt = |model: &Model| score(model, x.subrows(90, 70), &y[90..160]);
         assert!(learnt(&updated) > learnt(&model), "{kind}: {} and {}", learnt(&updated), learnt(&model));
     }
