@@ -246,10 +246,10 @@ fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_s() {
         );
         at_dlm.evaluate(batch, false);
         let gradient = at_dlm.q_gradient();
-        // The Hessian in m is at least β, so the objective is at most ‖∇‖²/(2β) above its minimum in m: a thousandth of a nat per row.
+        // The Hessian in m is at least β, so the objective is at most ‖∇‖²/(2β) above its minimum in m: a hundredth of a nat per row.
         let square: f64 =
             gradient.mean.iter().zip(at_dlm.q().mean()).map(|(g, m)| (g + beta * m).powi(2)).sum();
-        assert!(square / (2.0 * beta) < 1e-3 * 150.0, "β = {beta}: ‖∇_m‖² = {square}");
+        assert!(square / (2.0 * beta) < 1e-2 * 150.0, "β = {beta}: ‖∇_m‖² = {square}");
     }
 }
 

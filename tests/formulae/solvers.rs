@@ -242,76 +242,34 @@ fn adam_under_argmin_ends_where_there_is_nowhere_to_go() {
     assert!(run(None).is_err_and(|error| error.to_string().contains("a parameter to start from")));
 }
 
-/// `Σ cⱼ (xⱼ − ln xⱼ)` times a number: no number where some xⱼ is not positive.
-struct Barrier(Vec<f64>, f64);
-
-impl Barrier {
-    fn value(&self, x: &[f64], gradient: &mut [f64]) -> f64 {
-        let terms = self.0.iter().zip(x).zip(gradient);
-        terms
-            .map(|((c, x), g)| {
-                *g = self.1 * c * (1.0 - 1.0 / x);
-                self.1 * c * (x - x.ln())
-            })
-            .sum()
-    }
-}
-
-impl CostFunction for Barrier {
-    type Param = Vec<f64>;
-    type Output = f64;
-
-    fn cost(&self, x: &Vec<f64>) -> Result<f64, Error> {
-        let value = self.value(x, &mut vec![0.0; x.len()]);
-        // argmin's line search never ends where values are NaN.
-        if value.is_finite() { Ok(value) } else { Err(Error::msg("not a point")) }
-    }
-}
-
-impl Gradient for Barrier {
-    type Param = Vec<f64>;
-    type Gradient = Vec<f64>;
-
-    fn gradient(&self, x: &Vec<f64>) -> Result<Vec<f64>, Error> {
-        let mut gradient = vec![0.0; x.len()];
-        self.value(x, &mut gradient);
-        Ok(gradient)
-    }
-}
-
-impl HyperObjective for Barrier {
-    fn value_and_gradient(&mut self, x: &[f64], gradient: &mut [f64]) -> f64 {
-        self.value(x, gradient)
-    }
-}
-
-/// Why hyper-parameters have a loop of their own around argmin's line search: a trial point without a value, as of a covariance that cannot be
-/// factorised, ends a run of argmin's executor without a point. Our loop comes back from it.
+/// Why hyper-parameters have a loop of their own around argmin's line search: under its executor a line search that fails, as all do once
+/// rounding stops progress, ends the run without a point. Ours goes on from the best point and returns it.
 #[test]
-fn a_trial_point_without_a_value_ends_argmins_executor_and_not_our_loop() {
+fn argmins_executor_loses_the_point_where_a_line_search_fails() {
     let mut random = ChaCha8Rng::seed_from_u64(4);
     let (mut runs, mut lost) = (0, 0);
-    for dims in 1..=20 {
-        for _ in 0..5 {
-            let start: Vec<f64> = (0..dims).map(|_| random.random_range(0.05..8.0)).collect();
-            let weights: Vec<f64> = (0..dims).map(|j| 10f64.powi(j % 4 - 1)).collect();
-            let mut gradient = vec![0.0; start.len()];
-            Barrier(weights.clone(), 1.0).value(&start, &mut gradient);
-            // Our loop scales the first step to length 1; so does this.
-            let scale = gradient.iter().map(|g| g * g).sum::<f64>().sqrt().recip();
+    for dims in 2..=20 {
+        let start: Vec<f64> = (0..dims).map(|_| random.random_range(-2.0..2.0)).collect();
+        for function in [Function::Valley, Function::waves(dims as usize, &mut random)] {
             let search = MoreThuenteLineSearch::new().with_c(1e-4, 0.9).expect("constants");
             let solver: LBFGS<_, Vec<f64>, Vec<f64>, f64> = LBFGS::new(search, 50);
-            let executor = Executor::new(Barrier(weights.clone(), scale), solver);
-            let result = executor.configure(|state| state.param(start.clone()).max_iters(400)).run();
+            let result = Executor::new(Scaled(function.clone(), 1.0), solver)
+                .configure(|state| state.param(start.clone()).max_iters(400))
+                .run();
+            let ended = result.ok().and_then(|result| result.state.get_param().cloned());
             runs += 1;
-            lost += usize::from(result.is_err());
+            lost += usize::from(ended.is_none());
 
-            let mut objective = Barrier(weights, 1.0);
+            let mut watched = Watched { function, iterates: Vec::new() };
             let mut ignore = |_: &Event| {};
             let mut monitor = Monitor::new(limits(400), &mut ignore);
-            let ours = minimize_lbfgs(&mut objective, start, 1.0, LbfgsOptions::default(), &mut monitor);
-            assert!(ours.theta.iter().all(|x| (x - 1.0).abs() < 1e-6), "{dims}: {:?}", ours.theta);
+            let ours =
+                minimize_lbfgs(&mut watched, start.clone(), 1.0, LbfgsOptions::default(), &mut monitor);
+            let mut gradient = vec![0.0; start.len()];
+            let value = watched.function.value(&ours.theta, &mut gradient);
+            assert!(value == ours.value && gradient.iter().all(|g| g.abs() < 1e-5), "{value}: {gradient:?}");
         }
     }
-    assert_eq!((lost, runs), (50, 100), "runs of argmin's executor without a point, and all");
+    println!("{lost} of {runs} runs end without a point");
+    assert!(2 * lost > runs, "{lost} of {runs} runs end without a point");
 }
