@@ -47,7 +47,7 @@ pub struct Columns {
     categorical: Vec<String>,
     #[pyo3(item)]
     ordered: Vec<(String, Vec<String>)>,
-    #[pyo3(item)]
+    #[pyo3(item, default)]
     groups: Vec<String>,
     #[pyo3(item)]
     positive_label: Option<String>,
