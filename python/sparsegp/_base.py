@@ -36,12 +36,6 @@ def fitted_part(estimator: Any, name: str) -> Any:
     return estimator.__dict__[name]
 
 
-def _is_formula(groups: Any) -> bool:
-    """Whether grouped effects are given by formulae with names of columns, or not at all; arrays hold levels."""
-    texts = isinstance(groups, (list, tuple)) and all(isinstance(text, str) for text in groups)
-    return groups is None or isinstance(groups, str) or texts
-
-
 class Estimator(BaseEstimator):
     """An estimator around a model of the engine."""
 
@@ -215,7 +209,7 @@ class Estimator(BaseEstimator):
             table, keep_all = self._rows(take_rows(X, rows), reset=True)
             y, weights = take_rows(y, rows), weights[rows]
             exposure = None if exposure is None else take_rows(np.asarray(exposure), rows)
-            groups = groups if _is_formula(groups) else take_rows(np.asarray(groups), rows)
+            groups = groups if _tables.is_formula(groups) else take_rows(np.asarray(groups), rows)
         more = targets(y, set(table.names))
         named = [name for name, _ in more]
         taken = {*table.names, *named}
@@ -227,11 +221,11 @@ class Estimator(BaseEstimator):
             "keep": table.names if keep_all else _tables.names_of(self.keep),
             "exclude": _tables.names_of(self.exclude),
             **_tables.category_columns(X, self.categorical, self.ordered),
-            "groups": _tables.names_of(groups) if _is_formula(groups) else [],
+            "groups": _tables.names_of(groups) if _tables.is_formula(groups) else [],
             "positive_label": self._positive_label(),
         }
         self.__dict__.pop("_group_column", None)
-        if not _is_formula(groups):
+        if not _tables.is_formula(groups):
             check_consistent_length(np.empty(len(table)), groups)
             self._group_column = _tables.free_name("group", taken)
             columns["groups"] = [self._group_column]

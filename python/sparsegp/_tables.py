@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import numbers
+from typing import Any
 
 import numpy as np
 
@@ -189,3 +190,9 @@ def free_name(wanted: str, taken) -> str:
     while wanted in taken:
         wanted += "_"
     return wanted
+
+
+def is_formula(groups: Any) -> bool:
+    """Whether grouped effects are given by formulae with names of columns, or not at all; arrays hold levels."""
+    texts = isinstance(groups, (list, tuple)) and all(isinstance(text, str) for text in groups)
+    return groups is None or isinstance(groups, str) or texts
