@@ -9,7 +9,7 @@ use super::run::{minimize, whole};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, EffectSweep, GroupedEvidence, GroupedSums,
-    StatisticsAdjoint, Weighting, grouped_evidence,
+    StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
 };
 use crate::effects::{EffectPosterior, EffectRows, EffectSums, Moments, RowAdjoint, RowMoments};
 use crate::error::{Error, Result};
@@ -173,6 +173,17 @@ impl<'a> GroupedObjective<'a> {
     }
 }
 
+/// The error of an evidence that is not finite. Under a flat prior dependent inputs are the usual cause: their coefficients have no single value.
+fn not_solved(bound: GroupedBound) -> Error {
+    match bound.weights {
+        WeightPrior::Unit => failed_start(),
+        _ => Error::fit(
+            "the coefficients of the inputs cannot be told apart: an input is constant, or a sum of others",
+        )
+        .hint("leave such an input out with ⟨exclude⟩; the intercept is an input that is always 1"),
+    }
+}
+
 /// The most coefficients of all groupings but the largest, which one dense matrix couples.
 const MOST_COUPLED: usize = 6000;
 
@@ -198,7 +209,7 @@ pub(super) fn train_grouped(
     let mut outcome = if plan.hyper.trains && !start.is_empty() {
         minimize(&mut objective, start, n, &plan.hyper, monitor)
     } else {
-        let value = objective.solve(&start).ok_or_else(failed_start)?;
+        let value = objective.solve(&start).ok_or_else(|| not_solved(bound))?;
         monitor.record(value / n, None);
         monitor.stop(StopReason::Converged);
         let reason = StopReason::Converged;
@@ -208,8 +219,8 @@ pub(super) fn train_grouped(
     if let Some(best) = objective.kept() {
         outcome.theta = best;
     }
-    let value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
-    let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
+    let value = objective.solve(&outcome.theta).ok_or_else(|| not_solved(bound))?;
+    let (model, q, effects) = objective.into_parts().ok_or_else(|| not_solved(bound))?;
     let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
     Ok(Trained {
         model,

@@ -159,6 +159,10 @@ fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
             "{command}: {told}"
         );
     }
+    // The intercept and a constant input are one input twice.
+    work.write("constant.csv", "one,g,y\n1,a,3\n1,a,4\n1,b,6\n1,b,7.5\n1,c,1\n1,c,2\n");
+    work.run("fit constant.csv --target y --features one --group g --model glm --quiet")
+        .fails(4, &["cannot be told apart", "--exclude"]);
     work.run(&format!("{model} --model-out m")).ok();
     for (command, word) in [
         ("explain m grunfeld.csv", "explain"),
