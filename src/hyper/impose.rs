@@ -88,7 +88,7 @@ impl<'a> Imposing<'a> {
         }
         // Ties of ties are one: the values tied to a member are in its group already.
         let groups: Vec<usize> = members.iter().filter_map(|&index| self.group(index)).collect();
-        let along = (0..self.own.len()).take_while(|&index| self.own[index].is_named());
+        let along = named(self.own).map(|(index, _)| index);
         let along = along.filter(|&index| self.group(index).is_some_and(|group| groups.contains(&group)));
         members.extend(along.filter(|index| !members.contains(index)).collect::<Vec<_>>());
         let [first, rest @ ..] = &members[..] else { return Ok(()) };
@@ -139,10 +139,10 @@ impl<'a> Imposing<'a> {
 
     /// Refuses tied values with different ranges, or of which only some are fixed.
     fn check_ties(&self) -> Result<()> {
-        for (first, descriptor) in named(self.own).enumerate() {
+        for (first, descriptor) in named(self.own) {
             let Some(group) = self.group(first) else { continue };
-            for other in (first + 1..self.own.len()).take_while(|&i| self.own[i].is_named()) {
-                if self.group(other) != Some(group) {
+            for (other, _) in named(self.own) {
+                if other <= first || self.group(other) != Some(group) {
                     continue;
                 }
                 let names = format!("{} and {}", descriptor.name, self.own[other].name);
@@ -191,7 +191,7 @@ impl<'a> Imposing<'a> {
     /// Returns the values that match a name.
     fn find(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<Vec<usize>> {
         let found: Vec<usize> =
-            named(self.own).enumerate().filter(|(_, d)| name.matches(&d.name)).map(|(i, _)| i).collect();
+            named(self.own).filter(|(_, d)| name.matches(&d.name)).map(|(i, _)| i).collect();
         if !found.is_empty() {
             return Ok(found);
         }
@@ -219,7 +219,7 @@ impl<'a> Imposing<'a> {
 fn known_names(descriptors: &[Descriptor]) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut last: Option<&str> = None;
-    for descriptor in named(descriptors) {
+    for (_, descriptor) in named(descriptors) {
         let stem = stem(&descriptor.name);
         match (stem, names.last_mut()) {
             (Some(parameter), Some(name)) if last == stem => {

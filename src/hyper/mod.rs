@@ -28,7 +28,7 @@ pub use monitor::Monitor;
 pub use session::{Listener, Session};
 pub(crate) use settings::PriorChoice;
 pub use settings::ValueSettings;
-pub(crate) use settings::range_words;
+pub(crate) use settings::{named, range_words};
 pub use stochastic::{EpochMean, FullBatch, Reached, StochasticObjective, minimize_adam};
 pub use stopping::{Limits, Record, StopRange, StopReason};
 pub(crate) use vector::INDUCING;

@@ -59,7 +59,7 @@ impl ValueSettings {
         if self.by_name.is_empty() {
             return;
         }
-        for descriptor in named_mut(descriptors) {
+        for descriptor in descriptors.iter_mut().filter(|descriptor| descriptor.is_named()) {
             let Some(setting) = self.by_name.get(&descriptor.name) else { continue };
             descriptor.transform = setting.transform.unwrap_or(descriptor.transform);
             descriptor.prior = setting.prior.map_or(descriptor.prior, PriorChoice::prior);
@@ -85,18 +85,14 @@ impl ValueSettings {
             let (lower, upper) = setting.transform.map_or((0.0, 1.0), Transform::range);
             lower < upper && setting.prior.and_then(PriorChoice::prior).is_none_or(Prior::is_proper)
         };
-        let names: HashSet<&str> = named(descriptors).map(|d| d.name.as_str()).collect();
+        let names: HashSet<&str> = named(descriptors).map(|(_, d)| d.name.as_str()).collect();
         self.by_name.iter().all(|(name, setting)| sound(setting) && names.contains(name.as_str()))
     }
 }
 
-/// Returns the descriptors of values with names, which are all except the inducing inputs at the end.
-pub(super) fn named(descriptors: &[Descriptor]) -> impl Iterator<Item = &Descriptor> + Clone {
-    descriptors.iter().take_while(|d| d.is_named())
-}
-
-fn named_mut(descriptors: &mut [Descriptor]) -> impl Iterator<Item = &mut Descriptor> {
-    descriptors.iter_mut().take_while(|d| d.is_named())
+/// Returns the descriptors of all values with names, which are all except inducing inputs, with their places.
+pub(crate) fn named(descriptors: &[Descriptor]) -> impl Iterator<Item = (usize, &Descriptor)> + Clone {
+    descriptors.iter().enumerate().filter(|(_, descriptor)| descriptor.is_named())
 }
 
 /// A range in words.

@@ -2,7 +2,7 @@
 
 use super::latent::{LatentModel, LatentPrior};
 use crate::error::Result;
-use crate::hyper::{Constraints, FreeVector, PriorChoice, range_words};
+use crate::hyper::{Constraints, FreeVector, PriorChoice, named, range_words};
 use crate::latent::InducingPrior;
 use crate::latent::inducing::FactorizationFailure;
 use sparsegp_kernels::{Dimension, Kernel, Prior};
@@ -70,9 +70,8 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         let mut seen = own.clone();
         self.settings.apply(&mut seen);
         let mut notes = Vec::new();
-        for (index, (own, seen_one)) in
-            own.iter().zip(&seen).enumerate().take_while(|(_, (d, _))| d.is_named())
-        {
+        for (index, own) in named(&own) {
+            let seen_one = &seen[index];
             let mut words = Vec::new();
             if seen_one.fixed {
                 words.push("fixed".to_owned());
