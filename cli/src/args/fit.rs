@@ -257,15 +257,18 @@ impl FitArgs {
             }
             options.with_neighbours(1).validate()?;
         }
-        self.check_groups()?;
+        self.check_groups(options)?;
         self.given.check(options)
     }
 
     /// Refuses options that are for fits without grouped effects, as far as these arguments tell.
-    fn check_groups(&self) -> sparsegp::Result<()> {
+    fn check_groups(&self, options: &FitOptions) -> sparsegp::Result<()> {
         if self.group.is_empty() {
-            let lonely = self.reml.then(|| Error::usage("--reml is for --model glm with --group"));
-            return lonely.map_or(Ok(()), Err);
+            return Ok(());
+        }
+        if let Some(name) = self.given.mini_batch_option(options) {
+            return Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩"))
+                .hint("grouped effects are fitted in closed form on all rows"));
         }
         let others = [
             ("--report", self.output.wants_page()),
@@ -273,7 +276,9 @@ impl FitArgs {
             ("--from", self.objective.from.is_some()),
             ("--betas", self.objective.betas.is_some()),
             ("--neighbours", !matches!(self.model.neighbours, None | Some(Beside::None))),
-            ("--mixing", self.sharing().is_some()),
+            ("--auto", self.given.has("auto") && !options.open.is_empty()),
+            ("--outputs", self.outputs.is_some()),
+            ("--mixing", self.mixing.is_some()),
         ];
         match others.into_iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(Error::usage(format!("{name} cannot be combined with --group"))),

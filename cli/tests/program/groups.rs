@@ -146,6 +146,9 @@ fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
         (format!("{model} --shuffle-buffer 100"), "--shuffle-buffer"),
         (format!("{model} --target invest,capital"), "--target"),
         (format!("{model} --reml"), "--reml"),
+        (format!("{model} --outputs own"), "--outputs"),
+        (format!("{model} --batch-size 10"), "--batch-size"),
+        (format!("{model} --auto kernel"), "--auto"),
         (format!("{model} --group firm"), "given twice"),
         (format!("{model} --group firm|firm"), "firm"),
         (format!("{model} --group country"), "country"),
@@ -163,6 +166,13 @@ fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
     work.write("constant.csv", "one,g,y\n1,a,3\n1,a,4\n1,b,6\n1,b,7.5\n1,c,1\n1,c,2\n");
     work.run("fit constant.csv --target y --features one --group g --model glm --quiet")
         .fails(4, &["cannot be told apart", "--exclude"]);
+    let fixed = work.run(&format!("{model} --fix effects.firm.sd=0.5 --json")).ok().json();
+    close(
+        number(&fixed, "/hyperparameters/effects.firm.sd"),
+        0.5,
+        1e-12,
+        "a standard deviation that is fixed",
+    );
     work.run(&format!("{model} --model-out m")).ok();
     for (command, word) in [
         ("explain m grunfeld.csv", "explain"),
