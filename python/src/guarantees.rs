@@ -8,16 +8,19 @@ use faer::Mat;
 use pyo3::prelude::*;
 use sparsegp::variational::guarantees as engine;
 
+/// An array of floats of anything that NumPy takes for one.
+fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    values.py().import("numpy")?.call_method1("asarray", (values, "float64"))
+}
+
 /// An array of numbers as a matrix, a row per point.
 fn matrix(values: &Bound<'_, PyAny>) -> PyResult<Mat<f64>> {
-    let array = values.py().import("numpy")?.call_method1("asarray", (values, "float64"))?;
-    Ok(points(&array.extract::<LentMatrix<'_>>()?))
+    Ok(points(&floats(values)?.extract::<LentMatrix<'_>>()?))
 }
 
 /// An array of numbers as a vector.
 fn vector(values: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
-    let array = values.py().import("numpy")?.call_method1("asarray", (values, "float64"))?;
-    Ok(array.extract::<LentVector<'_>>()?.as_array().to_vec())
+    Ok(floats(values)?.extract::<LentVector<'_>>()?.as_array().to_vec())
 }
 
 /// Bounds on the Hessian of a negative log joint: no eigenvalue is above ``smoothness`` or below ``strong_convexity``.

@@ -1,9 +1,8 @@
 //! What rows with grouped effects add to the gradient in the features: the part beyond that of the features alone; no sums.
 
-use super::moments::Moments;
+use super::moments::{Moments, of_raw_features};
 use super::term::Effects;
 use crate::latent::LatentLayer;
-use crate::linalg;
 use faer::{Mat, MatMut, MatRef};
 
 /// The effects' part of `∂J/∂a_i` and `∂J/∂c_i`, for a precision d of all rows.
@@ -21,18 +20,11 @@ pub struct RowAdjoint<'a> {
 impl<'a> RowAdjoint<'a> {
     /// The adjoint for the precision `1/σ²` of the rows.
     pub fn new(layer: &dyn LatentLayer, effects: &'a Effects, moments: &'a Moments, precision: f64) -> Self {
-        let mut columns = Mat::zeros(moments.cross.nrows(), moments.cross.ncols());
-        for (column, u) in moments.coefficients.iter().enumerate() {
-            let own = moments.cross.col(column).iter().zip(&moments.weights);
-            let own: Vec<f64> = own.map(|(cross, mean)| precision * (cross + mean * u)).collect();
-            match layer.whitening() {
-                Some((whitening, _)) => {
-                    linalg::matvec(whitening.transpose(), &own, columns.col_as_slice_mut(column))
-                }
-                None => columns.col_as_slice_mut(column).copy_from_slice(&own),
-            }
-        }
-        RowAdjoint { effects, moments, columns, precision }
+        let (weights, u) = (&moments.weights, &moments.coefficients);
+        let columns = Mat::from_fn(moments.cross.nrows(), moments.cross.ncols(), |i, j| {
+            precision * (moments.cross[(i, j)] + weights[i] * u[j])
+        });
+        RowAdjoint { effects, moments, columns: of_raw_features(layer, columns), precision }
     }
 
     /// Adds the part of the rows `x` to `t = ∂J/∂k` (M × b) and to the derivatives in the offsets, with the weights of the rows (none are all 1).

@@ -3,11 +3,12 @@
 use super::rows::Entry;
 use super::sums::scale_segments;
 use super::term::Effects;
+use crate::latent::LatentLayer;
+use crate::linalg;
 use faer::Mat;
-use serde::{Deserialize, Serialize};
 
 /// A sparse matrix by levels of the eliminated term: for every level some coefficients of the other terms, r numbers each.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sparse {
     pub offsets: Vec<usize>,
     pub columns: Vec<u32>,
@@ -159,6 +160,17 @@ impl Moments {
             (0..r).map(|i| (0..=i).map(|k| factor[(i, k)] * self.coefficients[first + k]).sum()).collect();
         (mean, &factor * own * factor.transpose())
     }
+}
+
+/// `WᵀC` for columns C that are products with whitened features `a = W k`: their products with raw features k are the same numbers.
+pub(super) fn of_raw_features(layer: &dyn LatentLayer, mut columns: Mat<f64>) -> Mat<f64> {
+    let Some((whitening, _)) = layer.whitening() else { return columns };
+    let mut whitened = vec![0.0; columns.nrows()];
+    for column in 0..columns.ncols() {
+        whitened.copy_from_slice(columns.col_as_slice(column));
+        linalg::matvec(whitening.transpose(), &whitened, columns.col_as_slice_mut(column));
+    }
+    columns
 }
 
 /// `zᵀΣz`.

@@ -1,10 +1,9 @@
 //! The effects of a fitted model as predictions need them: moments with factors, and covariances in terms of raw features; no fitting.
 
-use super::moments::Moments;
+use super::moments::{Moments, of_raw_features};
 use super::rows::Entry;
 use super::term::Effects;
 use crate::latent::Layer;
-use crate::linalg;
 use faer::{ColRef, Mat, RowRef};
 
 /// The posterior of grouped effects beside that of the latent function.
@@ -19,16 +18,7 @@ pub struct EffectPosterior {
 impl EffectPosterior {
     /// The posterior of `effects` beside the features of `layer`.
     pub fn new(effects: Effects, moments: Moments, layer: &Layer) -> Self {
-        let mut raw_cross = moments.cross.clone();
-        if let Some((whitening, _)) = layer.whitening() {
-            for column in 0..raw_cross.ncols() {
-                linalg::matvec(
-                    whitening.transpose(),
-                    moments.cross.col_as_slice(column),
-                    raw_cross.col_as_slice_mut(column),
-                );
-            }
-        }
+        let raw_cross = of_raw_features(&**layer, moments.cross.clone());
         EffectPosterior { effects, moments, raw_cross }
     }
 

@@ -93,8 +93,7 @@ impl EffectRows {
             .iter()
             .map(|term| term_rows(term, x.subcols(inputs, effects.columns())))
             .collect();
-        let size = |term: &TermRows| term.levels * term.width;
-        let eliminated = (0..terms.len()).rev().max_by_key(|&term| size(&terms[term])).unwrap_or(0);
+        let eliminated = effects.eliminated();
         let meetings = Meetings::new(&terms, eliminated);
         EffectRows { terms, eliminated, meetings }
     }

@@ -107,7 +107,15 @@ impl EffectSums {
 
     /// The sums of `F_jᵀ z` in place of z, for coefficients `u = F⁻¹ b ~ N(0, I)`, times `precision`.
     pub(crate) fn whitened(&self, rows: &EffectRows, effects: &Effects, precision: f64) -> EffectSums {
-        let mut out = self.clone();
+        let mut out = EffectSums {
+            blocks: self.blocks.clone(),
+            pairs: self.pairs.clone(),
+            others: self.others.clone(),
+            cross: self.cross.clone(),
+            response: self.response.clone(),
+            // Sums over rows are complete.
+            weights: Vec::new(),
+        };
         let r = rows.terms[rows.eliminated].width;
         let own = effects.factor(rows.eliminated);
         for block in out.blocks.chunks_exact_mut(r * r) {
@@ -123,12 +131,6 @@ impl EffectSums {
             let range = rows.other_offset(term)..rows.other_offset(term) + rows.size(term);
             scale_columns(out.others.as_mut().subcols_mut(range.start, range.len()), &factor);
             scale_columns(out.others.as_mut().subrows_mut(range.start, range.len()).transpose_mut(), &factor);
-            if width == 1 {
-                let places = rows.meetings.columns.iter().zip(out.pairs.chunks_exact_mut(r));
-                let places = places.filter(|(column, _)| range.contains(&(**column as usize)));
-                places.for_each(|(_, pair)| pair.iter_mut().for_each(|v| *v *= factor[(0, 0)]));
-                continue;
-            }
             let mut place = 0;
             while place < rows.meetings.columns.len() {
                 if !range.contains(&(rows.meetings.columns[place] as usize)) {

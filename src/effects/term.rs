@@ -112,6 +112,11 @@ impl Effects {
         self.terms.iter().map(EffectTerm::coefficients).sum()
     }
 
+    /// The term that is eliminated: the first one with the most coefficients.
+    pub(crate) fn eliminated(&self) -> usize {
+        (0..self.terms.len()).rev().max_by_key(|&term| self.terms[term].coefficients()).unwrap_or(0)
+    }
+
     /// The factor F of a term (`r × r`, lower triangular).
     pub fn factor(&self, term: usize) -> Mat<f64> {
         let FactorParameters { sd, below } = &self.parameters[term];

@@ -130,10 +130,9 @@ pub(super) fn beside(
     q: &Normal,
     arrays: &Arrays<'_>,
 ) -> Checked<Posterior> {
-    let terms = latent.effects.terms();
-    let size = |term: usize| terms[term].coefficients();
-    let eliminated = (0..terms.len()).rev().max_by_key(|&term| size(term)).unwrap_or(0);
-    let (own, r, levels) = (size(eliminated), terms[eliminated].width(), terms[eliminated].levels);
+    let eliminated = latent.effects.eliminated();
+    let term = &latent.effects.terms()[eliminated];
+    let (own, r, levels) = (term.coefficients(), term.width(), term.levels);
     let all = latent.effects.coefficients();
     let (m, others) = (q.dim(), all - own);
     let whole = |name: &str, length: usize, most: usize| -> Checked<Vec<usize>> {

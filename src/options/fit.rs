@@ -245,8 +245,12 @@ impl FitOptions {
 
     /// Returns true if q is solved for in closed form on all rows, because of the objective or the mode of the hyper-parameters.
     pub fn is_collapsed(&self) -> bool {
-        let closed = self.neighbours.is_some() || !self.effects.is_empty();
-        !self.has_own_q() || self.hyper == Some(Hyper::Collapsed) || closed
+        self.is_always_closed() || self.hyper == Some(Hyper::Collapsed)
+    }
+
+    /// Returns true if q has no other way than a closed form on all rows.
+    fn is_always_closed(&self) -> bool {
+        !self.has_own_q() || self.neighbours.is_some() || !self.effects.is_empty()
     }
 
     /// What is assumed of the weights of f's features beside grouped effects: coefficients of a linear model are fixed effects there.
@@ -274,11 +278,10 @@ impl FitOptions {
 
     /// Returns the mode of tuning hyper-parameters; by default it depends on the objective.
     pub fn hyper_mode(&self) -> Hyper {
-        let closed = self.neighbours.is_some() || !self.effects.is_empty();
-        self.hyper.unwrap_or(match self.has_own_q() && !closed {
-            false => Hyper::Collapsed,
-            true if self.can_keep_sites() => Hyper::Dual,
-            true => Hyper::Joint,
+        self.hyper.unwrap_or(match self.is_always_closed() {
+            true => Hyper::Collapsed,
+            false if self.can_keep_sites() => Hyper::Dual,
+            false => Hyper::Joint,
         })
     }
 

@@ -5,7 +5,7 @@ use super::failure::failed_start;
 use super::outcome::{TakenBack, Trained};
 use super::place::Place;
 use super::rows::TrainingRows;
-use super::run::{minimize, whole};
+use super::run::{evaluated_once, minimize, whole};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, EffectSweep, GroupedEvidence, GroupedSums,
@@ -14,8 +14,9 @@ use crate::collapsed::{
 use crate::effects::{EffectPosterior, EffectRows, EffectSums, Moments, RowAdjoint, RowMoments};
 use crate::error::{Error, Result};
 use crate::gradient::Form;
-use crate::hyper::{HyperObjective, Monitor, Outcome, StopReason};
+use crate::hyper::{HyperObjective, Monitor};
 use crate::latent::LayerScratch;
+use crate::linalg::NotPositiveDefinite;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::options::{GroupedBound, Plan};
 use crate::variational::{Matrix, Normal};
@@ -78,7 +79,7 @@ impl<'a> GroupedObjective<'a> {
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
         self.sum_rows();
-        let found = self.evidence()?;
+        let found = self.finite_evidence()?;
         let value = found.value;
         self.moments = Some(found.moments());
         Some(value)
@@ -116,7 +117,7 @@ impl<'a> GroupedObjective<'a> {
     }
 
     /// The evidence by the sums.
-    fn evidence(&self) -> Option<GroupedEvidence<'_>> {
+    fn evidence(&self) -> std::result::Result<GroupedEvidence<'_>, NotPositiveDefinite> {
         let given = GroupedSums {
             rows: &self.rows,
             sums: &self.sums,
@@ -124,13 +125,30 @@ impl<'a> GroupedObjective<'a> {
             noise: (!self.bound.fitc).then(|| self.noise()),
             prior: self.bound.weights,
         };
-        grouped_evidence(&self.at.model.effects, given).ok().filter(|found| found.value.is_finite())
+        grouped_evidence(&self.at.model.effects, given)
+    }
+
+    /// The evidence by the sums, if it is a number.
+    fn finite_evidence(&self) -> Option<GroupedEvidence<'_>> {
+        self.evidence().ok().filter(|found| found.value.is_finite())
+    }
+
+    /// The error of an evidence that has no value. Under a flat prior the matrix of dependent inputs has no Cholesky factor: their
+    /// coefficients have no single value.
+    fn failure(&self) -> Error {
+        if self.bound.weights == WeightPrior::Unit || self.evidence().is_ok() {
+            return failed_start();
+        }
+        Error::fit(
+            "the coefficients of the inputs cannot be told apart: an input is constant, or a sum of others",
+        )
+        .hint("leave such an input out with ⟨exclude⟩; the intercept is an input that is always 1")
     }
 
     /// The value, with its flat natural gradient left in `flat`.
     fn value_with_gradient(&mut self) -> Option<f64> {
         self.sum_rows();
-        let found = self.evidence()?;
+        let found = self.finite_evidence()?;
         let (value, noise_bar, factors) = (found.value, found.noise_bar, found.factors.clone());
         // Without a whitening there is nothing to train in the layer.
         let trains = self.at.model.layer().whitening().is_some();
@@ -173,17 +191,6 @@ impl<'a> GroupedObjective<'a> {
     }
 }
 
-/// The error of an evidence that is not finite. Under a flat prior dependent inputs are the usual cause: their coefficients have no single value.
-fn not_solved(bound: GroupedBound) -> Error {
-    match bound.weights {
-        WeightPrior::Unit => failed_start(),
-        _ => Error::fit(
-            "the coefficients of the inputs cannot be told apart: an input is constant, or a sum of others",
-        )
-        .hint("leave such an input out with ⟨exclude⟩; the intercept is an input that is always 1"),
-    }
-}
-
 /// The most coefficients of all groupings but the largest, which one dense matrix couples.
 const MOST_COUPLED: usize = 6000;
 
@@ -209,18 +216,15 @@ pub(super) fn train_grouped(
     let mut outcome = if plan.hyper.trains && !start.is_empty() {
         minimize(&mut objective, start, n, &plan.hyper, monitor)
     } else {
-        let value = objective.solve(&start).ok_or_else(|| not_solved(bound))?;
-        monitor.record(value / n, None);
-        monitor.stop(StopReason::Converged);
-        let reason = StopReason::Converged;
-        Outcome { theta: start, value, iterations: 0, evaluations: 1, rollbacks: 0, reason }
+        let value = solved(&mut objective, &start)?;
+        evaluated_once(start, value, n, monitor)
     };
     monitor.check()?;
     if let Some(best) = objective.kept() {
         outcome.theta = best;
     }
-    let value = objective.solve(&outcome.theta).ok_or_else(|| not_solved(bound))?;
-    let (model, q, effects) = objective.into_parts().ok_or_else(|| not_solved(bound))?;
+    let value = solved(&mut objective, &outcome.theta)?;
+    let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
     let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
     Ok(Trained {
         model,
@@ -236,6 +240,11 @@ pub(super) fn train_grouped(
         effects: Some(effects),
         guarantee: None,
     })
+}
+
+/// The value at a point, or the error that says why there is none.
+fn solved(objective: &mut GroupedObjective<'_>, theta: &[f64]) -> Result<f64> {
+    objective.solve(theta).ok_or_else(|| objective.failure())
 }
 
 /// Refuses groupings that one dense matrix cannot couple.
@@ -291,8 +300,9 @@ impl HyperObjective for GroupedObjective<'_> {
             return Some(f64::NAN);
         }
         let (model, moments) = (&self.at.model, self.moments.clone()?);
-        let effects = EffectPosterior::new(model.effects.clone(), moments.clone(), model.layer());
-        let posterior = Posterior::new(model, weight_posterior(&moments)).with_effects(effects);
+        let q = weight_posterior(&moments);
+        let effects = EffectPosterior::new(model.effects.clone(), moments, model.layer());
+        let posterior = Posterior::new(model, q).with_effects(effects);
         Some(posterior.score(rows, score))
     }
 

@@ -137,6 +137,13 @@ pub(super) fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Datase
     rows.in_memory().ok_or_else(|| Error::usage(format!("{what} needs all rows in memory")))
 }
 
+/// The outcome of a fit of `n` data without anything to minimise, whose objective is `value` at its start.
+pub(super) fn evaluated_once(theta: Vec<f64>, value: f64, n: f64, monitor: &mut Monitor<'_>) -> Outcome {
+    monitor.record(value / n, None);
+    monitor.stop(StopReason::Converged);
+    Outcome { theta, value, iterations: 0, evaluations: 1, rollbacks: 0, reason: StopReason::Converged }
+}
+
 /// Hyper-parameters on a bound in which q is solved for in closed form.
 fn train_collapsed(
     model: LatentModel,
@@ -156,16 +163,7 @@ fn train_collapsed(
     let start = objective.start();
     let mut outcome = if !plan.hyper.trains || start.is_empty() {
         let value = solved(&mut objective, &start)?;
-        monitor.record(value / n, None);
-        monitor.stop(StopReason::Converged);
-        Outcome {
-            theta: start,
-            value,
-            iterations: 0,
-            evaluations: 1,
-            rollbacks: 0,
-            reason: StopReason::Converged,
-        }
+        evaluated_once(start, value, n, monitor)
     } else {
         minimize(&mut objective, start, n, &plan.hyper, monitor)
     };

@@ -127,10 +127,7 @@ impl Schema {
             }
             found.extend(Some(unseen).filter(|unseen| unseen.rows > 0));
         }
-        found.extend(self.unseen_groups(table)?.into_iter().map(|(column, rows, mut levels)| {
-            levels.truncate(UnseenColumn::MOST);
-            UnseenColumn { column, rows, levels }
-        }));
+        found.extend(self.unseen_groups(table)?);
         Ok(found)
     }
 
@@ -142,8 +139,10 @@ impl Schema {
     /// As for [`Schema::design`].
     pub(crate) fn after(&self, table: &Table) -> Result<Schema> {
         let mut schema = self.clone();
-        let table = &*table.read(&self.readings, &|name| self.uses(name))?;
-        for feature in self.features.iter().filter(|feature| feature.codes().is_some()) {
+        let coded: Vec<&Feature> = self.features.iter().filter(|feature| feature.codes().is_some()).collect();
+        let table =
+            &*table.read(&self.readings, &|name| coded.iter().any(|feature| feature.name() == name))?;
+        for feature in coded {
             let Input::Category(input) = self.input(table, feature, None)? else { continue };
             let mut new = BTreeMap::new();
             for row in 0..table.rows() {

@@ -1,6 +1,7 @@
 //! Columns of grouped effects: formulae such as `days | school`, the levels of groupings, their codes in tables; no effects.
 
 use super::columns::{Schema, SchemaOptions, UnseenLevels};
+use super::design::UnseenColumn;
 use super::table_facts::TableFacts;
 use crate::tables::column::{Column, TextColumn, level_order, number_text};
 use crate::tables::table::{Table, quoted};
@@ -232,8 +233,8 @@ impl Schema {
         Ok(())
     }
 
-    /// The groupings in which a table has levels that training did not see: name, rows, and some of the levels.
-    pub(super) fn unseen_groups(&self, table: &Table) -> Result<Vec<(String, usize, Vec<String>)>> {
+    /// The groupings in which a table has levels that training did not see.
+    pub(super) fn unseen_groups(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
         let mut found = Vec::new();
         // Predictions of the population come without these columns.
         let present = |group: &&Grouping| group.columns.iter().all(|name| table.column(name).is_some());
@@ -243,8 +244,9 @@ impl Schema {
             let new = |code: &&u32| codes[**code as usize] >= group.levels.len();
             let rows = cells.codes.iter().filter(new).count();
             let texts = cells.texts.iter().zip(&codes).filter(|(_, code)| **code >= group.levels.len());
-            let levels = texts.map(|(text, _)| text.replace(SEPARATOR, ":")).collect();
-            found.extend((rows > 0).then(|| (group.name(), rows, levels)));
+            let levels =
+                texts.take(UnseenColumn::MOST).map(|(text, _)| text.replace(SEPARATOR, ":")).collect();
+            found.extend((rows > 0).then(|| UnseenColumn { column: group.name(), rows, levels }));
         }
         Ok(found)
     }
