@@ -125,7 +125,7 @@ impl Error {
         .hint("compute every part with the same layer, posterior, objective and form")
     }
 
-    /// The same error with a hint.
+    /// Adds a hint to the error.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -7,7 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 STYLE = HERE.parents[1] / "tables" / "src" / "report" / "style.css"
-# The panels, in rows of two: the file of the demo, its title, and whether its colours are those of a map, which stay on a dark page.
+# The panels, in rows of two: the file of the demo, its title, and True for a map, whose colours stay on a dark page.
 PANELS = [
     ("2-series", "CO2: ten years forecast, with the 95 % interval", False),
     ("5-function", "Tumours: the probability that one is malignant", True),

@@ -193,6 +193,6 @@ def free_name(wanted: str, taken) -> str:
 
 
 def is_formula(groups: Any) -> bool:
-    """Whether grouped effects are given by formulae with names of columns, or not at all; arrays hold levels."""
+    """Return True for formulae with names of columns and for None; arrays hold levels."""
     texts = isinstance(groups, (list, tuple)) and all(isinstance(text, str) for text in groups)
     return groups is None or isinstance(groups, str) or texts

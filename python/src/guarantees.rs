@@ -8,7 +8,7 @@ use faer::Mat;
 use pyo3::prelude::*;
 use sparsegp::variational::guarantees as engine;
 
-/// An array of floats of anything that NumPy takes for one.
+/// Converts an argument to a NumPy array of floats.
 fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     values.py().import("numpy")?.call_method1("asarray", (values, "float64"))
 }
@@ -44,21 +44,21 @@ impl Curvature {
         Curvature(engine::Curvature { smoothness, strong_convexity })
     }
 
-    /// Of Bayesian linear regression on inputs ``x`` (n × d) with a prior covariance (d × d) and a noise variance.
+    /// Return the curvature of Bayesian linear regression on inputs ``x`` (n × d) with a prior covariance (d × d) and a noise variance.
     #[staticmethod]
     fn linear(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>, noise_variance: f64) -> PyResult<Self> {
         let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
         engine::Curvature::linear(x.as_ref(), prior.as_ref(), noise_variance).map(Curvature).map_err(raised)
     }
 
-    /// Of Bayesian logistic regression on inputs ``x`` (n × d) with a prior covariance (d × d).
+    /// Return the curvature of Bayesian logistic regression on inputs ``x`` (n × d) with a prior covariance (d × d).
     #[staticmethod]
     fn logistic(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
         engine::Curvature::logistic(x.as_ref(), prior.as_ref()).map(Curvature).map_err(raised)
     }
 
-    /// Of a generalised linear model whose losses have second derivatives between ``least`` and ``most``, in coefficients.
+    /// Return the curvature of a generalised linear model whose losses have second derivatives between ``least`` and ``most``, in coefficients.
     #[staticmethod]
     fn generalized(
         x: &Bound<'_, PyAny>,
@@ -252,7 +252,7 @@ impl ConjugateBound {
     }
 }
 
-/// What T times E KL tends to, in nats, for natural gradients with steps 2/(t + 2) on linear regression.
+/// The limit of T · E KL, in nats, for natural gradients with steps 2/(t + 2) on linear regression.
 ///
 /// Derived for this package.
 ///
@@ -423,7 +423,7 @@ impl SquareRootRate {
         self.0.steps_to(step, share)
     }
 
-    /// What F − F* tends to at most, in nats, with errors of gradient and Hessian of these norms.
+    /// Return the largest limit of F − F*, in nats, with errors of gradient and Hessian of these norms.
     fn bias(&self, gradient_error: f64, hessian_error: f64) -> PyResult<f64> {
         self.0.bias(gradient_error, hessian_error).map_err(raised)
     }

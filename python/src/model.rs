@@ -321,7 +321,7 @@ impl Model {
         }
         let (mut rows, inputs) = (Vec::new(), layers[0].z().ncols());
         for layer in layers {
-            // The columns of grouped effects follow, of which inducing inputs have none.
+            // The columns of grouped effects follow; inducing inputs have no such columns.
             let mut z: Mat<f64> = Mat::zeros(layer.z().nrows(), self.model.inputs());
             z.as_mut().subcols_mut(0, inputs).copy_from(layer.z());
             self.model.scaling().unscale_inputs(z.as_mut());

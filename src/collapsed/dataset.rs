@@ -24,7 +24,7 @@ impl<'a> Dataset<'a> {
         self.targets.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }

@@ -7,7 +7,7 @@ use faer::{Accum, Mat, MatRef};
 use rayon::prelude::*;
 use std::f64::consts::PI;
 
-/// What is assumed of the weights w of the features before the data.
+/// The prior of the weights w of the features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightPrior {
     /// `w ~ N(0, I)`: the latent Gaussian process.
@@ -18,7 +18,7 @@ pub enum WeightPrior {
     Integrated,
 }
 
-/// The sums that the evidence is a function of.
+/// The sums that determine the evidence.
 #[derive(Clone, Copy)]
 pub struct GroupedSums<'a> {
     /// Which levels meet.
@@ -29,20 +29,20 @@ pub struct GroupedSums<'a> {
     pub statistics: &'a Statistics,
     /// σ² for sums with unit weights (or sample weights), as in the variational bound (VFE); `None` for sums weighted by `1/(σ² + r_i)` (FITC).
     pub noise: Option<f64>,
-    /// What is assumed of w.
+    /// The prior of w.
     pub prior: WeightPrior,
 }
 
-/// The evidence with its derivatives, and the way to the posterior.
+/// The evidence with its derivatives, and the factors that give the posterior.
 pub struct GroupedEvidence<'a> {
     /// Minus the log evidence, or the log likelihood at the best fixed effects: a sum over rows.
     pub value: f64,
-    /// The derivative with respect to σ² at fixed sums; 0 under FITC, where it is in the weights.
+    /// The derivative with respect to σ² at fixed sums; 0 under FITC, whose weights contain it.
     pub noise_bar: f64,
     /// Derivatives with respect to the values of all factors, in the order of the flat vector.
     pub factors: Vec<f64>,
     solved: Solved<'a>,
-    /// The covariances that the determinant's derivatives are made of.
+    /// The covariances in the derivatives of the determinant.
     determinant: (Head, Levels),
     prior: WeightPrior,
 }
@@ -131,7 +131,7 @@ fn factor_bar(factor: &Mat<f64>, excess: &Mat<f64>) -> Mat<f64> {
     out
 }
 
-/// The elimination with everything that moments and derivatives take from it.
+/// The elimination, with the matrices that moments and derivatives need.
 struct Solved<'a> {
     rows: &'a EffectRows,
     /// The number of coefficients that are not eliminated.
@@ -167,7 +167,7 @@ struct Head {
     pub weights: Mat<f64>,
 }
 
-/// What the eliminated levels have of the posterior covariance.
+/// The posterior covariances of the eliminated levels.
 struct Levels {
     /// `Cov(u_l)`, `r × r` each.
     blocks: Vec<f64>,

@@ -56,7 +56,7 @@ pub struct EffectPass<'a> {
     pub sums: &'a mut EffectSums,
 }
 
-/// What grouped effects add to a backward sweep, under the bound at hand.
+/// The terms that grouped effects add to a backward sweep, for each bound.
 #[derive(Clone, Copy)]
 pub enum EffectSweep<'a> {
     /// For a bound in unweighted statistics.
@@ -180,7 +180,7 @@ impl DataStream {
         self.forward_with(layer, data, weighting, None);
     }
 
-    /// [`DataStream::forward`] with sums by the levels of grouped effects beside those of the features.
+    /// [`DataStream::forward`] with sums by the levels of grouped effects beside the sums over features.
     pub fn forward_with(
         &mut self,
         layer: &dyn LatentLayer,

@@ -210,7 +210,7 @@ impl BoundGradient {
         out
     }
 
-    /// What the statistics of all data and the posterior `N(m, S)` of w know of the gradient beside grouped effects: `I − S − m mᵀ − 2κt̄ Φ` of G,
+    /// The part of the gradient beside grouped effects that follows from the statistics of all data and the posterior `N(m, S)` of w: `I − S − m mᵀ − 2κt̄ Φ` of G,
     /// which is what [`BoundGradient::of_statistics`] has in other words. The last term is one of unweighted statistics.
     pub fn of_posterior(
         layer: &dyn LatentLayer,

@@ -163,8 +163,8 @@ impl Scaling {
         self
     }
 
-    /// The same scaling with codes of groupings left as they are, and slopes in units of their root mean square: a shift would change what an
-    /// intercept that is independent of them means.
+    /// Leaves the codes of groupings unscaled, and scales slopes by their root mean square without a shift: a shift would change the meaning of
+    /// an intercept that is independent of the slopes.
     pub(crate) fn with_effects(mut self, effects: &[EffectTerm]) -> Scaling {
         let inputs = self.inputs.len() - columns_of(effects);
         for term in effects {

@@ -1,4 +1,4 @@
-//! What rows with grouped effects add to the gradient in the features: the part beyond that of the features alone; no sums.
+//! The terms that grouped effects add to the gradient in the features of a row; no sums.
 
 use super::moments::{Moments, of_raw_features};
 use super::term::Effects;
@@ -7,8 +7,8 @@ use faer::{Mat, MatMut, MatRef};
 
 /// The effects' part of `∂J/∂a_i` and `∂J/∂c_i`, for a precision d of all rows.
 ///
-/// With `η_i = a_iᵀw + z_iᵀb` it is `∂J/∂a_i = d [Cov(w, η_i) − (c_i − E η_i) E w]`, of which `d [Cov(w, b) + E w E bᵀ] z_i` comes from the
-/// effects, and `d z_iᵀ E b` of `∂J/∂o_i = −d (c_i − E η_i)`.
+/// With `η_i = a_iᵀw + z_iᵀb`, `∂J/∂a_i = d [Cov(w, η_i) − (c_i − E η_i) E w]`. The effects contribute `d [Cov(w, b) + E w E bᵀ] z_i` to it,
+/// and `d z_iᵀ E b` to `∂J/∂o_i = −d (c_i − E η_i)`.
 pub struct RowAdjoint<'a> {
     effects: &'a Effects,
     moments: &'a Moments,
@@ -27,7 +27,8 @@ impl<'a> RowAdjoint<'a> {
         RowAdjoint { effects, moments, columns: of_raw_features(layer, columns), precision }
     }
 
-    /// Adds the part of the rows `x` to `t = ∂J/∂k` (M × b) and to the derivatives in the offsets, with the weights of the rows (none are all 1).
+    /// Adds the terms of the rows `x` to `t = ∂J/∂k` (M × b) and to the derivatives in the offsets. `weights` holds one weight for each row, or
+    /// nothing if all weights are 1.
     pub(crate) fn add(
         &self,
         x: MatRef<'_, f64>,
@@ -46,7 +47,7 @@ impl<'a> RowAdjoint<'a> {
     }
 }
 
-/// What FITC's gradient asks of the effects of each row.
+/// The moments that FITC's gradient needs of the effects of each row.
 #[derive(Clone, Copy)]
 pub struct RowMoments<'a> {
     /// The terms and their factors.

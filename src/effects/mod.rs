@@ -5,8 +5,8 @@
 //! eliminated block by block; the Schur complement on all other coefficients and on the weights of f is factorised densely
 //! ([`crate::collapsed::grouped_evidence`]).
 //!
-//! Codes of levels and values of slopes are further columns of the inputs, behind those of f, so that they pass through splits, scaling and
-//! predictions together with the rows.
+//! Codes of levels and values of slopes are further columns of the inputs, behind the inputs of f. Splits, scaling and predictions therefore
+//! treat them together with the rows.
 
 mod backward;
 mod moments;

@@ -1,4 +1,4 @@
-//! The posterior moments of w and of the whitened effects u, and what rows take from them; no solving.
+//! The posterior moments of w and of the whitened effects u, and the moments of rows; no solving.
 
 use super::rows::Entry;
 use super::sums::scale_segments;
@@ -46,13 +46,13 @@ struct Whitened {
     level: usize,
     /// `Fᵀ z`.
     z: Vec<f64>,
-    /// The first of its coefficients among those of all terms, and among those that are not eliminated.
+    /// The place of its first coefficient among the coefficients of all terms, and among the coefficients that are not eliminated.
     first: usize,
     other: usize,
 }
 
 impl Moments {
-    /// What a row with these entries has of known levels.
+    /// Returns the entries of known levels in whitened coordinates.
     fn whitened(&self, effects: &Effects, entries: &[Entry]) -> Vec<Whitened> {
         let (mut first, mut other) = (0, 0);
         let mut out = Vec::with_capacity(entries.len());
@@ -80,7 +80,7 @@ impl Moments {
         row.iter().map(own).sum()
     }
 
-    /// The variance of a row's effects: the posterior one of known levels, `zᵀΣz` of new ones.
+    /// The variance of a row's effects: the posterior variance for known levels, `zᵀΣz` for new levels.
     pub fn variance(&self, effects: &Effects, entries: &[Entry]) -> f64 {
         let row = self.whitened(effects, entries);
         let mut variance = 0.0;

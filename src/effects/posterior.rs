@@ -1,4 +1,4 @@
-//! The effects of a fitted model as predictions need them: moments with factors, and covariances in terms of raw features; no fitting.
+//! The effects of a fitted model for predictions: moments, factors, and covariances with raw features; no fitting.
 
 use super::moments::{Moments, of_raw_features};
 use super::rows::Entry;
@@ -32,8 +32,8 @@ impl EffectPosterior {
         &self.moments
     }
 
-    /// What the effects of the row `x` (inputs and the columns behind) add to the mean and the variance of its function, given raw
-    /// features k (M).
+    /// Returns the terms that the effects of the row `x` (inputs of f, then the columns of the terms) add to the mean and to the variance of
+    /// its function, given raw features k (M).
     pub(crate) fn row(&self, x: RowRef<'_, f64>, k: ColRef<'_, f64>) -> (f64, f64) {
         let entries = self.effects.entries(x);
         let mut cross = vec![0.0; k.nrows()];
@@ -43,7 +43,7 @@ impl EffectPosterior {
         (mean, self.moments.variance(&self.effects, &entries) + 2.0 * shared)
     }
 
-    /// What the effects of the row `x` add to the mean of its function.
+    /// Returns the term that the effects of the row `x` add to the mean of its function.
     pub(crate) fn row_mean(&self, x: RowRef<'_, f64>) -> f64 {
         let entries: Vec<Entry> = self.effects.entries(x);
         self.moments.mean(&self.effects, &entries)

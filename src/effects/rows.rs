@@ -1,4 +1,4 @@
-//! What rows have of every term: the code of the level and z; where rows meet levels of two terms; no sums.
+//! The level and the numbers z of every row for every term, and the pairs of levels that occur in one row; no sums.
 
 use super::term::{EffectTerm, Effects, POPULATION};
 use faer::{MatRef, RowRef};
@@ -9,7 +9,7 @@ pub(super) const NEW: u32 = u32::MAX;
 /// The code of a row without effects of a term.
 pub(super) const NONE: u32 = u32::MAX - 1;
 
-/// What one row has of one term.
+/// The level and the numbers z of one row for one term.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The level: its code, one for new levels, or one for rows without effects.
@@ -24,7 +24,6 @@ impl Entry {
         let code = columns[term.code];
         let level = match code {
             POPULATION => NONE,
-            // Codes of new levels, and those that are no level at all.
             code if code >= 0.0 && code < term.levels as f64 => code as u32,
             _ => NEW,
         };
@@ -37,7 +36,7 @@ impl Entry {
         (self.level < NONE).then_some(self.level as usize)
     }
 
-    /// Whether the level is one that training did not see.
+    /// Returns true if training did not see the level.
     pub fn is_new(&self) -> bool {
         self.level == NEW
     }
@@ -64,7 +63,7 @@ impl TermRows {
     }
 }
 
-/// Codes and z of all terms for all training rows, with the term that is eliminated and the places where its levels meet those of others.
+/// Codes and z of all terms for all training rows, with the term to eliminate and the pairs of its levels with levels of other terms.
 #[derive(Clone, Debug)]
 pub struct EffectRows {
     pub(crate) terms: Vec<TermRows>,
@@ -85,7 +84,7 @@ pub(crate) struct Meetings {
 }
 
 impl EffectRows {
-    /// From the inputs of all rows (`n × (D + columns)`); codes are those of known levels.
+    /// Reads the inputs of all rows (`n × (D + columns)`); every code is the code of a known level.
     pub fn new(effects: &Effects, x: MatRef<'_, f64>) -> Self {
         let inputs = x.ncols() - effects.columns();
         let terms: Vec<TermRows> = effects
@@ -103,7 +102,7 @@ impl EffectRows {
         self.terms.first().map_or(0, |term| term.codes.len())
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -113,7 +112,7 @@ impl EffectRows {
         (0..self.terms.len()).filter(|&term| term != self.eliminated)
     }
 
-    /// The first coefficient of a term among those of all terms that are not eliminated.
+    /// The place of a term's first coefficient among the coefficients that are not eliminated.
     pub(crate) fn other_offset(&self, term: usize) -> usize {
         self.others().take_while(|&other| other != term).map(|other| self.size(other)).sum()
     }
@@ -123,7 +122,7 @@ impl EffectRows {
         self.others().map(|term| self.size(term)).sum()
     }
 
-    /// The first coefficient of a term among those of all terms.
+    /// The place of a term's first coefficient among all coefficients.
     pub(crate) fn offset(&self, term: usize) -> usize {
         (0..term).map(|term| self.size(term)).sum()
     }

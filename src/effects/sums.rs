@@ -6,7 +6,8 @@ use faer::{ColMut, Mat, MatMut, MatRef};
 
 /// Sums over rows with weights ω, `c = y − o`.
 ///
-/// Coefficients are those of all terms, term by term and level by level; "others" are those of the terms that are not eliminated.
+/// The coefficients of all terms follow each other, term by term and level by level. "Others" are the coefficients of terms that are not
+/// eliminated.
 #[derive(Clone, Debug)]
 pub struct EffectSums {
     /// `G_l = Σ ω z zᵀ` of every level of the eliminated term, `r × r` each.

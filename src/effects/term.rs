@@ -18,13 +18,13 @@ pub struct EffectTerm {
     pub levels: usize,
     /// The column of the codes among the columns behind the inputs of f.
     pub code: usize,
-    /// Whether each level has an intercept.
+    /// True if each level has an intercept.
     pub intercept: bool,
     /// The names of the columns in which each level has a slope.
     pub slopes: Vec<String>,
     /// The columns of the slopes' values among the columns behind the inputs of f.
     pub values: Vec<usize>,
-    /// Whether the effects of one level are correlated.
+    /// True if the effects of one level are correlated.
     pub correlated: bool,
 }
 
@@ -92,7 +92,7 @@ impl Effects {
         Effects { inputs, parameters: terms.iter().map(parameters).collect(), terms }
     }
 
-    /// Whether there are no terms.
+    /// Returns true if there are no terms.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
@@ -168,7 +168,7 @@ impl Effects {
         self.terms.iter().zip(&self.parameters).flat_map(of_term).collect()
     }
 
-    /// The derivatives with respect to the values of a term's factor, in the order of the flat vector, from those of the matrix.
+    /// Appends the derivatives with respect to the values of a term's factor, in the order of the flat vector; `factor_bar` is `∂J/∂F`.
     pub(crate) fn flatten(&self, term: usize, factor_bar: MatRef<'_, f64>, out: &mut Vec<f64>) {
         let r = self.terms[term].width();
         out.extend((0..r).map(|k| factor_bar[(k, k)]));
@@ -177,7 +177,7 @@ impl Effects {
         }
     }
 
-    /// What the row `x` (inputs of f and the columns behind) has of every term.
+    /// Returns the level and z of the row `x` (inputs of f, then the columns of the terms) for every term.
     pub fn entries(&self, x: faer::RowRef<'_, f64>) -> Vec<Entry> {
         self.terms
             .iter()
@@ -206,7 +206,7 @@ impl Effects {
         out
     }
 
-    /// Whether the numbers of a file make sense together, for `columns` columns behind the inputs of f.
+    /// Returns true if the numbers of a file are consistent, for `columns` columns behind the inputs of f.
     pub(crate) fn is_consistent(&self, columns: usize) -> bool {
         // Far more coefficients than any fit has: some loops take time for each.
         const MOST: usize = 1 << 32;

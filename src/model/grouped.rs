@@ -17,7 +17,7 @@ pub struct LevelEffect {
     pub term: usize,
     /// The code of the level.
     pub level: usize,
-    /// The number of the effect among those of the level.
+    /// The number of the effect among the effects of the level.
     pub effect: usize,
     /// The posterior mean, in units of the target (per unit of the column for a slope).
     pub estimate: f64,
@@ -84,7 +84,7 @@ impl Model {
         out
     }
 
-    /// Refuses what models with grouped effects do not have.
+    /// Refuses an operation that models with grouped effects do not support.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ pub(super) fn beside(
         let values = arrays.values(name, &[length])?;
         let fits = values.iter().all(|value| value.fract() == 0.0 && *value >= 0.0 && *value <= most as f64);
         if !fits {
-            return Err(Unusable::damaged(format!("array {name} holds a number that is no place")));
+            return Err(Unusable::damaged(format!("array {name} holds a number that is not a valid index")));
         }
         Ok(values.into_iter().map(|value| value as usize).collect())
     };

@@ -67,7 +67,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         self.likelihood.functions()
     }
 
-    /// The number of columns that inputs have: those of f, and those of grouped effects behind them.
+    /// The number of columns of inputs: the inputs of f, and the columns of grouped effects behind them.
     pub fn input_dims(&self) -> usize {
         self.layers[0].input_dims() + self.effects.columns()
     }

@@ -164,7 +164,7 @@ impl Posterior {
         Posterior { neighbours: Some(Neighbours { layer, nearby, q: q.clone(), count }), ..self }
     }
 
-    /// The same posterior with grouped effects, whose columns inputs have behind those of f.
+    /// Adds grouped effects to the posterior; their columns follow the inputs of f.
     pub fn with_effects(self, effects: EffectPosterior) -> Self {
         Posterior { effects: Some(Arc::new(effects)), ..self }
     }

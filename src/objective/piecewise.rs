@@ -40,7 +40,6 @@ const REACH: f64 = 39.0;
 ///
 /// Neighbouring pieces need not meet: the best bound jumps by ε between most of them. The expectation is smooth for `v > 0`. Its
 /// derivatives are those of the bound, and not within ε of the exact ones if √v is well below the length of a piece.
-/// the length of a piece.
 #[derive(Clone, Debug)]
 pub(crate) struct PiecewiseBound {
     pieces: Vec<Quadratic>,

@@ -67,7 +67,7 @@ pub struct FitOptions {
     /// Grouped effects, whose columns are behind the inputs of f; none when empty. A fit to a table makes them of its columns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectTerm>,
-    /// Whether fixed effects beside grouped effects are integrated over (REML) where variance components are estimated.
+    /// True if the estimates of variance components integrate over the fixed effects (REML).
     pub reml: bool,
     /// The prior mean.
     pub mean: MeanKind,
@@ -219,7 +219,7 @@ impl FitOptions {
         self.told(self.registry.kernel(&self.kernel, d)?, d)
     }
 
-    /// The number of inputs of f among the columns of inputs, the last of which belong to grouped effects.
+    /// The number of inputs of f. The columns of grouped effects follow them.
     pub(crate) fn inputs_of(&self, columns: usize) -> usize {
         columns.saturating_sub(columns_of(&self.effects))
     }
@@ -248,12 +248,12 @@ impl FitOptions {
         self.is_always_closed() || self.hyper == Some(Hyper::Collapsed)
     }
 
-    /// Returns true if q has no other way than a closed form on all rows.
+    /// Returns true if q always has a closed form on all rows, whatever the mode of the hyper-parameters.
     fn is_always_closed(&self) -> bool {
         !self.has_own_q() || self.neighbours.is_some() || !self.effects.is_empty()
     }
 
-    /// What is assumed of the weights of f's features beside grouped effects: coefficients of a linear model are fixed effects there.
+    /// The prior of the weights of f's features beside grouped effects, where coefficients of a linear model are fixed effects.
     pub fn weight_prior(&self) -> WeightPrior {
         match (self.model, self.reml) {
             (ModelKind::Gp, _) => WeightPrior::Unit,

@@ -1,4 +1,4 @@
-//! Which options go together with grouped effects; no defaults.
+//! Checks of options beside grouped effects; no defaults.
 
 use super::fit::FitOptions;
 use super::words::{Hyper, ModelKind, ObjectiveKind};
@@ -36,11 +36,11 @@ impl FitOptions {
         ))
     }
 
-    /// Refuses an objective that fixed effects do not have.
+    /// Refuses objectives that fixed effects cannot have.
     fn check_fixed_effects(&self) -> Result<()> {
         if self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc {
             return Err(Error::usage(
-                "⟨objective fitc⟩ is for inducing inputs, which ⟨model glm⟩ has none of",
+                "⟨objective fitc⟩ needs inducing inputs, and ⟨model glm⟩ has no inducing inputs",
             ));
         }
         Ok(())

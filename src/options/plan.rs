@@ -83,9 +83,9 @@ pub enum Way {
 /// The evidence of a model with grouped effects.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupedBound {
-    /// Whether it is FITC's; the variational bound (VFE) otherwise.
+    /// True for FITC, false for the variational bound (VFE).
     pub fitc: bool,
-    /// What is assumed of the weights of f's features.
+    /// The prior of the weights of f's features.
     pub weights: WeightPrior,
 }
 

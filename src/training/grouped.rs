@@ -30,7 +30,7 @@ pub struct GroupedObjective<'a> {
     rows: EffectRows,
     sums: EffectSums,
     stream: Box<DataStream>,
-    /// Whether the sums are those of all parameters, since neither features nor weights depend on any.
+    /// True if the sums hold for all parameters, because neither features nor weights depend on a parameter.
     summed: bool,
     layer_scratch: LayerScratch,
     flat: Vec<f64>,
@@ -39,7 +39,7 @@ pub struct GroupedObjective<'a> {
 }
 
 impl<'a> GroupedObjective<'a> {
-    /// The objective; the likelihood of `model` is Gaussian, and inputs of `data` have the columns of its effects behind those of f.
+    /// Creates the objective. The likelihood of `model` is Gaussian, and in the inputs of `data` the columns of its effects follow the inputs of f.
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: GroupedBound) -> Self {
         let m = model.layer().dim();
         let rows = EffectRows::new(&model.effects, data.x);
@@ -65,7 +65,7 @@ impl<'a> GroupedObjective<'a> {
         GroupedObjective { validation: Some((validation, score)), ..self }
     }
 
-    /// The free vector with the best validation score, where there is validation.
+    /// Returns the free vector with the best validation score, if there is validation.
     pub fn kept(&self) -> Option<Vec<f64>> {
         self.at.kept()
     }
@@ -133,8 +133,8 @@ impl<'a> GroupedObjective<'a> {
         self.evidence().ok().filter(|found| found.value.is_finite())
     }
 
-    /// The error of an evidence that has no value. Under a flat prior the matrix of dependent inputs has no Cholesky factor: their
-    /// coefficients have no single value.
+    /// The error of an evidence without a value. Under a flat prior the matrix of dependent inputs has no Cholesky factor, because their
+    /// coefficients are not unique.
     fn failure(&self) -> Error {
         if self.bound.weights == WeightPrior::Unit || self.evidence().is_ok() {
             return failed_start();
@@ -163,7 +163,7 @@ impl<'a> GroupedObjective<'a> {
         Some(value)
     }
 
-    /// The gradient of the layer, and the derivative in σ², of which `noise_bar` is the part at fixed sums.
+    /// Returns the gradient of the layer and the derivative in σ²; `noise_bar` is the derivative at fixed sums.
     fn through_features(&mut self, moments: &Moments, noise_bar: f64) -> (BoundGradient, f64) {
         let noise = self.noise();
         let model = &self.at.model;
@@ -242,7 +242,7 @@ pub(super) fn train_grouped(
     })
 }
 
-/// The value at a point, or the error that says why there is none.
+/// Returns the value at a point, or the error that explains its absence.
 fn solved(objective: &mut GroupedObjective<'_>, theta: &[f64]) -> Result<f64> {
     objective.solve(theta).ok_or_else(|| objective.failure())
 }

@@ -1,4 +1,4 @@
-//! Where the variances of grouped effects start: an analysis of variance of the target, one grouping at a time; no optimisation.
+//! Starting values for the variances of grouped effects, by an analysis of variance of the target, one grouping at a time; no optimisation.
 
 use crate::collapsed::Dataset;
 use crate::data::Moments;
@@ -9,7 +9,7 @@ use crate::model::LatentPrior;
 /// The least share of the variance of the target that effects and noise start with: smaller ones would hardly move.
 const LEAST_SHARE: f64 = 1e-3;
 
-/// The share that slopes start with, at values that are as far from 0 as theirs usually are.
+/// The share of the variance of the target that slopes start with, at the root mean square of their columns.
 const SLOPE_SHARE: f64 = 0.05;
 
 /// Gives a model independent effects whose variances follow from the target, and a linear model the noise that is left.

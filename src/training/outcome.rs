@@ -29,12 +29,12 @@ pub(super) struct Trained {
     pub sampling: Option<EstimatorCounts>,
     pub outcome: Outcome,
     pub taken_back: TakenBack,
-    /// The rows of the sample that the value was estimated on, where it was not summed over all of them.
+    /// The number of rows of the sample that estimated the value, unless it was summed over all rows.
     pub estimated_on: Option<usize>,
-    /// The rows that predictions look up, where there are neighbours.
+    /// The rows that predictions look up, if there are neighbours.
     pub nearby: Option<Arc<Nearby>>,
-    /// The grouped effects, where there are any.
+    /// The grouped effects, if the model has any.
     pub effects: Option<EffectPosterior>,
-    /// What is proven of the steps on q.
+    /// The guarantee for the steps on q.
     pub guarantee: Option<StepGuarantee>,
 }

@@ -72,7 +72,7 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
     Ok(model)
 }
 
-/// The same without grouped effects.
+/// Creates the initial model without grouped effects.
 fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
     check_memory(plan, train)?;
     let mut likelihood = prototype.likelihood.clone();

@@ -127,7 +127,7 @@ fn is_sane(values: &[f64]) -> bool {
     values.iter().all(|x| x.abs() < OVERFLOW)
 }
 
-/// The same for a matrix.
+/// Returns true if no entry of a matrix overflows.
 fn is_sane_matrix(a: MatRef<'_, f64>) -> bool {
     columns::largest(a) < OVERFLOW
 }

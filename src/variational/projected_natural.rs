@@ -47,7 +47,7 @@ pub fn clip_eigenvalues(sigma: MatRef<'_, f64>, low: f64, high: f64) -> Option<M
 /// The rule, with the precision `S⁻¹` it carries and its buffers.
 pub struct ProjectedNatural {
     bounds: (f64, f64),
-    /// Whether gradients from slopes, whose curvature is mostly noise, are kept within the trust region.
+    /// True if gradients from slopes, whose curvature is mostly noise, stay within the trust region.
     trusts: bool,
     precision: Mat<f64>,
     candidate: Mat<f64>,

@@ -106,7 +106,7 @@ fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
         let options = FitOptions { reml, ..linear(vec![term("a", 30, 0), term("b", 20, 1)]) };
         let model = fit(&options, x.as_ref(), &y);
         let sds: Vec<f64> = model.variance_components().iter().map(|component| component.sd).collect();
-        // The same without the grouping: one of variance 0 changes nothing.
+        // A grouping with variance 0 changes nothing.
         let narrow = Mat::from_fn(600, 2, |i, j| x[(i, 2 * j)]);
         let without = fit(&FitOptions { reml, ..linear(vec![term("b", 20, 0)]) }, narrow.as_ref(), &y);
         let [with, without] =

@@ -255,7 +255,7 @@ proptest! {
         let (profiled, restricted, beta) = linear_oracle(&fixed, &target, &v);
         assert_close(-value, if reml { restricted } else { profiled }, 1e-9, "log likelihood");
 
-        // Means are those of generalised least squares; variances are those under a flat prior of the fixed effects.
+        // Means equal generalised least squares, and variances follow from a flat prior of the fixed effects.
         let factor = v.llt(Side::Lower).expect("positive definite");
         let rest = factor.solve(&(&target - &fixed * &beta));
         let cross = effect_covariance(&linear.effects, &x, &x);

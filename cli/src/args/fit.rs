@@ -49,7 +49,7 @@ pub struct FitArgs {
     /// coregionalisation)
     #[arg(long, value_name = "L", conflicts_with = "outputs", help_heading = "Model")]
     pub mixing: Option<usize>,
-    /// What several targets share: nothing (own); the kernel and the inducing inputs of separate processes with Gaussian noise, fitted
+    /// Parts that several targets share: nothing (own); the kernel and the inducing inputs of separate processes with Gaussian noise, fitted
     /// together in closed form (shared); or L processes (mixed:L, like --mixing L) [default: chosen on held-out rows; own with --auto none]
     #[arg(long, value_name = "WHAT", help_heading = "Model")]
     pub outputs: Option<Sharing>,

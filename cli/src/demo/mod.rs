@@ -22,7 +22,7 @@ struct Run {
     task: &'static str,
     model: TableModel,
     test: Evaluation,
-    /// Figures in addition to those of every fit.
+    /// Figures in addition to the figures of every fit.
     figures: Vec<Figure>,
 }
 

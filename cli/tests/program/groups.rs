@@ -57,7 +57,7 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
         for (index, (slope, error)) in slopes.into_iter().zip(errors).enumerate() {
             let at = format!("/coefficients/{}", index + 1);
             close(number(&document, &format!("{at}/mean")), slope, 1e-4, "slope");
-            // Standard errors of statsmodels are those of a flat prior of all fixed effects, as ours.
+            // statsmodels computes standard errors under a flat prior of all fixed effects, as we do.
             close(number(&document, &format!("{at}/sd")), error, 2e-3, "standard error");
         }
     }

@@ -81,7 +81,7 @@ pub(in crate::training) fn with_new_rows(
 struct Joined {
     /// `D × n`.
     x: Mat<f64>,
-    /// The targets, or those of sites.
+    /// The targets, or the targets of sites.
     y: Vec<f64>,
     noise: Vec<f64>,
     /// The number of stored rows.

@@ -44,7 +44,7 @@ impl ConvexBound {
         1.0 / (1.0 + 2.0 * self.noise * step * step)
     }
 
-    /// The same for projected gradients: iterate t = 0, …, T − 1 has the weight θ^{t+1}.
+    /// The bound for projected gradients: iterate t = 0, …, T − 1 has the weight θ^{t+1}.
     pub fn projected_decay(&self, step: f64) -> f64 {
         1.0 / (1.0 + self.noise * step * step)
     }

@@ -28,7 +28,7 @@ pub fn square_root_step(whitened: MatRef<'_, f64>, beta: f64) -> Result<f64> {
     Ok(2.0 * beta / largest)
 }
 
-/// The same before any gradient is known: every ρ below `2β / (𝓜 λ_max(S) − β)` keeps `diag(C₊)` positive. If `𝓜 λ_max(S) ≤ β`, every ρ
+/// The admissible steps before any gradient is known: every ρ below `2β / (𝓜 λ_max(S) − β)` keeps `diag(C₊)` positive. If `𝓜 λ_max(S) ≤ β`, every ρ
 /// does, and the bound is infinite.
 ///
 /// `smoothness` is 𝓜 with `H ⪯ 𝓜 I`, where H holds β times the prior's precision and the data's part scaled like the

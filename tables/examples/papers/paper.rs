@@ -1,4 +1,4 @@
-//! What the programs of the papers share: arguments, data sets with stand-ins, the table of claims, and the checks of quick runs.
+//! The parts that the programs of the papers share: arguments, data sets with stand-ins, the table of claims, and the checks of quick runs.
 
 #![allow(dead_code)] // each program uses a part
 
@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Whether our numbers agree with a claim.
+/// The verdict on a claim: agreement, or a reason for the difference.
 pub enum Verdict {
     /// They do.
     Agrees,
@@ -47,7 +47,7 @@ pub struct Claim {
 pub struct Paper {
     name: &'static str,
     pub experiment: Experiment,
-    /// Whether the problems are shrunken and need no data.
+    /// True for small problems that need no data.
     pub quick: bool,
     book: Option<PathBuf>,
     settings: Vec<String>,

@@ -63,7 +63,7 @@ pub struct DataSummary {
     pub target: String,
 }
 
-/// What a fit with grouped effects found, in original units.
+/// The results of a fit with grouped effects, in original units.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct GroupFigures {
     components: Vec<VarianceComponent>,

@@ -203,7 +203,7 @@ pub struct Schema {
     /// The groupings of grouped effects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) groups: Vec<Grouping>,
-    /// Levels of coded columns that training did not see but the rows of updates had. Their codes follow those of training.
+    /// Levels of coded columns that training did not see but the rows of updates had. Their codes follow the codes of training levels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) later: BTreeMap<String, Vec<String>>,
 }
@@ -331,7 +331,7 @@ impl Schema {
         self.weights.as_deref()
     }
 
-    /// The number of inputs, those of grouped effects included.
+    /// The number of inputs, with the columns of grouped effects.
     pub fn dims(&self) -> usize {
         self.feature_dims() + self.group_inputs().len()
     }

@@ -12,15 +12,15 @@ use sparsegp::error::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
 
-/// What separates the cells of a level of several columns.
+/// The separator of cells in a level of several columns.
 const SEPARATOR: char = '\u{1f}';
 
-/// What a missing cell is called among the levels of a grouping.
+/// The name of missing cells among the levels of a grouping.
 const MISSING: &str = "(missing)";
 
 /// A formula of grouped effects, as in lme4: `school`, `days | subject`, `days || subject`, `0 + days | subject`, `batch/cask`, `batch:cask`.
 ///
-/// What is left of the bar varies by level: an intercept unless 0 takes it away, and slopes in columns of numbers. `||` makes them
+/// The terms before the bar vary by level: an intercept, unless 0 removes it, and slopes in columns of numbers. `||` makes them
 /// independent. `a/b` stands for the groupings `a` and `a:b`, whose levels are pairs of cells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupFormula {
@@ -36,7 +36,7 @@ impl FromStr for GroupFormula {
 
     fn from_str(text: &str) -> Result<GroupFormula> {
         let wrong = || {
-            Error::usage(format!("⟨group⟩: {text:?} is no formula of grouped effects"))
+            Error::usage(format!("⟨group⟩: found {text:?}, expected a formula of grouped effects"))
                 .hint("write a column, 'slope | column', 'slope || column' for independent effects, or 'outer/inner'")
         };
         let (left, right, correlated) = match (text.split_once("||"), text.split_once('|')) {
@@ -132,7 +132,7 @@ impl Schema {
         self.groups.iter().flat_map(|group| group.columns.iter().chain(&group.slopes)).map(String::as_str)
     }
 
-    /// The names of the inputs behind those of the features: one code for each grouping, then the slopes' values.
+    /// The names of the inputs that follow the features: one code for each grouping, then the slopes' values.
     pub(super) fn group_inputs(&self) -> Vec<String> {
         let codes = self.groups.iter().map(|group| format!("level of {}", group.name()));
         codes.chain(self.slope_columns().into_iter().map(|slope| format!("slope of {slope}"))).collect()
@@ -253,7 +253,7 @@ impl Schema {
 }
 
 impl Grouping {
-    /// The code of every distinct level of a table; those that training did not see count on.
+    /// The code of every distinct level of a table. Levels that training did not see have the next codes.
     fn codes(&self, cells: &LevelCells) -> Vec<usize> {
         let known: HashMap<&str, usize> =
             self.levels.iter().enumerate().map(|(code, level)| (level.as_str(), code)).collect();
@@ -269,11 +269,11 @@ impl Grouping {
 }
 
 impl SchemaOptions {
-    /// Refuses grouped effects where there are none.
+    /// Refuses grouped effects.
     ///
     /// # Errors
     ///
-    /// A usage error that names what they cannot be combined with.
+    /// A usage error that names `what`, which they cannot be combined with.
     pub fn check_no_groups(&self, what: &str) -> Result<()> {
         if self.groups.is_empty() {
             return Ok(());

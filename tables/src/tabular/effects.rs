@@ -33,7 +33,7 @@ impl TableModel {
         self.model.level_effects().into_iter().map(named).collect()
     }
 
-    /// The same as the text of a CSV file with the columns group, level, effect, estimate and sd.
+    /// Returns the estimates as the text of a CSV file with the columns group, level, effect, estimate and sd.
     ///
     /// # Errors
     ///

@@ -153,7 +153,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     Ok(TableFit { model, validation, test })
 }
 
-/// Refuses a start of grouped effects, whose levels are those of other rows.
+/// Refuses to start grouped effects from a saved model, whose levels belong to other rows.
 fn check_grouped_start(request: &FitRequest<'_>) -> Result<()> {
     let grouped = !request.columns.groups.is_empty();
     match request.start {

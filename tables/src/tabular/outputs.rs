@@ -283,7 +283,7 @@ impl TableOutputs {
         self.open_for(path, block_rows, how, UnseenLevels::New)
     }
 
-    /// [`TableOutputs::open_with`] for predictions that treat levels in this way: those of the population look at no groupings.
+    /// [`TableOutputs::open_with`] for predictions that treat levels in this way. Predictions of the population need no columns of groupings.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ const NEAR: f64 = 0.01;
 /// noise of ten samples.
 const ROOM: f64 = 0.1;
 
-/// Real data of one family at hyper-parameters near those that a fit starts with.
+/// Real data of one family, at hyper-parameters near the starting values of a fit.
 struct Problem {
     kind: LikelihoodKind,
     x: faer::Mat<f64>,

@@ -11,7 +11,7 @@ use sparsegp_tables::report::{CurveSeries, Curves};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tables::{Table, read_csv, read_table};
 
-/// What a run was asked for.
+/// The settings of a run.
 pub struct Wanted {
     pub sizes: Vec<usize>,
     pub betas: Betas,
@@ -20,7 +20,7 @@ pub struct Wanted {
     pub sets: Vec<String>,
 }
 
-/// What the paper says about a data set.
+/// The paper's claim about a data set.
 #[derive(Clone, Copy, PartialEq)]
 enum Says {
     /// Joint DLM has the lowest log loss, clearly.

@@ -113,7 +113,7 @@ impl Problem {
         Ok(Inference::new(model, q, objective, self.data.set(), options))
     }
 
-    /// Mean divergences of some runs at the given iterations, the first of which is 0.
+    /// Mean divergences of some runs at the given iterations, which begin with 0.
     pub fn means(&self, schedules: Schedules, count: u64, at: &[usize]) -> Result<Means> {
         let sampled = self.estimator.is_sampled();
         let traces = runs(count, |seed| {

@@ -182,7 +182,7 @@ fn violations(means: &[Means; 4]) -> f64 {
     means.iter().map(|means| means.kl.len() - means.within_bound()).sum::<usize>() as f64
 }
 
-/// Whether mean divergences stay below the bounds.
+/// Claims that mean divergences stay below the bounds.
 fn bounds(paper: &mut Paper, name: &str, means: &[Means; 4]) {
     let records: usize = means.iter().map(|means| means.kl.len()).sum();
     let loose = means.each_ref().map(|means| means.bound[means.kl.len() - 1] / means.kl[means.kl.len() - 1]);

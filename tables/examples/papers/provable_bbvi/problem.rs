@@ -38,7 +38,7 @@ impl Problem {
         let mut problem =
             Problem { data, curvature, optimum, mode: vec![0.0; d], kind, likelihood: kind.build(2) };
         problem.find_mode()?;
-        // Exact natural gradients, of which the first step is the closed form for the linear model.
+        // Exact natural gradients; for the linear model their first step is the closed form.
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
         let mut inference = problem.inference(Objective::elbo(1.0), options)?;
         while inference.iterations() < 100 {
@@ -162,7 +162,7 @@ pub const METHODS: [Method; 2] = [
 ];
 
 impl Method {
-    /// Whether C is lower triangular; symmetric otherwise.
+    /// True if C is lower triangular, false if it is symmetric.
     pub fn lower(&self) -> bool {
         self.update == QUpdate::ProxSgd
     }
@@ -186,7 +186,7 @@ pub struct Run<'a> {
     pub seed: u64,
 }
 
-/// What the bounds on a method know.
+/// The constants in the bounds on a method.
 pub struct Constants {
     pub best: Parameters,
     /// The squared distance of the start.

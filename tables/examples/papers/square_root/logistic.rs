@@ -13,7 +13,7 @@ use sparsegp_tables::report::Curves;
 struct Case {
     name: &'static str,
     setting: Setting,
-    /// What divides the number of steps.
+    /// The divisor of the number of steps.
     share: usize,
     table: Option<(f64, f64)>,
 }

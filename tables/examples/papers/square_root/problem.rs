@@ -44,7 +44,7 @@ impl Trace {
     }
 }
 
-/// What a problem is made of.
+/// The settings of a problem.
 #[derive(Clone, Copy)]
 pub struct Setting {
     /// The prior precision λ.
@@ -52,7 +52,7 @@ pub struct Setting {
     pub family: Family,
     /// The weight of the non-convex regulariser per row.
     pub weight: f64,
-    /// Whether the last coefficient is an intercept.
+    /// True if the last coefficient is an intercept.
     pub intercept: bool,
 }
 
@@ -105,7 +105,7 @@ impl Problem {
         self.trace_with(Estimator::Exact, (update, step), steps)
     }
 
-    /// [`Problem::trace`] with another way to compute gradients; values are those of that way too.
+    /// [`Problem::trace`] with another way to compute gradients and values.
     pub fn trace_with(&self, estimator: Estimator, (update, step): (QUpdate, f64), steps: usize) -> Trace {
         let smoothness = Some(self.smoothness);
         let rule = RuleOptions { smoothness, relative: true, ..RuleOptions::of(update) };

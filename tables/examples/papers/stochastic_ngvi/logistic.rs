@@ -23,7 +23,7 @@ const CONTENDERS: [(&str, QUpdate, Estimator); 4] = [
 /// A data set with the grids of steps and the number of iterations.
 struct Case {
     name: &'static str,
-    /// What inputs are divided by.
+    /// The divisor of the inputs.
     unit: f64,
     natural: &'static [f64],
     euclidean: &'static [f64],
