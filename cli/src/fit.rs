@@ -4,8 +4,8 @@ use super::args::{FitArgs, OutputArgs};
 use super::evaluate::{documents_text, evaluate};
 use super::fitting::{self, Fitting};
 use super::predict::{BLOCK_ROWS, OutputColumns, PredictedColumns};
+use super::{cross, output, outputs};
 use super::{inspect, interruption, page, summary};
-use super::{output, outputs};
 use sparsegp::files::AtomicFile;
 use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::{Error, Result};
@@ -20,7 +20,7 @@ use std::time::Instant;
 pub fn run(args: &FitArgs) -> Result<()> {
     let started = Instant::now();
     let start = args.objective.from.as_deref().map(TableModel::load).transpose()?;
-    let options = args.options(start.as_ref().map(|start| start.model_kind()));
+    let mut options = args.options(start.as_ref().map(|start| start.model_kind()));
     check(args, &options)?;
     set_threads(args.threads)?;
     let targets = args.columns.targets(&args.data)?;
@@ -36,6 +36,10 @@ pub fn run(args: &FitArgs) -> Result<()> {
     }
     if targets.len() > 1 {
         args.schema_options().check_no_groups("--target with several columns")?;
+        if args.held_out.cv.is_some() {
+            return Err(Error::usage("--cv is for one target")
+                .hint("give --test-fraction, or fit the targets one by one"));
+        }
         return outputs::run((args, started), &targets, &options);
     }
     if args.sharing().is_some() {
@@ -44,6 +48,14 @@ pub fn run(args: &FitArgs) -> Result<()> {
             Error::usage(format!("{name} is for several targets")).hint("name them all: --target a,b")
         );
     }
+    let (cross_validation, started) = match args.held_out.cv {
+        Some(count) => {
+            let fits = f64::from(count) + 1.0;
+            options.max_seconds = options.max_seconds.map(|seconds| seconds / fits);
+            (Some(cross::validate(args, count.into(), &options)?), Instant::now())
+        }
+        None => (None, started),
+    };
     let (fitted, checkpoint) = fitting::fit((args, started), &options, start.as_ref())?;
     let model = fitted.model();
     // Saved first, because reading the test rows may fail.
@@ -59,6 +71,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
     };
     let mut outcome = Outcome::of(args, model, fitted.rows(), test).with_rows(fitted.rows_kept().cloned());
     outcome.document = outcome.document.with_config("shuffle_buffer", fitted.shuffle_buffer());
+    outcome.document.cross_validation = cross_validation;
     outcome.document.validation = fitted.evaluate_validation().map(|validation| validation.report);
     let outcomes = [outcome];
     if let Some(path) = &args.output.predictions {
@@ -148,14 +161,18 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     if args.data == Path::new("-") && args.held_out.test.as_deref() == Some(Path::new("-")) {
         return Err(Error::usage("standard input can be the data or the test rows, not both"));
     }
+    if args.data == Path::new("-") && args.held_out.cv.is_some() {
+        return Err(Error::usage("--cv reads the data several times: give a file, not standard input"));
+    }
     if let Some(by) = args.columns.split()
         && args.test_fraction() == 0.0
+        && args.held_out.cv.is_none()
         && args.held_out.validation_fraction.unwrap_or_default() == 0.0
         && args.objective.betas.is_none()
     {
         let name = if matches!(by, SplitBy::Group(_)) { "--split-by" } else { "--split-time" };
         return Err(Error::usage(format!("{name} has no effect if no rows are held out"))
-            .hint("add --test-fraction or --validation-fraction"));
+            .hint("add --test-fraction, --validation-fraction or --cv"));
     }
     interruption::check(args)?;
     let outputs = [
@@ -286,9 +303,7 @@ fn show(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
             output::note(&format!("warning: {of}{}", warning.words_with(&output::dashes)));
         }
         let end = if several { "\n" } else { "" };
-        output::print(
-            &(summary::text(model, test.as_ref(), &document.next, &where_all(&args.output)) + end),
-        )?;
+        output::print(&(summary::text((model, document), test.as_ref(), &where_all(&args.output)) + end))?;
     }
     Ok(())
 }

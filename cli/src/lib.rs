@@ -4,6 +4,7 @@
 
 mod args;
 mod compare;
+mod cross;
 mod demo;
 mod effects;
 mod evaluate;

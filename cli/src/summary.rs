@@ -6,8 +6,8 @@ use sparsegp::latent::Layer;
 use sparsegp::model::StepGuarantee;
 use sparsegp::model::{BetaCurve, BetaPoint};
 use sparsegp::objective::EstimatorCounts;
-use sparsegp_tables::report::Evaluation;
 use sparsegp_tables::report::words::{self, parameters};
+use sparsegp_tables::report::{Document, Evaluation};
 use sparsegp_tables::tabular::TableModel;
 
 /// The numbers of lines and columns of a screen.
@@ -24,10 +24,15 @@ const MOST_BETAS: usize = 5;
 const COEFFICIENT_FRAME: usize = 3;
 
 /// Returns the summary of a fit, most important lines first; `where_all` is the note that says where all parameters are.
-pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], where_all: &str) -> String {
+pub fn text(
+    (model, document): (&TableModel, &Document),
+    test: Option<&Evaluation>,
+    where_all: &str,
+) -> String {
     let mut head = fitted(model);
+    head.extend(document.cross_validation.iter().flat_map(|cross| named_rows(cross.table(model.task()))));
     head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());
-    head.extend(next.iter().map(|line| row("next", line.clone())));
+    head.extend(document.next.iter().map(|line| row("next", line.clone())));
     head.extend(trained(model));
     let mut head = output::wrapped(&head, COLUMNS);
     // The choices get the lines that the hyper-parameters leave.
@@ -146,17 +151,19 @@ fn sampling(counts: EstimatorCounts) -> Option<String> {
     })
 }
 
+/// Returns the rows of a table as a name and a text each.
+fn named_rows(mut table: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let names: Vec<String> = table.iter_mut().map(|row| std::mem::take(&mut row[0])).collect();
+    table.iter_mut().for_each(|row| drop(row.remove(0)));
+    let lines = output::table(&table);
+    names.into_iter().zip(lines.lines()).map(|(name, cells)| vec![name, cells.to_owned()]).collect()
+}
+
 /// Returns the scores of the test rows, with those of training rows and baselines if there are any.
 fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
-    let (mut beside, others) = words::short(test, model.task());
+    let (beside, others) = words::short(test, model.task());
     let alone = beside.is_empty();
-    let names: Vec<String> = beside.iter_mut().map(|row| std::mem::take(&mut row[0])).collect();
-    beside.iter_mut().for_each(|row| drop(row.remove(0)));
-    let mut rows: Vec<Vec<String>> = names
-        .into_iter()
-        .zip(output::table(&beside).lines())
-        .map(|(name, cells)| vec![name, cells.to_owned()])
-        .collect();
+    let mut rows = named_rows(beside);
     let others: Vec<String> = others.iter().map(|(name, value)| format!("{name} {value}")).collect();
     for (index, part) in others.chunks(FIGURES).enumerate() {
         let (name, prefix) = match (index, alone) {

@@ -103,6 +103,9 @@ pub struct Report {
     pub mre: Option<f64>,
     /// The mean squared error divided by the population variance of the target over the same rows.
     pub smse: Option<f64>,
+    /// One minus that, the coefficient of determination R².
+    #[serde(default)]
+    pub r2: Option<f64>,
     /// Counts: the mean deviance.
     pub deviance: Option<f64>,
     /// Classification: the expected calibration error. The predicted probabilities of the positive class are put into ten bins of equal
@@ -216,7 +219,7 @@ impl Metrics {
         self.counts.report(&mut report);
         if self.task == Task::Ordinal {
             // The variance of level indices depends on how the levels were cut: no yardstick across data sets.
-            report.smse = None;
+            (report.smse, report.r2) = (None, None);
         }
         report
     }
@@ -285,6 +288,7 @@ impl Errors {
             (Some(mse), Some(variance)) => finite(Some(mse / variance)),
             _ => None,
         };
+        report.r2 = report.smse.map(|smse| 1.0 - smse);
     }
 }
 

@@ -168,6 +168,12 @@ pub struct HeldOutArgs {
     /// Share of the rows to hold out as test rows [default: 0; 0.2 with --split-by or --split-time, unless other rows are held out]
     #[arg(long, value_name = "SHARE")]
     pub test_fraction: Option<f64>,
+    /// Also cross-validate: K fits that each leave out one of K parts of the rows and predict it, before the fit to all rows
+    ///
+    /// The parts have equal shares of the classes, hold whole groups with --split-by, and are predicted from the rows before them with
+    /// --split-time. Settings are chosen anew in every fit, and --max-seconds is divided among all fits.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume", "outputs", "mixing"])]
+    pub cv: Option<u16>,
     /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error
     #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new", requires = "test")]
     pub unseen: UnseenLevels,
@@ -232,7 +238,10 @@ impl FitArgs {
     /// Returns the share of the rows to hold out as test rows.
     pub fn test_fraction(&self) -> f64 {
         let HeldOutArgs { test, test_fraction, validation_fraction, .. } = &self.held_out;
-        let others = test.is_some() || validation_fraction.is_some() || self.objective.betas.is_some();
+        let others = test.is_some()
+            || self.held_out.cv.is_some()
+            || validation_fraction.is_some()
+            || self.objective.betas.is_some();
         let default = if self.columns.split().is_some() && !others { 0.2 } else { 0.0 };
         test_fraction.unwrap_or(default)
     }

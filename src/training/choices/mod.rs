@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, Result};
 use crate::hyper::{Session, Stage};
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, ModelKind, Open, Part};
-use candidates::{COUNTS, base, values};
+use candidates::{COUNTS, KERNELS, base, values};
 pub use fallback::Chosen;
 pub use held_out::{Losses, held_out};
 use std::time::Instant;
@@ -37,6 +37,9 @@ const MORE_ERROR: f64 = 0.05;
 /// Fewer neighbours, or none, are as good when the loss is this close: they make smaller and quicker models.
 const NEGLIGIBLE: f64 = 0.002;
 
+/// The kernel is chosen for at most so many classes.
+const MANY_CLASSES: usize = 10;
+
 /// Decides every open part of the options. `data` are training rows in the user's units, of a target of so many ordered levels
 /// (0 for others): all of them, or a sample of those that are on disk.
 ///
@@ -52,7 +55,7 @@ pub fn choose(
     if options.open.is_empty() {
         return Ok(Chosen::as_asked(options.clone()));
     }
-    let open = allowed(options, data);
+    let open = allowed(options, (data, levels));
     // Without neighbours nothing holds that is said about them.
     let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
     let plain = FitOptions { open: Open::NOTHING, ..plain };
@@ -120,7 +123,7 @@ fn settled(mut choices: Choices, asked: &FitOptions, options: &FitOptions) -> Ch
 }
 
 /// The open parts that can be chosen beside what was named.
-fn allowed(options: &FitOptions, data: Dataset<'_>) -> Open {
+fn allowed(options: &FitOptions, (data, levels): (Dataset<'_>, usize)) -> Open {
     let mut open = options.open;
     if options.model == ModelKind::Glm {
         let others = Part::ALL.into_iter().filter(|&part| part != Part::Likelihood);
@@ -132,6 +135,10 @@ fn allowed(options: &FitOptions, data: Dataset<'_>) -> Open {
     if !options.constraints.is_empty() {
         // Names of hyper-parameters, and values on the scale of standardised columns, were meant for the kernel that is named.
         open = open.without(&[Part::WarpInputs, Part::WarpTarget, Part::Kernel, Part::Likelihood]);
+    }
+    if levels > MANY_CLASSES && options.likelihood_kind().is_joint() {
+        // A short fit of so many functions costs as much as a fit, and held-out rows hardly tell kernels apart.
+        open = open.without(&[Part::Kernel]);
     }
     if data.x.ncols() > data.len() {
         // So few rows cannot tell kernels of so many columns apart, and their fits take the longest.
@@ -203,6 +210,9 @@ impl Search<'_, '_> {
             if self.session.is_late() {
                 break;
             }
+            if part == Part::Kernel && lies_beyond(&options.kernel, &best, &judged) {
+                continue;
+            }
             self.enter(part.word());
             match self.trials.judge(&options, Some(&best), self.session) {
                 // A fit that the time limit cut short says nothing about its options.
@@ -245,6 +255,13 @@ impl Search<'_, '_> {
 /// and the number that it needs grows slowly with the rows (Burt, Rasmussen & van der Wilk 2020).
 fn few_inducing(rows: usize, n: usize) -> usize {
     (INDUCING.1 as f64 * (n as f64 / rows as f64).cbrt()).round() as usize
+}
+
+/// Whether a kernel lies beyond a worse one in the order of smoothness: losses have one minimum along it. [`KERNELS`] has the order of trials.
+fn lies_beyond(kernel: &str, first: &Judged, judged: &[Judged]) -> bool {
+    let Some(smooth) = judged.iter().find(|one| one.options.kernel == KERNELS[0]) else { return false };
+    let smoother_is_better = smooth.loss() < first.loss();
+    (kernel == KERNELS[1] && !smoother_is_better) || (kernel == KERNELS[2] && smoother_is_better)
 }
 
 /// Why a value with a lower loss than the present one is not taken; `None` for one that is, and for one whose loss is no lower.

@@ -121,6 +121,7 @@ fn figures(test: &Report) -> Vec<(String, Option<f64>)> {
         ("brier", test.brier),
         ("mre", test.mre),
         ("smse", test.smse),
+        ("r2", test.r2),
         ("deviance", test.deviance),
         ("ece", test.ece),
         ("interval_width_95", test.interval_width_95),

@@ -1,6 +1,7 @@
 //! The metrics document: one JSON shape for every command that reports scores; no printing.
 
 use super::baselines::{BaselineReport, TrainFigures};
+use super::cross::CrossValidation;
 use crate::tabular::TableModel;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
@@ -43,6 +44,9 @@ pub struct Document {
     pub train: Option<TrainFigures>,
     /// The test figures of baselines.
     pub baselines: Option<BaselineReport>,
+    /// The scores of the fits of a cross-validation, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cross_validation: Option<CrossValidation>,
     /// Suggestions for the next fit, in words.
     pub next: Vec<String>,
     trace: Vec<Record>,
@@ -134,6 +138,7 @@ impl Document {
             test: None,
             train: None,
             baselines: None,
+            cross_validation: None,
             next: Vec::new(),
             trace: model.summary().trace.clone(),
         }

@@ -1,6 +1,7 @@
 //! The presentation of a fit: the metrics document and self-contained HTML reports with figures; no fitting, no files.
 
 mod baselines;
+mod cross;
 mod document;
 mod evaluation;
 mod figures;
@@ -10,6 +11,7 @@ mod next;
 pub mod words;
 
 pub use baselines::{BaselineFigures, BaselineReport, TrainFigures};
+pub use cross::CrossValidation;
 pub use document::{DataSummary, Document};
 pub use evaluation::{Evaluation, Evaluator, KeptRows};
 pub(crate) use figures::intervals;

@@ -80,20 +80,36 @@ fn roles_by(each: &EachBlock<'_>, by: &SplitBy, shares: Shares) -> Result<Roles>
     let Shares { test, validation, seed } = shares;
     match by {
         SplitBy::Group(name) => {
-            let mut groups = Groups::default();
-            each(&mut |block| groups.push(block, name))?;
             let named = |error: Error| {
                 error.hint(format!("make the fractions larger, or leave out ⟨split_by {name}⟩"))
             };
-            Roles::of_groups(&groups.rows, test, validation, seed).map_err(named)
+            Roles::of_groups(&groups_in(each, name)?, test, validation, seed).map_err(named)
         }
-        SplitBy::Time(name) => {
-            let reading = reading_of(each, name)?;
-            let mut times = Vec::new();
-            each(&mut |block| push_times(block, name, reading.as_ref(), &mut times))?;
-            Roles::of_times(&times, test, validation)
-        }
+        SplitBy::Time(name) => Roles::of_times(&times_in(each, name)?, test, validation),
     }
+}
+
+/// Returns the groups of the rows of a table, numbered in the order of their first rows.
+pub(super) fn groups_of(table: &Table, name: &str) -> Result<Vec<u32>> {
+    groups_in(&|take| take(table), name)
+}
+
+/// Returns the times of the rows of a table.
+pub(super) fn times_of(table: &Table, name: &str) -> Result<Vec<f64>> {
+    times_in(&|take| take(table), name)
+}
+
+fn groups_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<u32>> {
+    let mut groups = Groups::default();
+    each(&mut |block| groups.push(block, name))?;
+    Ok(groups.rows)
+}
+
+fn times_in(each: &EachBlock<'_>, name: &str) -> Result<Vec<f64>> {
+    let reading = reading_of(each, name)?;
+    let mut times = Vec::new();
+    each(&mut |block| push_times(block, name, reading.as_ref(), &mut times))?;
+    Ok(times)
 }
 
 /// The groups of the rows, numbered in the order of their first rows.

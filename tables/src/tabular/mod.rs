@@ -1,6 +1,7 @@
 //! From tables and files to training rows, and back to predictions; no training.
 
 mod baselines;
+mod cross;
 mod effects;
 mod fit;
 mod fit_file;
@@ -21,6 +22,7 @@ mod survey;
 mod test_file;
 
 pub use baselines::{Baselines, Constant, TrainingSample};
+pub use cross::{Fold, folds};
 pub use effects::NamedEffect;
 pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
 pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file};

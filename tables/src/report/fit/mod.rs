@@ -325,7 +325,7 @@ fn meaning(name: &str) -> &'static str {
         "calibration error" => "how far predicted probabilities are from observed shares; 0 is right",
         "RMSE" => "root mean squared error of the predicted mean, in units of the target",
         "MAE" => "mean absolute error of the predicted mean, in units of the target",
-        "SMSE" => "squared error over the variance of the target; 1 is what its mean achieves",
+        "R²" => "1 minus the squared error over the variance of the target; 0 is what its mean achieves",
         "mean relative error" => "mean error as a share of the count",
         "deviance" => "misfit of counts to the predicted distribution; smaller is better",
         "95 % coverage" => {

@@ -14,10 +14,10 @@ const MOST_CLASSES: usize = 4;
 /// Returns the names of the main scores of a task, most important first.
 pub(in crate::report) fn telling(task: Task) -> &'static [&'static str] {
     match task {
-        Task::Regression => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "SMSE"],
+        Task::Regression => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "R²"],
         Task::Classification => &["NLL", "error rate", "AUC", "calibration error", "Brier score"],
         // Deviances under different dispersions cannot be compared.
-        Task::Count => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "SMSE"],
+        Task::Count => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "R²"],
         Task::Ordinal => &["NLL", "error rate", "CRPS", "95 % coverage"],
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn report_values(report: &Report) -> Vec<(&'static str, f64)> {
         ("calibration error", report.ece),
         ("RMSE", report.rmse),
         ("MAE", report.mae),
-        ("SMSE", report.smse),
+        ("R²", report.r2),
         ("mean relative error", report.mre),
         ("deviance", report.deviance),
         ("95 % coverage", report.coverage.as_ref().and_then(|coverage| coverage.central_95)),
