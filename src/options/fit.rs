@@ -358,15 +358,15 @@ impl FitOptions {
             LossKind::Square => 1e-7,
             // The noise of sampled values hides what an epoch gains: such fits end by their limits.
             LossKind::Log if self.estimator.is_predictive() => 0.0,
-            // Every iteration solves for the q of all functions, so the last gains cost the most.
-            LossKind::Elbo if self.solves_for_several() => 1e-3,
+            // Every iteration solves for the q of all classes, so the last gains cost the most.
+            LossKind::Elbo if self.solves_for_classes() => 1e-3,
             _ => 1e-5,
         })
     }
 
-    /// Returns true if every iteration solves for the q of several functions.
-    pub(super) fn solves_for_several(&self) -> bool {
-        self.likelihood_kind().is_joint() && self.hyper_mode() == Hyper::Alternating
+    /// Returns true if every iteration solves for the q of a function for every class.
+    pub(super) fn solves_for_classes(&self) -> bool {
+        self.likelihood_kind().target_kind() == TargetKind::Class && self.hyper_mode() == Hyper::Alternating
     }
 
     /// Returns true if a fit ends with steps on q with all rows: unless the user turned that off, or requested another q than the

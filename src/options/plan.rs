@@ -215,7 +215,7 @@ impl Plan {
                 window: match solver {
                     HyperOptimizer::Adam => 4,
                     HyperOptimizer::Lbfgs if fixed_effects => 1,
-                    HyperOptimizer::Lbfgs if options.solves_for_several() => 4,
+                    HyperOptimizer::Lbfgs if options.solves_for_classes() => 4,
                     HyperOptimizer::Lbfgs => 10,
                 },
                 range: options.stop_range,

@@ -10,6 +10,7 @@ mod trial;
 use crate::collapsed::Dataset;
 use crate::error::{ErrorKind, Result};
 use crate::hyper::{Session, Stage};
+use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, ModelKind, Open, Part};
 use candidates::{COUNTS, KERNELS, base, values};
@@ -38,7 +39,7 @@ const MORE_ERROR: f64 = 0.05;
 const NEGLIGIBLE: f64 = 0.002;
 
 /// The kernel is chosen for at most so many classes.
-const MANY_CLASSES: usize = 10;
+const MANY_CLASSES: usize = 5;
 
 /// Decides every open part of the options. `data` are training rows in the user's units, of a target of so many ordered levels
 /// (0 for others): all of them, or a sample of those that are on disk.
@@ -136,7 +137,7 @@ fn allowed(options: &FitOptions, (data, levels): (Dataset<'_>, usize)) -> Open {
         // Names of hyper-parameters, and values on the scale of standardised columns, were meant for the kernel that is named.
         open = open.without(&[Part::WarpInputs, Part::WarpTarget, Part::Kernel, Part::Likelihood]);
     }
-    if levels > MANY_CLASSES && options.likelihood_kind().is_joint() {
+    if levels > MANY_CLASSES && options.likelihood_kind().target_kind() == TargetKind::Class {
         // A short fit of so many functions costs as much as a fit, and held-out rows hardly tell kernels apart.
         open = open.without(&[Part::Kernel]);
     }

@@ -4,6 +4,7 @@ use super::held_out::{Losses, held_out};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::Session;
+use crate::likelihood::TargetKind;
 use crate::model::{LatentPrior, Model, Posterior, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::arrays::fit_arrays_in;
@@ -25,8 +26,8 @@ const EPOCHS: (usize, usize, usize) = (8, 30, 15);
 /// The same for the others, which start from the values that one before them found.
 const EPOCHS_ON: (usize, usize, usize) = (6, 20, 10);
 
-/// Epochs of the first short fit and of the others where every epoch solves for the q of several functions, which takes many passes.
-const EPOCHS_JOINT: (usize, usize) = (6, 3);
+/// Epochs of the first short fit and of the others where every epoch solves for the q of all classes, which takes many passes.
+const EPOCHS_CLASSES: (usize, usize) = (6, 3);
 
 /// Inducing inputs of a short fit beside neighbours, and without.
 pub(super) const INDUCING: (usize, usize) = (50, 100);
@@ -179,11 +180,11 @@ fn stem(name: &str) -> String {
 /// The options of a short fit to so many rows.
 fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
     let (beside, closed, batches) = if goes_on { EPOCHS_ON } else { EPOCHS };
-    let joint = if goes_on { EPOCHS_JOINT.1 } else { EPOCHS_JOINT.0 };
+    let classes = if goes_on { EPOCHS_CLASSES.1 } else { EPOCHS_CLASSES.0 };
     let (epochs, inducing) = match options.neighbours {
         Some(_) => (beside, INDUCING.0),
         None if options.decided_for(rows).is_collapsed() => (closed, INDUCING.1),
-        None if options.likelihood_kind().is_joint() => (joint, INDUCING.1),
+        None if options.likelihood_kind().target_kind() == TargetKind::Class => (classes, INDUCING.1),
         None => (batches, INDUCING.1),
     };
     let most = options.inducing.unwrap_or(inducing).min(inducing);
