@@ -12,7 +12,14 @@ from sklearn import datasets
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from sparsegp import SVGP, BayesianLinearRegressor, SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
+from sparsegp import (
+    SVGP,
+    BayesianLinearRegressor,
+    SparseGPClassifier,
+    SparseGPCountRegressor,
+    SparseGPMultiOutputRegressor,
+    SparseGPRegressor,
+)
 from sparsegp.kernels import RBF, Kernel, Linear, Periodic
 from sparsegp.metrics import neg_crps, neg_log_predictive_density
 
@@ -42,6 +49,15 @@ def test_columns_left_out_are_warned_of_and_kept_where_the_target_follows_them()
     assert followed.score(frame, np.sin(ids / 40)) > 0.95
     text = pd.DataFrame({"customer_id": ids, "a": X[:, 0]})
     assert "customer_id" in SparseGPClassifier(**PLAIN).fit(text, np.where(ids > 70, "old", "new")).input_names_
+
+
+def test_fits_of_several_targets_warn_of_columns_left_out():
+    frame = pd.DataFrame({"customer_id": RNG.permutation(150), "a": X[:, 0], "b": X[:, 1]})
+    for outputs in (None, "mixed:1"):
+        with pytest.warns(UserWarning, match="'customer_id'.* left out|left out: 'customer_id'") as told:
+            model = SparseGPMultiOutputRegressor(SparseGPRegressor(**PLAIN), outputs=outputs).fit(frame, np.column_stack([Y, -Y]))
+        assert len(told) == 1
+        assert all("customer_id" not in one.input_names_ for one in model.estimators_)
 
 
 @pytest.mark.parametrize("warp", ["log", "softplus"])
