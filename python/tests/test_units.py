@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsegp import SVGP, SparseGPRegressor
+from sparsegp import SVGP, SparseGPMultiOutputRegressor, SparseGPRegressor
 from sparsegp.kernels import RBF, Periodic
 
 RNG = np.random.default_rng(3)
@@ -64,7 +64,7 @@ def test_short_fits_that_choose_options_keep_constraints_in_units():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"fix": "kernel.lengthscales[hours]=6"}, "there is no input 'hours' .the inputs are hour, metres"),
+        ({"fix": "kernel.lengthscales[hours]=6"}, "there is no input 'hours' .the inputs are hour, metres .*; the target is load"),
         ({"fix": "kernel.lengthscales[hour]=6", "kernel": "rbf"}, "no such value is a length along 'hour' alone"),
         ({"fix": "kernel.variance[hour]=6"}, "no such value is a length along 'hour' alone"),
         ({"fix": "kernel.variance[load]=6"}, "only likelihood.noise_variance has the unit of 'load'"),
@@ -77,6 +77,16 @@ def test_short_fits_that_choose_options_keep_constraints_in_units():
 def test_mistakes_have_one_clear_line(params, words):
     with pytest.raises(ValueError, match=words):
         fitted(**params)
+
+
+def test_targets_that_share_a_kernel_have_no_common_unit():
+    targets = np.column_stack([LOAD, 5 * LOAD])
+    how = SparseGPRegressor("rbf(ard)", fix="kernel.lengthscales[hour]=6", **PLAIN)
+    for model in SparseGPMultiOutputRegressor(how, outputs="shared").fit(FRAME, targets).estimators_:
+        assert model.hyperparameters_["kernel.lengthscales[hour]"] == pytest.approx(6)
+    how.set_params(fix="likelihood.noise_variance[y0]=1")
+    with pytest.raises(ValueError, match="there is no input 'y0'"):
+        SparseGPMultiOutputRegressor(how, outputs="shared").fit(FRAME, targets)
 
 
 def test_models_without_columns_refuse_units():

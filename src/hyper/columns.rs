@@ -60,6 +60,18 @@ impl Columns {
         self
     }
 
+    /// Returns the inputs alone, for fits of several targets in different units.
+    pub fn without_target(mut self) -> Columns {
+        self.target = None;
+        self
+    }
+
+    /// Returns the names in words.
+    fn names(&self, inputs: &[&str]) -> String {
+        let target = self.target.as_ref().map(|target| format!("; the target is {}", target.name));
+        format!("the inputs are {}{}", inputs.join(", "), target.unwrap_or_default())
+    }
+
     /// Keeps the values, as pairs of full name and inputs along which it is a length, that suit the column of a name. Returns them with
     /// their unit.
     ///
@@ -81,8 +93,7 @@ impl Columns {
             let names: Vec<&str> = self.inputs.iter().map(|column| column.name.as_str()).collect();
             return Err(match names.is_empty() {
                 true => wrong("the columns of this fit have no names".to_owned()),
-                false => wrong(format!("there is no input '{called}'"))
-                    .hint(format!("the inputs are {}", names.join(", "))),
+                false => wrong(format!("there is no input '{called}'")).hint(self.names(&names)),
             });
         };
         let Some(size) = column.size else {

@@ -160,7 +160,7 @@ pub struct ModelArgs {
 /// columns, or in units of a column in brackets (kernel.lengthscales[hour]). All options except --default-priors may be given several times.
 #[derive(Debug, Args)]
 #[command(
-    next_help_heading = "Hyper-parameters by NAME (full, without its number, or with *; standardised scale, NAME[COLUMN] in units of the column)"
+    next_help_heading = "Hyper-parameters by NAME (also with *; standardised scale; NAME[COLUMN] in units of the column)"
 )]
 pub struct ConstraintArgs {
     /// Fix hyper-parameters at a value, for example likelihood.noise_variance=0.01; without =VALUE at their starting values

@@ -28,7 +28,8 @@ pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableMode
     }
     let (levels, known) = (schema.encoding().levels(), fitted.model.likelihood.levels());
     let is_coded = |(code, level): (usize, &String)| level.parse() == Ok(code as f64);
-    if !levels.is_empty() && !(levels.len() == known && levels.iter().enumerate().all(is_coded)) {
+    let suits = levels.is_empty() || (levels.len() == known && levels.iter().enumerate().all(is_coded));
+    if !suits {
         return Err(Error::data(format!(
             "the target has the values {}, expected rows of each of 0 to {}",
             levels.join(", "),

@@ -179,7 +179,8 @@ fn together(
         columns.push(column);
         scalings.push(scaling);
     }
-    let options = options.with_units_of(&scalings[0]);
+    let mut options = options.with_units_of(&scalings[0]);
+    options.constraints.columns = options.constraints.columns.without_target();
     let mut scaled = x.transpose().to_owned();
     scalings[0].scale_inputs(scaled.as_mut().transpose_mut());
     let targets: Vec<f64> =
