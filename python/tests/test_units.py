@@ -84,7 +84,7 @@ def test_targets_that_share_a_kernel_have_no_common_unit():
     how = SparseGPRegressor("rbf(ard)", fix="kernel.lengthscales[hour]=6", **PLAIN)
     for model in SparseGPMultiOutputRegressor(how, outputs="shared").fit(FRAME, targets).estimators_:
         assert model.hyperparameters_["kernel.lengthscales[hour]"] == pytest.approx(6)
-    how.set_params(fix="likelihood.noise_variance[y0]=1")
+    how.set_params(fix="*.noise_variance[y0]=1")
     with pytest.raises(ValueError, match="there is no input 'y0'"):
         SparseGPMultiOutputRegressor(how, outputs="shared").fit(FRAME, targets)
 
