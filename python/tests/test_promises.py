@@ -1,6 +1,8 @@
 """The promises of estimators about units, columns, choices, gradients and draws, on small data."""
 
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -282,3 +284,18 @@ def test_cross_validation_with_rare_levels_has_no_nan():
         warnings.simplefilter("ignore", UserWarning)
         scores = cross_val_score(SparseGPRegressor(**PLAIN), frame.drop(columns="visits"), frame["visits"].astype(float), cv=5)
     assert np.isfinite(scores).all()
+
+
+def test_test_rows_do_not_decide_that_an_identifier_is_an_input(tmp_path):
+    random, late = np.random.default_rng(0), np.arange(100) >= 60
+    ids = np.concatenate([random.permutation(60), 60 + random.permutation(40)])
+    target = 40 * late + random.uniform(size=100)
+    pd.DataFrame({"id": ids, "time": np.arange(100) + 0.5, "y": target}).to_csv(tmp_path / "rows.csv", index=False)
+    run = [sys.executable, "-m", "sparsegp", "fit", "rows.csv", "--target", "y", "--auto", "none", "--epochs", "2"]
+
+    def said(*options):
+        return subprocess.run([*run, *options], cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+
+    # Later rows, which are the test rows, have larger identifiers and targets.
+    assert "column left out: 'id'" in said("--split-time", "time", "--test-fraction", "0.4")
+    assert "left out" not in said()

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::options::{FitOptions, Open};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Table, read_csv, read_table};
+use sparsegp_tables::tables::{Table, read_table};
 use sparsegp_tables::tabular::{FitRequest, fit_table};
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -121,33 +121,4 @@ fn one(table: &Table, seed: u64, max_seconds: Option<f64>) -> sparsegp::Result<S
     assert!((0..table.rows()).all(|row| predictions.row(row).mean.is_finite()));
     let warnings = model.summary().warnings.iter().map(ToString::to_string);
     Ok(warnings.filter(|warning| warning.contains("chosen options failed")).collect())
-}
-
-/// A table of an identifier `id` and a number whose target follows the identifier in the test rows of the usual split alone.
-fn followed_in_test_rows(n: usize, test_fraction: f64) -> Table {
-    let test =
-        sparsegp::data::split(n, test_fraction, 0.0, FitOptions::default().seed).expect("a split").test;
-    let mut text = "id,a,y\n".to_owned();
-    for row in 0..n {
-        let (id, noise) = ((row * 37) % n, (row * 7919 % 101) as f64 / 101.0);
-        let y = if test.contains(&row) { 40.0 * (id as f64 / n as f64) } else { noise };
-        text += &format!("{id},{},{y}\n", row * 31 % 17);
-    }
-    read_csv("rows", std::io::Cursor::new(text)).expect("a table")
-}
-
-#[test]
-fn only_training_rows_decide_that_an_identifier_is_an_input() {
-    let table = followed_in_test_rows(101, 0.4);
-    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-    let options = FitOptions { epochs: Some(2), ..FitOptions::default() };
-    let inputs = |test_fraction: f64| {
-        let (table, columns, options) = (&table, &columns, &options);
-        let (start, keep_posterior) = (None, false);
-        let request = FitRequest { table, columns, options, test_fraction, start, keep_posterior };
-        fit_table(&request, &mut |_| {}).expect("a fit").model.schema().input_names()
-    };
-    assert_eq!(inputs(0.4), ["a"]);
-    // All rows are training rows.
-    assert_eq!(inputs(0.0), ["id", "a"]);
 }
