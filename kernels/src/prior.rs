@@ -83,6 +83,16 @@ impl Prior {
 }
 
 impl Prior {
+    /// Returns the prior of `size · x` if this is the prior of `x`; `size` is above 0.
+    pub fn scaled(self, size: f64) -> Prior {
+        match self {
+            Prior::LogNormal { mu, sigma } => Prior::LogNormal { mu: mu + size.ln(), sigma },
+            Prior::Gamma { shape, rate } => Prior::Gamma { shape, rate: rate / size },
+            Prior::Normal { mean, sd } => Prior::Normal { mean: mean * size, sd: sd * size },
+            Prior::HalfCauchy { scale } => Prior::HalfCauchy { scale: scale * size },
+        }
+    }
+
     /// Returns the prior with its numbers rounded to twelve significant digits.
     pub fn rounded(self) -> Prior {
         let round = |x: f64| format!("{x:.11e}").parse().unwrap_or(x);
@@ -162,6 +172,17 @@ mod tests {
         assert_eq!(prior.rounded().to_string(), "lognormal(3,1.73205080757)");
         let gamma = Prior::Gamma { shape: 1e-300, rate: 0.1 };
         assert_eq!(gamma.rounded(), gamma);
+    }
+
+    #[test]
+    fn scaled_priors_have_the_density_of_the_scaled_number() {
+        for text in ["lognormal(0.4,0.7)", "gamma(2.5,1.3)", "normal(0.2,1.7)", "halfcauchy(0.8)"] {
+            let prior: Prior = text.parse().expect("prior");
+            // Densities are known up to a constant.
+            let shift = |x: f64| prior.scaled(40.0).log_density(40.0 * x).0 - prior.log_density(x).0;
+            assert!((shift(0.3) - shift(2.0)).abs() < 1e-12, "{text}");
+            assert_eq!(prior.scaled(1.0), prior);
+        }
     }
 
     #[test]

@@ -175,7 +175,9 @@ class Estimator(BaseEstimator):
         models, sharing = self._heard(
             lambda hearing: _sparsegp.fit_outputs(table, columns, columns["targets"], options, sharing=sharing, **hearing)
         )
-        return [self._copy_with(model) for model in models], sharing
+        copies = [self._copy_with(model) for model in models]
+        copies[0]._tell_left_out()
+        return copies, sharing
 
     def _copy_with(self, model):
         """An estimator with the same parameters and columns around a model."""
@@ -395,8 +397,8 @@ class Estimator(BaseEstimator):
     def hyperparameters_(self) -> dict[str, float]:
         """Hyper-parameters by name, in units of columns and target. Lengthscales and periods have the unit of their input, whose name
         stands in brackets; noise, mean and the variances of a sum's terms have units of the target. Warped inputs and targets have
-        no unit: their values stay on the scale that the model sees. All values of ``document_["hyperparameters"]`` are on that
-        scale, and so are :class:`~sparsegp.kernels.Kernel` and ``fix=``."""
+        no unit: their values stay on the scale that the model sees, as do all values of ``document_["hyperparameters"]`` and
+        :class:`~sparsegp.kernels.Kernel`. In ``fix=``, ``bounds=`` and ``prior=``, names with a column in brackets have its unit."""
         self._fitted()
         return in_units(self._document["hyperparameters"], _sparsegp.kernel_units(self._model), self._columns)
 

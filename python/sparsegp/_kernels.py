@@ -229,7 +229,9 @@ class Kernel:
         Parameters
         ----------
         name : str
-            The parameter: ``"period"`` for the period of every piece that has one, ``"periodic.period"`` for the period of one piece.
+            The parameter: ``"period"`` for the period of every piece that has one, ``"periodic.period"`` for the period of one
+            piece, ``"period[hour]"`` for a period along the column ``hour``, in units of that column (``x0`` is the first column
+            of an array). Without a column, numbers are on the scale the model sees.
         value : float, optional
             The fixed value. By default the parameter stays at its start value.
 
@@ -247,7 +249,7 @@ class Kernel:
         name : str
             The parameter, as for :meth:`fix`.
         lower, upper : float, optional
-            Bounds that its values stay between.
+            Bounds that its values stay between, in the unit that the name says.
 
         Returns
         -------
@@ -284,9 +286,9 @@ class Kernel:
             for parameter in dict.fromkeys(re.sub(r"\.\d+$", "", value.removeprefix(f"{prefix}.")) for value in own):
                 full = f"{prefix}.{parameter}" if prefix else parameter
                 known.append(full)
-                stem, _, column = name.rpartition(".") if re.search(r"\.\d+$", name) else (name, "", "")
+                stem, column = re.fullmatch(r"(.*?)(\.\d+|\[.+\])?", name, re.DOTALL).groups(default="")  # type: ignore[union-attr]
                 if stem in (parameter, full):
-                    said.append((word, place, f"{parameter}.{column}" if column else parameter, rest))
+                    said.append((word, place, f"{parameter}{column}", rest))
         if not said:
             raise ValueError(f"the kernel {self.text!r} has no parameter {name!r}, expected one of {', '.join(known)}")
         kernel = copy(self)

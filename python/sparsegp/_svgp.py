@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _sparsegp
-from ._options import custom_of, engine_options, seed_of
+from . import _sparsegp, _tables
+from ._options import custom_of, custom_parts, engine_options, seed_of
 from ._types import Array, Seed
 from .kernels import Kernel
 from .likelihoods import CustomLikelihood
+
+if TYPE_CHECKING:
+    from ._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
+
+
+#: Other options of a fit that concern the model or the objective, or the rule of q; the rest is about loops and scaling.
+_OPTIONS = frozenset(
+    ("estimator", "quadrature_nodes", "mean", "fix_inducing", "jitter", "family", "q_guard", "q_bounds", "q_smoothness")
+    + ("fix", "bounds", "prior", "tie")
+)
 
 
 class SVGP:
@@ -43,9 +53,11 @@ class SVGP:
     random_state : int, RandomState or None, default=None
         The seed of estimators that sample.
     options : dict, optional
-        Other options of a fit by name, such as ``{"estimator": "bmc:10", "family": "diagonal"}``; ``fix``, ``bounds`` and ``prior``
-        are added to the kernel's statements about its parameters; ``{"fix_inducing": True}`` keeps the inducing inputs and
-        ``{"mean": "zero"}`` the mean unchanged.
+        Options of a fit about the model or its objective, by name: ``estimator``, ``quadrature_nodes``, ``mean``, ``fix_inducing``,
+        ``jitter``, ``family``, ``q_guard``, ``q_bounds``, ``q_smoothness``, ``fix``, ``bounds``, ``prior`` and ``tie``. Examples:
+        ``{"estimator": "bmc:10", "family": "diagonal"}``; ``{"fix_inducing": True}`` keeps the inducing inputs and
+        ``{"mean": "zero"}`` the mean unchanged. ``fix``, ``bounds`` and ``prior`` are added to the kernel's statements about its
+        parameters. Other options are refused: they concern the loops and the scaling of estimators.
 
     Examples
     --------
@@ -91,6 +103,9 @@ class SVGP:
             "random_state": random_state,
             "options": options,
         }
+        unread = sorted(set(options or ()) - _OPTIONS)
+        if unread:
+            raise ValueError(f"options names {unread[0]!r}, which SVGP does not read, expected {', '.join(sorted(_OPTIONS))}")
         given = {"kernel": kernel, "likelihood": likelihood, "objective": objective, "beta": beta, "random_state": random_state}
         text, _ = engine_options(given | {"options": options, "auto": "none"}, q_update=update)
         points, custom = _array(inducing_points, 2, "inducing_points"), custom_of(given)
@@ -267,6 +282,60 @@ class SVGP:
                 self.theta = self.theta - rate * first / (np.sqrt(second) + 1e-8)
             losses.append(np.mean(sums))
         return np.array(losses)
+
+    def to_estimator(
+        self, X: ArrayLike, y: ArrayLike, *, exposure: ArrayLike | None = None
+    ) -> SparseGPRegressor | SparseGPClassifier | SparseGPCountRegressor:
+        """Make a fitted estimator of the model, which predicts, saves to a file and learns from new rows as any other.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The inputs that the model was trained on. The estimator takes inputs on the same scale: it does not standardise.
+        y : array-like of shape (n,)
+            Their targets, with at least one row of every class or ordered level.
+        exposure : array-like of shape (n,), optional
+            Exposures of counts.
+
+        Returns
+        -------
+        SparseGPRegressor, SparseGPClassifier or SparseGPCountRegressor
+            The estimator for the kind of target, with a copy of the model.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not match, or if ``y`` lacks a class.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsegp import SVGP
+        >>> X = np.linspace(-3, 3, 50)[:, None]
+        >>> model = SVGP("rbf", X[::5], "bernoulli-logit")
+        >>> _ = model.optimize(X, X[:, 0] > 0, epochs=5, random_state=0)
+        >>> model.to_estimator(X, X[:, 0] > 0).predict([[-2.0], [2.0]])
+        array([0, 1])
+        """
+        from ._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
+
+        X, y = _array(X, 2, "X"), _array(y, 1, "y")
+        exposure = None if exposure is None else _array(exposure, 1, "exposure")
+        if not len(X) == len(y) == len(y if exposure is None else exposure):
+            raise ValueError(f"X has {len(X)} rows and y {len(y)}, expected as many, and as many exposures if they are given")
+        table, more = _tables.matrix_table(X), [("y", ("number", y))]
+        columns = dict.fromkeys(("exposure", "weights", "positive_label"))
+        columns |= {"target": "y", "keep": table.names, "exclude": [], "categorical": [], "ordered": [], "groups": []}
+        if exposure is not None:
+            columns["exposure"] = "exposure"
+            more.append(("exposure", ("number", exposure)))
+        table = table.with_columns(_sparsegp.Table.of_columns("y", more))
+        model = self._svgp.table_model(table, columns, X, y, exposure)
+        kind, given = model.columns()["kind"], self._arguments
+        cls = next(one for one in (SparseGPCountRegressor, SparseGPClassifier, SparseGPRegressor) if kind in one._kinds)
+        shared = {name: given[name] for name in ("kernel", "likelihood", "objective", "beta", "n_threads", "random_state")}
+        estimator = cls(**shared, auto="none", n_inducing=len(given["inducing_points"]), standardize=False)
+        return estimator._with_model(model, **custom_parts(given))
 
     def log_density(self, X: ArrayLike, y: ArrayLike, exposure: ArrayLike | None = None) -> Array:
         """The log predictive density of every target.

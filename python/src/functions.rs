@@ -93,15 +93,8 @@ pub fn functions(
 #[pyfunction]
 pub fn kernel_units(model: &Model) -> Vec<(String, Vec<usize>)> {
     let engine = model.shared();
-    let (latent, dims) = (engine.latent(), engine.schema().feature_dims());
-    let mut lengths = Vec::new();
-    for layer in &latent.layers {
-        lengths.extend(layer.inducing().map_or_else(Vec::new, |layer| layer.kernel().lengths(dims)));
-        let means = layer.inducing().map_or(0, |layer| layer.mean().values.len());
-        lengths.extend(std::iter::repeat_n(Vec::new(), means));
-    }
-    let names = engine.hyperparameters().into_iter().map(|(name, _)| name);
-    names.zip(lengths.into_iter().chain(std::iter::repeat(Vec::new()))).collect()
+    let lengths = engine.latent().value_inputs().into_iter().chain(std::iter::repeat(Vec::new()));
+    engine.hyperparameters().into_iter().map(|(name, _)| name).zip(lengths).collect()
 }
 
 /// Mean and covariance of the function, or of a process on the scale that the model sees, at rows of the model's inputs, as [`design`] has

@@ -2,8 +2,10 @@
 
 use crate::convert::{LentMatrix, LentVector, matrix, points, raised, rows_of};
 use crate::custom::Custom;
-use crate::fit::options_of;
+use crate::fit::{Columns, options_of};
 use crate::host;
+use crate::model::Model;
+use crate::table::Table;
 use faer::Mat;
 use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -17,9 +19,10 @@ use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Targets;
 use sparsegp::options::{FitOptions, MeanKind};
-use sparsegp::training::VariationalModel;
+use sparsegp::training::{Fitted, VariationalModel};
 use sparsegp::variational::{MatrixRef, Normal, RuleOptions, Rules};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use sparsegp_tables::tabular::{FitRequest, table_model};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The number of rows that buffers are made for; larger batches make new buffers.
 const BATCH: usize = 256;
@@ -37,6 +40,8 @@ struct State {
     rules: Rules,
     options: RuleOptions,
     inputs: usize,
+    /// The options that it was made with.
+    given: FitOptions,
     /// The free parameters, in the units of the model's start, so the vector keeps its meaning when the model moves.
     free: FreeVector,
     /// True if the gradients kept in the model are up to date, and true if they include the hyper-parameters.
@@ -79,7 +84,17 @@ impl State {
         let free = FreeVector::new(&model.descriptors());
         let model =
             VariationalModel::new(model, q, options.mini_batch_objective(), BATCH).with_seed(options.seed);
-        Ok(State { model, rules, options: rule, inputs, free, evaluated: (false, false) })
+        let given = FitOptions { standardize: false, ..options.clone() };
+        Ok(State { model, rules, options: rule, inputs, given, free, evaluated: (false, false) })
+    }
+
+    /// The objective without the priors of hyper-parameters at a batch, whose gradients are kept.
+    fn evaluate(&mut self, (x, targets): (&Mat<f64>, Targets<'_>), scale: f64, hyper: bool) -> f64 {
+        self.model.reserve(x.nrows());
+        let batch = Batch { x: x.as_ref(), targets, scale };
+        let value = self.model.evaluate_under_all(batch, hyper, &self.rules);
+        self.evaluated = (value.is_finite(), hyper);
+        value
     }
 
     /// The rows of a batch, checked: inputs, targets, exposures.
@@ -187,12 +202,34 @@ impl Svgp {
         let (x, y, exposure) = self.state(py).rows(&x, Some(&y), exposure.as_ref())?;
         self.work(py, |state| {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
-            state.model.reserve(y.len());
-            let value =
-                state.model.evaluate_under_all(Batch { x: x.as_ref(), targets, scale }, hyper, &state.rules);
-            state.evaluated = (value.is_finite(), hyper);
+            let value = state.evaluate((&x, targets), scale, hyper);
             value + state.free.penalty(&state.model.model.natural())
         })
+    }
+
+    /// The model and its posterior as a model of a table with the rows that it was trained on, which are `x` and `y`.
+    #[pyo3(signature = (table, columns, x, y, exposure))]
+    fn table_model(
+        &self,
+        py: Python<'_>,
+        table: &Table,
+        columns: Columns,
+        x: LentMatrix<'_>,
+        y: LentVector<'_>,
+        exposure: Option<LentVector<'_>>,
+    ) -> PyResult<Model> {
+        let (x, y, exposure) = self.state(py).rows(&x, Some(&y), exposure.as_ref())?;
+        let columns = columns.options().map_err(raised)?;
+        let model = self.work(py, |state| {
+            let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
+            let objective = state.evaluate((&x, targets), 1.0, false);
+            let fitted = Fitted::by_hand(&state.model.model, state.model.posteriors(), objective, y.len());
+            let (table, columns, options) = (&table.0, &columns, &state.given);
+            let (start, keep_posterior) = (None, false);
+            let request = FitRequest { table, columns, options, test_fraction: 0.0, start, keep_posterior };
+            table_model(&request, fitted)
+        })?;
+        Ok(Model::new(Arc::new(model.map_err(raised)?), self.custom.clone()))
     }
 
     /// Moves every q along the kept gradient; the step that was taken, and how often it was shrunk.

@@ -1,6 +1,8 @@
 """The promises of estimators about units, columns, choices, gradients and draws, on small data."""
 
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -12,7 +14,14 @@ from sklearn import datasets
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from sparsegp import SVGP, BayesianLinearRegressor, SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
+from sparsegp import (
+    SVGP,
+    BayesianLinearRegressor,
+    SparseGPClassifier,
+    SparseGPCountRegressor,
+    SparseGPMultiOutputRegressor,
+    SparseGPRegressor,
+)
 from sparsegp.kernels import RBF, Kernel, Linear, Periodic
 from sparsegp.metrics import neg_crps, neg_log_predictive_density
 
@@ -42,6 +51,15 @@ def test_columns_left_out_are_warned_of_and_kept_where_the_target_follows_them()
     assert followed.score(frame, np.sin(ids / 40)) > 0.95
     text = pd.DataFrame({"customer_id": ids, "a": X[:, 0]})
     assert "customer_id" in SparseGPClassifier(**PLAIN).fit(text, np.where(ids > 70, "old", "new")).input_names_
+
+
+def test_fits_of_several_targets_warn_of_columns_left_out():
+    frame = pd.DataFrame({"customer_id": RNG.permutation(150), "a": X[:, 0], "b": X[:, 1]})
+    for outputs in (None, "mixed:1"):
+        with pytest.warns(UserWarning, match="'customer_id'.* left out|left out: 'customer_id'") as told:
+            model = SparseGPMultiOutputRegressor(SparseGPRegressor(**PLAIN), outputs=outputs).fit(frame, np.column_stack([Y, -Y]))
+        assert len(told) == 1
+        assert all("customer_id" not in one.input_names_ for one in model.estimators_)
 
 
 @pytest.mark.parametrize("warp", ["log", "softplus"])
@@ -266,3 +284,18 @@ def test_cross_validation_with_rare_levels_has_no_nan():
         warnings.simplefilter("ignore", UserWarning)
         scores = cross_val_score(SparseGPRegressor(**PLAIN), frame.drop(columns="visits"), frame["visits"].astype(float), cv=5)
     assert np.isfinite(scores).all()
+
+
+def test_test_rows_do_not_decide_that_an_identifier_is_an_input(tmp_path):
+    random, late = np.random.default_rng(0), np.arange(100) >= 60
+    ids = np.concatenate([random.permutation(60), 60 + random.permutation(40)])
+    target = 40 * late + random.uniform(size=100)
+    pd.DataFrame({"id": ids, "time": np.arange(100) + 0.5, "y": target}).to_csv(tmp_path / "rows.csv", index=False)
+    run = [sys.executable, "-m", "sparsegp", "fit", "rows.csv", "--target", "y", "--auto", "none", "--epochs", "2"]
+
+    def said(*options):
+        return subprocess.run([*run, *options], cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+
+    # Later rows, which are the test rows, have larger identifiers and targets.
+    assert "column left out: 'id'" in said("--split-time", "time", "--test-fraction", "0.4")
+    assert "left out" not in said()

@@ -66,6 +66,7 @@ assert_type(kernel(X), Array)
 svgp = SVGP(kernel, X[:5], "bernoulli-logit", options={"estimator": "bmc:10"})
 assert_type(svgp.loss(X, y, hyper=True), float)
 assert_type(svgp.marginals(X), tuple[Array, Array])
+svgp.to_estimator(X, y).save("by_hand.model")
 svgp.theta = svgp.theta - 0.1 * svgp.theta_gradient
 
 assert_type(neg_crps(model, X, y), float)

@@ -1,5 +1,6 @@
 //! Constraints on hyper-parameters by name: priors, bounds, fixed and tied values, with their text; no effects.
 
+use super::columns::Columns;
 use super::vector::stem;
 use crate::error::{Error, Result};
 use crate::words::stored_as_text;
@@ -9,16 +10,43 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Names of hyper-parameter values: a full name (`kernel.lengthscales.0`), the name of a parameter for all of its values
-/// (`kernel.lengthscales`), or either with `*` for any run of characters (`*.lengthscales`).
+/// (`kernel.lengthscales`), or either with `*` for any run of characters (`*.lengthscales`). A column in brackets
+/// (`kernel.lengthscales[hour]`) selects the values that are lengths along that column, and numbers are then in units of the column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct NamePattern(String);
+pub struct NamePattern {
+    pattern: String,
+    column: Option<String>,
+}
 
 impl NamePattern {
-    /// Returns true if the pattern matches this full name.
+    /// Returns true if the pattern matches this full name, whatever its column.
     pub fn matches(&self, name: &str) -> bool {
-        glob(self.0.as_bytes(), name.as_bytes())
-            || stem(name).is_some_and(|stem| glob(self.0.as_bytes(), stem.as_bytes()))
+        glob(self.pattern.as_bytes(), name.as_bytes())
+            || stem(name).is_some_and(|stem| glob(self.pattern.as_bytes(), stem.as_bytes()))
+    }
+
+    /// The column in brackets.
+    pub fn column(&self) -> Option<&str> {
+        self.column.as_deref()
+    }
+
+    /// The end of the name at the start of a text, which may hold a column in brackets.
+    fn end(text: &str, stop: char) -> Option<usize> {
+        let first = text.find(stop);
+        match text.find('[').filter(|&open| first.is_none_or(|first| open < first)) {
+            None => first,
+            // Names of columns may hold brackets.
+            Some(open) => {
+                let last = format!("]{stop}");
+                text[open..].find(&last).map(|close| open + close + 1)
+            }
+        }
+    }
+
+    /// Splits a text behind the name at its start.
+    fn split(text: &str, stop: char) -> Option<(&str, &str)> {
+        NamePattern::end(text, stop).map(|end| (&text[..end], &text[end + stop.len_utf8()..]))
     }
 }
 
@@ -45,7 +73,8 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 
 impl fmt::Display for NamePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.pattern)?;
+        self.column.as_ref().map_or(Ok(()), |column| write!(f, "[{column}]"))
     }
 }
 
@@ -55,12 +84,16 @@ impl FromStr for NamePattern {
     fn from_str(text: &str) -> Result<Self> {
         let text = text.trim();
         let known = |c: char| c.is_ascii_alphanumeric() || "._*".contains(c);
-        if text.is_empty() || !text.chars().all(known) {
+        let (pattern, column) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
+            Some((pattern, column)) if !column.is_empty() => (pattern, Some(column.to_owned())),
+            _ => (text, None),
+        };
+        if pattern.is_empty() || !pattern.chars().all(known) {
             return Err(Error::usage(format!(
-                "'{text}' is not the name of a hyper-parameter, expected a name like kernel.lengthscales.0, kernel.lengthscales or *.variance"
+                "'{text}' is not the name of a hyper-parameter, expected a name like kernel.lengthscales.0, kernel.lengthscales[COLUMN] or *.variance"
             )));
         }
-        Ok(NamePattern(text.to_owned()))
+        Ok(NamePattern { pattern: pattern.to_owned(), column })
     }
 }
 
@@ -82,8 +115,7 @@ impl FromStr for PriorFor {
     /// `NAME=DIST`.
     fn from_str(text: &str) -> Result<Self> {
         let expected = || format!("expected NAME=DIST with DIST one of {}, or none", Prior::FORMS);
-        let (name, prior) = text
-            .split_once('=')
+        let (name, prior) = NamePattern::split(text, '=')
             .ok_or_else(|| Error::usage(format!("'{text}' has no '=': {}", expected())))?;
         let prior = match prior.trim() {
             "none" => None,
@@ -126,7 +158,7 @@ impl FromStr for BoundsFor {
                 "'{text}' {why}, expected NAME=LO,HI with LO below HI; either may be left out, as in NAME=0.1,"
             ))
         };
-        let (name, range) = text.split_once('=').ok_or_else(|| wrong("has no '='"))?;
+        let (name, range) = NamePattern::split(text, '=').ok_or_else(|| wrong("has no '='"))?;
         let (lower, upper) = range.split_once(',').ok_or_else(|| wrong("has no ',' between two ends"))?;
         let end = |part: &str| match part.trim() {
             "" => Ok(None),
@@ -170,7 +202,7 @@ impl FromStr for FixFor {
 
     /// `NAME=VALUE` or `NAME`.
     fn from_str(text: &str) -> Result<Self> {
-        let (name, value) = match text.split_once('=') {
+        let (name, value) = match NamePattern::split(text, '=') {
             None => (text, None),
             Some((name, value)) => {
                 let number = value.trim().parse().ok().filter(|x: &f64| x.is_finite());
@@ -208,7 +240,13 @@ impl FromStr for Tie {
 
     /// `NAME,NAME,…`; a single name suffices if it means several values.
     fn from_str(text: &str) -> Result<Self> {
-        Ok(Tie { names: text.split(',').map(str::parse).collect::<Result<_>>()? })
+        let (mut names, mut rest) = (Vec::new(), text);
+        while let Some((name, behind)) = NamePattern::split(rest, ',') {
+            names.push(name.parse()?);
+            rest = behind;
+        }
+        names.push(rest.parse()?);
+        Ok(Tie { names })
     }
 }
 
@@ -221,7 +259,8 @@ impl fmt::Display for Tie {
 
 stored_as_text!(Tie);
 
-/// All constraints on hyper-parameters by name, on the scale the model sees. Later entries win over earlier ones.
+/// All constraints on hyper-parameters by name. Numbers are on the scale the model sees, or in units of the column that a name holds in
+/// brackets. Later entries win over earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Constraints {
@@ -233,6 +272,9 @@ pub struct Constraints {
     pub ties: Vec<Tie>,
     /// Priors, whose `−log p` is added to the objective in training (once for tied values).
     pub priors: Vec<PriorFor>,
+    /// The columns that names can hold in brackets; empty for fits to arrays.
+    #[serde(skip)]
+    pub columns: Columns,
 }
 
 impl Constraints {
@@ -242,9 +284,10 @@ impl Constraints {
         let of_bounds = self.bounds.iter_mut().map(|bounds| &mut bounds.name);
         let of_priors = self.priors.iter_mut().map(|prior| &mut prior.name);
         let of_ties = self.ties.iter_mut().flat_map(|tie| &mut tie.names);
-        for NamePattern(name) in fix.chain(of_bounds).chain(of_priors).chain(of_ties) {
-            if let Some((_, own)) = names.iter().find(|(called, _)| called == name) {
-                name.clone_from(own);
+        for name in fix.chain(of_bounds).chain(of_priors).chain(of_ties) {
+            let text = name.to_string();
+            if let Some((_, own)) = names.iter().find(|(called, _)| *called == text) {
+                *name = NamePattern { pattern: own.clone(), column: None };
             }
         }
         self
@@ -259,7 +302,7 @@ impl Constraints {
 
     /// Returns true if there are no constraints.
     pub fn is_empty(&self) -> bool {
-        *self == Constraints::default()
+        self.fix.is_empty() && self.bounds.is_empty() && self.ties.is_empty() && self.priors.is_empty()
     }
 
     /// Returns the first option that affects only training, and so has no effect on values that are not trained.
@@ -335,6 +378,10 @@ mod tests {
         same::<FixFor>("kernel.variance=2");
         same::<FixFor>("kernel.variance");
         same::<Tie>("kernel.rbf.lengthscales.0,kernel.matern52.*");
+        same::<FixFor>("kernel.lengthscales[a=b, [c]]=2");
+        same::<BoundsFor>("kernel.lengthscales[hour]=0.1,10");
+        same::<PriorFor>("kernel.lengthscales[a b]=gamma(2,1.5)");
+        same::<Tie>("kernel.lengthscales[a,b],kernel.lengthscales[c]");
     }
 
     #[test]
@@ -362,6 +409,7 @@ mod tests {
             fix: vec!["b".parse().expect("fix")],
             ties: vec!["c,d".parse().expect("tie")],
             priors: vec!["e=none".parse().expect("prior")],
+            columns: Columns::default(),
         };
         let text = serde_json::to_string(&constraints).expect("JSON");
         assert_eq!(serde_json::from_str::<Constraints>(&text).expect("constraints"), constraints);

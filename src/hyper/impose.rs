@@ -1,5 +1,6 @@
 //! Applies constraints: constraints by name become settings of single values, or are refused; no text is read.
 
+use super::columns::{Columns, Unit};
 use super::constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
 use super::settings::{PriorChoice, ValueSetting, ValueSettings, named, range_words};
 use super::vector::{Descriptor, stem};
@@ -12,17 +13,18 @@ const START_SHARE: f64 = 0.1;
 
 impl Constraints {
     /// Applies the constraints: records them in `settings`, and moves `values` inside their bounds, to their fixed values, and together if
-    /// they are tied. `descriptors` describe the values with the previous `settings`.
+    /// they are tied. `descriptors` describe the values with the previous `settings`; `lengths` has for each of the first ones the inputs
+    /// along which it is a length.
     ///
     /// # Errors
     /// Usage errors for names without a match, values and priors outside a range, and settings without an effect.
     pub fn impose(
         &self,
         settings: &mut ValueSettings,
-        descriptors: &[Descriptor],
+        (descriptors, lengths): (&[Descriptor], &[Vec<usize>]),
         values: &mut [f64],
     ) -> Result<()> {
-        let mut imposing = Imposing::new(settings, descriptors, values);
+        let mut imposing = Imposing { settings, own: descriptors, lengths, columns: &self.columns, values };
         self.bounds.iter().try_for_each(|bounds| imposing.bound(bounds))?;
         self.fix.iter().try_for_each(|fix| imposing.fix(fix))?;
         self.ties.iter().try_for_each(|tie| imposing.tie(tie))?;
@@ -31,22 +33,22 @@ impl Constraints {
     }
 }
 
-/// Constraints being applied: the settings so far, the descriptors of the parameters, and the values.
+/// Constraints being applied: the settings so far, the descriptors of the parameters, the inputs along which each is a length, the columns
+/// by name, and the values.
 struct Imposing<'a> {
     settings: &'a mut ValueSettings,
     own: &'a [Descriptor],
+    lengths: &'a [Vec<usize>],
+    columns: &'a Columns,
     values: &'a mut [f64],
 }
 
-impl<'a> Imposing<'a> {
-    fn new(settings: &'a mut ValueSettings, own: &'a [Descriptor], values: &'a mut [f64]) -> Self {
-        Imposing { settings, own, values }
-    }
-
+impl Imposing<'_> {
     fn bound(&mut self, bounds: &BoundsFor) -> Result<()> {
-        let (lower, upper) =
-            (bounds.lower.unwrap_or(f64::NEG_INFINITY), bounds.upper.unwrap_or(f64::INFINITY));
-        for index in self.free("⟨bounds⟩", bounds, &bounds.name)? {
+        let (found, unit) = self.free("⟨bounds⟩", bounds, &bounds.name)?;
+        let end = |end: Option<f64>, none: f64| end.map_or(none, |end| unit.scaled(end));
+        let (lower, upper) = (end(bounds.lower, f64::NEG_INFINITY), end(bounds.upper, f64::INFINITY));
+        for index in found {
             let own = self.own[index].transform;
             let transform = own.within(lower, upper).ok_or_else(|| {
                 Error::usage(format!(
@@ -64,8 +66,9 @@ impl<'a> Imposing<'a> {
     }
 
     fn fix(&mut self, fix: &FixFor) -> Result<()> {
-        for index in self.find("⟨fix⟩", fix, &fix.name)? {
-            if let Some(value) = fix.value {
+        let (found, unit) = self.find("⟨fix⟩", fix, &fix.name)?;
+        for index in found {
+            if let Some(value) = fix.value.map(|value| unit.scaled(value)) {
                 let (name, transform) = (&self.own[index].name, self.transform(index));
                 if !transform.admits(value) {
                     return Err(Error::usage(format!(
@@ -83,7 +86,7 @@ impl<'a> Imposing<'a> {
     fn tie(&mut self, tie: &Tie) -> Result<()> {
         let mut members: Vec<usize> = Vec::new();
         for name in &tie.names {
-            let found = self.find("⟨tie⟩", tie, name)?;
+            let (found, _) = self.find("⟨tie⟩", tie, name)?;
             members.extend(found.into_iter().filter(|index| !members.contains(index)).collect::<Vec<_>>());
         }
         // Ties of ties are one: the values tied to a member are in its group already.
@@ -115,7 +118,8 @@ impl<'a> Imposing<'a> {
     }
 
     fn set_prior(&mut self, prior: &PriorFor) -> Result<()> {
-        for index in self.free("⟨prior⟩", prior, &prior.name)? {
+        let (found, unit) = self.free("⟨prior⟩", prior, &prior.name)?;
+        for index in found {
             let (lower, _) = self.transform(index).range();
             if lower < 0.0 && prior.prior.is_some_and(Prior::needs_positive) {
                 return Err(Error::usage(format!(
@@ -124,7 +128,8 @@ impl<'a> Imposing<'a> {
                 ))
                 .hint("use normal(mean,sd), or ⟨bounds⟩ with a lower end of 0 or above"));
             }
-            let said = Some(prior.prior.map_or(PriorChoice::Flat, PriorChoice::Given));
+            let scaled = prior.prior.map(|prior| prior.scaled(1.0 / unit.size()));
+            let said = Some(scaled.map_or(PriorChoice::Flat, PriorChoice::Given));
             match self.group(index) {
                 None => self.setting(index).prior = said,
                 // The values are one number, which has one prior.
@@ -188,12 +193,13 @@ impl<'a> Imposing<'a> {
         own.fixed || self.settings.setting(&own.name).is_some_and(|setting| setting.fixed)
     }
 
-    /// Returns the values that match a name.
-    fn find(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<Vec<usize>> {
-        let found: Vec<usize> =
-            named(self.own).filter(|(_, d)| name.matches(&d.name)).map(|(i, _)| i).collect();
-        if !found.is_empty() {
-            return Ok(found);
+    /// Returns the values that match a name, and the unit of numbers about them.
+    fn find(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<(Vec<usize>, Unit)> {
+        let mut found = named(self.own).filter(|(_, d)| name.matches(&d.name)).peekable();
+        if found.peek().is_some() {
+            let lengths = |index: usize| self.lengths.get(index).map_or(&[][..], Vec::as_slice);
+            let found = found.map(|(index, d)| (index, d.name.as_str(), lengths(index)));
+            return self.columns.chosen((option, text), name, found);
         }
         let error = Error::usage(format!("{option} {text}: there is no hyper-parameter '{name}'"));
         Err(if named(self.own).next().is_none() {
@@ -203,15 +209,15 @@ impl<'a> Imposing<'a> {
         })
     }
 
-    /// Returns the matching values that are trained.
-    fn free(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<Vec<usize>> {
-        let mut found = self.find(option, text, name)?;
+    /// Returns the matching values that are trained, and the unit of numbers about them.
+    fn free(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<(Vec<usize>, Unit)> {
+        let (mut found, unit) = self.find(option, text, name)?;
         found.retain(|&index| !self.is_fixed(index));
         if found.is_empty() {
             return Err(Error::usage(format!("{option} {text}: '{name}' is fixed, so this has no effect"))
                 .hint("leave one of the two out"));
         }
-        Ok(found)
+        Ok((found, unit))
     }
 }
 
@@ -265,7 +271,7 @@ mod tests {
         }
         let (mut settings, own, mut values) =
             (ValueSettings::default(), own(), vec![1.0, 2.0, 3.0, 0.5, 0.1, 7.0]);
-        constraints.impose(&mut settings, &own, &mut values)?;
+        constraints.impose(&mut settings, (&own, &[]), &mut values)?;
         assert!(settings.suits(&own));
         let mut descriptors = own;
         settings.apply(&mut descriptors);
@@ -294,10 +300,10 @@ mod tests {
         let bounds = vec!["kernel.variance=1,2".parse().expect("bounds")];
         let (constraints, own) = (Constraints { bounds, ..Constraints::default() }, own());
         let (mut settings, mut values) = (ValueSettings::default(), vec![1.0; 6]);
-        constraints.impose(&mut settings, &own, &mut values).expect("constraints");
+        constraints.impose(&mut settings, (&own, &[]), &mut values).expect("constraints");
         assert_eq!(values[0], 1.1);
         values[0] = 2.0;
-        constraints.impose(&mut settings, &own, &mut values).expect("constraints");
+        constraints.impose(&mut settings, (&own, &[]), &mut values).expect("constraints");
         assert_eq!(values[0], 2.0);
     }
 
@@ -318,7 +324,7 @@ mod tests {
         let priors = ["kernel.variance=none", "kernel.lengthscales.0=gamma(3,1)"];
         let priors = priors.iter().map(|text| text.parse().expect("prior")).collect();
         let constraints = Constraints { priors, ..Constraints::default() };
-        constraints.impose(&mut settings, &own, &mut values).expect("constraints");
+        constraints.impose(&mut settings, (&own, &[]), &mut values).expect("constraints");
         let weak = Prior::LogNormal { mu: 0.0, sigma: 3.0 };
         let of = |settings: &ValueSettings| {
             let mut seen = own.clone();
@@ -367,7 +373,7 @@ mod tests {
                 ..Default::default()
             },
         ] {
-            let error = constraints.impose(&mut settings, &own, &mut values).expect_err("no effect");
+            let error = constraints.impose(&mut settings, (&own, &[]), &mut values).expect_err("no effect");
             assert!(error.to_string().contains("is fixed, so this has no effect"), "{error}");
         }
     }

@@ -3,6 +3,7 @@
 mod adam;
 mod adam_solver;
 mod clock;
+mod columns;
 mod constraints;
 mod curvature;
 mod event;
@@ -21,6 +22,7 @@ pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
 pub use adam_solver::AdamSolver;
 pub use clock::Clock;
+pub use columns::Columns;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
 pub use event::{Event, Stage, time};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};

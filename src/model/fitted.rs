@@ -1,5 +1,6 @@
 //! A fitted model that needs no table: it predicts at arrays in the user's units, and knows how it came about; no files.
 
+use super::Warning;
 use super::latent::{LatentModel, LatentPrior};
 use super::nearby::Nearby;
 use super::posterior::Posterior;
@@ -56,6 +57,11 @@ pub struct Model {
 impl Model {
     /// The most rows that [`Model::samples`] draws at together.
     pub const MOST_JOINT_ROWS: usize = 2000;
+
+    /// Adds warnings before those of the fit.
+    pub fn warn_first(&mut self, warnings: impl IntoIterator<Item = Warning>) {
+        self.summary.warnings.splice(..0, warnings);
+    }
 
     /// The model with other posteriors, and other rows to look up if it has neighbours, after an update. What the fit knew of the evidence
     /// no longer holds.

@@ -130,6 +130,17 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         out
     }
 
+    /// Returns for every value of kernels and means, in the order of [`descriptors`](LatentModel::descriptors), the inputs along which it is
+    /// a length.
+    pub fn value_inputs(&self) -> Vec<Vec<usize>> {
+        let mut inputs = Vec::new();
+        for layer in self.layers.iter().filter_map(Layer::prior) {
+            inputs.extend(layer.kernel().lengths(layer.z().ncols()));
+            inputs.extend(std::iter::repeat_n(Vec::new(), layer.mean().values.len()));
+        }
+        inputs
+    }
+
     /// Named values (without `Z`) in natural units.
     pub fn named_values(&self) -> Vec<(String, f64)> {
         let values = self.natural();

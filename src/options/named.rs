@@ -63,6 +63,7 @@ impl FitOptions {
             fix: read("fix", take("fix"))?.unwrap_or_default(),
             ties: read("tie", take("tie"))?.unwrap_or_default(),
             priors: read("prior", take("prior"))?.unwrap_or_default(),
+            ..Constraints::default()
         };
         let (m, grows) = number_or("inducing", inducing, &["auto"])?;
         let (count, beside) = number_or("neighbours", neighbours, &["auto", "none"])?;

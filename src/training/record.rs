@@ -1,15 +1,44 @@
 //! The outcome of a fit as a self-contained model, and the way back: a model as the start of another fit; no training.
 
+use super::diagnose::absolute_jitter;
 use super::run::Fitted;
 use super::start::Start;
 use crate::data::Scaling;
+use crate::hyper::StopReason;
 use crate::latent::Layer;
-use crate::model::{LatentPrior, Model};
+use crate::model::{FitSummary, LatentModel, LatentPrior, Model, Posterior, Search};
 use crate::options::{FitOptions, StepOptions};
 use crate::variational::{Family, Normal};
 use faer::MatRef;
 
 impl Fitted {
+    /// Returns a model and its posterior that a program trained by steps of its own, where `objective` is the sum over `rows` rows.
+    pub fn by_hand(model: &LatentModel, q: &[Normal], objective: f64, rows: usize) -> Fitted {
+        let summary = FitSummary {
+            objective: objective / rows as f64,
+            objective_sum: objective,
+            estimated_on: None,
+            elbo_sum: None,
+            evidence_upper_bound: None,
+            epochs: 0,
+            iterations: 0,
+            evaluations: 0,
+            seconds: 0.0,
+            seconds_per_step: 0.0,
+            stop_reason: StopReason::Stopped,
+            rollbacks: 0,
+            sampling: None,
+            guarantee: None,
+            mixed: None,
+            jitter: absolute_jitter(model),
+            warnings: Vec::new(),
+            trace: Vec::new(),
+            updates: Vec::new(),
+        };
+        let posterior = Posterior::new(model, q);
+        Fitted { model: model.to_prior(), q: q.to_vec(), posterior, summary, search: Search::default() }
+    }
+
     /// Returns the final model of this fit with `options` to `rows` rows on this scale.
     pub fn into_model(self, scaling: Scaling, options: &FitOptions, rows: usize) -> Model {
         Model {

@@ -25,6 +25,14 @@ pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result
     Ok(suited(options, scaling))
 }
 
+impl FitOptions {
+    /// Returns the options with the units of the columns that constraints name.
+    pub fn with_units_of(mut self, scaling: &Scaling) -> FitOptions {
+        self.constraints.columns = self.constraints.columns.scaled(scaling);
+        self
+    }
+}
+
 /// Returns the scaling of a fit, given the scaling that standardises everything.
 pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
     if !options.standardize {

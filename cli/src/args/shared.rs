@@ -157,10 +157,10 @@ pub struct ModelArgs {
 
 /// Constraints on hyper-parameters. NAME is a name that a fit prints (kernel.lengthscales.0), a parameter for all of its
 /// values (kernel.lengthscales), or either with * for any characters (*.lengthscales); values are on the scale of standardised
-/// columns. All options except --default-priors may be given several times.
+/// columns, or in units of a column in brackets (kernel.lengthscales[hour]). All options except --default-priors may be given several times.
 #[derive(Debug, Args)]
 #[command(
-    next_help_heading = "Hyper-parameters by NAME (full, without its number, or with *; standardised scale)"
+    next_help_heading = "Hyper-parameters by NAME (also with *; standardised scale; NAME[COLUMN] in units of the column)"
 )]
 pub struct ConstraintArgs {
     /// Fix hyper-parameters at a value, for example likelihood.noise_variance=0.01; without =VALUE at their starting values
@@ -188,6 +188,7 @@ impl ConstraintArgs {
             fix: self.fix.clone(),
             ties: self.tie.clone(),
             priors: self.prior.clone(),
+            ..Constraints::default()
         }
     }
 }

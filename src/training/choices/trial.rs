@@ -89,6 +89,7 @@ impl Trials {
         let started = Instant::now();
         let short = short(options, self.train_rows(), from.is_some());
         let scaling = scaling_of(&short, self.train.dataset().x, &self.train.y)?;
+        let short = short.with_units_of(&scaling);
         let mut train = self.train.clone();
         train.scale(&scaling);
         let data = TrainingData { train: train.dataset(), validation: None, levels: self.levels };

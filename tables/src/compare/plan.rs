@@ -2,7 +2,7 @@
 
 use crate::schema::{SchemaOptions, UnseenLevels};
 use crate::tables::Table;
-use crate::tabular::{Shares, find_schema, split_table};
+use crate::tabular::{Shares, find_schema, split_table, training_rows};
 use rand::seq::SliceRandom;
 use sparsegp::data::{Purpose, generator};
 use sparsegp::error::{Error, Result};
@@ -265,7 +265,9 @@ impl<'a> Plan<'a> {
     /// As for [`Settings::validate`]; data errors for a table that no model can learn from.
     pub fn new(settings: &Settings, table: &'a Table) -> Result<Plan<'a>> {
         settings.validate()?;
-        let (schema, mut notes) = find_schema(table, &settings.columns, &settings.options)?;
+        let shares = Shares { test: settings.test_fraction, validation: 0.0, seed: settings.options.seed };
+        let train = training_rows(table, &settings.columns, shares);
+        let (schema, mut notes) = find_schema(table, &settings.columns, &settings.options, &train)?;
         let table = table.with_values(schema.target_name());
         // Bad cells are found here, where their places in the file are known.
         schema.design(&table, UnseenLevels::New)?;
@@ -276,7 +278,6 @@ impl<'a> Plan<'a> {
         let columns = SchemaOptions { known: Some(schema), ..settings.columns.clone() };
         let options =
             FitOptions { task: Some(task), likelihood: Some(likelihood), ..settings.options.clone() };
-        let shares = Shares { test: settings.test_fraction, validation: 0.0, seed: settings.options.seed };
         let available = split_table(&table, columns.split.as_ref(), shares)?.train.len();
         let sizes = sizes(&settings.train_sizes, available, &mut notes);
         Ok(Plan { table, settings: Settings { columns, options, ..settings.clone() }, task, sizes, notes })

@@ -2,6 +2,7 @@
 
 use super::Schema;
 use sparsegp::error::{Error, Result};
+use sparsegp::hyper::Columns;
 use sparsegp::options::{FitOptions, ModelKind, Open};
 use std::ops::Range;
 
@@ -13,8 +14,11 @@ impl Schema {
     /// As for [`Schema::kernel_of_inputs`].
     pub(crate) fn options_of(&self, options: FitOptions) -> Result<FitOptions> {
         let kernel = self.kernel_of_inputs(&options.kernel)?;
-        let options =
+        let mut options =
             FitOptions { kernel, dimensions: self.dimensions(), effects: self.effect_terms(), ..options };
+        let mut inputs = self.input_names();
+        inputs.truncate(self.feature_dims());
+        options.constraints.columns = Columns::named(inputs, self.target_name().to_owned());
         if self.groups().is_empty() {
             return Ok(options);
         }

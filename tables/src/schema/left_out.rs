@@ -71,21 +71,21 @@ fn is_named_so(name: &str) -> bool {
         || camel.is_some_and(|before| before.ends_with(|c: char| c.is_lowercase()))
 }
 
-/// The columns of distinct whole numbers in whose order the target changes less from one value to the next than between any two rows (von
-/// Neumann 1941), by three standard errors or more: they say something about the target, whatever they are called.
-pub(crate) fn followed(table: &Table, target: &str) -> Vec<String> {
+/// The columns of distinct whole numbers in whose order the target changes less from one value to the next than between any two of these
+/// rows (von Neumann 1941), by three standard errors or more: they say something about the target, whatever they are called.
+pub(crate) fn followed(table: &Table, target: &str, rows: &[usize]) -> Vec<String> {
     let Some(target) = table.column(target) else { return Vec::new() };
     let of_column = |named: &&crate::tables::NamedColumn| match &named.column {
-        Column::Number(values) => is_followed(values, target),
+        Column::Number(values) => is_followed(values, target, rows),
         _ => false,
     };
     table.columns().iter().filter(of_column).map(|named| named.name.clone()).collect()
 }
 
-fn is_followed(values: &[f64], target: &Column) -> bool {
+fn is_followed(values: &[f64], target: &Column, rows: &[usize]) -> bool {
     let lacking = target.lacking();
-    let mut rows: Vec<usize> =
-        (0..values.len()).filter(|&row| !values[row].is_nan() && !lacking(row)).collect();
+    let known = |row: &usize| !values[*row].is_nan() && !lacking(*row);
+    let mut rows: Vec<usize> = rows.iter().copied().filter(known).collect();
     if rows.len() < FEWEST_ROWS || rows.iter().any(|&row| values[row].fract() != 0.0) {
         return false;
     }

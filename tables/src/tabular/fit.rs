@@ -1,6 +1,6 @@
 //! A fit to a table: from its columns and rows to the input of the training, and back to a model of tables; no reading of files.
 
-use super::held_out::{Shares, split_table};
+use super::held_out::{Shares, split_table, training_rows};
 use super::model::TableModel;
 use super::resolve::{
     check_start_target, check_training_target, find_schema, resolved, two_valued, two_values,
@@ -85,13 +85,13 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
 /// As for [`fit_table`]; `Interrupted` if the session was interrupted, `Data` if its checkpoint belongs to another fit.
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let options = request.options;
-    let (mut schema, mut notes) = schema_of(request)?;
+    let shares =
+        Shares { test: request.test_fraction, validation: options.validation_fraction, seed: options.seed };
+    let (mut schema, mut notes) = schema_of(request, shares)?;
     let table = request.table.with_values(schema.target_name());
     let table = &*table.read(&schema.readings, &|_| true)?;
     let options = resolved(options, &schema, request.start)?;
     options.validate()?;
-    let shares =
-        Shares { test: request.test_fraction, validation: options.validation_fraction, seed: options.seed };
     let rows = split_table(table, request.columns.split.as_ref(), shares)?;
     check_grouped_start(request)?;
     if request.start.is_none() {
@@ -127,6 +127,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
         let options = chosen.options.decided_for(train.targets.len());
         let scaling = scaling_of_fit((&options, request.start), &mut schema, &train)?;
         train.scale(&scaling);
+        let options = options.with_units_of(&scaling);
         let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
         let validation = scaled.as_ref().map(TableRows::dataset);
         let training = TrainingData { train: train.dataset(), validation, levels };
@@ -183,9 +184,10 @@ fn scaling_of_fit(
 }
 
 /// Returns the columns of the fit: those of the start model, or those found in the table.
-fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
+fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<String>)> {
     let Some(start) = request.start else {
-        return find_schema(request.table, request.columns, request.options);
+        let train = training_rows(request.table, request.columns, shares);
+        return find_schema(request.table, request.columns, request.options, &train);
     };
     check_start_target(start.schema(), request.columns)?;
     // The start model's schema was checked against another table: this one's rows and target need checking too.

@@ -36,6 +36,19 @@ pub(crate) fn split_table(table: &Table, by: Option<&SplitBy>, shares: Shares) -
     Ok(Split { train: of(Role::Train), validation: of(Role::Validation), test: of(Role::Test) })
 }
 
+/// Returns the training rows of a table whose columns are not known yet: all rows with a target if they cannot be split, which the fit then
+/// reports.
+pub(crate) fn training_rows(table: &Table, columns: &SchemaOptions, shares: Shares) -> Vec<usize> {
+    let lacking = table.column(&columns.target).map(Column::lacking);
+    let is_known = |row: &usize| lacking.as_ref().is_none_or(|lacking| !lacking(*row));
+    let known: Vec<usize> = (0..table.rows()).filter(is_known).collect();
+    let split = split_table(&table.with_values(&columns.target), columns.split.as_ref(), shares);
+    match split {
+        Ok(split) => split.train.into_iter().filter_map(|row| known.get(row).copied()).collect(),
+        Err(_) => known,
+    }
+}
+
 /// Returns the roles of the rows of a file that have a target; they are the ones of [`split_table`].
 pub(super) fn roles_of_file(
     path: &Path,

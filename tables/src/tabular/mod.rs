@@ -1,6 +1,7 @@
 //! From tables and files to training rows, and back to predictions; no training.
 
 mod baselines;
+mod by_hand;
 mod cross;
 mod effects;
 mod fit;
@@ -22,12 +23,13 @@ mod survey;
 mod test_file;
 
 pub use baselines::{Baselines, Constant, TrainingSample};
+pub use by_hand::table_model;
 pub use cross::{Fold, folds};
 pub use effects::NamedEffect;
 pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
 pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file};
 pub use fit_parts::{PartSurvey, PartsFit, PartsRequest, Preparation, TableParts};
-pub(crate) use held_out::{Shares, split_table};
+pub(crate) use held_out::{Shares, split_table, training_rows};
 pub use model::TableModel;
 pub use output_draws::{DrawRequest, OutputDraws};
 pub use outputs::{OutputsFit, OutputsRequest, TableOutputs, fit_outputs_in};

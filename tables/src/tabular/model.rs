@@ -81,6 +81,11 @@ impl TableModel {
         TableModel { schema, model: fitted.into_model(scaling, options, rows) }
     }
 
+    /// Adds notes about the columns before the warnings of the fit.
+    pub(super) fn note(&mut self, notes: &[String]) {
+        self.model.warn_first(notes.iter().cloned().map(Warning::from));
+    }
+
     /// Returns the model on arrays.
     pub fn model(&self) -> &Model {
         &self.model

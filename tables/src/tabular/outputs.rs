@@ -70,15 +70,19 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     let train = labelled.take(&rows.train);
     let test = (!rows.test.is_empty()).then(|| labelled.take(&rows.test));
     // Columns are found in the whole table, so that its parts have the same categories.
-    let found = targets.iter().map(|target| find_schema(&labelled, &columns_of(request, target), options));
-    let schemas = found.map(|found| found.map(|(schema, _)| schema)).collect::<Result<Vec<Schema>>>()?;
+    let find = |target: &String| find_schema(&labelled, &columns_of(request, target), options, &rows.train);
+    let found = targets.iter().map(find).collect::<Result<Vec<_>>>()?;
+    let (schemas, notes): (Vec<Schema>, Vec<_>) = found.into_iter().unzip();
     let clock = session.clock(options.max_seconds);
     let (sharing, tried) = match request.sharing {
         Some(sharing) => (sharing, Vec::new()),
         None if options.open.is_empty() => (Sharing::Own, Vec::new()),
         None => decide(request, (&train, &schemas), &mut session.until(clock, Clock::CHOICES))?,
     };
-    let models = fit_known(request, (&train, schemas), sharing, &mut session.until(clock, 1.0))?;
+    let mut models = fit_known(request, (&train, schemas), sharing, &mut session.until(clock, 1.0))?;
+    models.models.iter_mut().zip(notes).for_each(|(model, notes)| {
+        Arc::get_mut(model).into_iter().for_each(|model| model.note(&notes));
+    });
     Ok(OutputsFit { models, train, test, sharing, tried })
 }
 
@@ -175,6 +179,8 @@ fn together(
         columns.push(column);
         scalings.push(scaling);
     }
+    let mut options = options.with_units_of(&scalings[0]);
+    options.constraints.columns = options.constraints.columns.without_target();
     let mut scaled = x.transpose().to_owned();
     scalings[0].scale_inputs(scaled.as_mut().transpose_mut());
     let targets: Vec<f64> =

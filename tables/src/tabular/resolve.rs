@@ -59,14 +59,16 @@ fn asked_kind(options: &FitOptions) -> Result<Option<TargetKind>> {
     }
 }
 
-/// Finds the columns of a fit to a table from scratch, with warnings about them.
+/// Finds the columns of a fit to a table from scratch, with warnings about them. Only training rows decide that a column which looks like
+/// an identifier is an input.
 pub(crate) fn find_schema(
     table: &Table,
     columns: &SchemaOptions,
     options: &FitOptions,
+    train: &[usize],
 ) -> Result<(Schema, Vec<String>)> {
     let mut columns = schema_options(columns, options)?;
-    columns.keep.extend(followed(table, &columns.target));
+    columns.keep.extend(followed(table, &columns.target, train));
     Schema::infer(table, &columns)
 }
 

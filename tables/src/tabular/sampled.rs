@@ -101,6 +101,7 @@ impl Sampled {
             }
             None => suited(&options, surveyed.scaling),
         };
+        let options = options.with_units_of(&scaling);
         start_rows.scale(&scaling);
         check_rows.scale(&scaling);
         let held_out = surveyed.validation_sample.map(part).transpose()?;

@@ -1,0 +1,117 @@
+//! Columns that constraints can name, and constraints in their units turned into constraints on the scale the model sees.
+
+use super::constraints::NamePattern;
+use crate::data::Scaling;
+use crate::error::{Error, Result};
+use std::fmt;
+
+/// The power of a column's unit in a value, and the unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Unit(f64);
+
+impl Unit {
+    /// The unit of values on the scale the model sees.
+    pub(super) const NONE: Unit = Unit(1.0);
+
+    /// Returns a value in units of the column on the scale the model sees.
+    pub(super) fn scaled(self, value: f64) -> f64 {
+        value / self.0
+    }
+
+    /// The size of 1 on the scale the model sees.
+    pub(super) fn size(self) -> f64 {
+        self.0
+    }
+}
+
+/// A column by name, with the size of 1 on the scale the model sees; no size if the column is warped.
+#[derive(Clone, Debug, PartialEq)]
+struct Column {
+    name: String,
+    size: Option<f64>,
+}
+
+/// The names and units of the inputs and of the target of a fit to a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Columns {
+    inputs: Vec<Column>,
+    target: Option<Column>,
+}
+
+/// The values that are variances of a Gaussian target.
+const OF_TARGET: &str = "likelihood.noise_variance";
+
+impl Columns {
+    /// Names the inputs and the target, on the scale of the rows themselves.
+    pub fn named(inputs: Vec<String>, target: String) -> Columns {
+        let column = |name| Column { name, size: Some(1.0) };
+        Columns { inputs: inputs.into_iter().map(column).collect(), target: Some(column(target)) }
+    }
+
+    /// Returns the columns with the units of a scaling.
+    pub fn scaled(mut self, scaling: &Scaling) -> Columns {
+        for (input, column) in self.inputs.iter_mut().enumerate() {
+            let affine = scaling.inputs.get(input).filter(|_| !scaling.warps_input(input));
+            column.size = affine.map(|affine| affine.scale);
+        }
+        if let Some(target) = &mut self.target {
+            target.size = scaling.target_map().is_none().then_some(scaling.target.scale);
+        }
+        self
+    }
+
+    /// Returns the inputs alone, for fits of several targets in different units.
+    pub fn without_target(mut self) -> Columns {
+        self.target = None;
+        self
+    }
+
+    /// Returns the names in words.
+    fn names(&self, inputs: &[&str]) -> String {
+        let target = self.target.as_ref().map(|target| format!("; the target is {}", target.name));
+        format!("the inputs are {}{}", inputs.join(", "), target.unwrap_or_default())
+    }
+
+    /// Keeps the values, as pairs of full name and inputs along which it is a length, that suit the column of a name. Returns them with
+    /// their unit.
+    ///
+    /// # Errors
+    /// A usage error for a column that does not exist, that has no unit, or that no value belongs to.
+    pub(super) fn chosen<'a>(
+        &self,
+        (option, text): (&str, &dyn fmt::Display),
+        name: &NamePattern,
+        found: impl Iterator<Item = (usize, &'a str, &'a [usize])>,
+    ) -> Result<(Vec<usize>, Unit)> {
+        let Some(called) = name.column() else {
+            return Ok((found.map(|(index, ..)| index).collect(), Unit::NONE));
+        };
+        let wrong = |why: String| Error::usage(format!("{option} {text}: {why}"));
+        let input = self.inputs.iter().position(|column| column.name == called);
+        let target = self.target.as_ref().filter(|target| target.name == called);
+        let Some(column) = input.map(|input| &self.inputs[input]).or(target) else {
+            let names: Vec<&str> = self.inputs.iter().map(|column| column.name.as_str()).collect();
+            return Err(match names.is_empty() {
+                true => wrong("the columns of this fit have no names".to_owned()),
+                false => wrong(format!("there is no input '{called}'")).hint(self.names(&names)),
+            });
+        };
+        let Some(size) = column.size else {
+            return Err(wrong(format!("'{called}' is warped, so it has no unit"))
+                .hint("leave the column out: numbers are then on the scale the model sees"));
+        };
+        let suits = |value: &str, inputs: &[usize]| match input {
+            Some(input) => inputs == [input],
+            None => value == OF_TARGET,
+        };
+        let chosen: Vec<usize> =
+            found.filter(|(_, value, inputs)| suits(value, inputs)).map(|(index, ..)| index).collect();
+        match (chosen.is_empty(), input) {
+            (false, Some(_)) => Ok((chosen, Unit(size))),
+            (false, None) => Ok((chosen, Unit(size * size))),
+            (true, Some(_)) => Err(wrong(format!("no such value is a length along '{called}' alone"))
+                .hint("a kernel with (ard) has a lengthscale for every column")),
+            (true, None) => Err(wrong(format!("only {OF_TARGET} has the unit of '{called}'"))),
+        }
+    }
+}
