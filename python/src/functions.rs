@@ -92,16 +92,7 @@ pub fn functions(
 /// All hyper-parameters by name, each with the inputs whose unit it has as a length.
 #[pyfunction]
 pub fn kernel_units(model: &Model) -> Vec<(String, Vec<usize>)> {
-    let engine = model.shared();
-    let (latent, dims) = (engine.latent(), engine.schema().feature_dims());
-    let mut lengths = Vec::new();
-    for layer in &latent.layers {
-        lengths.extend(layer.inducing().map_or_else(Vec::new, |layer| layer.kernel().lengths(dims)));
-        let means = layer.inducing().map_or(0, |layer| layer.mean().values.len());
-        lengths.extend(std::iter::repeat_n(Vec::new(), means));
-    }
-    let names = engine.hyperparameters().into_iter().map(|(name, _)| name);
-    names.zip(lengths.into_iter().chain(std::iter::repeat(Vec::new()))).collect()
+    model.shared().lengths()
 }
 
 /// Mean and covariance of the function, or of a process on the scale that the model sees, at rows of the model's inputs, as [`design`] has
