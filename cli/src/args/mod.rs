@@ -29,12 +29,11 @@ pub struct Cli {
 }
 
 /// The options that `fit -h` shows, and `compare -h` if `compare` has them; `--help` shows all options.
-const EVERYDAY: [&str; 21] = [
+const EVERYDAY: [&str; 20] = [
     "target",
     "features",
     "exclude",
     "categorical",
-    "places",
     "objective",
     "model",
     "task",
