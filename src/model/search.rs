@@ -23,9 +23,6 @@ pub struct Choices {
     pub training_rows: usize,
     /// The rows that judged them.
     pub held_out_rows: usize,
-    /// True if whole blocks of places were held out, not rows at random.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub blocks: bool,
     /// Seconds of all of it.
     pub seconds: f64,
     /// The parts.

@@ -23,14 +23,12 @@ fn work() -> Work {
 const FIT: &str = "fit stations.csv --target y --places lon,lat --quiet --inducing 30";
 
 #[test]
-fn a_place_is_one_line_of_summary_and_inspection_and_choices_hold_out_blocks() {
+fn a_place_is_one_line_of_summary_and_inspection_with_a_map_in_the_report() {
     let work = work();
     let text = work.run(&format!("{FIT} --auto kernel --model-out m --report r.html")).ok().stdout();
     let line = text.lines().find(|line| line.starts_with("places")).unwrap_or_else(|| panic!("{text}"));
     assert!(line.contains("lon, lat: lengthscale ") && line.ends_with(" km"), "{line}");
     assert!(text.contains("(lon, lat)") && text.contains("lengthscales.1 (height)"), "{text}");
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("held-out rows in blocks of places, short fits"), "{text}");
     let inspected = work.run("inspect m").ok().stdout();
     assert!(
         inspected.contains("lon, lat: lengthscale ") && inspected.contains("place: longitude and latitude")

@@ -14,7 +14,6 @@ use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, ModelKind, Open, Part};
 use candidates::{COUNTS, base, values};
 pub use fallback::Chosen;
-use held_out::coordinates;
 pub use held_out::{Losses, held_out};
 use std::time::Instant;
 use trial::{INDUCING, Judged, Trials};
@@ -57,9 +56,7 @@ pub fn choose(
     // Without neighbours nothing holds that is said about them.
     let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
     let plain = FitOptions { open: Open::NOTHING, ..plain };
-    let coordinates = coordinates(&options.dimensions);
-    let blocks = coordinates.is_some();
-    let Some(trials) = Trials::new((data, levels), options.seed, coordinates) else {
+    let Some(trials) = Trials::new((data, levels), options.seed) else {
         return Ok(Chosen::new(asked, plain, None));
     };
     let options = base(options, open);
@@ -93,7 +90,6 @@ pub fn choose(
     let choices = Choices {
         training_rows: search.trials.train_rows(),
         held_out_rows: search.trials.held_rows(),
-        blocks,
         seconds: search.started.elapsed().as_secs_f64(),
         parts,
     };

@@ -1,6 +1,6 @@
 //! Short fits to a part of the training rows and the losses of others that are held out, in the user's units; no choosing.
 
-use super::held_out::{Losses, held_out, held_out_blocks};
+use super::held_out::{Losses, held_out};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::Session;
@@ -13,7 +13,6 @@ use crate::training::rows::TrainingData;
 use crate::training::scaling::scaling_of;
 use crate::training::start::{Prototype, Start, initial_model};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -46,17 +45,9 @@ pub(super) struct Judged {
 }
 
 impl Trials {
-    /// A part of the rows to fit to and a part to judge by, at random, or by blocks of places; none where they are too few.
-    pub fn new(
-        (data, levels): (Dataset<'_>, usize),
-        seed: u64,
-        coordinates: Option<Range<usize>>,
-    ) -> Option<Trials> {
-        let most_of = |n: usize| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1);
-        let (train, held) = match coordinates {
-            Some(coordinates) => held_out_blocks((data.x, coordinates), (seed, 0), most_of)?,
-            None => held_out(data.len(), (seed, 0), most_of)?,
-        };
+    /// A part of the rows to fit to and a part to judge by, at random; none where they are too few.
+    pub fn new((data, levels): (Dataset<'_>, usize), seed: u64) -> Option<Trials> {
+        let (train, held) = held_out(data.len(), (seed, 0), |n| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1))?;
         let part = |rows: &[usize]| {
             let mut buffer = RowBuffer::new(data, rows.len());
             buffer.take(data, rows);

@@ -61,9 +61,8 @@ fn chosen(choices: &Choices) -> String {
     };
     let parts: Vec<String> = choices.parts.iter().map(part).collect();
     let (rows, held, time) = (choices.training_rows, choices.held_out_rows, duration(choices.seconds));
-    let of_blocks = if choices.blocks { " in blocks of places" } else { "" };
     format!(
-        "by the log loss of {held} held-out rows{of_blocks}, short fits to {rows} rows, {time}: {}",
+        "by the log loss of {held} held-out rows, short fits to {rows} rows, {time}: {}",
         parts.join("; ")
     )
 }
