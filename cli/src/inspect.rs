@@ -6,7 +6,7 @@ use super::output;
 use sparsegp::Result;
 use sparsegp_tables::report::words::{self, parameters};
 use sparsegp_tables::report::{DataSummary, Document};
-use sparsegp_tables::schema::Feature;
+use sparsegp_tables::schema::{Feature, Surface};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::Path;
 
@@ -66,6 +66,14 @@ fn features(model: &TableModel) -> Vec<Vec<String>> {
         Feature::Date { name, .. } => {
             let missing = if feature.tells_missing() { ", or missing" } else { "" };
             vec![format!("  {name}"), format!("date{missing}")]
+        }
+        Feature::Place { name, surface, .. } => {
+            let missing = if feature.tells_missing() { ", or missing" } else { "" };
+            let words = match surface {
+                Surface::Sphere => "place: longitude and latitude in degrees",
+                Surface::Plane => "place: coordinates in a plane",
+            };
+            vec![format!("  {name}"), format!("{words}{missing}")]
         }
         Feature::Numeric { name, .. } => {
             let missing = if feature.tells_missing() { ", or missing" } else { "" };

@@ -12,7 +12,7 @@ use sparsegp_tables::tables::{
 };
 use sparsegp_tables::tabular::{DrawRequest, OutputDraws, TableModel, TableOutputs};
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The number of rows per block, which bounds the memory of a prediction for a file of any length.
 pub const BLOCK_ROWS: usize = 8192;
@@ -301,6 +301,34 @@ impl Unfamiliar {
     }
 }
 
+/// The rows to predict, block by block.
+struct Source {
+    /// The name of the rows in messages.
+    name: PathBuf,
+    /// The names of the columns.
+    names: Vec<String>,
+    /// The columns to copy.
+    keep: Vec<String>,
+    blocks: Box<dyn Iterator<Item = Result<Table>>>,
+}
+
+impl Source {
+    /// The rows of the data file, or the points of the grid, in blocks of at most `most` rows.
+    fn of(args: &PredictArgs, outputs: &TableOutputs, unseen: UnseenLevels, most: usize) -> Result<Source> {
+        if let Some(grid) = &args.grid {
+            outputs.check_grid(grid, unseen)?;
+            output::note(&format!("grid: {}", grid.words()));
+            let names: Vec<String> = grid.names().map(str::to_owned).collect();
+            let blocks = Box::new(grid.clone().blocks(most));
+            return Ok(Source { name: "the grid".into(), keep: names.clone(), names, blocks });
+        }
+        let data = args.data.as_deref().unwrap_or(Path::new("-"));
+        let blocks = outputs.open_for(data, most, (args.delimiter, &args.keep), unseen)?.or_none();
+        let (name, names, keep) = (data.to_owned(), blocks.names().to_vec(), args.keep.clone());
+        Ok(Source { name, names, keep, blocks: Box::new(blocks.ahead()?) })
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
@@ -320,18 +348,18 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     }
     // Draws need all rows together: one block, one row longer than allowed, so that longer files are detected.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
-    let blocks = outputs.open_for(&args.data, most, (args.delimiter, &args.keep), unseen)?.or_none();
+    let source = Source::of(args, &outputs, unseen, most)?;
     let of_output = |model| PredictedColumns {
         latent: args.latent,
         quantiles: &args.quantiles,
-        log_density: blocks.names().iter().any(|name| name == TableModel::schema(model).target_name()),
+        log_density: source.names.iter().any(|name| name == TableModel::schema(model).target_name()),
         drawn: (args.samples, args.draws),
         ..PredictedColumns::of(model)
     };
     let covariance = args.covariance.then_some(&outputs);
     let mut columns = OutputColumns { outputs: models.iter().copied().map(of_output).collect(), covariance };
     if let Some(first) = columns.outputs.first_mut() {
-        (first.row_numbers, first.keep) = (args.row_numbers, &args.keep);
+        (first.row_numbers, first.keep) = (args.row_numbers, &source.keep);
     }
     let table = |copies: &[NamedColumn]| -> Result<PredictedTable> {
         let table = columns.table(copies);
@@ -340,7 +368,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     };
     check_names(&table(&[])?)?;
     let (mut out, mut first, mut unfamiliar) = (None, 0, Unfamiliar::default());
-    for block in blocks.ahead()? {
+    for block in source.blocks {
         let block = block?;
         models.first().map_or(Ok(()), |model| unfamiliar.add(model, &block))?;
         let drawn = all_draws(&outputs, &block, args, first)?;
@@ -352,7 +380,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         out = Some(ready.write_rows(rows)?);
         first += block.rows() as u64;
     }
-    unfamiliar.tell(&args.data);
+    unfamiliar.tell(&source.name);
     match out {
         Some(out) => out.finish(),
         None => writer(&args.out, table(&[])?)?.finish(),
@@ -407,7 +435,8 @@ fn check(args: &PredictArgs) -> Result<()> {
         return Ok(());
     }
     output::check_predictions_name(&args.out)?;
-    output::check_paths(&[&args.out], &[&args.model, &args.data])
+    let data = args.data.as_deref().into_iter();
+    output::check_paths(&[&args.out], &data.chain([args.model.as_path()]).collect::<Vec<_>>())
 }
 
 /// Predicts one block, which begins at row `first` of the file.

@@ -108,6 +108,7 @@ fn fitted(model: &TableModel) -> Vec<Vec<String>> {
             row("prior", words::prior(options)),
         ]),
     }
+    fitted.extend(words::place_rows(model));
     fitted.extend(words::group_rows(model));
     fitted
 }

@@ -1,6 +1,6 @@
 //! The additive kernel, all interactions of columns up to an order; no walk over pairs.
 
-use crate::dimension::{Dimension, NoCategories};
+use crate::dimension::{Dimension, DimensionError};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
 use crate::mapped::ActiveDims;
@@ -242,7 +242,7 @@ impl Kernel for Additive {
         [&mut self.variances, &mut self.lengthscales].into_iter().for_each(visit);
     }
 
-    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
         self.dimensions = dimensions.to_vec();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A kernel that changes from one covariance to the next along a column; no formulae of the covariances.
 
 use crate::compose::{reborrow, told, with_slots};
-use crate::dimension::{Dimension, NoCategories, is_category};
+use crate::dimension::{Dimension, DimensionError, is_category};
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::matrix::{column, column_mut};
 use crate::parameter::{Parameter, Transform};
@@ -223,9 +223,9 @@ impl Kernel for Changepoint {
     }
 
     /// Categories have no place between locations: the first column holds numbers.
-    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
         if is_category(dimensions, 0) {
-            return Err(NoCategories { kernel: self.expression() });
+            return Err(DimensionError::NoCategories { kernel: self.expression() });
         }
         self.children = told(&self.children, dimensions)?;
         self.dimensions = dimensions.to_vec();

@@ -1,6 +1,6 @@
 //! Kernels made of kernels: sum, product, scale; no other formulae.
 
-use crate::dimension::{Dimension, NoCategories};
+use crate::dimension::{Dimension, DimensionError};
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
@@ -65,7 +65,7 @@ impl Combination {
 pub(crate) fn told(
     children: &[Box<dyn Kernel>],
     dimensions: &[Dimension],
-) -> Result<Vec<Box<dyn Kernel>>, NoCategories> {
+) -> Result<Vec<Box<dyn Kernel>>, DimensionError> {
     let mut told = children.to_vec();
     told.iter_mut().try_for_each(|child| child.set_dimensions(dimensions))?;
     Ok(told)
@@ -227,7 +227,7 @@ impl Kernel for Combination {
         self.children.iter().flat_map(|child| child.parts()).collect()
     }
 
-    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
         self.children = told(&self.children, dimensions)?;
         self.dimensions = dimensions.to_vec();
         Ok(())
@@ -404,7 +404,7 @@ impl Kernel for Scale {
         std::iter::once(own).chain(self.inner.parts()).collect()
     }
 
-    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
         self.inner.set_dimensions(dimensions)
     }
 

@@ -16,6 +16,12 @@ pub enum Dimension {
         /// The number of known levels. They have the codes from 0; any other code is a level that never occurred.
         levels: usize,
     },
+    /// A coordinate of a place, a number. Stationary kernels with a lengthscale for each column have one for all coordinates of a place, so
+    /// that only the distance of two places matters.
+    Coordinate {
+        /// True for the first coordinate of a place; the others follow it.
+        first: bool,
+    },
 }
 
 impl Dimension {
@@ -26,10 +32,15 @@ impl Dimension {
 }
 
 impl Dimension {
+    /// Returns true if the column holds a coordinate of a place.
+    pub fn is_coordinate(self) -> bool {
+        matches!(self, Dimension::Coordinate { .. })
+    }
+
     /// The number of known levels, 0 of a number.
     pub fn levels(self) -> usize {
         match self {
-            Dimension::Number => 0,
+            Dimension::Number | Dimension::Coordinate { .. } => 0,
             Dimension::Category { levels } => levels,
         }
     }
@@ -40,25 +51,48 @@ pub(crate) fn is_category(dimensions: &[Dimension], d: usize) -> bool {
     dimensions.get(d).is_some_and(|dimension| dimension.is_category())
 }
 
+/// Returns true if column `d` holds numbers that have a meaning one by one: neither codes nor coordinates.
+pub(crate) fn is_number(dimensions: &[Dimension], d: usize) -> bool {
+    dimensions.get(d).is_none_or(|dimension| *dimension == Dimension::Number)
+}
+
 /// Returns true if any column holds codes.
 pub(crate) fn any_category(dimensions: &[Dimension]) -> bool {
     dimensions.iter().any(|dimension| dimension.is_category())
 }
 
-/// A kernel for which codes of categories have no meaning.
+/// The reason why a kernel cannot be used with the contents of columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoCategories {
-    /// The expression of the kernel.
-    pub kernel: String,
+pub enum DimensionError {
+    /// Codes of categories have no meaning for the kernel.
+    NoCategories {
+        /// The expression of the kernel.
+        kernel: String,
+    },
+    /// The kernel was given different lengthscales for the coordinates of a place.
+    SeparateLengthscales {
+        /// The expression of the kernel.
+        kernel: String,
+    },
 }
 
-impl fmt::Display for NoCategories {
+impl fmt::Display for DimensionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the kernel {} has no meaning for categories", self.kernel)
+        match self {
+            DimensionError::NoCategories { kernel } => {
+                write!(f, "the kernel {kernel} has no meaning for categories")
+            }
+            DimensionError::SeparateLengthscales { kernel } => {
+                write!(
+                    f,
+                    "the coordinates of a place have one lengthscale, but {kernel} has several values for them"
+                )
+            }
+        }
     }
 }
 
-impl std::error::Error for NoCategories {}
+impl std::error::Error for DimensionError {}
 
 /// Adds a number to a run wherever the codes of the left points differ from the code of one right point (or equal it).
 pub(crate) struct AddWhere<'a> {

@@ -1,6 +1,6 @@
 //! Constant, white, linear and polynomial kernels; no distances.
 
-use crate::dimension::{Dimension, NoCategories, add_where_equal, is_category, sum_where_equal};
+use crate::dimension::{Dimension, DimensionError, add_where_equal, is_category, sum_where_equal};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::matrix::{column, column_mut, mirror_upper};
@@ -101,7 +101,7 @@ impl Kernel for Constant {
         visit(&mut self.variance);
     }
 
-    fn set_dimensions(&mut self, _: &[Dimension]) -> Result<(), NoCategories> {
+    fn set_dimensions(&mut self, _: &[Dimension]) -> Result<(), DimensionError> {
         Ok(())
     }
 
@@ -383,7 +383,7 @@ impl Kernel for Polynomial {
         self.offset.iter_mut().for_each(visit);
     }
 
-    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
         self.dimensions = dimensions.to_vec();
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A covariance between the levels of a category or the outputs of a table in long form; no distances.
 
-use crate::dimension::{Dimension, NoCategories, any_category};
+use crate::dimension::{Dimension, DimensionError, any_category};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
 use crate::parameter::{Parameter, Transform};
@@ -49,6 +49,7 @@ impl Coregion {
             prior: None,
             fixed: false,
             given: false,
+            slots: Vec::new(),
         };
         let mut kernel = Coregion {
             rank,
@@ -223,12 +224,14 @@ impl Kernel for Coregion {
     }
 
     /// A single column of codes has its known levels; each other code is a new level.
-    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
         if !any_category(dimensions) {
             return Ok(());
         }
         let &[Dimension::Category { levels }] = dimensions else {
-            return Err(NoCategories { kernel: format!("{} of several columns", self.expression()) });
+            return Err(DimensionError::NoCategories {
+                kernel: format!("{} of several columns", self.expression()),
+            });
         };
         if self.levels() != levels {
             *self = Coregion::new(levels, self.rank);

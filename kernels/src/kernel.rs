@@ -1,6 +1,6 @@
 //! The interface every covariance function meets: inputs, values, adjoints, named parameters; no formulae.
 
-use crate::dimension::{Dimension, NoCategories, any_category};
+use crate::dimension::{Dimension, DimensionError, any_category};
 use crate::parameter::Parameter;
 use crate::random_feature::{Chance, RandomFeature};
 use faer::{MatMut, MatRef};
@@ -195,12 +195,18 @@ pub trait Kernel: Send + Sync + Debug {
     /// Sets the contents of each column of the points. By default all columns are numbers.
     ///
     /// In a column of categories only equality matters: squared distances grow by 1 (in squared lengthscales) if codes differ, and
-    /// products of inputs are 1 for equal codes and 0 otherwise, as with one-hot codes. Gradients in codes are 0.
+    /// products of inputs are 1 for equal codes and 0 otherwise, as with one-hot codes. Gradients in codes are 0. Coordinates of a place are
+    /// numbers, for which stationary kernels have one lengthscale.
     ///
     /// # Errors
-    /// If categories have no meaning for the kernel, which is the default; the kernel is unchanged then.
-    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
-        if any_category(dimensions) { Err(NoCategories { kernel: self.expression() }) } else { Ok(()) }
+    /// If categories have no meaning for the kernel, which is the default, or the coordinates of a place were given different
+    /// lengthscales; the kernel is unchanged then.
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
+        if any_category(dimensions) {
+            Err(DimensionError::NoCategories { kernel: self.expression() })
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns the contents of each column of the points, as set by [`Kernel::set_dimensions`]; empty if all are numbers.
@@ -255,13 +261,11 @@ pub trait Kernel: Send + Sync + Debug {
 
 /// Returns, for every value of a parameter with this name, the columns along which it is a length; empty for other parameters.
 pub(crate) fn lengths_of(parameter: &Parameter, name: &str, dims: usize) -> Vec<Vec<usize>> {
-    let count = parameter.values.len();
-    let of = |value: usize| match (parameter.name == name, count) {
-        (false, _) => Vec::new(),
-        (true, 1) => (0..dims).collect(),
-        (true, _) => vec![value],
+    let of = |value: usize| match parameter.name == name {
+        false => Vec::new(),
+        true => (0..dims).filter(|&d| parameter.slot(d) == value).collect(),
     };
-    (0..count).map(of).collect()
+    (0..parameter.values.len()).map(of).collect()
 }
 
 impl Clone for Box<dyn Kernel> {

@@ -33,7 +33,7 @@ pub use additive::Additive;
 pub use arc_cosine::ArcCosine;
 pub use changepoint::Changepoint;
 pub use compose::{Combination, Operation, Scale};
-pub use dimension::{Dimension, NoCategories};
+pub use dimension::{Dimension, DimensionError};
 pub use dot_product::{Constant, Polynomial};
 pub use entry::{Entry, Make, Options, ParseError};
 pub use index::Coregion;

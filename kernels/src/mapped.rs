@@ -1,7 +1,7 @@
 //! Kernels of mapped points: selected columns, monotone warps, the levels of binary columns; no covariance formulae.
 
 use crate::compose::top_level;
-use crate::dimension::{Dimension, NoCategories, is_category};
+use crate::dimension::{Dimension, DimensionError, is_category, is_number};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::mapped_feature::MappedFeature;
@@ -151,7 +151,8 @@ impl InputMap for Columns {
 
 /// A monotone map of each column, the distribution function of Kumaraswamy (1980) between logits (Snoek et al. 2014 warp with that of the
 /// beta distribution): `w(x) = logit(1 − (1 − σ(x)^a)^b)`, σ the logistic function. Its slope is about `a` far to the left, about `b` far to
-/// the right, and `a = b = 1` leaves points as they are. Codes of categories stay what they are.
+/// the right, and `a = b = 1` leaves points as they are. Codes of categories and coordinates of
+/// places stay what they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warp {
     /// `a` of every column, then `b` of every column.
@@ -227,8 +228,8 @@ impl InputMap for Warp {
     fn map(&self, x: MatRef<'_, f64>, to: &mut [f64]) {
         let [a, b] = &self.parameters;
         for (d, run) in to.chunks_exact_mut(x.nrows().max(1)).enumerate() {
-            if is_category(&self.dimensions, d) {
-                run.iter_mut().zip(x.col(d).iter()).for_each(|(to, &code)| *to = code);
+            if !is_number(&self.dimensions, d) {
+                run.iter_mut().zip(x.col(d).iter()).for_each(|(to, &same)| *to = same);
                 continue;
             }
             let (a, b) = (a.values[d], b.values[d]);
@@ -248,6 +249,10 @@ impl InputMap for Warp {
         let runs = bar.chunks_exact(x.nrows().max(1)).enumerate();
         for (d, run) in runs.filter(|&(d, _)| !is_category(&self.dimensions, d)) {
             for (i, &bar) in run.iter().enumerate() {
+                if !is_number(&self.dimensions, d) {
+                    target.iter_mut().for_each(|target| target[(i, d)] += bar);
+                    continue;
+                }
                 let warping = Warping::at(x[(i, d)], a.values[d], b.values[d]);
                 if let Some(target) = &mut target {
                     target[(i, d)] += bar * warping.in_x;
@@ -478,7 +483,7 @@ impl<M: InputMap> Kernel for Mapped<M> {
         self.map.columns()
     }
 
-    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
         let mut map = self.map.clone();
         self.inner.set_dimensions(&map.learn(dimensions))?;
         (self.map, self.dimensions) = (map, dimensions.to_vec());

@@ -1,6 +1,6 @@
 //! A named hyper-parameter: its natural values and the transform to the optimiser's space; no kernel, no priors.
 
-use crate::Prior;
+use crate::{Dimension, Prior};
 use serde::{Deserialize, Serialize};
 
 /// The map from an unconstrained number `u` (what an optimiser sees) to a natural value (what a formula uses).
@@ -137,12 +137,17 @@ pub struct Parameter {
     /// The user gave the starting values: training moves them, [`crate::Kernel::initialise`] does not.
     #[serde(default)]
     pub given: bool,
+    /// The index of the value of every dimension, if the coordinates of a place share one; otherwise empty. It follows from the contents of the
+    /// columns, so it is not stored.
+    #[serde(skip)]
+    pub slots: Vec<usize>,
 }
 
 impl Parameter {
     /// A free parameter without a prior.
     pub fn new(name: &str, values: Vec<f64>, transform: Transform) -> Self {
-        Parameter { name: name.to_owned(), values, transform, prior: None, fixed: false, given: false }
+        let (name, slots) = (name.to_owned(), Vec::new());
+        Parameter { name, values, transform, prior: None, fixed: false, given: false, slots }
     }
 
     /// A free, positive parameter without a prior.
@@ -157,22 +162,52 @@ impl Parameter {
 
     /// Returns the index of the value of dimension `d` in [`Parameter::values`].
     pub(crate) fn slot(&self, d: usize) -> usize {
-        if self.per_dimension() { d } else { 0 }
+        match self.slots.get(d) {
+            Some(&slot) => slot,
+            None if self.per_dimension() => d,
+            None => 0,
+        }
     }
 
-    /// Returns true if every input dimension has a separate value.
+    /// Returns true if every input dimension has a separate value, except that the coordinates of a place share one.
     pub fn per_dimension(&self) -> bool {
-        self.values.len() > 1
+        self.values.len() > 1 || !self.slots.is_empty()
+    }
+
+    /// Lets the coordinates of a place share the value of the first one, if every dimension has a separate value. Returns false, and changes
+    /// nothing, if they were given different values.
+    pub(crate) fn share(&mut self, dimensions: &[Dimension]) -> bool {
+        let separate = self.slots.is_empty() && self.per_dimension() && self.values.len() == dimensions.len();
+        if !separate || !dimensions.iter().any(|dimension| dimension.is_coordinate()) {
+            return true;
+        }
+        let (mut slots, mut values) = (Vec::with_capacity(dimensions.len()), Vec::new());
+        for (d, dimension) in dimensions.iter().enumerate() {
+            let follows = *dimension == Dimension::Coordinate { first: false }
+                && d > 0
+                && dimensions[d - 1].is_coordinate();
+            if !follows {
+                values.push(self.values[d]);
+            } else if values.last() != Some(&self.values[d]) {
+                return false;
+            }
+            slots.push(values.len() - 1);
+        }
+        (self.slots, self.values) = (slots, values);
+        true
     }
 
     /// The number of dimensions the values determine; 0 when one value serves any number.
     pub(crate) fn dims(&self) -> usize {
-        if self.per_dimension() { self.values.len() } else { 0 }
+        match self.slots.len() {
+            0 if self.per_dimension() => self.values.len(),
+            dims => dims,
+        }
     }
 
     /// Panics unless points with `dims` columns fit.
     pub(crate) fn check_dims(&self, dims: usize) {
-        let fits = !self.per_dimension() || self.values.len() == dims;
+        let fits = !self.per_dimension() || self.dims() == dims;
         assert!(fits, "points with {dims} columns meet a kernel with {} {}", self.values.len(), self.name);
     }
 
@@ -190,12 +225,28 @@ impl Parameter {
     }
 
     /// Sets starting values from the spread of each dimension and the number of dimensions; a shared value uses
-    /// the root mean square spread, and a spread of zero counts as 1.
+    /// the root mean square spread of its dimensions, and a spread of zero counts as 1.
     pub fn start_from_spread(&mut self, spread: &[f64], value: impl Fn(f64, f64) -> f64) {
         let dims = spread.len().max(1) as f64;
         let usable = |s: f64| if s.is_finite() && s > 0.0 { s } else { 1.0 };
         let mean_square = spread.iter().map(|&s| usable(s) * (usable(s) / dims)).sum::<f64>();
         let shared = usable(mean_square.sqrt());
+        if !self.slots.is_empty() {
+            let slots = std::mem::take(&mut self.slots);
+            let of_slot = |slot: usize| {
+                let own: Vec<f64> = spread
+                    .iter()
+                    .zip(&slots)
+                    .filter(|(_, other)| **other == slot)
+                    .map(|(&s, _)| usable(s))
+                    .collect();
+                let count = own.len() as f64;
+                usable(own.iter().map(|&s| s * (s / count)).sum::<f64>().sqrt())
+            };
+            self.start(|slot| value(of_slot(slot), dims));
+            self.slots = slots;
+            return;
+        }
         let own = self.per_dimension();
         self.start(|d| value(if own { spread.get(d).map_or(1.0, |&s| usable(s)) } else { shared }, dims));
     }

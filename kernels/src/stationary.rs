@@ -1,6 +1,6 @@
 //! Stationary kernels: a variance times a profile of the scaled distance, with their parameters; no composition.
 
-use crate::dimension::{Dimension, NoCategories};
+use crate::dimension::{Dimension, DimensionError};
 use crate::distance::{Measure, PairGradient};
 use crate::entry::{Build, Entry, Options, ParseError};
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
@@ -175,7 +175,10 @@ impl Kernel for Stationary {
         self.alpha.iter_mut().for_each(visit);
     }
 
-    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
+        if !self.lengthscales.share(dimensions) {
+            return Err(DimensionError::SeparateLengthscales { kernel: self.profile.name().to_owned() });
+        }
         self.dimensions = dimensions.to_vec();
         Ok(())
     }

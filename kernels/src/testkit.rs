@@ -156,7 +156,8 @@ fn parameters(kernel: &dyn Kernel) -> Vec<Parameter> {
 
 fn check_text(kernel: &dyn Kernel, dims: usize, grammar: &Grammar) -> Result<(), String> {
     let text = kernel.expression();
-    let again = grammar.parse(&text, dims).map_err(|error| format!("expression '{text}': {error}"))?;
+    let mut again = grammar.parse(&text, dims).map_err(|error| format!("expression '{text}': {error}"))?;
+    again.set_dimensions(kernel.dimensions()).map_err(|error| format!("expression '{text}': {error}"))?;
     ensure(again.expression() == text, || format!("'{text}' came back as '{}'", again.expression()))?;
     let same = value_names(again.as_ref()) == value_names(kernel);
     ensure(same, || format!("'{text}' came back with other parameters"))

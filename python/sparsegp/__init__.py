@@ -4,7 +4,7 @@
 ``SparseGPMultiOutputRegressor`` of several targets at once; ``BayesianLinearRegressor`` and ``BayesianLinearClassifier`` are linear models with coefficients. Importing the package is quick:
 scikit-learn is imported with the first estimator. ``sparsegp.kernels`` has kernels that add and multiply and the base of kernels
 written in Python, ``sparsegp.likelihoods`` that of likelihoods, ``sparsegp.testing`` what checks them, ``sparsegp.metrics`` scorers,
-``sparsegp.guarantees`` bounds on what update rules reach, ``sparsegp.plot`` figures; ``SVGP`` is for training loops that you write yourself.
+``sparsegp.guarantees`` bounds on what update rules reach, ``sparsegp.plot`` figures, ``grid`` points to predict on; ``SVGP`` is for training loops that you write yourself.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ._sparsegp import FitError, __version__
 if TYPE_CHECKING:
     from . import guarantees as guarantees, kernels as kernels, likelihoods as likelihoods, metrics as metrics, plot as plot, testing as testing
     from ._compare import Comparison as Comparison, compare as compare
+    from ._maps import grid as grid
     from ._linear import BayesianLinearClassifier as BayesianLinearClassifier, BayesianLinearRegressor as BayesianLinearRegressor
     from ._outputs import SparseGPMultiOutputRegressor as SparseGPMultiOutputRegressor
     from ._processes import SparseGPClassifier as SparseGPClassifier, SparseGPCountRegressor as SparseGPCountRegressor, SparseGPRegressor as SparseGPRegressor
@@ -31,6 +32,7 @@ _WHERE = {
     "SVGP": "._svgp",
     "Comparison": "._compare",
     "compare": "._compare",
+    "grid": "._maps",
 }
 
 _MODULES = ("guarantees", "kernels", "likelihoods", "metrics", "plot", "testing")

@@ -223,6 +223,7 @@ class Estimator(BaseEstimator):
             "keep": table.names if keep_all else _tables.names_of(self.keep),
             "exclude": _tables.names_of(self.exclude),
             **_tables.category_columns(X, self.categorical, self.ordered),
+            **_tables.place_columns(self),
             "groups": _tables.names_of(groups) if _tables.is_formula(groups) else [],
             "positive_label": self._positive_label(),
         }

@@ -66,6 +66,11 @@ PARAMETERS = """kernel : str or Kernel, optional
     ordered : dict of str to list, optional
         Columns of a table that have ordered levels, each with its levels from the lowest to the highest. Each becomes one input,
         the number of the level. Ordered categories of pandas are such columns unless ``categorical`` names them.
+    places : list of str, optional
+        The columns of longitude and latitude in degrees, in this order. They become one input, a point on the sphere, with one
+        lengthscale in km.
+    plane : list of str, optional
+        Two columns of coordinates in a plane, which become one input with one lengthscale.
     unseen : {"new", "error"}, default="new"
         How predictions treat a category that training did not see. ``"new"`` treats it as unlike all others, so predictions fall
         back to the part that all categories share, with a warning; ``"error"`` refuses it.

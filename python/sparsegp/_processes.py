@@ -50,6 +50,8 @@ class _Parameters:
         exclude: Texts = None,
         categorical: Texts = None,
         ordered: Mapping[str, Sequence[Any]] | None = None,
+        places: Sequence[str] | None = None,
+        plane: Sequence[str] | None = None,
         unseen: Literal["new", "error"] = "new",
         options: dict[str, Any] | None = None,
         callbacks: Sequence[Callback] | None = None,
@@ -85,6 +87,8 @@ class _Parameters:
         self.exclude = exclude
         self.categorical = categorical
         self.ordered = ordered
+        self.places = places
+        self.plane = plane
         self.unseen = unseen
         self.options = options
         self.callbacks = callbacks
@@ -219,6 +223,8 @@ class SparseGPClassifier(Classification, _Parameters):
         exclude: Texts = None,
         categorical: Texts = None,
         ordered: Mapping[str, Sequence[Any]] | None = None,
+        places: Sequence[str] | None = None,
+        plane: Sequence[str] | None = None,
         unseen: Literal["new", "error"] = "new",
         options: dict[str, Any] | None = None,
         class_weight: ClassWeight = None,
@@ -256,6 +262,8 @@ class SparseGPClassifier(Classification, _Parameters):
             exclude=exclude,
             categorical=categorical,
             ordered=ordered,
+            places=places,
+            plane=plane,
             unseen=unseen,
             options=options,
             callbacks=callbacks,

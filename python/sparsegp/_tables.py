@@ -56,6 +56,19 @@ def category_columns(X, categorical, ordered) -> dict:
     return {"categorical": categorical, "ordered": list(levels.items())}
 
 
+def place_columns(estimator) -> dict:
+    """The two columns of places on the sphere or in a plane, as an estimator's parameters name them."""
+    found = {}
+    for parameter in ("places", "plane"):
+        columns = getattr(estimator, parameter, None)
+        if columns is not None and (len(columns) != 2 or not all(isinstance(name, str) for name in columns)):
+            raise ValueError(f"{parameter} is {columns!r}, expected the names of two columns")
+        found[parameter] = None if columns is None else tuple(columns)
+    if None not in found.values():
+        raise ValueError("places and plane exclude each other: give one of them")
+    return found
+
+
 def names_of(columns) -> list[str]:
     """Names of columns. A single name may be given as a text."""
     return [columns] if isinstance(columns, str) else list(columns or [])

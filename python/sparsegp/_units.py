@@ -12,14 +12,17 @@ _PLAIN += ("periodic", "cosine", "constant", "white")
 
 def in_units(values: dict[str, float], lengths: list[tuple[str, list[int]]], columns: dict[str, Any]) -> dict[str, float]:
     """The values with their units. ``lengths`` gives for every name the inputs that it is a length of. ``columns`` gives the names
-    of the inputs, the unit of each (None for a warped input) and the unit of the target."""
+    of the inputs, the unit of each (None for a warped input), the place among them and the unit of the target."""
     kernel, gaussian = columns["kernel"], columns["kind"] == "real" and not columns["warped"]
     unit, shift = columns["target_unit"], columns["target_shift"]
-    found = {}
+    place, found = columns["place"], {}
     for name, inputs in lengths:
         value = values[name]
         if len(inputs) == 1 and columns["units"][inputs[0]] is not None:
             name = f"{re.sub(r'[.][0-9]+$', '', name)}[{columns['inputs'][inputs[0]]}]"
+            value *= columns["units"][inputs[0]]
+        elif place is not None and inputs == place[1]:
+            name = f"{re.sub(r'[.][0-9]+$', '', name)}[{', '.join(place[0])}]"
             value *= columns["units"][inputs[0]]
         elif gaussian and name == "mean.constant":
             value = value * unit + shift

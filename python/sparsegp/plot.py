@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ._maps import map
 from ._types import Column, Rows, Seed
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "relevance",
     "partial_dependence",
     "decision_regions",
+    "map",
     "noise",
     "comparison",
 ]

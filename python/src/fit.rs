@@ -15,7 +15,7 @@ use sparsegp::model::Warning;
 use sparsegp::options::{Betas, FitOptions};
 use sparsegp_tables::compare::{Contender, Plan};
 use sparsegp_tables::compare::{Settings, Store, results_csv, run as run_plan, summarise, summary_csv};
-use sparsegp_tables::schema::SchemaOptions;
+use sparsegp_tables::schema::{Places, SchemaOptions, Surface};
 use sparsegp_tables::tabular::{FitRequest, TableModel, TrainingSample, fit_table_in, select_beta};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,15 +49,24 @@ pub struct Columns {
     ordered: Vec<(String, Vec<String>)>,
     #[pyo3(item, default)]
     groups: Vec<String>,
+    #[pyo3(item, default)]
+    places: Option<(String, String)>,
+    #[pyo3(item, default)]
+    plane: Option<(String, String)>,
     #[pyo3(item)]
     positive_label: Option<String>,
 }
 
 impl Columns {
     pub fn options(self) -> sparsegp::Result<SchemaOptions> {
+        let on = |columns: Option<(String, String)>, surface| {
+            columns.map(|(first, second)| Places { columns: [first, second], surface })
+        };
+        let places = on(self.places, Surface::Sphere).or(on(self.plane, Surface::Plane));
         let groups = self.groups.iter().map(|formula| formula.parse());
         Ok(SchemaOptions {
             groups: groups.collect::<sparsegp::Result<_>>()?,
+            places,
             target: self.target,
             exposure: self.exposure,
             weights: self.weights,

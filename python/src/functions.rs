@@ -92,9 +92,7 @@ pub fn functions(
 /// All hyper-parameters by name, each with the inputs whose unit it has as a length.
 #[pyfunction]
 pub fn kernel_units(model: &Model) -> Vec<(String, Vec<usize>)> {
-    let engine = model.shared();
-    let lengths = engine.latent().value_inputs().into_iter().chain(std::iter::repeat(Vec::new()));
-    engine.hyperparameters().into_iter().map(|(name, _)| name).zip(lengths).collect()
+    model.shared().lengths()
 }
 
 /// Mean and covariance of the function, or of a process on the scale that the model sees, at rows of the model's inputs, as [`design`] has

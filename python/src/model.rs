@@ -267,8 +267,11 @@ impl Model {
     /// Its columns: the names of features, the target, the exposure, the kind of target and its levels.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (schema, columns) = (self.model.schema(), PyDict::new(py));
-        let features: Vec<&str> = schema.features().iter().map(|feature| feature.name()).collect();
+        let features: Vec<&String> = schema.features().iter().flat_map(|feature| feature.columns()).collect();
         columns.set_item("features", features)?;
+        let place = schema.place_inputs();
+        let place = place.map(|(places, inputs)| (places.columns.to_vec(), inputs.collect::<Vec<usize>>()));
+        columns.set_item("place", place)?;
         columns.set_item("target", schema.target_name())?;
         columns.set_item("exposure", schema.exposure_name())?;
         columns.set_item("weights", schema.weights_name())?;

@@ -1,6 +1,6 @@
 //! Shift and scale of inputs and target, after maps of single columns, and the inverse; no decision when to scale.
 
-use faer::{MatMut, MatRef};
+use faer::{ColRef, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 
 use super::moments::Moments;
@@ -102,7 +102,8 @@ impl Scaling {
         Scaling { inputs, target, scores: Vec::new(), map: TargetMap::None }
     }
 
-    /// Standardises every input of `x` (`n × D`, finite) and the target `y` (n, finite) after their warps.
+    /// Standardises every input of `x` (`n × D`, finite) and the target `y` (n, finite) after their warps. Inputs that `dimensions` describe as
+    /// anything but numbers have no warp.
     ///
     /// # Errors
     ///
@@ -111,10 +112,15 @@ impl Scaling {
         x: MatRef<'_, f64>,
         y: &[f64],
         (inputs, target): (InputWarp, TargetWarp),
+        dimensions: &[Dimension],
     ) -> Result<Scaling> {
         let mut scaling = Scaling::standardise(x, y);
         if inputs == InputWarp::NormalScores {
-            scaling.scores = x.col_iter().map(|input| NormalScores::of(input.iter().copied())).collect();
+            let is_number = |d: usize| dimensions.get(d).is_none_or(|of| *of == Dimension::Number);
+            let scores = |(d, input): (usize, ColRef<'_, f64>)| {
+                is_number(d).then(|| NormalScores::of(input.iter().copied()))?
+            };
+            scaling.scores = x.col_iter().enumerate().map(scores).collect();
             for ((input, scores), affine) in x.col_iter().zip(&scaling.scores).zip(&mut scaling.inputs) {
                 if let Some(scores) = scores {
                     let mapped: Vec<f64> = input.iter().map(|&value| scores.apply(value)).collect();
@@ -150,8 +156,32 @@ impl Scaling {
         self.scores.is_empty() || self.scores.len() == self.inputs.len()
     }
 
-    /// Returns the scaling with codes of categories left unchanged.
-    pub fn without_codes(mut self, dimensions: &[Dimension]) -> Scaling {
+    /// Returns the scaling with codes of categories left unchanged, and with one scale for all coordinates of a place.
+    pub fn suited_to(self, dimensions: &[Dimension]) -> Scaling {
+        self.without_codes(dimensions).with_places(dimensions)
+    }
+
+    /// Scales all coordinates of a place by the root mean square of their deviations, so that distances keep their proportions.
+    fn with_places(mut self, dimensions: &[Dimension]) -> Scaling {
+        let mut from = 0;
+        while from < dimensions.len().min(self.inputs.len()) {
+            let follows = |of: &Dimension| *of == Dimension::Coordinate { first: false };
+            let to = from + 1 + dimensions[from + 1..].iter().take_while(|of| follows(of)).count();
+            if dimensions[from].is_coordinate() {
+                let place = &mut self.inputs[from..to];
+                // A constant coordinate has a scale of exactly 1, which is no deviation.
+                let squares: Vec<f64> =
+                    place.iter().map(|of| of.scale * of.scale).filter(|&square| square != 1.0).collect();
+                let scale = (squares.iter().sum::<f64>() / squares.len().max(1) as f64).sqrt();
+                place.iter_mut().for_each(|of| of.scale = if scale > 0.0 { scale } else { 1.0 });
+            }
+            from = to;
+        }
+        self
+    }
+
+    /// Leaves codes of categories unchanged.
+    fn without_codes(mut self, dimensions: &[Dimension]) -> Scaling {
         for (input, _) in dimensions.iter().enumerate().filter(|(_, of)| of.is_category()) {
             if let Some(affine) = self.inputs.get_mut(input) {
                 *affine = Affine::IDENTITY;

@@ -33,6 +33,8 @@ pub enum InputKind {
     },
     /// The years since the first training row, and phases of periods.
     Date,
+    /// The coordinates of a place, which only mean something together; partial dependence has no curve along them.
+    Place,
 }
 
 impl InputColumn {
@@ -49,7 +51,7 @@ impl InputColumn {
                 return names.iter().enumerate().map(category).collect();
             }
             InputKind::Categories { names, first_is_none } => (names, first_is_none),
-            InputKind::Number | InputKind::Date => return Vec::new(),
+            InputKind::Number | InputKind::Date | InputKind::Place => return Vec::new(),
         };
         let skipped = usize::from(*first_is_none);
         let category = |(index, name): (usize, &String)| {

@@ -148,6 +148,7 @@ impl Explainer<'_> {
                     |row: usize| Setting { value: rows.x[(row, first)], category: None, inputs: of_row(row) };
                 places.map(setting).collect()
             }
+            InputKind::Place => Vec::new(),
             InputKind::Number => {
                 let setting = |value: f64| {
                     let mut inputs = vec![0.0; about.inputs.len()];

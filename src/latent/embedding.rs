@@ -59,7 +59,7 @@ impl Embedding {
         let axes = |d: usize| match dimensions.get(d) {
             Some(&Dimension::Category { levels }) if levels <= MOST_AXES => Axes::Levels(levels),
             Some(Dimension::Category { .. }) => Axes::Signs,
-            Some(Dimension::Number) | None => Axes::Number,
+            Some(Dimension::Number | Dimension::Coordinate { .. }) | None => Axes::Number,
         };
         Embedding { columns: (0..dims).map(axes).collect() }
     }

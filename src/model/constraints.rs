@@ -101,7 +101,7 @@ fn weak_lengthscales(kernel: &dyn Kernel, dims: usize) -> Vec<(String, f64)> {
     unit.for_each_parameter_mut(&mut |p| (p.fixed, p.given) = (false, false));
     let spread = |d: usize| match kernel.dimensions().get(d) {
         Some(Dimension::Category { .. }) => SPREAD_OF_LEVELS,
-        Some(Dimension::Number) | None => 1.0,
+        Some(Dimension::Number | Dimension::Coordinate { .. }) | None => 1.0,
     };
     unit.initialise(&(0..dims).map(spread).collect::<Vec<f64>>(), 1.0);
     // Those of a periodic kernel are of the sine of distances.

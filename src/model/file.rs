@@ -35,9 +35,12 @@ use std::sync::Arc;
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-pub(super) const VERSION: u32 = 8;
+pub(super) const VERSION: u32 = 9;
 
-/// The version of a file without grouped effects.
+/// The version of a file without places.
+const WITHOUT_PLACES: u32 = 8;
+
+/// The version of a file without places or grouped effects.
 const WITHOUT_GROUPS: u32 = 7;
 
 /// The version of a file without categories as inputs of their own, and without noise variances of single rows beside Gaussian noise.
@@ -176,7 +179,8 @@ impl Model {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
         let version = match (self.posterior.neighbours(), &schema) {
-            _ if !self.latent.effects.is_empty() => VERSION,
+            _ if self.options.dimensions.iter().any(|of| of.is_coordinate()) => VERSION,
+            _ if !self.latent.effects.is_empty() => WITHOUT_PLACES,
             (Some(nearby), _) if nearby.noise().is_some() && self.latent.noise_variance().is_some() => {
                 WITHOUT_GROUPS
             }

@@ -11,7 +11,11 @@ pub(super) fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked
     let mut rest = stored.iter();
     let mut matches = true;
     for_each(&mut |parameter| match rest.next() {
-        Some(stored) if fits(stored, parameter) => parameter.clone_from(stored),
+        Some(stored) if fits(stored, parameter) => {
+            // Slots follow from the contents of columns, not from the file.
+            let slots = std::mem::take(&mut parameter.slots);
+            *parameter = Parameter { slots, ..stored.clone() };
+        }
         _ => matches = false,
     });
     if matches && rest.next().is_none() {

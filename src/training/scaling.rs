@@ -18,7 +18,7 @@ pub fn asks_for_warps(options: &FitOptions) -> bool {
 /// A data error if the target does not suit its warp.
 pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result<Scaling> {
     let scaling = if asks_for_warps(options) {
-        Scaling::warped(x, y, (options.warp_inputs, options.warp_target))?
+        Scaling::warped(x, y, (options.warp_inputs, options.warp_target), &options.dimensions)?
     } else {
         Scaling::standardise(x, y)
     };
@@ -38,6 +38,6 @@ pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
     if !options.standardize {
         return Scaling::none(scaling.dims());
     }
-    let scaling = scaling.without_codes(&options.dimensions).with_effects(&options.effects);
+    let scaling = scaling.suited_to(&options.dimensions).with_effects(&options.effects);
     if options.likelihood_kind().scales_target() { scaling } else { scaling.with_original_target() }
 }

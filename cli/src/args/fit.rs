@@ -134,12 +134,14 @@ pub struct ObjectiveArgs {
 }
 
 /// The options that `--from` excludes, because the saved model sets them.
-const DECIDED_BY_FROM: [&str; 18] = [
+const DECIDED_BY_FROM: [&str; 20] = [
     "features",
     "keep",
     "exclude",
     "categorical",
     "ordered",
+    "places",
+    "plane",
     "no_standardize",
     "positive_label",
     "exposure",

@@ -16,6 +16,7 @@ use parsers::{delimiter, draws, numbers, orders, positive, unseen, words};
 use sparsegp::explain::Settings;
 use sparsegp::options::{FitOptions, Given};
 use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tables::Grid;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -136,7 +137,14 @@ pub struct PredictArgs {
     /// Model file
     pub model: PathBuf,
     /// Data file; columns are matched by name; '-' reads CSV or Arrow from standard input
-    pub data: PathBuf,
+    #[arg(required_unless_present = "grid")]
+    pub data: Option<PathBuf>,
+    /// Predict on a grid instead of a data file: a range NAME=START:STOP:STEP or a value NAME=VALUE for every input, separated by commas
+    ///
+    /// Ranges include both ends, and the last column changes fastest. The predictions begin with the columns of the grid. Example:
+    /// 'lon=-96:-91:0.01,lat=34:37:0.01,month=7'.
+    #[arg(long, value_name = "GRID", allow_hyphen_values = true, conflicts_with_all = ["data", "keep", "delimiter"])]
+    pub grid: Option<Grid>,
     /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,

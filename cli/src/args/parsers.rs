@@ -44,6 +44,14 @@ pub fn ordered(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((column.trim().to_owned(), levels))
 }
 
+/// Two columns: `lon,lat`.
+pub fn places(text: &str) -> Result<[String; 2], String> {
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    let names = <[String; 2]>::try_from(names).ok();
+    let names = names.filter(|names| names.iter().all(|name| !name.is_empty()));
+    names.ok_or_else(|| "expected two columns with a comma between them, such as 'lon,lat'".to_owned())
+}
+
 pub fn on(word: &str) -> sparsegp::Result<bool> {
     Ok(word == "on")
 }

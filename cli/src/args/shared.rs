@@ -1,6 +1,8 @@
 //! The options that `fit` and `compare` share: columns, model, training; no work.
 
-use super::parsers::{Beside, Inducing, beside, bounds, delimiter, inducing, jitter, on, ordered, words};
+use super::parsers::{
+    Beside, Inducing, beside, bounds, delimiter, inducing, jitter, on, ordered, places, words,
+};
 use clap::Args;
 use sparsegp::Result;
 use sparsegp::data::{InputWarp, SizeSchedule, TargetWarp};
@@ -12,7 +14,7 @@ use sparsegp::likelihood::Task;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Given, Growth, MeanKind, ModelKind, Open, Part, StepOptions};
 use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule};
-use sparsegp_tables::schema::{SchemaOptions, SplitBy};
+use sparsegp_tables::schema::{Places, SchemaOptions, SplitBy, Surface};
 use sparsegp_tables::tables::{ReadOptions, column_names};
 use std::path::Path;
 use std::str::FromStr;
@@ -38,6 +40,15 @@ pub struct ColumnArgs {
     /// Column of ordered levels, lowest first, as 'COL=LOW<MIDDLE<HIGH'; it becomes one input that counts the levels from 0; may be repeated
     #[arg(long, value_name = "COL=LEVELS", value_parser = ordered)]
     pub ordered: Vec<(String, Vec<String>)>,
+    /// Columns of longitude and latitude in degrees, in this order, as LON,LAT: one input, with one lengthscale in km
+    ///
+    /// Every row becomes a point on the sphere, and kernels see the straight distance between points. Columns beside the place, such as a date,
+    /// have their own lengthscales.
+    #[arg(long, value_name = "LON,LAT", value_parser = places, conflicts_with = "plane")]
+    pub places: Option<[String; 2]>,
+    /// Columns of coordinates in a plane, as X,Y: one input, with one lengthscale in their unit
+    #[arg(long, value_name = "X,Y", value_parser = places)]
+    pub plane: Option<[String; 2]>,
     /// Columns to keep as inputs even if they look like identifiers, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub keep: Vec<String>,
@@ -326,6 +337,14 @@ impl ColumnArgs {
         group.or(self.split_time.clone().map(SplitBy::Time))
     }
 
+    /// Returns the columns that say where a row is.
+    fn places(&self) -> Option<Places> {
+        let on = |columns: &Option<[String; 2]>, surface| {
+            columns.clone().map(|columns| Places { columns, surface })
+        };
+        on(&self.places, Surface::Sphere).or(on(&self.plane, Surface::Plane))
+    }
+
     /// Returns the names of the target columns: the column of exactly this name if there is one, otherwise the names between the commas.
     pub fn targets(&self, data: &Path) -> Result<Vec<String>> {
         let names = || column_names(data, self.delimiter);
@@ -355,6 +374,7 @@ impl ColumnArgs {
             delimiter: self.delimiter,
             missing: self.missing.clone(),
             split: self.split(),
+            places: self.places(),
             ..Default::default()
         }
     }

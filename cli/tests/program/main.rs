@@ -20,6 +20,7 @@ mod mixed;
 mod modes;
 mod outputs;
 mod pipelines;
+mod places;
 mod report;
 mod resume;
 mod search_cli;

@@ -5,5 +5,6 @@ mod contract;
 mod edges;
 mod extension;
 mod grammar;
+mod places;
 mod random_features;
 mod reference;

@@ -129,6 +129,7 @@ class _DaskEstimator(BaseEstimator):
             "keep": _tables.names_of(self.keep) if partitions.frame else names,
             "exclude": _tables.names_of(self.exclude),
             **_tables.category_columns(meta, self.categorical, self.ordered),
+            **_tables.place_columns(self),
             "positive_label": None if classes is None or len(classes) != 2 else _tables._label(classes[1]),
         }
         return _tasks.Job(columns, options, names, partitions.kinds, classes)

@@ -26,6 +26,7 @@ impl Mixed {
             prior: None,
             fixed: false,
             given: false,
+            slots: Vec::new(),
         };
         Mixed {
             likelihood,

@@ -9,6 +9,7 @@ use sparsegp::kernels::Dimension;
 use super::calendar::Cycle;
 use super::groups::{GroupFormula, Grouping};
 use super::odd::odd_values;
+use super::places::{Places, Surface};
 use super::sentinels::sentinels;
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
@@ -59,6 +60,21 @@ pub enum Feature {
         #[serde(default, skip_serializing_if = "is_false")]
         coded: bool,
     },
+    /// A place: its coordinates, as [`Surface`] makes them of two columns. They have one scale and, in kernels with a lengthscale for each
+    /// input, one lengthscale.
+    Place {
+        /// The names of both columns, with a comma between them.
+        name: String,
+        /// The two columns.
+        columns: [String; 2],
+        /// The surface that places are on.
+        surface: Surface,
+        /// The mean coordinates of the training rows, which stand in for a missing place.
+        centre: Vec<f64>,
+        /// Whether another input says where a cell was missing.
+        #[serde(default, skip_serializing_if = "is_false")]
+        missing: bool,
+    },
 }
 
 /// Whether a flag is not set, which model files then do not mention.
@@ -73,6 +89,7 @@ impl Feature {
             Feature::Categorical { coded: true, .. } => false,
             Feature::Numeric { missing, .. }
             | Feature::Date { missing, .. }
+            | Feature::Place { missing, .. }
             | Feature::Categorical { missing, .. } => *missing,
         }
     }
@@ -87,11 +104,22 @@ impl Feature {
         }
     }
 
-    /// The name of the column.
+    /// The columns that it is made of.
+    pub fn columns(&self) -> &[String] {
+        match self {
+            Feature::Place { columns, .. } => columns,
+            Feature::Numeric { name, .. }
+            | Feature::Date { name, .. }
+            | Feature::Categorical { name, .. } => std::slice::from_ref(name),
+        }
+    }
+
+    /// The name of the column, or of both columns of a place.
     pub fn name(&self) -> &str {
         match self {
             Feature::Numeric { name, .. }
             | Feature::Date { name, .. }
+            | Feature::Place { name, .. }
             | Feature::Categorical { name, .. } => name,
         }
     }
@@ -127,6 +155,9 @@ pub struct SchemaOptions {
     pub weights: Option<String>,
     /// The column by which rows are held out, instead of at random.
     pub split: Option<SplitBy>,
+    /// The columns that say where a row is, which make one input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub places: Option<Places>,
     /// Grouped effects; their groupings are inputs only if `features` names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupFormula>,
@@ -253,6 +284,7 @@ impl Schema {
 
     /// Finds the features of a training table and checks that it can be learned from. Rows without a target are not looked at.
     ///
+    /// The columns of [`SchemaOptions::places`] are one feature.
     /// A column of numbers (or of `true` and `false`) is numeric and a column of text is categorical. A column that
     /// mixes both is categorical when it is declared so or when less than half of its values are numbers; otherwise the
     /// text is taken for a mistake in a numeric column, and its first row is reported.
@@ -275,7 +307,8 @@ impl Schema {
         let readings = options.readings.clone().unwrap_or_default();
         let read = labelled.read(&readings, &|_| true)?;
         let names = table.columns().iter().map(|named| named.name.as_str());
-        let mut facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
+        let facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
+        let mut facts = facts.with_places(options.places.as_ref());
         facts.push(&read, None);
         check_labelled(&options.target, facts.source(), (labelled.rows(), table.rows()))?;
         if options.readings.is_none() {
@@ -343,12 +376,15 @@ impl Schema {
 
     /// What each input holds, a number or a code; empty for numbers alone.
     pub fn dimensions(&self) -> Vec<Dimension> {
-        let of_feature = |feature: &Feature| match feature.codes() {
-            Some(levels) => vec![Dimension::Category { levels }],
-            None => vec![Dimension::Number; self.width(feature)],
+        let of_feature = |feature: &Feature| match (feature, feature.codes()) {
+            (_, Some(levels)) => vec![Dimension::Category { levels }],
+            (Feature::Place { surface, .. }, None) => {
+                surface.dimensions().chain(feature.tells_missing().then_some(Dimension::Number)).collect()
+            }
+            (_, None) => vec![Dimension::Number; self.width(feature)],
         };
         let all: Vec<Dimension> = self.features.iter().flat_map(of_feature).collect();
-        if all.iter().any(|dimension| dimension.is_category()) { all } else { Vec::new() }
+        if all.iter().any(|dimension| *dimension != Dimension::Number) { all } else { Vec::new() }
     }
 
     /// The same columns with one input for each level of a category.
@@ -375,6 +411,7 @@ impl Schema {
                         names.extend(["sin", "cos"].map(|of| format!("{name} ({of} of {word})")));
                     }
                 }
+                Feature::Place { columns, surface, .. } => names.extend(surface.input_names(columns)),
                 Feature::Categorical { name, coded: true, .. } => names.push(name.clone()),
                 Feature::Categorical { name, levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
@@ -392,14 +429,15 @@ impl Schema {
     pub fn uses(&self, name: &str) -> bool {
         name == self.target
             || self.exposure.as_deref() == Some(name)
-            || self.features.iter().any(|feature| feature.name() == name)
+            || self.features.iter().flat_map(Feature::columns).any(|column| column == name)
             || self.group_names().any(|known| known == name)
     }
 
     /// The columns that [`Schema::uses`], for callers that ask about many.
     pub fn used_names(&self) -> HashSet<&str> {
         let others = [Some(self.target.as_str()), self.exposure.as_deref()];
-        let features = self.features.iter().map(Feature::name).chain(self.group_names());
+        let features = self.features.iter().flat_map(Feature::columns).map(String::as_str);
+        let features = features.chain(self.group_names());
         features.chain(others.into_iter().flatten()).collect()
     }
 
@@ -459,8 +497,8 @@ impl Schema {
         names: impl Iterator<Item = &'a str> + Clone,
     ) -> Result<()> {
         let present: HashSet<&str> = names.clone().collect();
-        let mut missing: Vec<&str> =
-            self.features.iter().map(Feature::name).chain(self.group_names()).collect();
+        let columns = self.features.iter().flat_map(Feature::columns).map(String::as_str);
+        let mut missing: Vec<&str> = columns.chain(self.group_names()).collect();
         let mut seen = HashSet::new();
         missing.retain(|name| !present.contains(name) && seen.insert(*name));
         match missing.as_slice() {
@@ -485,6 +523,7 @@ impl Schema {
         let own = match feature {
             Feature::Numeric { .. } => 1,
             Feature::Date { cycles, .. } => 1 + 2 * cycles.len(),
+            Feature::Place { surface, .. } => surface.dims(),
             Feature::Categorical { coded: true, .. } => 1,
             Feature::Categorical { levels, .. } => levels.len().saturating_sub(self.first_level()),
         };

@@ -9,6 +9,7 @@ use super::calendar::{Calendar, Cycle, years};
 use super::check::folded;
 use super::columns::{Feature, Schema, UnseenLevels};
 use super::facts::Positive;
+use super::places::{PlaceCells, PlaceFacts, Places};
 use super::spread::Spread;
 use crate::tables::column::{Column, TextColumn, number_text};
 use crate::tables::table::{Table, listed, quoted, shown};
@@ -58,6 +59,17 @@ impl Schema {
                         }
                         if *missing && gap {
                             design[(row, offset + 1 + 2 * cycles.len())] = 1.0;
+                        }
+                    }
+                    Input::Place { cells, centre, missing } => {
+                        let place = cells.at(table, row)?;
+                        let dims = centre.len();
+                        let coordinates = place.as_ref().map_or(*centre, |place| &place[..dims]);
+                        for (at, &coordinate) in (*offset..).zip(coordinates) {
+                            design[(row, at)] = coordinate;
+                        }
+                        if *missing && place.is_none() {
+                            design[(row, offset + dims)] = 1.0;
                         }
                     }
                     Input::Number { name, values, .. } => {
@@ -172,11 +184,13 @@ impl Schema {
             if matches!(feature, Feature::Date { .. }) {
                 *fill = settle_date(feature, table, train, whole)?;
             }
+            settle_place(feature, table, train)?;
             if !feature.tells_missing() {
                 continue;
             }
-            let column = table.require(feature.name())?;
-            let gaps = train.iter().any(|&row| column.is_missing(row));
+            let columns: Vec<&Column> =
+                feature.columns().iter().map(|name| table.require(name)).collect::<Result<_>>()?;
+            let gaps = train.iter().any(|&row| columns.iter().any(|column| column.is_missing(row)));
             match feature {
                 Feature::Numeric { name, missing } => {
                     let values = table.numbers(name)?;
@@ -186,7 +200,9 @@ impl Schema {
                     *fill = spread.affine().shift;
                     *missing &= gaps || whole;
                 }
-                Feature::Categorical { missing, .. } | Feature::Date { missing, .. } => {
+                Feature::Categorical { missing, .. }
+                | Feature::Date { missing, .. }
+                | Feature::Place { missing, .. } => {
                     *missing &= gaps || whole;
                 }
             }
@@ -210,15 +226,17 @@ impl Schema {
     /// for them, and no input says so.
     pub fn silent_gaps<'a>(&'a self, table: &Table) -> Vec<(&'a str, usize)> {
         let numbers = self.features.iter().filter(|feature| {
-            matches!(feature, Feature::Numeric { missing: false, .. } | Feature::Date { missing: false, .. })
+            matches!(
+                feature,
+                Feature::Numeric { missing: false, .. }
+                    | Feature::Date { missing: false, .. }
+                    | Feature::Place { missing: false, .. }
+            )
         });
         let gaps = numbers.map(|feature| {
-            let column = table.column(feature.name());
-            let lacking = |column: &Column| {
-                let lacks = column.lacking();
-                (0..table.rows()).filter(|&row| lacks(row)).count()
-            };
-            (feature.name(), column.map_or(0, lacking))
+            let columns = feature.columns().iter().filter_map(|name| table.column(name));
+            let lacking: Vec<_> = columns.map(Column::lacking).collect();
+            (feature.name(), (0..table.rows()).filter(|&row| lacking.iter().any(|lacks| lacks(row))).count())
         });
         gaps.filter(|&(_, count)| count > 0).collect()
     }
@@ -295,6 +313,18 @@ fn settle_date(feature: &mut Feature, table: &Table, train: &[usize], whole: boo
     Ok(calendar.mean())
 }
 
+/// Settles the centre of places by the training rows.
+fn settle_place(feature: &mut Feature, table: &Table, train: &[usize]) -> Result<()> {
+    let Feature::Place { columns, surface, centre, .. } = feature else { return Ok(()) };
+    let cells = PlaceCells::of(table, columns, *surface)?;
+    let mut known = PlaceFacts::new(&Places { columns: columns.clone(), surface: *surface });
+    for &row in train {
+        cells.at(table, row)?.into_iter().for_each(|place| known.push_place(place));
+    }
+    *centre = known.centre();
+    Ok(())
+}
+
 /// The error for a column of numbers, or of text that is none, where dates are expected.
 fn not_a_date(table: &Table, name: &str) -> Error {
     Error::data(format!(
@@ -308,6 +338,7 @@ fn not_a_date(table: &Table, name: &str) -> Error {
 enum Input<'a> {
     Number { name: &'a str, values: Cow<'a, [f64]>, fill: Option<f64>, missing: bool },
     Time { values: &'a [f64], origin: f64, cycles: &'a [Cycle], fill: f64, missing: bool },
+    Place { cells: PlaceCells<'a>, centre: &'a [f64], missing: bool },
     Category(CategoryInput<'a>),
 }
 
@@ -327,6 +358,11 @@ impl<'a> Input<'a> {
                 let fill = fill.unwrap_or(*origin);
                 Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
             }
+            Feature::Place { columns, surface, centre, missing, .. } => Ok(Input::Place {
+                cells: PlaceCells::of(table, columns, *surface)?,
+                centre,
+                missing: *missing,
+            }),
             Feature::Categorical { name, levels, missing, coded } => {
                 let later_from = levels.len() + usize::from(*missing);
                 let codes = levels.iter().enumerate().map(|(code, level)| (level.as_str(), code));

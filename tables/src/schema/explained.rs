@@ -13,6 +13,7 @@ impl Schema {
             let kind = match feature {
                 Feature::Numeric { .. } => InputKind::Number,
                 Feature::Date { .. } => InputKind::Date,
+                Feature::Place { .. } => InputKind::Place,
                 Feature::Categorical { levels, missing, coded, .. } => {
                     let names: Vec<String> =
                         levels.iter().cloned().chain(missing.then(|| "(missing)".to_owned())).collect();

@@ -80,7 +80,7 @@ fn keep_first(first: &mut Option<Misfit>, row: usize, checked: Result<()>) {
 }
 
 /// Keeps the first misfit of earlier rows, or else that of later ones.
-fn keep_earlier<T>(first: &mut Option<T>, later: Option<T>) {
+pub(super) fn keep_earlier<T>(first: &mut Option<T>, later: Option<T>) {
     *first = first.take().or(later);
 }
 
@@ -503,11 +503,6 @@ impl ColumnFacts {
         }
     }
 
-    /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the cell is missing.
-    pub(crate) fn gap_affine(&self, rows: usize) -> Affine {
-        share_affine(self.gaps.1, rows)
-    }
-
     /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the column has this level and
     /// 0 elsewhere.
     pub(crate) fn level_affine(&self, text: &str, rows: usize) -> Affine {
@@ -517,7 +512,7 @@ impl ColumnFacts {
 }
 
 /// What standardises an input that is 1 in `ones` of so many rows and 0 in the others.
-fn share_affine(ones: usize, rows: usize) -> Affine {
+pub(super) fn share_affine(ones: usize, rows: usize) -> Affine {
     let share = ones as f64 / rows.max(1) as f64;
     let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };
     Affine { shift: share, scale }

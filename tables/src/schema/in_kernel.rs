@@ -1,6 +1,6 @@
 //! Columns by name in the text of a kernel: `matern32(ard)[age,income] * coregion[region]`; the grammar itself knows numbers alone.
 
-use super::Schema;
+use super::{Feature, Schema};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::Columns;
 use sparsegp::options::{FitOptions, ModelKind, Open};
@@ -13,6 +13,11 @@ impl Schema {
     ///
     /// As for [`Schema::kernel_of_inputs`].
     pub(crate) fn options_of(&self, options: FitOptions) -> Result<FitOptions> {
+        let places = self.features.iter().any(|feature| matches!(feature, Feature::Place { .. }));
+        if places && options.model == ModelKind::Glm {
+            return Err(Error::usage("⟨places⟩ and ⟨plane⟩ are for Gaussian processes, not for ⟨model glm⟩")
+                .hint("leave them out: the columns are then two coefficients"));
+        }
         let kernel = self.kernel_of_inputs(&options.kernel)?;
         let mut options =
             FitOptions { kernel, dimensions: self.dimensions(), effects: self.effect_terms(), ..options };
@@ -32,7 +37,8 @@ impl Schema {
         Ok(options)
     }
 
-    /// The text with the numbers of inputs in place of the names of columns; that of a category or a date stands for all of its inputs.
+    /// The text with the numbers of inputs in place of the names of columns; that of a date stands for all of its inputs, and those of a
+    /// place for its coordinates.
     ///
     /// # Errors
     ///
@@ -55,8 +61,29 @@ impl Schema {
         if inside.split([',', ':']).all(|word| number(word) || word.trim().is_empty()) {
             return Ok(inside.to_owned());
         }
-        let inputs = inside.split(',').map(|word| self.inputs_called(word.trim()));
+        let words: Vec<&str> = inside.split(',').map(str::trim).collect();
+        // Both columns of a place stand for its coordinates, once.
+        let repeats = |word: &str| self.place_of(word).is_some_and(|columns| columns[1] == word);
+        words.iter().try_for_each(|word| self.check_whole_place(word, &words))?;
+        let inputs = words.iter().filter(|word| !repeats(word)).map(|word| self.inputs_called(word));
         Ok(inputs.collect::<Result<Vec<String>>>()?.join(","))
+    }
+
+    /// The columns of the place that a column belongs to.
+    fn place_of(&self, column: &str) -> Option<&[String]> {
+        let places = self.features.iter().filter(|feature| matches!(feature, Feature::Place { .. }));
+        places.map(Feature::columns).find(|columns| columns.iter().any(|known| known == column))
+    }
+
+    /// Refuses one column of a place without the other.
+    fn check_whole_place(&self, word: &str, words: &[&str]) -> Result<()> {
+        let Some(columns) = self.place_of(word) else { return Ok(()) };
+        if columns.iter().all(|column| words.contains(&column.as_str())) {
+            return Ok(());
+        }
+        let (both, names) = (columns.join(","), columns.join(" and "));
+        Err(Error::usage(format!("⟨kernel⟩: {names} are one place, '{word}' alone is no input"))
+            .hint(format!("select both, as in matern32[{both}]")))
     }
 
     /// The numbers that a word of a selection stands for.
@@ -66,7 +93,7 @@ impl Schema {
         }
         let inputs: Option<Range<usize>> = self.inputs_of(word);
         let inputs = inputs.filter(|inputs| !inputs.is_empty()).ok_or_else(|| {
-            let names: Vec<&str> = self.features.iter().map(super::Feature::name).collect();
+            let names: Vec<&str> = self.features.iter().map(Feature::name).collect();
             Error::usage(format!(
                 "⟨kernel⟩: there is no input called '{word}', expected one of {}",
                 names.join(", ")
@@ -80,7 +107,7 @@ impl Schema {
         let mut from = 0;
         for feature in &self.features {
             let to = from + self.width(feature);
-            if feature.name() == column {
+            if feature.columns().iter().any(|known| known == column) {
                 return Some(from..to);
             }
             from = to;

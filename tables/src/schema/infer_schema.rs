@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::bad_cells::BadCells;
 use super::check::folded;
 use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows};
-use super::facts::{ColumnFacts, Demand, Misfit, Positive};
+use super::facts::{ColumnFacts, Demand, Misfit, Positive, share_affine};
 use super::groups::{GroupFormula, check_groups};
 use super::left_out::reason;
+use super::places::{check_places, gaps, infer_place};
 use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
 use crate::tables::column::level_order;
@@ -33,6 +34,7 @@ impl Schema {
             Some(features) => features.iter().map(String::as_str).collect(),
             None => facts.names().collect(),
         };
+        let names = options.with_place(names);
         let mut features = Vec::new();
         let (mut warnings, mut doubts) = (facts.notes().to_vec(), Doubts::default());
         let names: Vec<&str> = names.into_iter().filter(|name| options.is_feature(name)).collect();
@@ -40,7 +42,12 @@ impl Schema {
         let names: Vec<&str> = names.into_iter().filter(|name| !left_out.contains(name)).collect();
         let declared = |name: &str| options.categorical.iter().any(|categorical| categorical == name);
         check_cells(facts, names.iter().copied().filter(|name| !declared(name)))?;
+        let mut place = options.places.as_ref();
         for name in names {
+            if options.is_place(name) {
+                features.extend(place.take().map(|places| infer_place(facts, places)).transpose()?);
+                continue;
+            }
             features.push(infer_feature(facts, name, (declared(name), !options.drop_first), &mut doubts)?);
         }
         warnings.extend(doubts.told(facts.source()));
@@ -101,7 +108,7 @@ impl Schema {
             Feature::Date { name, .. } => {
                 Ok(facts.require(name)?.calendar().map_or(0.0, |calendar| calendar.mean()))
             }
-            Feature::Categorical { .. } => Ok(0.0),
+            Feature::Place { .. } | Feature::Categorical { .. } => Ok(0.0),
         };
         self.features.iter().map(mean).collect()
     }
@@ -110,9 +117,9 @@ impl Schema {
     fn gaps_note(&self, facts: &TableFacts) -> Result<Option<String>> {
         let (mut numbers, mut categories) = (Vec::new(), Vec::new());
         for feature in &self.features {
-            let missing = facts.require(feature.name())?.gaps.0;
+            let missing = gaps(facts, feature)?.0;
             let list = match feature {
-                Feature::Numeric { .. } | Feature::Date { .. } => &mut numbers,
+                Feature::Numeric { .. } | Feature::Date { .. } | Feature::Place { .. } => &mut numbers,
                 Feature::Categorical { .. } => &mut categories,
             };
             list.extend(
@@ -136,9 +143,9 @@ impl Schema {
     pub(crate) fn check_facts(&self, facts: &TableFacts) -> Result<()> {
         let mut first: Option<&Misfit> = None;
         for feature in &self.features {
-            let column = facts.require(feature.name())?;
             let misfit = match feature {
-                Feature::Numeric { .. } => column.infinite.as_ref(),
+                Feature::Numeric { name, .. } => facts.require(name)?.infinite.as_ref(),
+                Feature::Place { .. } => facts.require_place()?.misfit.as_ref(),
                 Feature::Categorical { .. } | Feature::Date { .. } => None,
             };
             first = [first, misfit].into_iter().flatten().min_by_key(|misfit| misfit.row);
@@ -150,8 +157,13 @@ impl Schema {
     pub(crate) fn constant_inputs(&self, facts: &TableFacts, rows: usize) -> Result<Vec<String>> {
         let mut constant = Vec::with_capacity(self.dims());
         for feature in &self.features {
-            let column = facts.require(feature.name())?;
+            let share = gaps(facts, feature)?.1 as f64 / rows as f64;
+            let missing = feature.tells_missing().then_some(share == 0.0 || share == 1.0);
+            let column = facts.require(&feature.columns()[0])?;
             match feature {
+                Feature::Place { .. } => {
+                    constant.extend(facts.require_place()?.varies().iter().map(|varies| !varies));
+                }
                 Feature::Numeric { .. } => constant.push(!column.varies_in_training()),
                 Feature::Date { cycles, .. } => {
                     constant.push(!column.varies_in_training());
@@ -159,7 +171,7 @@ impl Schema {
                 }
                 Feature::Categorical { levels, missing, coded: true, .. } => {
                     let all = |share: f64| share == 1.0;
-                    let missing = *missing && all(column.gap_affine(rows).shift);
+                    let missing = *missing && all(share);
                     let one = levels.iter().any(|level| all(column.level_affine(level, rows).shift));
                     constant.push(missing || one);
                 }
@@ -171,8 +183,7 @@ impl Schema {
                     }));
                 }
             }
-            let share = column.gap_affine(rows).shift;
-            constant.extend(feature.tells_missing().then_some(share == 0.0 || share == 1.0));
+            constant.extend(missing);
         }
         let names = self.input_names().into_iter().zip(constant);
         Ok(names.filter_map(|(name, constant)| constant.then_some(name)).collect())
@@ -183,8 +194,9 @@ impl Schema {
         let number = |column: &ColumnFacts| column.affine();
         let mut inputs: Vec<Affine> = Vec::with_capacity(self.dims());
         for feature in &self.features {
-            let column = facts.require(feature.name())?;
+            let column = facts.require(&feature.columns()[0])?;
             match feature {
+                Feature::Place { .. } => inputs.extend(facts.require_place()?.affines()),
                 Feature::Numeric { .. } => inputs.push(number(column)),
                 Feature::Date { origin, cycles, .. } => {
                     let calendar = column.calendar().into_iter();
@@ -198,7 +210,8 @@ impl Schema {
                     inputs.extend(levels.map(|level| column.level_affine(level, rows)));
                 }
             }
-            inputs.extend(feature.tells_missing().then(|| column.gap_affine(rows)));
+            let gaps = gaps(facts, feature)?.1;
+            inputs.extend(feature.tells_missing().then(|| share_affine(gaps, rows)));
         }
         Ok(Scaling::linear(inputs, number(facts.require(&self.target)?)))
     }
@@ -208,6 +221,7 @@ impl SchemaOptions {
     /// Whether a column that the file has is a feature.
     fn is_feature(&self, name: &str) -> bool {
         let named = self.features.as_ref().is_none_or(|features| features.iter().any(|known| known == name));
+        let named = named || self.is_place(name);
         let group = match &self.split {
             Some(SplitBy::Group(group)) => self.features.is_none() && group == name,
             _ => false,
@@ -306,6 +320,7 @@ fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     options.split.iter().try_for_each(|by| facts.require_name(by.column()))?;
     check_roles(options)?;
     check_groups(facts, options)?;
+    check_places(facts, options)?;
     let mut seen = HashSet::new();
     if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
         return Err(Error::usage(format!("the feature {} is given twice", quoted(twice))));
@@ -331,7 +346,7 @@ fn check_ordered(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
 }
 
 /// The columns that are no features whatever else is asked for, each with its role.
-fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
+pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
     let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
     let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
     std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights)
@@ -411,6 +426,7 @@ fn left_out<'a>(
     let mut found = Vec::new();
     for &name in names {
         let asked = [&options.keep, &options.categorical].into_iter().flatten().any(|kept| kept == name);
+        let asked = asked || options.is_place(name);
         // Nobody writes identifiers with a currency or with thousands set apart.
         let asked = asked || options.readings.as_ref().is_some_and(|readings| readings.contains_key(name));
         let reason = reason(name, facts.require(name)?, most_levels(!options.drop_first), follows);

@@ -27,6 +27,11 @@ impl Spread {
         self.place.push(distance / self.unit);
     }
 
+    /// Returns true if the numbers differ.
+    pub(crate) fn varies(&self) -> bool {
+        self.low < self.high
+    }
+
     /// The number of numbers.
     pub(crate) fn count(&self) -> u64 {
         self.place.count()

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::facts::{ColumnFacts, Demand};
+use super::places::{PlaceFacts, Places};
 use crate::tables::table::{Table, absent};
 use sparsegp::error::{Error, Result};
 
@@ -23,6 +24,8 @@ pub(crate) struct TableFacts {
     places: OnceLock<HashMap<String, usize>>,
     /// A cell that shows decimal commas, where the text has them.
     decimal_comma: Option<String>,
+    /// What is known of places, if two columns hold them.
+    place: Option<PlaceFacts>,
     /// What is to be told about how the table was read.
     notes: Vec<String>,
 }
@@ -41,8 +44,24 @@ impl TableFacts {
             columns: columns.collect(),
             places: OnceLock::new(),
             decimal_comma: None,
+            place: None,
             notes: Vec::new(),
         }
+    }
+
+    /// The same, with places in two columns.
+    pub(crate) fn with_places(self, places: Option<&Places>) -> TableFacts {
+        TableFacts { place: places.map(PlaceFacts::new), ..self }
+    }
+
+    /// What is known of places.
+    ///
+    /// # Errors
+    ///
+    /// If no columns were declared to hold them.
+    pub(super) fn require_place(&self) -> Result<&PlaceFacts> {
+        let undeclared = || Error::data(format!("{}: no columns are declared as places", self.source));
+        self.place.as_ref().ok_or_else(undeclared)
     }
 
     /// Takes in the next rows, whose columns are in the order of the file; those that nobody looks at may be absent.
@@ -50,6 +69,9 @@ impl TableFacts {
         self.rows += table.rows();
         self.decimal_comma = self.decimal_comma.take().or_else(|| table.decimal_comma().map(str::to_owned));
         self.take_notes(table.notes());
+        if let Some(place) = &mut self.place {
+            place.push(table, training);
+        }
         let mut named = table.columns().iter();
         for (name, facts) in self.columns.iter_mut() {
             let Some(facts) = facts else { continue };
@@ -78,6 +100,9 @@ impl TableFacts {
         self.rows += later.rows;
         self.take_notes(&later.notes);
         self.decimal_comma = self.decimal_comma.take().or(later.decimal_comma);
+        if let (Some(place), Some(later)) = (&mut self.place, later.place) {
+            place.merge(later);
+        }
         for ((_, facts), (_, later)) in self.columns.iter_mut().zip(later.columns) {
             if let (Some(facts), Some(later)) = (facts, later) {
                 facts.merge(later);

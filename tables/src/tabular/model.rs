@@ -106,6 +106,22 @@ impl TableModel {
         self.called(self.model.hyperparameters())
     }
 
+    /// Returns the name of every hyper-parameter with the inputs along which it is a length; without inputs for other hyper-parameters.
+    pub fn lengths(&self) -> Vec<(String, Vec<usize>)> {
+        let lengths = self.model.latent().value_inputs().into_iter().chain(std::iter::repeat(Vec::new()));
+        self.hyperparameters().into_iter().map(|(name, _)| name).zip(lengths).collect()
+    }
+
+    /// Returns the lengthscales of the place, by name and in the unit of its surface; none without places.
+    pub fn place_lengthscales(&self) -> Vec<(String, f64)> {
+        let Some((_, inputs)) = self.schema.place_inputs() else { return Vec::new() };
+        let scale = self.model.scaling().inputs[inputs.start].scale;
+        let is_of_place = |known: &[usize]| known.iter().copied().eq(inputs.clone());
+        let values = self.hyperparameters().into_iter().zip(self.lengths());
+        let of_place = values.filter(|(_, (_, known))| is_of_place(known));
+        of_place.map(|((name, value), _)| (name, value * scale)).collect()
+    }
+
     /// Returns notes about hyper-parameters, by the same names.
     pub fn hyperparameter_notes(&self) -> Vec<(String, String)> {
         self.called(self.model.latent().constraint_notes())
@@ -314,6 +330,9 @@ impl TableModel {
                 .hint("load it from a program, which gives it arrays")
         })?;
         let schema: Schema = serde_json::from_value(schema).map_err(|error| damaged_model(name, &error))?;
+        if !schema.places_are_consistent() {
+            return Err(damaged_model(name, &"its places have another number of coordinates"));
+        }
         if schema.dims() != model.inputs() {
             return Err(damaged_model(name, &"its columns are for another number of inputs"));
         }

@@ -7,7 +7,7 @@ use super::resolve::{find_schema, resolved};
 use super::rows::target_of;
 use super::sharing::{Sharing, decide};
 use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
-use crate::tables::{Table, TableBlocks};
+use crate::tables::{Grid, Table, TableBlocks};
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, open_input};
@@ -172,7 +172,7 @@ fn together(
     for schema in &schemas {
         let mut column = schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)?;
         let scaling = match options.standardize {
-            true => Scaling::standardise(x.as_ref(), &known(&column)).without_codes(&options.dimensions),
+            true => Scaling::standardise(x.as_ref(), &known(&column)).suited_to(&options.dimensions),
             false => Scaling::none(x.ncols()),
         };
         scaling.scale_target(&mut column);
@@ -307,6 +307,39 @@ impl TableOutputs {
         };
         let schemas: Vec<Schema> = self.models().map(schema).collect();
         Schema::open_all(&schemas.iter().collect::<Vec<_>>(), path, block_rows, how)
+    }
+
+    /// Checks that a grid gives every column that predictions need, and no other one.
+    ///
+    /// # Errors
+    ///
+    /// A usage error that names the columns.
+    pub fn check_grid(&self, grid: &Grid, unseen: UnseenLevels) -> Result<()> {
+        let mut needed: Vec<String> = Vec::new();
+        for model in self.models() {
+            let schema = match unseen {
+                UnseenLevels::Population => model.schema().without_groups(),
+                UnseenLevels::New | UnseenLevels::Error => model.schema().clone(),
+            };
+            for name in schema.input_columns_needed() {
+                if !needed.contains(&name) {
+                    needed.push(name);
+                }
+            }
+        }
+        if let Some(name) = grid.names().find(|name| !needed.iter().any(|known| known == name)) {
+            let known = needed.join(", ");
+            return Err(Error::usage(format!("⟨grid⟩: the model has no input '{name}', expected {known}")));
+        }
+        let missing: Vec<&str> = needed
+            .iter()
+            .map(String::as_str)
+            .filter(|name| !grid.names().any(|given| given == *name))
+            .collect();
+        let Some(first) = missing.first() else { return Ok(()) };
+        let names = missing.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        Err(Error::usage(format!("⟨grid⟩ has no values of {names}, which the model needs"))
+            .hint(format!("add {first}=VALUE or {first}=START:STOP:STEP")))
     }
 
     /// Saves all models to one file, which appears completely or not at all. A single model is saved as an ordinary model file.

@@ -11,7 +11,8 @@ use crate::schema::constant_inputs;
 use crate::schema::facts::Demand;
 use crate::schema::table_facts::TableFacts;
 use crate::schema::{
-    Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values, sentinels, unlabelled_note,
+    Places, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values, sentinels,
+    unlabelled_note,
 };
 use crate::tables::read::{How, TableBlocks, groups_of};
 use crate::tables::table::{Table, quoted};
@@ -122,6 +123,14 @@ impl Survey<'_> {
         self.known.map_or(&self.columns.target, |schema| schema.target_name())
     }
 
+    /// Returns the columns of places.
+    fn places(&self) -> Option<Places> {
+        match self.known {
+            Some(schema) => schema.places(),
+            None => self.columns.places.clone(),
+        }
+    }
+
     /// Returns the demand on the values of a column; `None` for an unused column.
     fn demand(&self, name: &str) -> Option<Demand> {
         match self.known {
@@ -150,7 +159,8 @@ impl TableSums {
             schema.check_columns(source, names.clone())?;
         }
         Ok(TableSums {
-            facts: TableFacts::new(source, names, &|name| survey.demand(name)),
+            facts: TableFacts::new(source, names, &|name| survey.demand(name))
+                .with_places(survey.places().as_ref()),
             start: Reservoir::new(survey.start_rows, survey.seed, 0, part),
             check: Reservoir::new(survey.check_rows, survey.seed, 1, part),
             validation: Reservoir::new(survey.validation_rows, survey.seed, 2, part),

@@ -12,6 +12,7 @@ mod glm;
 mod matrix;
 mod model_file;
 mod parts;
+mod places;
 mod progress;
 mod scalings;
 mod states;

@@ -10,7 +10,9 @@ use crate::tables::{csv_text, instant, safe_cell};
 use crate::tabular::TableModel;
 use faer::Mat;
 use sparsegp::error::Result;
-use sparsegp::explain::{Contributions, Dependence, Explainer, InputColumn, Relevance, Scale, Settings};
+use sparsegp::explain::{
+    Contributions, Dependence, Explainer, InputColumn, InputKind, Relevance, Scale, Settings,
+};
 
 /// The number of columns in a figure of relevance, and of columns with partial dependence in a report.
 const TEN: usize = 10;
@@ -70,6 +72,7 @@ impl<'a> Explained<'a> {
             true => Vec::new(),
             false => relevance
                 .iter()
+                .filter(|relevance| columns[relevance.column].kind != InputKind::Place)
                 .take(dependences)
                 .map(|relevance| explainer.dependence(relevance.column, background, settings))
                 .collect(),

@@ -1,6 +1,7 @@
 //! Figures of the function itself: over one or two inputs with data and inducing inputs, and varying noise; no relevance.
 
 use super::explained::MOST_CURVES;
+use super::maps::of_places;
 use super::{FitReport, figures};
 use crate::report::figures::{Band, Drawing, Plane, Regions, Series, Surface, bands, regions, surface};
 use crate::report::html::{Block, Figure};
@@ -15,7 +16,7 @@ use sparsegp::model::Predictions;
 
 /// The number of points along a single input, and of cells along each of two.
 const PLACES: usize = 400;
-const CELLS: usize = 50;
+pub(super) const CELLS: usize = 50;
 
 /// The likelihood's name for the standard deviation of varying noise.
 const NOISE_SD: &str = "noise_sd";
@@ -40,6 +41,9 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
             [across, up] => all.extend(of_two(model, [across, up], rows)),
             _ => {}
         }
+    }
+    if all.is_empty() {
+        all.extend(of_places(model, rows));
     }
     all.push(noise(model, rows));
     figures(all)
@@ -181,7 +185,7 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
 }
 
 /// Draws a number over both inputs, from its smallest to its largest value or in a given range.
-fn map(
+pub(super) fn map(
     plane: Plane,
     name: &str,
     predictions: &Predictions<'_>,

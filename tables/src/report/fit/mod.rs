@@ -3,6 +3,7 @@
 mod calibration;
 mod explained;
 mod function;
+mod maps;
 mod training;
 
 pub use explained::{Explained, ExplainedRow, explained_page};

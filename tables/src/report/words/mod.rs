@@ -5,6 +5,7 @@ mod coefficients;
 mod groups;
 mod overview;
 pub mod parameters;
+mod places;
 mod search;
 
 pub use beside::{confusion_line, confusion_table, full, short};
@@ -13,6 +14,7 @@ pub(crate) use coefficients::coefficient_table;
 pub use coefficients::coefficient_text;
 pub use groups::group_rows;
 pub use overview::{coefficient_count, ended, evidence, objective, overview, prior, stopped};
+pub use places::place_rows;
 pub(super) use search::search_figure;
 pub use search::search_rows;
 

@@ -1,6 +1,6 @@
 //! A model and its history as rows of a name and words; no parameters.
 
-use super::{count, duration, group_rows, number, search_rows};
+use super::{count, duration, group_rows, number, place_rows, search_rows};
 use crate::tabular::TableModel;
 use sparsegp::data::Affine;
 use sparsegp::error::Say;
@@ -21,6 +21,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
         row("inputs", model.schema().feature_dims().to_string()),
     ];
     rows.extend(latent_rows(model));
+    rows.extend(place_rows(model));
     rows.extend(group_rows(model));
     rows.extend([
         row("likelihood", model.latent().likelihood.name().to_owned()),

@@ -1,7 +1,7 @@
 //! The hyper-parameters of a model as rows of text; long lists are shortened to the most relevant values; no estimates.
 
 use super::number;
-use crate::schema::Feature;
+use crate::schema::{Feature, Places};
 use crate::tabular::TableModel;
 use sparsegp::data::Affine;
 use sparsegp::hyper::stem;
@@ -53,8 +53,31 @@ impl Default for Lists {
     }
 }
 
+/// Adds the names of columns, and lengthscales in their units, where two columns are one place.
+fn with_places(model: &TableModel, places: &Places, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let (lengths, lengthscales) = (model.lengths(), model.place_lengthscales());
+    let (values, inputs, units) = (model.hyperparameters(), model.schema().input_names(), units(model));
+    for row in &mut rows {
+        let Some((_, along)) = lengths.iter().find(|(name, _)| *name == row[0]) else { continue };
+        if let Some((_, lengthscale)) = lengthscales.iter().find(|(name, _)| *name == row[0]) {
+            row.push(format!("{} {}", number(*lengthscale), places.surface.unit()));
+            row[0] = format!("{} ({})", row[0], places.columns.join(", "));
+        } else if let &[input] = along.as_slice() {
+            let value = values.iter().find(|(name, _)| *name == row[0]);
+            if let (Some((_, value)), Some((scale, unit))) = (value, units[input]) {
+                row.push(format!("{} {unit}", number(value * scale)));
+            }
+            row[0] = format!("{} ({})", row[0], inputs[input]);
+        }
+    }
+    rows
+}
+
 /// Adds the names of columns to lists with one value per column.
 fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    if let Some((places, _)) = model.schema().place_inputs() {
+        return with_places(model, &places, rows);
+    }
     let (values, inputs, units) = (model.hyperparameters(), model.schema().input_names(), units(model));
     for row in &mut rows {
         let Some(list) = stem(&row[0]) else { continue };
@@ -86,6 +109,8 @@ fn units(model: &TableModel) -> Vec<Option<(f64, &'static str)>> {
         let unit = match feature {
             Feature::Numeric { .. } => Some("in its own units"),
             Feature::Date { .. } => Some("years"),
+            // The lengthscale of all coordinates is shown by `with_places`.
+            Feature::Place { .. } => None,
             Feature::Categorical { .. } => None,
         };
         let (place, width) = (units.len(), schema.width(feature));

@@ -119,7 +119,7 @@ fn one_pass_finds_what_the_whole_table_says() {
             let part = table.take(&train);
             let x = schema.design(&part, UnseenLevels::Error).expect("inputs");
             let y = schema.target(&part).expect("a target").expect("a target");
-            let scaling = Scaling::standardise(x.as_ref(), &y).without_codes(&schema.dimensions());
+            let scaling = Scaling::standardise(x.as_ref(), &y).suited_to(&schema.dimensions());
             for (a, b) in found.scaling.inputs.iter().zip(&scaling.inputs) {
                 assert_relative_eq!(a.scale, b.scale, max_relative = 1e-12);
                 assert_relative_eq!(a.shift, b.shift, max_relative = 1e-12, epsilon = 1e-12 * b.scale);

@@ -91,16 +91,19 @@ fn explanations(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
 
 /// Three rows of a model's columns with targets: near 0, far out, and the last categories. `None` when columns share a name.
 fn rows_for(schema: &Schema) -> Option<Table> {
-    let features = schema.features().iter().map(|feature| {
+    let features = schema.features().iter().flat_map(|feature| {
         let column = match feature {
             Feature::Numeric { .. } => Column::Number(vec![0.5, -1e6, 3.0]),
+            // Degrees of a place.
+            Feature::Place { .. } => Column::Number(vec![0.5, -90.0, 45.0]),
             Feature::Date { .. } => Column::Time(vec![0.0, -1e12, 1.8e9]),
             Feature::Categorical { levels, .. } => {
                 let ends = [levels.first(), levels.last(), levels.last()];
                 Column::from_text(ends.into_iter().map(|level| level.map(String::as_str)))
             }
         };
-        NamedColumn { name: feature.name().to_owned(), column }
+        let named = move |name: &String| NamedColumn { name: name.clone(), column: column.clone() };
+        feature.columns().iter().map(named)
     });
     let exposure = schema
         .exposure_name()

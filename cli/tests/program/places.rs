@@ -1,0 +1,129 @@
+//! Places from the command line: the summary, training from disk, grids against files, refusals.
+
+use sparsegp_testkit::program::Work;
+
+/// Longitude, latitude, elevation, kind of ground and temperature of 300 places.
+fn stations() -> String {
+    let part = |i: usize, k: f64| ((i + 1) as f64 * k).fract();
+    let row = |i: usize| {
+        let (lon, lat) = (100.0 + 30.0 * part(i, 0.618_034), 40.0 + 20.0 * part(i, 0.754_878));
+        let (height, ground) = (1000.0 * part(i, 0.569_840), ["rock", "soil"][i % 2]);
+        let y = 40.0 - 0.5 * lat + 2.0 * (lon / 4.0).sin() - height / 150.0 + part(i, 0.324_7);
+        format!("{lon:.4},{lat:.4},{height:.1},{ground},{y:.3}\n")
+    };
+    "lon,lat,height,ground,y\n".to_owned() + &(0..300).map(row).collect::<String>()
+}
+
+fn work() -> Work {
+    let work = Work::empty();
+    work.write("stations.csv", &stations());
+    work
+}
+
+const FIT: &str = "fit stations.csv --target y --places lon,lat --quiet --inducing 30";
+
+#[test]
+fn a_place_is_one_line_of_summary_and_inspection_with_a_map_in_the_report() {
+    let work = work();
+    let text = work.run(&format!("{FIT} --auto kernel --model-out m --report r.html")).ok().stdout();
+    let line = text.lines().find(|line| line.starts_with("places")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains("lon, lat: lengthscale ") && line.ends_with(" km"), "{line}");
+    assert!(text.contains("(lon, lat)") && text.contains("lengthscales.1 (height)"), "{text}");
+    let inspected = work.run("inspect m").ok().stdout();
+    assert!(
+        inspected.contains("lon, lat: lengthscale ") && inspected.contains("place: longitude and latitude")
+    );
+    let report = work.read("r.html");
+    assert!(report.contains("lon, lat: lengthscale") && report.contains("Map of y"));
+    let explained = work.run("explain m stations.csv --rows none --out e").ok().stdout();
+    assert!(explained.contains("lon, lat"), "{explained}");
+    assert!(work.read("e/relevance.csv").contains("\"lon, lat\""));
+}
+
+#[test]
+fn training_from_disk_finds_the_same_columns_and_scales() {
+    let work = work();
+    // A row without a place, which an input marks.
+    work.write("stations.csv", &(stations() + ",50,100,rock,12\n"));
+    let fit = format!("{FIT} --auto none --epochs 2 --objective elbo --batch-size 100");
+    work.run(&format!("{fit} --model-out memory")).ok();
+    work.run(&format!("{fit} --shuffle-buffer 100 --model-out disk")).ok();
+    let described = |model: &str| {
+        let text = work.run(&format!("inspect {model}")).ok().stdout();
+        text.split("features").nth(1).expect("features").to_owned()
+    };
+    assert_eq!(described("memory"), described("disk"));
+    let lengths = |model: &str| {
+        let text = work.run(&format!("inspect {model}")).ok().stdout();
+        let line = text.lines().find(|line| line.starts_with("places")).expect("places").to_owned();
+        line.split_whitespace().filter_map(|word| word.parse::<f64>().ok()).next_back().expect("a number")
+    };
+    let (memory, disk) = (lengths("memory"), lengths("disk"));
+    assert!((memory / disk).ln().abs() < 0.5, "{memory} {disk}");
+}
+
+#[test]
+fn a_grid_predicts_as_a_file_of_its_points() {
+    let work = work();
+    work.run(&format!("{FIT} --auto none --epochs 10 --model-out m")).ok();
+    let run = work.run("predict m --grid lon=105:115:5,lat=42:50:4,height=300,ground=soil --out grid.csv --quantiles 0.1").ok();
+    assert!(
+        run.stderr().contains("grid: lon 3 × lat 3 × height 1 × ground 1 = 9 points"),
+        "{}",
+        run.stderr()
+    );
+    let mut points = "lon,lat,height,ground\n".to_owned();
+    for lon in [105, 110, 115] {
+        for lat in [42, 46, 50] {
+            points.push_str(&format!("{lon},{lat},300,soil\n"));
+        }
+    }
+    work.write("points.csv", &points);
+    work.run("predict m points.csv --keep lon,lat,height,ground --out file.csv --quantiles 0.1").ok();
+    assert_eq!(work.read("grid.csv"), work.read("file.csv"));
+    // Several blocks give the same numbers as one row after the other.
+    let count = work
+        .run("predict m --grid lon=101:129:0.2,lat=41:59:0.2,height=0,ground=rock --out - ")
+        .ok()
+        .stdout();
+    assert_eq!(count.lines().count(), 1 + 141 * 91);
+}
+
+#[test]
+fn what_has_no_place_or_no_grid_is_refused_in_one_line() {
+    let work = work();
+    work.run(&format!("{FIT} --auto none --epochs 3 --model-out m")).ok();
+    let grid = "predict m --out g.csv --grid";
+    for (command, code, words) in [
+        (format!("{grid} lon=1:2:1,lat=50"), 2, &["no values of 'height', 'ground'", "height=VALUE"][..]),
+        (
+            format!("{grid} lon=1,lat=50,height=1,ground=soil,depth=2"),
+            2,
+            &["no input 'depth'", "lon, lat, height, ground"],
+        ),
+        (format!("{grid} lon=1:5"), 2, &["expected NAME=START:STOP:STEP"]),
+        (
+            format!("{grid} lon=1,lat=50,height=1,ground=soil stations.csv"),
+            2,
+            &["--grid", "cannot be used with"],
+        ),
+        ("predict m --out g.csv".to_owned(), 2, &["required"]),
+        (
+            "predict m --out g.nc --grid lon=1,lat=50,height=1,ground=soil".to_owned(),
+            2,
+            &[".csv or .parquet"],
+        ),
+        (FIT.replace("lon,lat", "lat,lon"), 3, &["found", "a latitude", "--places lon,lat"]),
+        (format!("{FIT} --plane lon,lat"), 2, &["cannot be used with"]),
+        (FIT.replace("lon,lat", "lon"), 2, &["expected two columns"]),
+        (FIT.replace("lon,lat", "lon,ground"), 3, &["ground"]),
+        (FIT.replace("--inducing 30", "--model glm"), 2, &["--places", "Gaussian processes"]),
+    ] {
+        work.run(&command).fails(code, words);
+    }
+    let told = work.run(&format!("{grid} lon=1,lat=95,height=1,ground=soil")).stderr();
+    assert!(
+        told.contains("error: the grid") && told.contains("found 95, expected a latitude from -90 to 90"),
+        "{told}"
+    );
+}

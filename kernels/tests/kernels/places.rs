@@ -1,0 +1,117 @@
+//! Coordinates of places: the contract, the kernel with equal lengthscales that they stand for, what is refused.
+
+use faer::Mat;
+use sparsegp_kernels::{
+    Dimension, DimensionError, Gradient, Inputs, Kernel, Scratch, parse, testkit::check_kernel, value_names,
+};
+
+/// A number, the three coordinates of a place, and another number.
+const DIMENSIONS: [Dimension; 5] = [
+    Dimension::Number,
+    Dimension::Coordinate { first: true },
+    Dimension::Coordinate { first: false },
+    Dimension::Coordinate { first: false },
+    Dimension::Number,
+];
+
+/// The lengthscale that each column has.
+const OF: [usize; 5] = [0, 1, 1, 1, 2];
+
+fn points(n: usize, offset: usize) -> Mat<f64> {
+    Mat::from_fn(n, 5, |i, d| ((i * (d + 3) + 5 * offset) as f64 * 0.618_034).fract() * 3.0 - 1.5)
+}
+
+fn told(text: &str) -> Box<dyn Kernel> {
+    let mut kernel = parse(text, 5).expect(text);
+    kernel.set_dimensions(&DIMENSIONS).expect(text);
+    kernel
+}
+
+#[test]
+fn kernels_of_places_keep_the_contract() {
+    for text in [
+        "rbf(ard)",
+        "matern12(ard)",
+        "matern32(ard)",
+        "rational_quadratic(ard)",
+        "wendland(ard, lengthscales=3)",
+        "matern32(ard)[1:4] * rbf[4]",
+        "matern32(ard) + linear(ard)",
+        "scale(warp(matern52(ard)))",
+        "rbf",
+    ] {
+        let (left, right) = (points(11, 0), points(14, 2));
+        check_kernel(told(text).as_ref(), left.as_ref(), right.as_ref())
+            .unwrap_or_else(|violation| panic!("{text}: {violation}"));
+    }
+}
+
+/// Covariances, and their gradient in the parameters for some weights.
+fn evaluated(kernel: &dyn Kernel, x: &Mat<f64>) -> (Mat<f64>, Vec<f64>) {
+    let n = x.nrows();
+    let (mut k, mut scratch) = (Mat::zeros(n, n), Scratch::new());
+    kernel.eval(Inputs::Gram(x.as_ref()), k.as_mut(), &mut scratch);
+    let kbar = Mat::from_fn(n, n, |i, j| ((3 * i + 7 * j) as f64 * 0.37 + 0.2).sin());
+    let mut parameters = vec![0.0; value_names(kernel).len()];
+    let gradient = Gradient { parameters: &mut parameters, left: None, right: None };
+    kernel.adjoint(Inputs::Gram(x.as_ref()), k.as_ref(), kbar.as_ref(), gradient, &mut scratch);
+    (k, parameters)
+}
+
+#[test]
+fn coordinates_of_a_place_have_one_lengthscale() {
+    let lengthscales = [0.7, 1.3, 2.1];
+    for name in ["rbf", "matern12", "matern52", "rational_quadratic"] {
+        let (mut place, mut separate) =
+            (told(&format!("{name}(ard)")), parse(&format!("{name}(ard)"), 5).expect(name));
+        place.for_each_parameter_mut(&mut |parameter| {
+            if parameter.name == "lengthscales" {
+                parameter.values.copy_from_slice(&lengthscales);
+            }
+        });
+        separate.for_each_parameter_mut(&mut |parameter| {
+            if parameter.name == "lengthscales" {
+                parameter.values.iter_mut().zip(OF).for_each(|(value, of)| *value = lengthscales[of]);
+            }
+        });
+        let x = points(40, 1);
+        let ((k, bar), (want, spread)) = (evaluated(place.as_ref(), &x), evaluated(separate.as_ref(), &x));
+        assert_eq!(k, want, "{name}");
+        let mut sums = vec![0.0; 3];
+        OF.iter().zip(&spread[1..6]).for_each(|(&of, value)| sums[of] += value);
+        for (of, sum) in sums.into_iter().enumerate() {
+            assert!((bar[1 + of] - sum).abs() <= 1e-12 * sum.abs().max(1.0), "{name}: {bar:?} {spread:?}");
+        }
+        assert_eq!(place.lengths(5)[1..4], [vec![0], vec![1, 2, 3], vec![4]]);
+        assert_eq!((place.expression(), place.min_dims()), (format!("{name}(ard)"), 5));
+    }
+}
+
+#[test]
+fn a_place_alone_has_one_value_and_starts_as_an_isotropic_kernel() {
+    let (mut place, mut isotropic) =
+        (parse("matern32(ard)", 3).expect("a kernel"), parse("matern32", 3).expect("a kernel"));
+    place.set_dimensions(&DIMENSIONS[1..4]).expect("numbers");
+    for kernel in [&mut place, &mut isotropic] {
+        kernel.initialise(&[0.4, 1.7, 0.0], 2.0);
+    }
+    let values = |kernel: &dyn Kernel| {
+        let mut values = Vec::new();
+        kernel.for_each_parameter(&mut |parameter| values.extend(parameter.values.clone()));
+        values
+    };
+    assert_eq!(values(place.as_ref()), values(isotropic.as_ref()));
+    assert_eq!(value_names(place.as_ref()), ["variance", "lengthscales"]);
+    // Setting the contents again changes nothing.
+    place.set_dimensions(&DIMENSIONS[1..4]).expect("numbers");
+    assert_eq!(place.expression(), "matern32(ard)");
+}
+
+#[test]
+fn different_lengthscales_of_one_place_are_refused() {
+    let mut kernel = parse("rbf(lengthscales=[1, 2, 2, 3, 4])", 5).expect("a kernel");
+    let error = kernel.set_dimensions(&DIMENSIONS).expect_err("2 and 3 are of one place");
+    assert!(matches!(error, DimensionError::SeparateLengthscales { .. }), "{error}");
+    let mut kernel = parse("rbf(lengthscales=[1, 2, 2, 2, 4])", 5).expect("a kernel");
+    kernel.set_dimensions(&DIMENSIONS).expect("one value");
+}

@@ -1,0 +1,359 @@
+//! Places: two columns of degrees, or of plane coordinates, that make the coordinates of one input, and what is known of
+//! them; no kernels.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::columns::{Feature, Schema, SchemaOptions};
+use super::facts::{Misfit, keep_earlier};
+use super::infer_schema::special;
+use super::spread::Spread;
+use super::table_facts::TableFacts;
+use crate::tables::column::number_text;
+use crate::tables::table::{Table, quoted};
+use sparsegp::data::Affine;
+use sparsegp::error::{Error, Result};
+use sparsegp::kernels::Dimension;
+
+/// The mean radius of the Earth in km (R₁ of the International Union of Geodesy and Geophysics).
+pub const EARTH_RADIUS: f64 = 6371.0088;
+
+/// The two columns that say where a row is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Places {
+    /// The names of the columns: longitude and latitude, or the two coordinates in the plane.
+    pub columns: [String; 2],
+    /// The surface that the places are on.
+    pub surface: Surface,
+}
+
+/// The surface that places are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Surface {
+    /// The Earth as a sphere. Longitude and latitude in degrees make three coordinates in km, whose distance is the straight line through the
+    /// Earth (the chord): kernels of distances stay positive definite, which they need not be for distances along the surface.
+    Sphere,
+    /// A plane: the two columns are coordinates in a common unit.
+    Plane,
+}
+
+impl Surface {
+    /// The number of coordinates.
+    pub(crate) fn dims(self) -> usize {
+        match self {
+            Surface::Sphere => 3,
+            Surface::Plane => 2,
+        }
+    }
+
+    /// The coordinates of a place, in km on the sphere; the third is 0 in the plane.
+    pub fn coordinates(self, [a, b]: [f64; 2]) -> [f64; 3] {
+        match self {
+            Surface::Plane => [a, b, 0.0],
+            Surface::Sphere => {
+                let ((sin_a, cos_a), (sin_b, cos_b)) = (a.to_radians().sin_cos(), b.to_radians().sin_cos());
+                [cos_b * cos_a, cos_b * sin_a, sin_b].map(|unit| EARTH_RADIUS * unit)
+            }
+        }
+    }
+
+    /// The unit of distances, in words.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Surface::Sphere => "km",
+            Surface::Plane => "in the units of its columns",
+        }
+    }
+
+    /// The option that declares places on this surface.
+    fn option(self) -> &'static str {
+        match self {
+            Surface::Sphere => "places",
+            Surface::Plane => "plane",
+        }
+    }
+
+    /// The names of the inputs.
+    pub(crate) fn input_names(self, columns: &[String; 2]) -> Vec<String> {
+        match self {
+            Surface::Sphere => {
+                let name = Places::name_of(columns);
+                ["x", "y", "z"].map(|axis| format!("{name} ({axis})")).to_vec()
+            }
+            Surface::Plane => columns.to_vec(),
+        }
+    }
+
+    /// The contents of the inputs.
+    pub(crate) fn dimensions(self) -> impl Iterator<Item = Dimension> {
+        (0..self.dims()).map(|d| Dimension::Coordinate { first: d == 0 })
+    }
+}
+
+impl Places {
+    /// The name of the input that two columns make.
+    pub(crate) fn name_of(columns: &[String; 2]) -> String {
+        columns.join(", ")
+    }
+
+    /// Returns true for the two columns.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column == name)
+    }
+
+    /// Refuses columns that have another role too, or are one column.
+    pub(super) fn check(&self, others: &[(&str, &[String])]) -> Result<()> {
+        let [first, second] = &self.columns;
+        let option = self.surface.option();
+        if first == second {
+            return Err(Error::usage(format!("⟨{option}⟩ names the column {} twice", quoted(first))));
+        }
+        for (role, names) in others {
+            if let Some(name) = self.columns.iter().find(|name| names.contains(name)) {
+                return Err(Error::usage(format!(
+                    "the column {} cannot be both {role} and a coordinate of ⟨{option}⟩",
+                    quoted(name)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The cells of two columns that say where each row is.
+pub(super) struct PlaceCells<'a> {
+    columns: &'a [String; 2],
+    surface: Surface,
+    values: [Cow<'a, [f64]>; 2],
+}
+
+impl<'a> PlaceCells<'a> {
+    /// The cells of a table.
+    ///
+    /// # Errors
+    ///
+    /// If a column is absent or holds no numbers.
+    pub(super) fn of(table: &'a Table, columns: &'a [String; 2], surface: Surface) -> Result<PlaceCells<'a>> {
+        let [a, b] = columns;
+        Ok(PlaceCells { columns, surface, values: [table.numbers(a)?, table.numbers(b)?] })
+    }
+
+    /// Returns true if one of the two cells is missing.
+    pub(super) fn is_missing(&self, row: usize) -> bool {
+        self.values.iter().any(|values| values[row].is_nan())
+    }
+
+    /// The coordinates of a row; `None` if a cell is missing.
+    ///
+    /// # Errors
+    ///
+    /// If a number is infinite, or a longitude or latitude is out of range.
+    pub(super) fn at(&self, table: &Table, row: usize) -> Result<Option<[f64; 3]>> {
+        if self.is_missing(row) {
+            return Ok(None);
+        }
+        let [a, b] = [self.values[0][row], self.values[1][row]];
+        for (column, value) in self.columns.iter().zip([a, b]) {
+            table.finite(row, column, value)?;
+        }
+        if self.surface == Surface::Sphere {
+            self.check_degrees(table, row, [a, b])?;
+        }
+        Ok(Some(self.surface.coordinates([a, b])))
+    }
+
+    fn check_degrees(&self, table: &Table, row: usize, [longitude, latitude]: [f64; 2]) -> Result<()> {
+        let [first, second] = self.columns;
+        let (name, value, expected) = if !(-180.0..=360.0).contains(&longitude) {
+            (first, longitude, "a longitude from -180 to 360")
+        } else if latitude.abs() > 90.0 {
+            (second, latitude, "a latitude from -90 to 90")
+        } else {
+            return Ok(());
+        };
+        let found = number_text(value);
+        let error = Error::data(format!("{}: found {found}, expected {expected}", table.place(row, name)));
+        let swapped = (-180.0..=360.0).contains(&latitude) && longitude.abs() <= 90.0;
+        Err(error.hint(if swapped {
+            format!("the longitude comes first; if the columns are swapped, say ⟨places {second},{first}⟩")
+        } else {
+            "⟨places⟩ takes degrees; ⟨plane⟩ takes coordinates in a plane".to_owned()
+        }))
+    }
+}
+
+/// What is known of the places of some rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PlaceFacts {
+    places: Places,
+    /// The coordinates of training rows.
+    spreads: [Spread; 3],
+    /// Rows without a place, of all rows and of the training rows.
+    pub(super) gaps: (usize, usize),
+    /// The first place that cannot be used.
+    pub(super) misfit: Option<Misfit>,
+}
+
+impl PlaceFacts {
+    /// Of no rows yet.
+    pub(super) fn new(places: &Places) -> PlaceFacts {
+        PlaceFacts { places: places.clone(), spreads: Default::default(), gaps: (0, 0), misfit: None }
+    }
+
+    /// Takes in the next rows; columns that hold no numbers are refused elsewhere.
+    pub(super) fn push(&mut self, table: &Table, training: Option<&[bool]>) {
+        let places = self.places.clone();
+        let Ok(cells) = PlaceCells::of(table, &places.columns, places.surface) else { return };
+        for row in 0..table.rows() {
+            let trains = training.is_none_or(|training| training[row]);
+            match cells.at(table, row) {
+                Ok(Some(place)) if trains => self.push_place(place),
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    self.gaps = (self.gaps.0 + 1, self.gaps.1 + usize::from(trains));
+                }
+                Err(error) => {
+                    self.misfit.get_or_insert_with(|| Misfit { row: table.row(row), error });
+                }
+            }
+        }
+    }
+
+    /// Takes in the coordinates of a training row.
+    pub(super) fn push_place(&mut self, place: [f64; 3]) {
+        self.spreads.iter_mut().zip(place).for_each(|(spread, value)| spread.push(value));
+    }
+
+    /// Takes in what is known of later rows.
+    pub(super) fn merge(&mut self, later: PlaceFacts) {
+        self.spreads.iter_mut().zip(later.spreads).for_each(|(own, later)| own.merge(later));
+        self.gaps = (self.gaps.0 + later.gaps.0, self.gaps.1 + later.gaps.1);
+        keep_earlier(&mut self.misfit, later.misfit);
+    }
+
+    /// The mean of every coordinate over the training rows.
+    pub(super) fn centre(&self) -> Vec<f64> {
+        let dims = self.places.surface.dims();
+        self.spreads[..dims].iter().map(|spread| spread.affine().shift).collect()
+    }
+
+    /// Shift and scale of every coordinate over the training rows, in which rows without a place are at the centre.
+    pub(super) fn affines(&self) -> Vec<Affine> {
+        let present = self.spreads[0].count() as f64;
+        let share = if present > 0.0 { present / (present + self.gaps.1 as f64) } else { 1.0 };
+        let of = |spread: &Spread| {
+            let Affine { shift, scale } = spread.affine();
+            Affine { shift, scale: if spread.varies() { scale * share.sqrt() } else { scale } }
+        };
+        self.spreads[..self.places.surface.dims()].iter().map(of).collect()
+    }
+
+    /// Whether each coordinate varies among the training rows.
+    pub(super) fn varies(&self) -> Vec<bool> {
+        self.spreads[..self.places.surface.dims()].iter().map(Spread::varies).collect()
+    }
+}
+
+impl Schema {
+    /// The columns that say where a row is, if two columns do.
+    pub fn places(&self) -> Option<Places> {
+        self.features.iter().find_map(|feature| match feature {
+            Feature::Place { columns, surface, .. } => {
+                Some(Places { columns: columns.clone(), surface: *surface })
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns false if a place has another number of mean coordinates than its surface, which a damaged file may say.
+    pub(crate) fn places_are_consistent(&self) -> bool {
+        self.features.iter().all(|feature| match feature {
+            Feature::Place { surface, centre, .. } => centre.len() == surface.dims(),
+            _ => true,
+        })
+    }
+
+    /// The place and its coordinates among the inputs, if two columns say where a row is.
+    pub fn place_inputs(&self) -> Option<(Places, Range<usize>)> {
+        let place = self.features.iter().position(|feature| matches!(feature, Feature::Place { .. }))?;
+        let from = self.features[..place].iter().map(|feature| self.width(feature)).sum();
+        let places = self.places()?;
+        let to = from + places.surface.dims();
+        Some((places, from..to))
+    }
+
+    /// The columns that predictions need, in the order of their inputs.
+    pub(crate) fn input_columns_needed(&self) -> Vec<String> {
+        let features = self.features.iter().flat_map(Feature::columns).map(String::as_str);
+        let mut needed: Vec<String> = Vec::new();
+        for name in features.chain(self.group_names()).chain(self.exposure.as_deref()) {
+            if !needed.iter().any(|known| known == name) {
+                needed.push(name.to_owned());
+            }
+        }
+        needed
+    }
+}
+
+impl SchemaOptions {
+    /// Whether a column says where a row is.
+    pub(super) fn is_place(&self, name: &str) -> bool {
+        self.places.as_ref().is_some_and(|places| places.has(name))
+    }
+
+    /// The names of features, with the columns of places, which need not be named as features.
+    pub(super) fn with_place<'a>(&'a self, mut names: Vec<&'a str>) -> Vec<&'a str> {
+        let columns = self.places.iter().flat_map(|places| &places.columns);
+        let more: Vec<&str> = columns.map(String::as_str).filter(|name| !names.contains(name)).collect();
+        names.extend(more);
+        names
+    }
+}
+
+/// The rows in which a feature is missing, of all rows and of the training rows.
+pub(super) fn gaps(facts: &TableFacts, feature: &Feature) -> Result<(usize, usize)> {
+    match feature {
+        Feature::Place { .. } => Ok(facts.require_place()?.gaps),
+        _ => Ok(facts.require(feature.name())?.gaps),
+    }
+}
+
+/// Checks that the columns of places are there and have no other role.
+pub(super) fn check_places(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
+    let Some(places) = &options.places else { return Ok(()) };
+    places.columns.iter().try_for_each(|name| facts.require_name(name))?;
+    let ordered: Vec<String> = options.ordered.iter().map(|(name, _)| name.clone()).collect();
+    let special: Vec<(&str, [String; 1])> =
+        special(options).map(|(role, name)| (role, [name.to_owned()])).collect();
+    let mut others: Vec<(&str, &[String])> =
+        special.iter().map(|(role, name)| (*role, name.as_slice())).collect();
+    others.extend([
+        ("excluded", options.exclude.as_slice()),
+        ("categorical", options.categorical.as_slice()),
+        ("ordered", ordered.as_slice()),
+    ]);
+    places.check(&others)
+}
+
+/// The feature of two columns that say where rows are.
+pub(super) fn infer_place(facts: &TableFacts, places: &Places) -> Result<Feature> {
+    for name in &places.columns {
+        let column = facts.require(name)?;
+        column.check_numbers()?;
+        if column.calendar().is_some() {
+            let found = format!("{}: column {} holds dates", facts.source(), quoted(name));
+            return Err(Error::data(format!("{found}, expected a coordinate of a place")));
+        }
+    }
+    let known = facts.require_place()?;
+    Ok(Feature::Place {
+        name: Places::name_of(&places.columns),
+        columns: places.columns.clone(),
+        surface: places.surface,
+        centre: known.centre(),
+        missing: known.gaps.1 > 0,
+    })
+}

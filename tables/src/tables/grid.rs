@@ -1,0 +1,199 @@
+//! A grid of points as blocks of a table: every combination of the values of some columns; no models.
+
+use std::str::FromStr;
+
+use super::column::Column;
+use super::table::{NamedColumn, Table, quoted};
+use sparsegp::error::{Error, Result};
+
+/// How far, in steps, the last value of a range may lie beyond its end, so that the end belongs to it although steps are rounded.
+const BEYOND: f64 = 1e-6;
+
+/// Every combination of the values of some columns. The values of the last column change fastest.
+///
+/// ```
+/// use sparsegp_tables::tables::Grid;
+///
+/// let grid: Grid = "lon=-96:-95:0.5,lat=34:36:1,month=7".parse()?;
+/// assert_eq!(grid.words(), "lon 3 × lat 3 × month 1 = 9 points");
+/// let table = grid.block(2, 2)?;
+/// assert_eq!(*table.numbers("lon")?, [-96.0, -95.5]);
+/// assert_eq!(*table.numbers("lat")?, [36.0, 34.0]);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grid {
+    axes: Vec<Axis>,
+}
+
+/// A column of a grid with its values.
+#[derive(Clone, Debug, PartialEq)]
+struct Axis {
+    name: String,
+    values: Values,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Values {
+    /// So many numbers with this distance, from the first on.
+    Range { start: f64, step: f64, count: u64 },
+    /// One text, such as a category or a date.
+    Text(String),
+}
+
+impl Values {
+    fn count(&self) -> u64 {
+        match self {
+            Values::Range { count, .. } => *count,
+            Values::Text(_) => 1,
+        }
+    }
+}
+
+impl FromStr for Axis {
+    type Err = String;
+
+    /// Reads `NAME=START:STOP:STEP` or `NAME=VALUE`.
+    fn from_str(text: &str) -> std::result::Result<Axis, String> {
+        let wrong = || format!("found '{text}', expected NAME=START:STOP:STEP or NAME=VALUE");
+        let (name, values) = text.split_once('=').ok_or_else(wrong)?;
+        let (name, values) = (name.trim().to_owned(), values.trim());
+        if name.is_empty() || values.is_empty() {
+            return Err(wrong());
+        }
+        let numbers: Option<Vec<f64>> = values
+            .split(':')
+            .map(|word| word.trim().parse().ok().filter(|number: &f64| number.is_finite()))
+            .collect();
+        let values = match numbers.as_deref() {
+            None => Values::Text(values.to_owned()),
+            Some(&[value]) => Values::Range { start: value, step: 1.0, count: 1 },
+            Some(&[start, stop, step]) => range(&name, start, stop, step)?,
+            Some(_) => return Err(wrong()),
+        };
+        Ok(Axis { name, values })
+    }
+}
+
+/// The numbers from `start` to `stop`, both included if the distance is a multiple of the step.
+fn range(name: &str, start: f64, stop: f64, step: f64) -> std::result::Result<Values, String> {
+    let steps = ((stop - start) / step + BEYOND).floor();
+    if step == 0.0 || !(0.0..1e18).contains(&steps) {
+        return Err(format!("{name}: {start} to {stop} cannot be reached in steps of {step}"));
+    }
+    Ok(Values::Range { start, step, count: steps as u64 + 1 })
+}
+
+impl FromStr for Grid {
+    type Err = Error;
+
+    /// Reads columns with their values, separated by commas.
+    fn from_str(text: &str) -> Result<Grid> {
+        let wrong = |words: String| Error::usage(format!("⟨grid⟩: {words}"));
+        let axes =
+            text.split(',').map(|axis| axis.trim().parse()).collect::<std::result::Result<Vec<Axis>, _>>();
+        let axes = axes.map_err(wrong)?;
+        if let Some(axis) = axes.iter().enumerate().find_map(|(index, axis)| {
+            axes[..index].iter().any(|earlier| earlier.name == axis.name).then_some(axis)
+        }) {
+            return Err(wrong(format!("the column {} is given twice", quoted(&axis.name))));
+        }
+        let points = axes.iter().try_fold(1u64, |points, axis| points.checked_mul(axis.values.count()));
+        points
+            .map(|_| Grid { axes })
+            .ok_or_else(|| wrong("there are more points than can be counted".to_owned()))
+    }
+}
+
+impl Grid {
+    /// The names of the columns.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.axes.iter().map(|axis| axis.name.as_str())
+    }
+
+    /// The number of points.
+    pub fn points(&self) -> u64 {
+        self.axes.iter().map(|axis| axis.values.count()).product()
+    }
+
+    /// The number of values of each column, and the number of points.
+    pub fn words(&self) -> String {
+        let axes: Vec<String> =
+            self.axes.iter().map(|axis| format!("{} {}", axis.name, axis.values.count())).collect();
+        format!("{} = {} points", axes.join(" × "), self.points())
+    }
+
+    /// The points `first..first + rows`, as far as there are any. The columns are also its [copies](Table::copies).
+    ///
+    /// # Errors
+    ///
+    /// None that a parsed grid could cause.
+    pub fn block(&self, first: u64, rows: usize) -> Result<Table> {
+        let end = self.points().min(first.saturating_add(rows as u64));
+        let mut inner = self.points();
+        let mut columns = Vec::with_capacity(self.axes.len());
+        for Axis { name, values } in &self.axes {
+            // Each value is repeated for all combinations of the later columns.
+            inner /= values.count();
+            let column = match values {
+                Values::Range { start, step, count } => {
+                    let value = |point: u64| start + step * (point / inner % count) as f64;
+                    Column::Number((first..end).map(value).collect())
+                }
+                Values::Text(text) => text_column(text, (end - first.min(end)) as usize),
+            };
+            columns.push(NamedColumn { name: name.clone(), column });
+        }
+        let table = Table::new("the grid", columns.clone())?;
+        Ok(table.from_row(usize::try_from(first).unwrap_or(usize::MAX)).with_copies(columns))
+    }
+
+    /// All points in blocks of at most so many rows.
+    pub fn blocks(self, rows: usize) -> impl Iterator<Item = Result<Table>> {
+        (0..self.points()).step_by(rows.max(1)).map(move |first| self.block(first, rows.max(1)))
+    }
+}
+
+/// A column of one text.
+fn text_column(text: &str, rows: usize) -> Column {
+    Column::of_labels(&[text.to_owned()], std::iter::repeat_n(Some(0), rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_include_both_ends_and_the_last_column_changes_fastest() {
+        let grid: Grid = "a=0:0.3:0.1, b=2:1:-0.5, c=x y".parse().expect("a grid");
+        assert_eq!(grid.points(), 12);
+        let whole = grid.block(0, 100).expect("a table");
+        let a = whole.numbers("a").expect("numbers");
+        assert!((a[11] - 0.3).abs() < 1e-15 && a[..3] == [0.0; 3]);
+        assert_eq!(whole.numbers("b").expect("numbers")[..4], [2.0, 1.5, 1.0, 2.0]);
+        let blocks: Vec<Table> = grid.clone().blocks(5).collect::<Result<_>>().expect("blocks");
+        assert_eq!(blocks.iter().map(Table::rows).collect::<Vec<_>>(), [5, 5, 2]);
+        let joined: Vec<f64> =
+            blocks.iter().flat_map(|block| block.numbers("a").expect("numbers").into_owned()).collect();
+        assert_eq!(joined, *a);
+        assert_eq!(grid.block(12, 5).expect("no rows").rows(), 0);
+    }
+
+    #[test]
+    fn a_value_is_a_number_or_a_text_and_mistakes_are_named() {
+        let grid: Grid = "when=2020-01-01T10:20,n=7".parse().expect("a grid");
+        assert!(matches!(grid.block(0, 1).expect("a table").column("when"), Some(Column::Text(_))));
+        for (text, words) in [
+            ("lon", "expected NAME=START:STOP:STEP"),
+            ("lon=1:2", "expected NAME=START:STOP:STEP"),
+            ("lon=", "expected NAME=START:STOP:STEP"),
+            ("lon=0:1:-1", "cannot be reached in steps of -1"),
+            ("lon=0:1:0", "cannot be reached in steps of 0"),
+            ("lon=1,lat=2,lon=3", "'lon' is given twice"),
+            ("a=0:1e12:1,b=0:1e12:1", "more points than can be counted"),
+        ] {
+            let error = text.parse::<Grid>().expect_err(text).to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Places: chords against great circles, fits against hand-made coordinates, the date line, model files, missing cells, refusals.
+
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
+use sparsegp_tables::schema::{EARTH_RADIUS, Feature, Places, SchemaOptions, Surface, UnseenLevels};
+use sparsegp_tables::tables::{Column, NamedColumn, Table};
+use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
+
+/// Longitude, latitude, month and temperature of places all over the sphere.
+fn rows(n: usize) -> Vec<[f64; 4]> {
+    let part = |i: usize, k: f64| ((i + 1) as f64 * k).fract();
+    let row = |i: usize| {
+        let (lon, lat) =
+            (360.0 * part(i, 0.618_034) - 180.0, (2.0 * part(i, 0.754_878) - 1.0).asin().to_degrees());
+        let month = 12.0 * part(i, 0.569_840);
+        let y = 20.0 * lat.to_radians().cos()
+            + 3.0 * (lon.to_radians() + 1.0).sin()
+            + month / 6.0
+            + part(i, 0.324_7);
+        [lon, lat, month, y]
+    };
+    (0..n).map(row).collect()
+}
+
+fn table(names: &[&str], rows: &[Vec<f64>]) -> Table {
+    let column = |(at, name): (usize, &&str)| NamedColumn {
+        name: (*name).to_owned(),
+        column: Column::Number(rows.iter().map(|row| row[at]).collect()),
+    };
+    Table::new("table", names.iter().enumerate().map(column).collect()).expect("a table")
+}
+
+fn places_table(rows: &[[f64; 4]]) -> Table {
+    table(&["lon", "lat", "month", "y"], &rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>())
+}
+
+/// The same rows with the coordinates of places made by hand.
+fn coordinates_table(rows: &[[f64; 4]]) -> Table {
+    let row = |&[lon, lat, month, y]: &[f64; 4]| {
+        let (lon, lat) = (lon.to_radians(), lat.to_radians());
+        let unit = [lat.cos() * lon.cos(), lat.cos() * lon.sin(), lat.sin()];
+        vec![EARTH_RADIUS * unit[0], EARTH_RADIUS * unit[1], EARTH_RADIUS * unit[2], month, y]
+    };
+    table(&["x", "y0", "z", "month", "y"], &rows.iter().map(row).collect::<Vec<_>>())
+}
+
+fn degrees() -> Places {
+    Places { columns: ["lon".into(), "lat".into()], surface: Surface::Sphere }
+}
+
+fn columns(places: Option<Places>, exclude: &[&str]) -> SchemaOptions {
+    let exclude = exclude.iter().map(|name| (*name).to_owned()).collect();
+    SchemaOptions { target: "y".into(), numbers: true, places, exclude, ..SchemaOptions::default() }
+}
+
+fn fit(table: &Table, columns: &SchemaOptions, options: &FitOptions) -> sparsegp::Result<TableModel> {
+    let request =
+        FitRequest { table, columns, options, test_fraction: 0.0, start: None, keep_posterior: false };
+    fit_table(&request, &mut |_| {}).map(|fit| fit.model)
+}
+
+fn options(kernel: &str) -> FitOptions {
+    FitOptions {
+        objective: ObjectiveKind::Vfe,
+        kernel: kernel.into(),
+        epochs: Some(8),
+        inducing: Some(20),
+        ..FitOptions::default()
+    }
+}
+
+fn means(model: &TableModel, table: &Table) -> Vec<f64> {
+    let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
+    (0..table.rows()).map(|row| predictions.row(row).mean).collect()
+}
+
+#[test]
+fn chords_belong_to_the_great_circles_of_the_haversine_formula() {
+    let places: Vec<[f64; 2]> = rows(40).iter().map(|row| [row[0], row[1]]).collect();
+    let all = places.iter().chain(&[[0.0, 90.0], [123.0, -90.0], [180.0, 0.0], [-180.0, 0.0], [350.0, 10.0]]);
+    let all: Vec<[f64; 2]> = all.copied().collect();
+    for a in &all {
+        for b in &all {
+            let [[lon1, lat1], [lon2, lat2]] = [a, b].map(|place| place.map(f64::to_radians));
+            let half = |difference: f64| (difference / 2.0).sin().powi(2);
+            let h = half(lat2 - lat1) + lat1.cos() * lat2.cos() * half(lon2 - lon1);
+            let along = 2.0 * EARTH_RADIUS * h.sqrt().min(1.0).asin();
+            let want = 2.0 * EARTH_RADIUS * (along / (2.0 * EARTH_RADIUS)).sin();
+            let [p, q] = [a, b].map(|&place| Surface::Sphere.coordinates(place));
+            let chord = p.iter().zip(q).map(|(p, q)| (p - q).powi(2)).sum::<f64>().sqrt();
+            // Both formulae lose half of the digits of the largest distance where places coincide.
+            assert!(
+                (chord - want).abs() < 1e-12 * EARTH_RADIUS + 1e-15 * EARTH_RADIUS.powi(2) / want.max(1e-3)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_fit_with_places_is_the_isotropic_fit_of_hand_made_coordinates_bit_for_bit() {
+    let rows = rows(150);
+    let (by_degrees, by_hand) = (places_table(&rows), coordinates_table(&rows));
+    let unscaled = |kernel| FitOptions { standardize: false, ..options(kernel) };
+    let places =
+        fit(&by_degrees, &columns(Some(degrees()), &["month"]), &unscaled("matern32(ard)")).expect("a fit");
+    let hand = fit(&by_hand, &columns(None, &["month"]), &unscaled("matern32")).expect("a fit");
+    assert_eq!(places.hyperparameters(), hand.hyperparameters());
+    assert_eq!(means(&places, &by_degrees), means(&hand, &by_hand));
+    let [(name, lengthscale)] = &places.place_lengthscales()[..] else { panic!("one lengthscale") };
+    assert_eq!((name.as_str(), *lengthscale), ("kernel.lengthscales", hand.hyperparameters()[1].1));
+}
+
+#[test]
+fn beside_other_columns_the_coordinates_are_tied() {
+    let rows = rows(150);
+    let (by_degrees, by_hand) = (places_table(&rows), coordinates_table(&rows));
+    let with = |kernel: &str, tie: &[&str]| FitOptions {
+        standardize: false,
+        constraints: sparsegp::hyper::Constraints {
+            ties: tie.iter().map(|tie| tie.parse().expect("a tie")).collect(),
+            ..Default::default()
+        },
+        ..options(kernel)
+    };
+    let list = "matern32(lengthscales=[4000, 4000, 4000, 6])";
+    let places = fit(&by_degrees, &columns(Some(degrees()), &[]), &with(list, &[])).expect("a fit");
+    let tie = "kernel.lengthscales.0,kernel.lengthscales.1,kernel.lengthscales.2";
+    let hand = fit(&by_hand, &columns(None, &[]), &with(list, &[tie])).expect("a fit");
+    let value = |model: &TableModel, name: &str| {
+        let values = model.hyperparameters();
+        values.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("{name} in {values:?}")).1
+    };
+    // Sums of the gradient have another order.
+    for (place, hand_made) in [
+        ("kernel.lengthscales.0", "kernel.lengthscales.0"),
+        ("kernel.lengthscales.1", "kernel.lengthscales.3"),
+    ] {
+        let (got, want) = (value(&places, place), value(&hand, hand_made));
+        assert!((got / want - 1.0).abs() < 1e-12, "{place}: {got} {want}");
+    }
+    for (got, want) in means(&places, &by_degrees).iter().zip(means(&hand, &by_hand)) {
+        assert!((got - want).abs() < 1e-9 * want.abs().max(1.0), "{got} {want}");
+    }
+    assert_eq!(places.lengths()[1].1, [0, 1, 2]);
+}
+
+#[test]
+fn predictions_are_continuous_at_the_date_line_and_do_not_depend_on_the_turn() {
+    let rows = rows(200);
+    let model =
+        fit(&places_table(&rows), &columns(Some(degrees()), &[]), &options("matern32(ard)")).expect("a fit");
+    let at = |lon: f64| means(&model, &places_table(&[[lon, 12.0, 5.0, 0.0]]))[0];
+    assert!((at(180.0) - at(-180.0)).abs() < 1e-9);
+    assert!((at(179.999_9) - at(-179.999_9)).abs() < 1e-3);
+    assert!((at(190.0) - at(-170.0)).abs() < 1e-9);
+    assert!((at(359.999_9) - at(-0.000_1)).abs() < 1e-9);
+}
+
+#[test]
+fn the_model_file_keeps_places_and_is_of_the_version_that_knows_them() {
+    let rows = rows(120);
+    let table = places_table(&rows);
+    let model = fit(&table, &columns(Some(degrees()), &[]), &options("matern32(ard)")).expect("a fit");
+    let bytes = model.to_bytes().expect("bytes");
+    let again = TableModel::from_bytes("m", &bytes).expect("a model");
+    assert_eq!(means(&again, &table), means(&model, &table));
+    assert_eq!(again.place_lengthscales(), model.place_lengthscales());
+    assert_eq!(again.schema(), model.schema());
+    let header = String::from_utf8_lossy(&bytes[..bytes.len().min(1 << 16)]).into_owned();
+    assert!(header.contains(r#""version":"9""#));
+    // All coordinates have one scale.
+    let scales: Vec<f64> = model.scaling().inputs[..3].iter().map(|affine| affine.scale).collect();
+    assert!(scales.iter().all(|scale| *scale == scales[0] && *scale > 1000.0), "{scales:?}");
+}
+
+#[test]
+fn a_missing_cell_takes_the_mean_place_and_an_input_says_where() {
+    let mut rows = rows(120);
+    (rows[3][0], rows[50][1]) = (f64::NAN, f64::NAN);
+    let table = places_table(&rows);
+    let model = fit(&table, &columns(Some(degrees()), &["month"]), &options("rbf(ard)")).expect("a fit");
+    assert_eq!(
+        model.schema().input_names(),
+        ["lon, lat (x)", "lon, lat (y)", "lon, lat (z)", "lon, lat is missing"]
+    );
+    let Feature::Place { centre, missing: true, .. } = &model.schema().features()[0] else {
+        panic!("a place")
+    };
+    let design = model.schema().design(&table, UnseenLevels::Error).expect("a design");
+    assert!((0..3).all(|d| design[(3, d)] == centre[d] && design[(50, d)] == centre[d]));
+    assert_eq!((design[(3, 3)], design[(4, 3)]), (1.0, 0.0));
+    assert!(means(&model, &table).iter().all(|mean| mean.is_finite()));
+}
+
+#[test]
+fn plane_coordinates_have_one_scale_and_one_lengthscale() {
+    let rows: Vec<[f64; 4]> =
+        rows(120).iter().map(|row| [1e6 + 500.0 * row[0], 90.0 * row[1], row[2], row[3]]).collect();
+    let places = Places { surface: Surface::Plane, ..degrees() };
+    let model =
+        fit(&places_table(&rows), &columns(Some(places), &["month"]), &options("rbf(ard)")).expect("a fit");
+    assert_eq!(model.schema().input_names(), ["lon", "lat"]);
+    assert_eq!(model.scaling().inputs[0].scale, model.scaling().inputs[1].scale);
+    assert_eq!(model.place_lengthscales().len(), 1);
+}
+
+#[test]
+fn what_is_no_place_is_refused_in_one_line() {
+    let good = rows(60);
+    let with = |row: usize, place: [f64; 2]| {
+        let mut rows = good.clone();
+        (rows[row][0], rows[row][1]) = (place[0], place[1]);
+        places_table(&rows)
+    };
+    let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..options("rbf(ard)") };
+    let said = |table: &Table, columns: &SchemaOptions, options: &FitOptions| {
+        fit(table, columns, options).err().expect("an error").to_string()
+    };
+    let plain = columns(Some(degrees()), &[]);
+    for (place, words) in [
+        ([10.0, 90.5], ["'lat'", "found 90.5", "a latitude from -90 to 90"]),
+        ([-181.0, 3.0], ["'lon'", "found -181", "a longitude from -180 to 360"]),
+        ([10.0, f64::INFINITY], ["'lat'", "row 8", "finite"]),
+    ] {
+        let text = said(&with(7, place), &plain, &fixed);
+        assert!(words.iter().all(|word| text.contains(word)) && !text.contains('\n'), "{text}");
+    }
+    let table = places_table(&good);
+    let named = |a: &str, b: &str| Some(Places { columns: [a.into(), b.into()], surface: Surface::Sphere });
+    for (columns, words) in [
+        (columns(named("lon", "lon"), &[]), "names the column 'lon' twice"),
+        (columns(named("lon", "y"), &[]), "'y' cannot be both target"),
+        (columns(named("lon", "lat"), &["lat"]), "'lat' cannot be both excluded"),
+        (columns(named("lon", "height"), &[]), "no column named 'height'"),
+    ] {
+        let text = said(&table, &columns, &fixed);
+        assert!(text.contains(words), "{text}");
+    }
+    let glm = FitOptions { model: sparsegp::options::ModelKind::Glm, ..FitOptions::default() };
+    assert!(said(&table, &plain, &glm).contains("Gaussian processes"));
+    let half = FitOptions { kernel: "rbf[lon] + rbf[month]".into(), ..fixed.clone() };
+    assert!(said(&table, &plain, &half).contains("lon and lat are one place"));
+    let whole = FitOptions { kernel: "rbf[lat, lon] * rbf[month]".into(), ..fixed };
+    let model = fit(&table, &plain, &whole).expect("a fit");
+    assert_eq!(model.place_lengthscales().len(), 1);
+}
