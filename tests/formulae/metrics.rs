@@ -88,6 +88,7 @@ fn figures_are_those_of_the_definitions() {
     assert_relative_eq!(report.rmse.unwrap(), 3.5f64.sqrt());
     assert_relative_eq!(report.mae.unwrap(), 1.5);
     assert_relative_eq!(report.smse.unwrap(), 3.5 / 6.5);
+    assert_relative_eq!(report.r2.unwrap(), 3.0 / 6.5, max_relative = 1e-14);
     assert_relative_eq!(report.interval_width_95.unwrap(), 6.0);
     // The third row is 2 above its interval [−1, 4], which costs 40 each.
     assert_relative_eq!(report.interval_score_95.unwrap(), 6.0 + 80.0 / 4.0);
@@ -119,6 +120,7 @@ fn every_key_is_there_and_what_does_not_apply_is_null() {
         "brier",
         "mre",
         "smse",
+        "r2",
         "deviance",
         "ece",
         "pit",
@@ -189,8 +191,8 @@ fn every_task_has_its_own_figures() {
     let numbers =
         ["coverage", "crps", "interval_score_95", "interval_width_95", "mae", "mse", "nll", "pit", "rmse"];
     let expected = [
-        (Task::Regression, [&numbers[..], &["smse"]].concat()),
-        (Task::Count, [&numbers[..], &["smse", "deviance", "mre"]].concat()),
+        (Task::Regression, [&numbers[..], &["smse", "r2"]].concat()),
+        (Task::Count, [&numbers[..], &["smse", "r2", "deviance", "mre"]].concat()),
         (
             Task::Classification,
             vec![

@@ -220,7 +220,7 @@ fn the_metrics_document_has_its_shape_and_the_same_seed_gives_the_same_fit() {
     {
         assert!(first["fit"].get(key).is_some(), "{key}");
     }
-    for key in "nll mse rmse mae error_rate accuracy confusion auc brier mre smse deviance ece pit interval_width_95 interval_score_95 crps coverage"
+    for key in "nll mse rmse mae error_rate accuracy confusion auc brier mre smse r2 deviance ece pit interval_width_95 interval_score_95 crps coverage"
         .split(' ')
     {
         assert!(first["test"].get(key).is_some(), "{key}");

@@ -7,6 +7,7 @@ mod cli;
 mod columnar;
 mod compare;
 mod constraints_cli;
+mod cross_validation;
 mod documentation;
 mod draws;
 mod everyday;

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""The tables of `docs/losses.md`, made from `results/tables.csv`: prints the chapter, or writes it with `--write`.
+
+`losses.py --from RESULTS.jsonl` first makes that file from what `tables.py run` has measured.
+"""
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+from readme_table import HERE, Measurements
+
+CHAPTER = HERE.parents[1] / "docs" / "losses.md"
+RESULTS = HERE / "results" / "tables.csv"
+BEGIN, END = "<!-- tables: python3 benches/peers/losses.py --write -->", "<!-- end of tables -->"
+LABELS = {"": "sparsegp", "lightgbm_": "lightgbm", "catboost_": "catboost"}
+COLUMNS = ["nll", "nll_se", "error", "seconds"]
+# An error that is higher by this share is behind.
+MARGIN = 1.03
+
+
+def measured(path: Path) -> list[str]:
+    """The lines of the measurement file: means over splits, and the standard error of the NLL."""
+    from tables import TABLES
+
+    records = [json.loads(line) for line in path.open()]
+    names = ["set", "task", *(prefix + column for prefix in LABELS for column in COLUMNS)]
+    lines = [",".join(names)]
+    for name, (_, task, _, _) in TABLES.items():
+        cells = [name, task]
+        for label in LABELS.values():
+            runs = [one for one in records if one["name"] == name and one["label"] == label]
+            nll = [one["nll"] for one in runs]
+            values = [statistics.mean(nll), statistics.stdev(nll) / len(nll) ** 0.5]
+            values += [statistics.mean(one[column] for one in runs) for column in ("error_of_mean", "cpu")]
+            cells += [f"{value:.4g}" for value in values]
+        lines.append(",".join(cells))
+    return lines
+
+
+def behind(row: dict[str, str]) -> tuple[str, str]:
+    """By how much the better booster is ahead: in NLL, and in the error in percent; empty where it is not."""
+    nll = float(row["nll"]) - min(float(row["lightgbm_nll"]), float(row["catboost_nll"]))
+    error = float(row["error"]) / min(float(row["lightgbm_error"]), float(row["catboost_error"]))
+    return (f"{nll:.3f}" if nll > 0 else "", f"{100 * (error - 1):.0f} %" if error > MARGIN else "")
+
+
+def line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def chapter() -> list[str]:
+    """The lines of all tables: the counts, where a booster is ahead, and everything that was measured."""
+    file = Measurements("tables")
+    number = {key: [float(row[key]) for row in file.rows] for key in file.rows[0] if key not in ("set", "task")}
+    ahead = {peer: sum(a < b for a, b in zip(number["nll"], number[f"{peer}_nll"])) for peer in ("lightgbm", "catboost")}
+    close = sum(not behind(row)[1] for row in file.rows)
+    ratio = statistics.median(a / b for a, b in zip(number["seconds"], number["catboost_seconds"]))
+    lines = [
+        f"Of {len(file.rows)} tables, the default fit has the lower NLL than LightGBM on {ahead['lightgbm']} and than CatBoost on",
+        f"{ahead['catboost']}. Its RMSE or error rate is lower than that of both, or within 3 % of the better one, on {close}. Its processor",
+        f"time is {ratio:.1f} times CatBoost's in the median. It loses here:",
+        "",
+        line(["table", "NLL behind by", "RMSE or error rate behind by", "processor seconds", "of the faster booster"]),
+        line(["---"] * 5),
+    ]
+    for row in file.rows:
+        if any(behind(row)):
+            fastest = min(row["lightgbm_seconds"], row["catboost_seconds"], key=float)
+            lines.append(line([row["set"] + ".", *behind(row), row["seconds"], fastest]))
+    lines += ["", "All measurements: NLL with its standard error over the splits, RMSE or error rate, processor seconds.", ""]
+    lines += [line(["table", "task", "sparsegp", "LightGBM", "CatBoost"]), line(["---"] * 5)]
+    for row in file.rows:
+        of = lambda p: f"{row[p + 'nll']} ± {row[p + 'nll_se']}, {row[p + 'error']}, {row[p + 'seconds']}"
+        lines.append(line([row["set"], row["task"], *(of(prefix) for prefix in LABELS)]))
+    return lines
+
+
+def renewed(text: str) -> str:
+    """The chapter with the present tables."""
+    before, rest = text.split(BEGIN)
+    return "\n".join([before + BEGIN, *chapter(), END]) + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--from"]:
+        head = [one for one in RESULTS.read_text().splitlines() if one.startswith("#")]
+        RESULTS.write_text("\n".join([*head, *measured(Path(sys.argv[2]))]) + "\n")
+    if "--write" in sys.argv or "--from" in sys.argv:
+        CHAPTER.write_text(renewed(CHAPTER.read_text()))
+    else:
+        print("\n".join(chapter()))

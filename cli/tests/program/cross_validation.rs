@@ -1,0 +1,79 @@
+//! `fit --cv`: the parts, their scores, and the options that it cannot be combined with.
+
+use serde_json::Value;
+use sparsegp_testkit::program::Work;
+use std::fmt::Write as _;
+
+const ROWS: usize = 90;
+
+/// Rows `from..to` of a smooth function of x with a time and a group.
+fn table(rows: std::ops::Range<usize>) -> String {
+    let mut text = "x,t,g,y\n".to_owned();
+    for row in rows {
+        let x = (row as f64 * 0.618).fract() * 6.0;
+        let noise = 0.1 * (2.0 * (row as f64 * 0.731).fract() - 1.0);
+        writeln!(text, "{x},{row},g{},{}", row % 6, x.sin() + noise).expect("written");
+    }
+    text
+}
+
+fn number(document: &Value, pointer: &str) -> f64 {
+    document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {document}"))
+}
+
+#[test]
+fn parts_in_time_are_predicted_from_the_rows_before_them() {
+    let work = Work::empty();
+    work.write("data.csv", &table(0..ROWS));
+    work.write("early.csv", &table(0..60));
+    work.write("late.csv", &table(60..ROWS));
+    let options = "--target y --features x --auto none --inducing 20 --quiet --json";
+    let crossed = work.run(&format!("fit data.csv {options} --split-time t --cv 2")).json();
+    let split = work.run(&format!("fit early.csv {options} --test late.csv")).json();
+    assert_eq!(crossed["cross_validation"]["folds"].as_array().map(Vec::len), Some(2));
+    // The second part is the last third of the rows, predicted from the first two.
+    for key in ["nll", "rmse", "crps"] {
+        let (fold, test) = (format!("/cross_validation/folds/1/{key}"), format!("/test/{key}"));
+        assert_eq!(number(&crossed, &fold), number(&split, &test), "{key}");
+        let mean = (
+            format!("/cross_validation/folds/1/baselines/constant/{key}"),
+            format!("/baselines/constant/{key}"),
+        );
+        assert_eq!(number(&crossed, &mean.0), number(&split, &mean.1), "{key} of the mean");
+    }
+    // The model itself is the one that all rows give.
+    assert_eq!(number(&crossed, "/data/train"), ROWS as f64);
+}
+
+#[test]
+fn every_row_is_scored_once_and_the_summary_shows_means_with_errors() {
+    let work = Work::empty();
+    work.write("data.csv", &table(0..ROWS));
+    let options = "--target y --features x --auto none --inducing 20 --quiet";
+    for how in ["", "--split-by g"] {
+        let document = work.run(&format!("fit data.csv {options} {how} --cv 3 --json")).json();
+        let folds = document["cross_validation"]["folds"].as_array().expect("folds");
+        let rows: f64 = folds.iter().map(|fold| number(fold, "/rows")).sum();
+        assert_eq!(rows, ROWS as f64, "{how}");
+        assert!(folds.iter().all(|fold| number(fold, "/rmse") < 0.2 && number(fold, "/rows") == 30.0));
+    }
+    let text = work.run(&format!("fit data.csv {options} --cv 3")).ok().stdout();
+    let line = text.lines().find(|line| line.starts_with("3 fits")).expect("a row of the fits");
+    assert_eq!(line.matches('±').count(), 3, "{line}");
+    assert!(text.contains("the mean") && text.contains("linear model"), "{text}");
+}
+
+#[test]
+fn what_does_not_go_with_it_is_refused() {
+    let work = Work::empty();
+    work.write("data.csv", &table(0..20));
+    for (options, names) in [
+        ("--target y --cv 1", "--cv"),
+        ("--target y --cv 21", "--cv 21"),
+        ("--target y --cv 5 --test-fraction 0.2", "--test-fraction"),
+        ("--target x,y --cv 5", "--cv is for one target"),
+        ("--target y --cv 7 --split-by g", "--cv 7"),
+    ] {
+        work.run(&format!("fit data.csv {options}")).fails(2, &[names]);
+    }
+}
