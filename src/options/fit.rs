@@ -338,15 +338,17 @@ impl FitOptions {
     /// epochs: later steps fit the training rows without predicting others better.
     pub(crate) fn epoch_limit_for(&self, n: usize) -> usize {
         let limit = self.epoch_limit();
-        if self.epochs.is_some() || self.is_collapsed() || self.hyper_mode() == Hyper::Alternating {
-            return limit;
-        }
         let steps = n.div_ceil(self.steps.batch_size.max(1)).max(1);
-        let limit = limit.max(LEAST_STEPS / steps);
-        if self.neighbours.is_none() {
+        if self.epochs.is_some() {
             return limit;
         }
-        limit.min((MOST_STEPS_BESIDE_NEIGHBOURS / steps).max(FEWEST_EPOCHS_BESIDE_NEIGHBOURS))
+        if self.neighbours.is_some() {
+            return limit.min((MOST_STEPS_BESIDE_NEIGHBOURS / steps).max(FEWEST_EPOCHS_BESIDE_NEIGHBOURS));
+        }
+        if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating {
+            return limit;
+        }
+        limit.max(LEAST_STEPS / steps)
     }
 
     /// Returns the epoch limit; by default it depends on the objective.
