@@ -38,6 +38,12 @@ const MORE_ERROR: f64 = 0.05;
 /// Fewer neighbours, or none, are as good when the loss is this close: they make smaller and quicker models.
 const NEGLIGIBLE: f64 = 0.002;
 
+/// With at most so many inputs, rows that a short fit leaves out lie between its rows: …
+const PLACES: usize = 3;
+
+/// … if it has fewer than one of so many, 20 neighbours reach as far among its rows as many more do among all rows, and are not tried.
+const THINNED: usize = 8;
+
 /// The kernel is chosen for at most so many classes.
 const MANY_CLASSES: usize = 5;
 
@@ -69,7 +75,9 @@ pub fn choose(
         .filter(|&part| open.contains(part))
         .map(|part| values(part, &options, (data, levels)).len());
     let planned = 1 + planned.sum::<usize>() + usize::from(open.contains(Part::Inducing));
-    let mut search = Search { trials, started: Instant::now(), session, done: 0, planned };
+    let thin = data.x.ncols() <= PLACES && trials.train_rows() * THINNED < data.len();
+    let counts = if thin { &COUNTS[..1] } else { &COUNTS[..] };
+    let mut search = Search { trials, counts, started: Instant::now(), session, done: 0, planned };
     search.enter("a first fit");
     let mut best = match search.trials.judge(&options, None, search.session) {
         Ok(judged) => judged,
@@ -155,6 +163,8 @@ fn allowed(options: &FitOptions, (data, levels): (Dataset<'_>, usize)) -> Open {
 /// A search under way.
 struct Search<'s, 'a> {
     trials: Trials,
+    /// The numbers of neighbours that a fit with [`candidates::NEIGHBOURS`] is also judged with.
+    counts: &'static [usize],
     started: Instant,
     session: &'s mut Session<'a>,
     /// The short fits that were made, and those that there will be.
@@ -230,7 +240,7 @@ impl Search<'_, '_> {
         {
             // One fit serves all numbers.
             let others: Vec<Judged> =
-                COUNTS.iter().filter_map(|&count| fitted.with_count(count, &self.trials)).collect();
+                self.counts.iter().filter_map(|&count| fitted.with_count(count, &self.trials)).collect();
             judged.extend(others);
         }
         let least = match part {
