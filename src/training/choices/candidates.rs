@@ -14,7 +14,7 @@ const FIRST_KERNEL: &str = "matern32(ard)";
 pub(super) const KERNELS: [&str; 3] = ["matern52(ard)", "rbf(ard)", "matern12(ard)"];
 
 /// … and one with a line for every column.
-const WITH_LINES: &str = "matern32(ard) + linear";
+pub(super) const WITH_LINES: &str = "matern32(ard) + linear";
 
 /// With fewer rows a column, lines fit whatever they are given; so few held-out rows do not show it.
 const ROWS_A_LINE: usize = 5;

@@ -13,7 +13,7 @@ use crate::hyper::{Session, Stage};
 use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, ModelKind, Open, Part};
-use candidates::{COUNTS, KERNELS, base, values};
+use candidates::{COUNTS, KERNELS, WITH_LINES, base, values};
 pub use fallback::Chosen;
 pub use held_out::{Losses, held_out};
 use std::time::Instant;
@@ -42,6 +42,7 @@ const NEGLIGIBLE: f64 = 0.002;
 const PLACES: usize = 3;
 
 /// … if it has fewer than one of so many, 20 neighbours reach as far among its rows as many more do among all rows, and are not tried.
+/// Neither is a smooth function beside lines: how rough a function is, close rows tell.
 const THINNED: usize = 8;
 
 /// The kernel is chosen for at most so many classes.
@@ -86,8 +87,11 @@ pub fn choose(
     };
     let mut parts = Vec::new();
     for part in Part::ALL {
-        let values =
+        let mut values =
             if open.contains(part) { values(part, &best.options, (data, levels)) } else { Vec::new() };
+        if thin && part == Part::Kernel {
+            values.retain(|value| value.kernel != WITH_LINES);
+        }
         if !values.is_empty() && !search.session.is_late() {
             let choice;
             (best, choice) = search.decide(part, best, values)?;
