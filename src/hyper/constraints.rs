@@ -359,7 +359,7 @@ mod tests {
         ] {
             assert_eq!(matches(pattern, name), want, "{pattern} on {name}");
         }
-        for text in ["", "a b", "kernel.[0]", "a=b"] {
+        for text in ["", "a b", "kernel.[]", "kernel[0", "a=b"] {
             assert!(text.parse::<NamePattern>().is_err(), "{text}");
         }
     }
