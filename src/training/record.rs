@@ -4,7 +4,7 @@ use super::diagnose::absolute_jitter;
 use super::run::Fitted;
 use super::start::Start;
 use crate::data::Scaling;
-use crate::hyper::StopReason;
+use crate::hyper::{Columns, Constraints, StopReason};
 use crate::latent::Layer;
 use crate::model::{FitSummary, LatentModel, LatentPrior, Model, Posterior, Search};
 use crate::options::{FitOptions, StepOptions};
@@ -73,6 +73,8 @@ fn as_used(options: &FitOptions, fitted: &Fitted, rows: usize) -> FitOptions {
         epochs: Some(options.epoch_limit_for(rows)),
         tolerance: Some(options.stopping_tolerance()),
         jitter: model.layer().jitter().unwrap_or(options.jitter),
+        // A model has its hyper-parameters; only a fit asks for columns and their units.
+        constraints: Constraints { columns: Columns::default(), ..options.constraints.clone() },
         ..options.clone()
     }
 }
