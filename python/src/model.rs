@@ -11,6 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::prelude::*;
+use sparsegp::Error;
 use sparsegp::data::{Purpose, generator};
 use sparsegp::files::AtomicFile;
 use sparsegp::hyper::Session;
@@ -41,8 +42,11 @@ enum Wanted {
     Named(String),
 }
 
-/// The function that writes one row of predictions to an array, and the count of numbers per row.
-type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, &mut [f64]) + Send + Sync + 'a>);
+/// The function that writes one row of predictions, with its target, to an array, and the count of numbers per row.
+type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, f64, &mut [f64]) + Send + Sync + 'a>);
+
+/// The number of rows that are predicted before an interruption is looked for again.
+const BLOCK_ROWS: usize = 1 << 16;
 
 impl Model {
     /// A model, which may name what is custom.
@@ -76,38 +80,38 @@ impl Model {
     }
 
     /// The numbers of every row.
-    fn fill<'a>(&'a self, wanted: &'a Wanted, targets: &'a [f64]) -> PyResult<Fill<'a>> {
+    fn fill<'a>(&'a self, wanted: &'a Wanted) -> PyResult<Fill<'a>> {
         let joint = self.model.latent().likelihood.joint();
         let functions = joint.map_or(1, |joint| joint.functions().len());
         Ok(match wanted {
             Wanted::Quantiles(levels) => (
                 levels.len(),
-                Box::new(move |predictions, row, out| {
+                Box::new(move |predictions, row, _, out| {
                     out.iter_mut().zip(levels).for_each(|(out, &p)| *out = predictions.quantile(row, p));
                 }),
             ),
             Wanted::Named(name) => match name.as_str() {
                 "moments" => (
                     2,
-                    Box::new(|predictions, row, out| {
+                    Box::new(|predictions, row, _, out| {
                         let at = predictions.row(row);
                         out.copy_from_slice(&[at.mean, at.variance]);
                     }),
                 ),
                 "probabilities" => (
                     self.model.schema().encoding().levels().len(),
-                    Box::new(|predictions, row, out| out.copy_from_slice(&predictions.probabilities(row))),
+                    Box::new(|predictions, row, _, out| out.copy_from_slice(&predictions.probabilities(row))),
                 ),
                 "label" => (
                     1,
-                    Box::new(|predictions, row, out| {
+                    Box::new(|predictions, row, _, out| {
                         out[0] = predictions.most_probable(row).map_or(f64::NAN, |label| label as f64);
                     }),
                 ),
                 // Several functions have no units of their own, so they stay on the scale the model sees.
                 "latent" if functions > 1 => (
                     2 * functions,
-                    Box::new(move |predictions, row, out| {
+                    Box::new(move |predictions, row, _, out| {
                         for function in 0..functions {
                             (out[function], out[functions + function]) = predictions.latent(row, function);
                         }
@@ -115,23 +119,44 @@ impl Model {
                 ),
                 "latent" => (
                     2,
-                    Box::new(|predictions, row, out| {
+                    Box::new(|predictions, row, _, out| {
                         let at = predictions.row(row);
                         out.copy_from_slice(&[at.latent_mean, at.latent_variance]);
                     }),
                 ),
                 "log_density" => (
                     1,
-                    Box::new(move |predictions, row, out| {
-                        out[0] = predictions.log_density(row, targets[row])
-                    }),
+                    Box::new(|predictions, row, target, out| out[0] = predictions.log_density(row, target)),
                 ),
                 "crps" => {
-                    (1, Box::new(move |predictions, row, out| out[0] = predictions.crps(row, targets[row])))
+                    (1, Box::new(|predictions, row, target, out| out[0] = predictions.crps(row, target)))
                 }
                 _ => return Err(PyValueError::new_err(format!("nothing is called '{name}'"))),
             },
         })
+    }
+
+    /// Predicts a table block by block, and passes every block on with the number of rows before it; an interruption ends that.
+    fn in_blocks(
+        &self,
+        table: &Table,
+        host: &host::Host<'_>,
+        visit: &mut dyn FnMut(usize, &Predictions<'_>),
+    ) -> sparsegp::Result<()> {
+        let rows = table.0.rows();
+        if rows <= BLOCK_ROWS {
+            visit(0, &self.model.predict(&table.0, UnseenLevels::New)?);
+            return Ok(());
+        }
+        for first in (0..rows).step_by(BLOCK_ROWS) {
+            if host.interrupted.load(Ordering::Relaxed) {
+                return Err(Error::interrupted("the predictions were interrupted"));
+            }
+            let block: Vec<usize> = (first..rows.min(first + BLOCK_ROWS)).collect();
+            let block = table.0.take(&block).from_row(first);
+            visit(first, &self.model.predict(&block, UnseenLevels::New)?);
+        }
+        Ok(())
     }
 
     /// The targets of a table that has them.
@@ -157,17 +182,22 @@ impl Model {
         if wanted.iter().any(compares) && targets.len() != table.0.rows() {
             return Err(PyValueError::new_err("the table has no column of targets"));
         }
-        let fills = wanted.iter().map(|wanted| self.fill(wanted, &targets)).collect::<PyResult<Vec<_>>>()?;
-        let rooms =
+        let fills = wanted.iter().map(|wanted| self.fill(wanted)).collect::<PyResult<Vec<_>>>()?;
+        let mut rooms =
             fills.iter().map(|(width, _)| zeros(table.0.rows(), *width)).collect::<PyResult<Vec<_>>>()?;
-        let work = |_: host::Host<'_>| {
-            let predictions = self.model.predict(&table.0, UnseenLevels::New)?;
-            let all = fills.iter().zip(rooms).map(|((width, fill), mut numbers)| {
-                let rows = numbers.par_chunks_exact_mut((*width).max(1)).enumerate();
-                rows.for_each(|(row, out)| fill(&predictions, row, out));
-                (numbers, *width)
-            });
-            Ok(all.collect::<Vec<_>>())
+        let work = |host: host::Host<'_>| {
+            self.in_blocks(table, &host, &mut |first, predictions| {
+                for ((width, fill), numbers) in fills.iter().zip(&mut rooms) {
+                    let width = (*width).max(1);
+                    let block = numbers.get_mut(first * width..).unwrap_or_default();
+                    let rows = block.par_chunks_exact_mut(width).take(predictions.rows()).enumerate();
+                    rows.for_each(|(row, out)| {
+                        let target = targets.get(first + row).copied().unwrap_or(f64::NAN);
+                        fill(predictions, row, target, out);
+                    });
+                }
+            })?;
+            Ok(rooms.into_iter().zip(&fills).map(|(numbers, fill)| (numbers, fill.0)).collect::<Vec<_>>())
         };
         let all = self.run(py, threads, work)?;
         all.into_iter().map(|(numbers, width)| rows_of(py, numbers, width)).collect()
@@ -190,12 +220,16 @@ impl Model {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let mut numbers = zeros(table.0.rows(), count)?;
-        let work = move |_: host::Host<'_>| {
-            let predictions = self.model.predict(&table.0, UnseenLevels::New)?;
-            numbers.par_chunks_exact_mut(count.max(1)).enumerate().for_each(|(row, out)| {
-                let mut random = generator(seed, Purpose::Prediction, row as u64);
-                out.iter_mut().for_each(|out| *out = predictions.draw(row, &mut random));
-            });
+        let width = count.max(1);
+        let work = move |host: host::Host<'_>| {
+            self.in_blocks(table, &host, &mut |first, predictions| {
+                let block = numbers.get_mut(first * width..).unwrap_or_default();
+                let rows = block.par_chunks_exact_mut(width).take(predictions.rows()).enumerate();
+                rows.for_each(|(row, out)| {
+                    let mut random = generator(seed, Purpose::Prediction, (first + row) as u64);
+                    out.iter_mut().for_each(|out| *out = predictions.draw(row, &mut random));
+                });
+            })?;
             Ok(numbers)
         };
         rows_of(py, self.run(py, threads, work)?, count)
@@ -232,11 +266,14 @@ impl Model {
         table: &Table,
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let work = |_: host::Host<'_>| {
-            let (predictions, targets) =
-                (self.model.predict(&table.0, UnseenLevels::New)?, self.targets(table)?);
-            let rows = predictions.compare(&targets);
-            Ok(rows.iter().flat_map(|row| [row.pit.0, row.pit.1]).collect::<Vec<f64>>())
+        let work = |host: host::Host<'_>| {
+            let (targets, mut pits) = (self.targets(table)?, Vec::new());
+            self.in_blocks(table, &host, &mut |first, predictions| {
+                let rows =
+                    predictions.compare(targets.get(first..first + predictions.rows()).unwrap_or_default());
+                pits.extend(rows.iter().flat_map(|row| [row.pit.0, row.pit.1]));
+            })?;
+            Ok(pits)
         };
         rows_of(py, self.run(py, threads, work)?, 2)
     }

@@ -108,6 +108,34 @@ def test_a_signal_ends_a_fit_that_nobody_listens_to():
     assert done.stdout == "ended\n", done.stderr
 
 
+def test_a_signal_ends_predictions():
+    # They would take minutes.
+    code = (
+        "import numpy as np, sparsegp, threading, os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "X = np.random.default_rng(0).normal(size=(1500, 2)); y = X[:, 0] ** 2\n"
+        "model = sparsegp.SparseGPRegressor(n_inducing=1000, auto='none', objective='vfe', epochs=1).fit(X, y)\n"
+        "rows = np.resize(X, (6_000_000, 2))\n"
+        "threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n    model.predict(rows)\nexcept KeyboardInterrupt:\n    print('ended'); sys.exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "ended\n", done.stderr
+
+
+def test_rows_are_predicted_alike_in_blocks_and_together():
+    X, y = rows()
+    model = sparsegp.SparseGPRegressor("rbf", n_inducing=20, auto="none", epochs=5).fit(X, y)
+    many = np.resize(X, (70_000, 2))
+    mean, std = model.predict(many, return_std=True)
+    few = model.predict(many[-5000:], return_std=True)
+    np.testing.assert_array_equal(mean[-5000:], few[0])
+    np.testing.assert_array_equal(std[-5000:], few[1])
+    # A draw depends on the seed and on the place of its row.
+    draws = model.sample_y(many, 1, random_state=3)
+    np.testing.assert_array_equal(draws[:60_000], model.sample_y(many[:60_000], 1, random_state=3))
+
+
 def test_progress_is_said_on_standard_error(capfd):
     X, y = rows(100)
     sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none", epochs=20, verbose=True).fit(X, y)
