@@ -1,4 +1,4 @@
-//! The scores of a cross-validation: those of its fits, their means over the fits, and the standard errors of these means.
+//! The scores of a cross-validation: the scores of every fit, their means over the fits, and the standard errors of these means.
 
 use super::words::{number, report_rows, report_values, telling};
 use super::{BaselineReport, Evaluation};
@@ -70,7 +70,7 @@ fn cell(reports: &[&Report], name: &str) -> String {
     let Some(mean) = moments.mean() else { return "-".to_owned() };
     let count = moments.count() as f64;
     match moments.variance().filter(|_| count > 1.0) {
-        // The variance is the one of the population.
+        // `Moments` divides by the number of fits.
         Some(variance) => format!("{} ± {}", number(mean), short((variance / (count - 1.0)).sqrt())),
         None => number(mean),
     }
