@@ -25,16 +25,20 @@ def measured(path: Path) -> list[str]:
     from tables import TABLES
 
     records = [json.loads(line) for line in path.open()]
-    names = ["set", "task", *(prefix + column for prefix in LABELS for column in COLUMNS)]
+    names = ["set", "task", *(prefix + column for prefix in LABELS for column in COLUMNS), "splits"]
     lines = [",".join(names)]
     for name, (_, task, _, _) in TABLES.items():
         cells = [name, task]
-        for label in LABELS.values():
-            runs = [one for one in records if one["name"] == name and one["label"] == label]
+        of = {label: [one for one in records if one["name"] == name and one["label"] == label] for label in LABELS.values()}
+        # The splits that all libraries have seen.
+        seeds = set.intersection(*({one["seed"] for one in runs} for runs in of.values()))
+        for runs in of.values():
+            runs = [one for one in runs if one["seed"] in seeds]
             nll = [one["nll"] for one in runs]
-            values = [statistics.mean(nll), statistics.stdev(nll) / len(nll) ** 0.5]
-            values += [statistics.mean(one[column] for one in runs) for column in ("error_of_mean", "cpu")]
-            cells += [f"{value:.4g}" for value in values]
+            error = f"{statistics.stdev(nll) / len(nll) ** 0.5:.2g}" if len(nll) > 1 else ""
+            means = [statistics.mean(one[column] for one in runs) for column in ("error_of_mean", "cpu")]
+            cells += [f"{statistics.mean(nll):.4g}", error, *(f"{value:.4g}" for value in means)]
+        cells.append(str(len(seeds)))
         lines.append(",".join(cells))
     return lines
 
@@ -53,7 +57,7 @@ def line(cells: list[str]) -> str:
 def chapter() -> list[str]:
     """The lines of all tables: the counts, where a booster is ahead, and everything that was measured."""
     file = Measurements("tables")
-    number = {key: [float(row[key]) for row in file.rows] for key in file.rows[0] if key not in ("set", "task")}
+    number = {key: [float(row[key] or "nan") for row in file.rows] for key in file.rows[0] if key not in ("set", "task")}
     ahead = {peer: sum(a < b for a, b in zip(number["nll"], number[f"{peer}_nll"])) for peer in ("lightgbm", "catboost")}
     close = sum(not behind(row)[1] for row in file.rows)
     ratio = statistics.median(a / b for a, b in zip(number["seconds"], number["catboost_seconds"]))
@@ -70,11 +74,16 @@ def chapter() -> list[str]:
             fastest = min(row["lightgbm_seconds"], row["catboost_seconds"], key=float)
             lines.append(line([row["set"] + ".", *behind(row), row["seconds"], fastest]))
     lines += ["", "All measurements: NLL with its standard error over the splits, RMSE or error rate, processor seconds.", ""]
-    lines += [line(["table", "task", "sparsegp", "LightGBM", "CatBoost"]), line(["---"] * 5)]
-    for row in file.rows:
-        of = lambda p: f"{row[p + 'nll']} ± {row[p + 'nll_se']}, {row[p + 'error']}, {row[p + 'seconds']}"
-        lines.append(line([row["set"], row["task"], *(of(prefix) for prefix in LABELS)]))
+    lines += [line(["table", "task", "sparsegp", "LightGBM", "CatBoost", "splits"]), line(["---"] * 6)]
+    lines += [line([row["set"], row["task"], *(cell(row, prefix) for prefix in LABELS), row["splits"]]) for row in file.rows]
     return lines
+
+
+def cell(row: dict[str, str], prefix: str) -> str:
+    """What one library reached on a table."""
+    error = row[prefix + "nll_se"]
+    nll = row[prefix + "nll"] + (f" ± {error}" if error else "")
+    return f"{nll}, {row[prefix + 'error']}, {row[prefix + 'seconds']}"
 
 
 def renewed(text: str) -> str:
