@@ -72,7 +72,7 @@ def chapter() -> list[str]:
     for row in file.rows:
         if any(behind(row)):
             fastest = min(row["lightgbm_seconds"], row["catboost_seconds"], key=float)
-            lines.append(line([row["set"] + ".", *behind(row), row["seconds"], fastest]))
+            lines.append(line([row["set"], *behind(row), row["seconds"], fastest]))
     lines += ["", "All measurements: NLL with its standard error over the splits, RMSE or error rate, processor seconds.", ""]
     lines += [line(["table", "task", "sparsegp", "LightGBM", "CatBoost", "splits"]), line(["---"] * 6)]
     lines += [line([row["set"], row["task"], *(cell(row, prefix) for prefix in LABELS), row["splits"]]) for row in file.rows]

@@ -215,6 +215,12 @@ def test_results_of_the_readme_are_those_of_the_measurement_files():
     assert text == readme_table().renewed(text), "run python3 benches/peers/readme_table.py --write"
 
 
+def test_the_chapter_of_losses_shows_its_measurement_file():
+    program = [sys.executable, str(ROOT / "benches" / "peers" / "losses.py")]
+    printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    assert printed in (DOCS / "losses.md").read_text(), "run python3 benches/peers/losses.py --write"
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "benches/peers/results").glob("*.csv")), ids=lambda path: path.stem)
 def test_measurement_files_hold_the_numbers_of_their_chapter(path):
     file = readme_table().Measurements(path.stem)
