@@ -15,8 +15,8 @@ from sparsegp import _sparsegp
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(sparsegp.__file__).parent
 
-#: Options about files and their reading, which Python never meets: what is of them is said on the command line alone.
-FILES = {"delimiter", "from", "missing", "model_out", "resume", "shuffle_buffer", "split_by"}
+#: Options that only the command line has: about files and their reading, and cross-validation, for which Python has scikit-learn.
+FILES = {"cv", "delimiter", "from", "missing", "model_out", "resume", "shuffle_buffer", "split_by"}
 
 #: Names that only programs in Rust set, so only they show messages about them.
 RUST = {"dimensions"}
