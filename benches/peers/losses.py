@@ -44,7 +44,7 @@ def measured(path: Path) -> list[str]:
 
 
 def behind(row: dict[str, str]) -> tuple[str, str]:
-    """By how much the better booster is ahead: in NLL, and in the error in percent; empty where it is not."""
+    """The lead of the better booster, in NLL and in percent of the error; empty if we are ahead."""
     nll = float(row["nll"]) - min(float(row["lightgbm_nll"]), float(row["catboost_nll"]))
     error = float(row["error"]) / min(float(row["lightgbm_error"]), float(row["catboost_error"]))
     return (f"{nll:.3f}" if nll > 0 else "", f"{100 * (error - 1):.0f} %" if error > MARGIN else "")
@@ -80,7 +80,7 @@ def chapter() -> list[str]:
 
 
 def cell(row: dict[str, str], prefix: str) -> str:
-    """What one library reached on a table."""
+    """The cell of one library in the row of a table."""
     error = row[prefix + "nll_se"]
     nll = row[prefix + "nll"] + (f" ± {error}" if error else "")
     return f"{nll}, {row[prefix + 'error']}, {row[prefix + 'seconds']}"

@@ -169,7 +169,7 @@ impl Scaling {
             let to = from + 1 + dimensions[from + 1..].iter().take_while(|of| follows(of)).count();
             if dimensions[from].is_coordinate() {
                 let place = &mut self.inputs[from..to];
-                // A constant coordinate has a scale of exactly 1, which is no deviation.
+                // A constant coordinate has a scale of exactly 1 and does not count.
                 let squares: Vec<f64> =
                     place.iter().map(|of| of.scale * of.scale).filter(|&square| square != 1.0).collect();
                 let scale = (squares.iter().sum::<f64>() / squares.len().max(1) as f64).sqrt();

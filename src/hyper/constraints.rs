@@ -20,7 +20,7 @@ pub struct NamePattern {
 }
 
 impl NamePattern {
-    /// Returns true if the pattern matches this full name, whatever its column.
+    /// Returns true if the pattern matches this full name; the column is not compared.
     pub fn matches(&self, name: &str) -> bool {
         glob(self.pattern.as_bytes(), name.as_bytes())
             || stem(name).is_some_and(|stem| glob(self.pattern.as_bytes(), stem.as_bytes()))

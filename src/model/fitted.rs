@@ -58,7 +58,7 @@ impl Model {
     /// The most rows that [`Model::samples`] draws at together.
     pub const MOST_JOINT_ROWS: usize = 2000;
 
-    /// Adds warnings before those of the fit.
+    /// Adds warnings before the warnings of the fit.
     pub fn warn_first(&mut self, warnings: impl IntoIterator<Item = Warning>) {
         self.summary.warnings.splice(..0, warnings);
     }

@@ -257,7 +257,7 @@ impl FitOptions {
         self.is_always_closed() || self.hyper == Some(Hyper::Collapsed)
     }
 
-    /// Returns true if q always has a closed form on all rows, whatever the mode of the hyper-parameters.
+    /// Returns true if q has a closed form on all rows in every mode of the hyper-parameters.
     fn is_always_closed(&self) -> bool {
         !self.has_own_q() || self.neighbours.is_some() || !self.effects.is_empty()
     }

@@ -173,7 +173,7 @@ pub struct HeldOutArgs {
     /// Also cross-validate: K fits that each leave out one of K parts of the rows and predict it, before the fit to all rows
     ///
     /// The parts have equal shares of the classes, hold whole groups with --split-by, and are predicted from the rows before them with
-    /// --split-time. Settings are chosen anew in every fit, and --max-seconds is divided among all fits.
+    /// --split-time. Every fit makes its own choices, and --max-seconds is the time of all fits together.
     #[arg(long, value_name = "K", hide_short_help = true, value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume", "outputs", "mixing"])]
     pub cv: Option<u16>,
     /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error

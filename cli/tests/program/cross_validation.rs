@@ -41,7 +41,7 @@ fn parts_in_time_are_predicted_from_the_rows_before_them() {
         );
         assert_eq!(number(&crossed, &mean.0), number(&split, &mean.1), "{key} of the mean");
     }
-    // The model itself is the one that all rows give.
+    // The saved model learns from all rows.
     assert_eq!(number(&crossed, "/data/train"), ROWS as f64);
 }
 

@@ -71,7 +71,7 @@ pub enum Feature {
         surface: Surface,
         /// The mean coordinates of the training rows, which stand in for a missing place.
         centre: Vec<f64>,
-        /// Whether another input says where a cell was missing.
+        /// True if another input says where a cell was missing.
         #[serde(default, skip_serializing_if = "is_false")]
         missing: bool,
     },

@@ -185,7 +185,7 @@ impl<'a> PlaceCells<'a> {
     }
 }
 
-/// What is known of the places of some rows.
+/// Facts about the places of some rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PlaceFacts {
     places: Places,
@@ -251,7 +251,7 @@ impl PlaceFacts {
         self.spreads[..self.places.surface.dims()].iter().map(of).collect()
     }
 
-    /// Whether each coordinate varies among the training rows.
+    /// Returns for each coordinate true if it varies among the training rows.
     pub(super) fn varies(&self) -> Vec<bool> {
         self.spreads[..self.places.surface.dims()].iter().map(Spread::varies).collect()
     }
@@ -299,7 +299,7 @@ impl Schema {
 }
 
 impl SchemaOptions {
-    /// Whether a column says where a row is.
+    /// Returns true if a column says where a row is.
     pub(super) fn is_place(&self, name: &str) -> bool {
         self.places.as_ref().is_some_and(|places| places.has(name))
     }

@@ -24,7 +24,7 @@ pub(crate) struct TableFacts {
     places: OnceLock<HashMap<String, usize>>,
     /// A cell that shows decimal commas, where the text has them.
     decimal_comma: Option<String>,
-    /// What is known of places, if two columns hold them.
+    /// Facts about the places, if two columns hold them.
     place: Option<PlaceFacts>,
     /// What is to be told about how the table was read.
     notes: Vec<String>,
@@ -49,12 +49,12 @@ impl TableFacts {
         }
     }
 
-    /// The same, with places in two columns.
+    /// Declares that two columns hold places.
     pub(crate) fn with_places(self, places: Option<&Places>) -> TableFacts {
         TableFacts { place: places.map(PlaceFacts::new), ..self }
     }
 
-    /// What is known of places.
+    /// Returns the facts about places.
     ///
     /// # Errors
     ///
