@@ -15,9 +15,9 @@ use std::time::Instant;
 /// Cross-validates the fit that the arguments ask for, in `count` parts.
 pub fn validate(args: &FitArgs, count: usize, options: &FitOptions) -> Result<CrossValidation> {
     let table = read_table_with(&args.data, &args.columns.read_options())?;
-    let (columns, target) = (args.schema_options(), &args.schema_options().target);
-    let labelled = table.with_values(target);
-    let folds = folds((&labelled, target), columns.split.as_ref(), (count, options.seed))?;
+    let columns = args.schema_options();
+    let labelled = table.with_values(&columns.target);
+    let folds = folds((&labelled, &columns.target), columns.split.as_ref(), (count, options.seed))?;
     let mut scores = CrossValidation::default();
     for (number, Fold { train, test }) in folds.iter().enumerate() {
         let (train, test) = (labelled.take(train), labelled.take(test));

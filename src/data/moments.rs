@@ -41,6 +41,12 @@ impl Moments {
         (self.count > 0).then(|| self.squares / self.count as f64)
     }
 
+    /// The standard error of the mean, the root of `s²/n` with the sample variance s²; `None` of fewer than two values.
+    pub fn standard_error(&self) -> Option<f64> {
+        let fewer = self.count.checked_sub(1).filter(|&fewer| fewer > 0)?;
+        self.variance().map(|variance| (variance / fewer as f64).sqrt())
+    }
+
     /// Takes in the values that `other` took in (Chan, Golub & LeVeque 1979).
     pub fn merge(&mut self, other: Moments) {
         if other.count == 0 {

@@ -192,8 +192,7 @@ impl Metrics {
 
     /// The standard error of the NLL, by the variance of log densities over the rows; `None` of fewer than two rows.
     pub fn nll_error(&self) -> Option<f64> {
-        let rows = self.rows() as f64;
-        finite(self.log_density.variance().map(|variance| (variance / (rows - 1.0)).sqrt()))
+        finite(self.log_density.standard_error())
     }
 
     /// The figures of the rows so far; all `None` of no rows.

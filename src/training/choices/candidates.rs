@@ -20,7 +20,7 @@ pub(super) const WITH_LINES: &str = "matern32(ard) + linear";
 const ROWS_A_LINE: usize = 5;
 
 /// The number of neighbours that a short fit is made with, …
-pub(super) const NEIGHBOURS: usize = 50;
+const NEIGHBOURS: usize = 50;
 
 /// … and other numbers that the same fit is judged with.
 pub(super) const COUNTS: [usize; 2] = [100, 20];

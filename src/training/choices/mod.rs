@@ -167,7 +167,7 @@ fn allowed(options: &FitOptions, (data, levels): (Dataset<'_>, usize)) -> Open {
 /// A search under way.
 struct Search<'s, 'a> {
     trials: Trials,
-    /// The numbers of neighbours that a fit with [`candidates::NEIGHBOURS`] is also judged with.
+    /// The other numbers of neighbours that a short fit is judged with.
     counts: &'static [usize],
     started: Instant,
     session: &'s mut Session<'a>,
@@ -272,7 +272,7 @@ fn few_inducing(rows: usize, n: usize) -> usize {
     (INDUCING.1 as f64 * (n as f64 / rows as f64).cbrt()).round() as usize
 }
 
-/// Whether a kernel lies beyond a worse one in the order of smoothness: losses have one minimum along it. [`KERNELS`] has the order of trials.
+/// Returns true if a kernel lies beyond a worse one in the order of smoothness, along which losses are taken to have one minimum. [`KERNELS`] has the order of trials.
 fn lies_beyond(kernel: &str, first: &Judged, judged: &[Judged]) -> bool {
     let Some(smooth) = judged.iter().find(|one| one.options.kernel == KERNELS[0]) else { return false };
     let smoother_is_better = smooth.loss() < first.loss();

@@ -20,14 +20,23 @@ use std::time::Instant;
 /// Rows of a short fit: an eighth of all, but no fewer and no more than these.
 const TRAINED_ON: (usize, usize) = (1000, 4000);
 
-/// Epochs of the first short fit: with neighbours (after rounds that are no longer), in closed form, and by mini-batches.
-const EPOCHS: (usize, usize, usize) = (8, 30, 15);
+/// The epochs of a short fit.
+struct Epochs {
+    /// With neighbours, after rounds that are no longer.
+    beside: usize,
+    /// In closed form.
+    closed: usize,
+    /// Where every epoch solves for the q of all classes, which takes many passes.
+    classes: usize,
+    /// By mini-batches.
+    batches: usize,
+}
 
-/// The same for the others, which start from the values that one before them found.
-const EPOCHS_ON: (usize, usize, usize) = (6, 20, 10);
+/// Epochs of the first short fit, …
+const FIRST: Epochs = Epochs { beside: 8, closed: 30, classes: 6, batches: 15 };
 
-/// Epochs of the first short fit and of the others where every epoch solves for the q of all classes, which takes many passes.
-const EPOCHS_CLASSES: (usize, usize) = (6, 3);
+/// … and of the others, which start from the values of an earlier one.
+const LATER: Epochs = Epochs { beside: 6, closed: 20, classes: 3, batches: 10 };
 
 /// Inducing inputs of a short fit beside neighbours, and without.
 pub(super) const INDUCING: (usize, usize) = (50, 100);
@@ -180,8 +189,7 @@ fn stem(name: &str) -> String {
 
 /// The options of a short fit to so many rows.
 fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
-    let (beside, closed, batches) = if goes_on { EPOCHS_ON } else { EPOCHS };
-    let classes = if goes_on { EPOCHS_CLASSES.1 } else { EPOCHS_CLASSES.0 };
+    let Epochs { beside, closed, classes, batches } = if goes_on { LATER } else { FIRST };
     let (epochs, inducing) = match options.neighbours {
         Some(_) => (beside, INDUCING.0),
         None if options.decided_for(rows).is_collapsed() => (closed, INDUCING.1),

@@ -20,12 +20,7 @@ impl Estimate {
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Estimate> {
         let mut moments = Moments::default();
         values.for_each(|value| moments.push(value));
-        let mean = moments.mean()?;
-        let fewer = moments.count() - 1;
-        // The sample variance is n/(n−1) times the population variance, and that of the mean 1/n of it.
-        let standard_error =
-            moments.variance().filter(|_| fewer > 0).map(|variance| (variance / fewer as f64).sqrt());
-        Some(Estimate { mean, standard_error })
+        Some(Estimate { mean: moments.mean()?, standard_error: moments.standard_error() })
     }
 }
 

@@ -138,13 +138,12 @@ impl Tally {
 
     fn figures(&self, (name, likelihood, rows): (&'static str, &'static str, usize)) -> BaselineFigures {
         let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
-        let others = self.gain.count() as f64 - 1.0;
         BaselineFigures {
             name,
             likelihood,
             training_rows: rows as u64,
             nll_gain: finite(self.gain.mean()),
-            nll_gain_error: finite(self.gain.variance().map(|variance| (variance / others).sqrt())),
+            nll_gain_error: finite(self.gain.standard_error()),
             report: self.metrics.report(),
         }
     }

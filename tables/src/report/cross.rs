@@ -1,6 +1,6 @@
 //! The scores of a cross-validation: the scores of every fit, their means over the fits, and the standard errors of these means.
 
-use super::words::{number, report_rows, report_values, telling};
+use super::words::{number, report_rows, report_values, significant, telling_of};
 use super::{BaselineReport, Evaluation};
 use serde::Serialize;
 use sparsegp::data::Moments;
@@ -25,6 +25,12 @@ struct FoldFigures {
     baselines: Option<BaselineReport>,
 }
 
+impl FoldFigures {
+    fn baseline(&self, place: usize) -> Option<&Report> {
+        Some(&self.baselines.as_ref()?.all().nth(place)?.report)
+    }
+}
+
 impl CrossValidation {
     /// Adds the scores of one fit.
     pub fn push(&mut self, test: &Evaluation) {
@@ -36,23 +42,14 @@ impl CrossValidation {
     /// standard errors.
     pub fn table(&self, task: Task) -> Vec<Vec<String>> {
         let Some(first) = self.folds.first() else { return Vec::new() };
-        let known = report_rows(&first.report);
-        let has = |name: &&&str| known.iter().any(|(known, _)| known == **name);
-        let names: Vec<&str> = telling(task).iter().filter(has).take(MOST).copied().collect();
+        let names = telling_of(&report_rows(&first.report), task, MOST);
         let header = std::iter::once(String::new()).chain(names.iter().map(|name| (*name).to_owned()));
         let mut table = vec![header.collect()];
         let own: Vec<&Report> = self.folds.iter().map(|fold| &fold.report).collect();
         table.push(row(format!("{} fits", self.folds.len()), &own, &names));
-        for place in 0..first.baselines.as_ref().map_or(0, |baselines| baselines.all().count()) {
-            let of_fold = |fold: &'_ FoldFigures| -> Option<(&'static str, Report)> {
-                let baseline = fold.baselines.as_ref()?.all().nth(place)?;
-                Some((baseline.name, baseline.report.clone()))
-            };
-            let reports: Option<Vec<_>> = self.folds.iter().map(of_fold).collect();
-            if let Some(reports) = reports {
-                let name = reports[0].0.to_owned();
-                table.push(row(name, &reports.iter().map(|(_, report)| report).collect::<Vec<_>>(), &names));
-            }
+        for (place, baseline) in first.baselines.iter().flat_map(BaselineReport::all).enumerate() {
+            let reports = self.folds.iter().map(|fold| fold.baseline(place)).collect::<Option<Vec<_>>>();
+            table.extend(reports.map(|reports| row(baseline.name.to_owned(), &reports, &names)));
         }
         table
     }
@@ -68,18 +65,10 @@ fn cell(reports: &[&Report], name: &str) -> String {
     let mut moments = Moments::default();
     reports.iter().filter_map(|report| value(report)).for_each(|(_, value)| moments.push(value));
     let Some(mean) = moments.mean() else { return "-".to_owned() };
-    let count = moments.count() as f64;
-    match moments.variance().filter(|_| count > 1.0) {
-        // `Moments` divides by the number of fits.
-        Some(variance) => format!("{} ± {}", number(mean), short((variance / (count - 1.0)).sqrt())),
+    match moments.standard_error() {
+        Some(error) => format!("{} ± {}", number(mean), significant(error, 2)),
         None => number(mean),
     }
-}
-
-/// Returns a number with two significant digits.
-fn short(value: f64) -> String {
-    let rounded = format!("{value:.1e}").parse().unwrap_or(value);
-    number(rounded)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use crate::tables::{Column, Table};
 use rand::seq::SliceRandom;
 use sparsegp::data::{Purpose, generator};
 use sparsegp::error::{Error, Result};
-use std::collections::HashMap;
 
 /// Targets with at most so many different numbers are dealt out like classes.
 const MOST_LEVELS: usize = 20;
@@ -33,7 +32,7 @@ pub fn folds(
     (count, seed): (usize, u64),
 ) -> Result<Vec<Fold>> {
     let part = match by {
-        None => dealt(&strata(table, target), table.rows(), (count, seed)),
+        None => dealt(&strata(table, target)?, (count, seed)),
         Some(SplitBy::Group(name)) => groups_dealt(&groups_of(table, name)?, (count, seed)),
         Some(SplitBy::Time(name)) => in_order(&times_of(table, name)?, count + 1),
     };
@@ -54,36 +53,20 @@ pub fn folds(
     }
 }
 
-/// Returns a number for every row, equal for rows of the same class or the same of a few numbers, and in their order.
-fn strata(table: &Table, target: &str) -> Vec<usize> {
-    let keys: Vec<String> = match table.column(target) {
-        Some(Column::Text(text)) => {
-            (0..table.rows()).map(|row| text.get(row).unwrap_or_default().to_owned()).collect()
-        }
-        Some(Column::Number(values)) => values.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
-    };
-    let mut known: HashMap<&str, usize> = HashMap::new();
-    let numbers: Vec<usize> = keys
-        .iter()
-        .map(|key| {
-            let next = known.len();
-            *known.entry(key).or_insert(next)
-        })
-        .collect();
-    let number_target = matches!(table.column(target), Some(Column::Number(_)));
-    if numbers.is_empty() || (number_target && known.len() > MOST_LEVELS) {
-        return vec![0; table.rows()];
-    }
-    numbers
+/// Returns a number for every row, equal for rows of the same class or the same of a few numbers, in the order of their first rows.
+fn strata(table: &Table, target: &str) -> Result<Vec<u32>> {
+    let strata = groups_of(table, target)?;
+    let many = strata.iter().any(|&stratum| stratum as usize >= MOST_LEVELS);
+    let is_text = matches!(table.column(target), Some(Column::Text(_)));
+    Ok(if many && !is_text { vec![0; strata.len()] } else { strata })
 }
 
 /// Deals shuffled rows out, stratum by stratum.
-fn dealt(strata: &[usize], rows: usize, (count, seed): (usize, u64)) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..rows).collect();
+fn dealt(strata: &[u32], (count, seed): (usize, u64)) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..strata.len()).collect();
     order.shuffle(&mut generator(seed, Purpose::Split, 1));
     order.sort_by_key(|&row| strata[row]);
-    let mut part = vec![0; rows];
+    let mut part = vec![0; strata.len()];
     order.into_iter().enumerate().for_each(|(place, row)| part[row] = place % count);
     part
 }

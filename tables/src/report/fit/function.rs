@@ -22,6 +22,9 @@ pub(super) const CELLS: usize = 50;
 const NOISE_SD: &str = "noise_sd";
 const NOISE: &str = "standard deviation of the noise";
 
+/// The caption of a standard deviation over two inputs.
+pub(super) const SPREAD: &str = "The standard deviation of the prediction. It is large far from the rows, and at least that of the noise.";
+
 /// The number of bins of the noise by the prediction of rows.
 const BINS: usize = 20;
 
@@ -172,16 +175,20 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
         }
         _ => {
             let target = model.schema().target_name();
-            let mean = map(plane.clone(), target, &predictions, &|row| predictions.row(row).mean, None);
-            let sd = map(plane, "sd", &predictions, &|row| predictions.row(row).variance.sqrt(), None);
+            let [mean, sd] = mean_and_sd(plane, target, &predictions);
             let about = format!("The predictive mean of {target} over both inputs. {marks}");
-            let spread = "The standard deviation of the prediction: large where there are no rows, and no smaller than the noise.";
             vec![
                 Figure::of("function", "The mean", &about, mean),
-                Figure::of("function-sd", "The standard deviation", spread, sd),
+                Figure::of("function-sd", "The standard deviation", SPREAD, sd),
             ]
         }
     }
+}
+
+/// Draws the predictive mean and its standard deviation.
+pub(super) fn mean_and_sd(plane: Plane, target: &str, predictions: &Predictions<'_>) -> [Option<Drawing>; 2] {
+    let mean = map(plane.clone(), target, predictions, &|row| predictions.row(row).mean, None);
+    [mean, map(plane, "sd", predictions, &|row| predictions.row(row).variance.sqrt(), None)]
 }
 
 /// Draws a number over both inputs, from its smallest to its largest value or in a given range.

@@ -1,6 +1,6 @@
 //! Maps of a model whose rows have places: the prediction and its standard deviation over longitude and latitude, or over a plane.
 
-use super::function::{CELLS, map};
+use super::function::{CELLS, SPREAD, map, mean_and_sd};
 use crate::report::figures::Plane;
 use crate::report::html::Figure;
 use crate::schema::{EARTH_RADIUS, Surface};
@@ -12,8 +12,8 @@ use sparsegp::likelihood::TargetKind;
 /// The share of the range of the rows that a map shows beyond them on every side.
 const MARGIN: f64 = 0.03;
 
-/// Draws the mean and the standard deviation, or the probability of a class, at the centres of cells. Other inputs are those of the row
-/// whose prediction is the median. None without places, and for several classes.
+/// Draws the mean and the standard deviation, or the probability of a class, at the centres of cells. Other inputs have the values
+/// of the row whose prediction is the median. None without places, and for several classes.
 pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure>> {
     let kind = model.schema().encoding().kind();
     let Some((places, inputs)) = model.schema().place_inputs() else { return Vec::new() };
@@ -45,7 +45,7 @@ pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure
         ..Plane::default()
     };
     let others = if inputs.len() < model.schema().feature_dims() {
-        " Other inputs are those of one row, whose prediction is the median."
+        " Other inputs have the values of one row, whose prediction is the median."
     } else {
         ""
     };
@@ -57,13 +57,11 @@ pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure
             map(plane, "probability", &predictions, &|row| predictions.row(row).mean, Some((0.0, 1.0)));
         return vec![Figure::of("map", &title, &caption, drawing)];
     }
-    let mean = map(plane.clone(), target, &predictions, &|row| predictions.row(row).mean, None);
-    let sd = map(plane, "sd", &predictions, &|row| predictions.row(row).variance.sqrt(), None);
+    let [mean, sd] = mean_and_sd(plane, target, &predictions);
     let about = format!("The predictive mean over the places. Markers are rows.{others}");
-    let spread = "The standard deviation of the prediction: large where there are no rows, and no smaller than the noise.";
     vec![
         Figure::of("map", &title, &about, mean),
-        Figure::of("map-sd", "Standard deviation on the map", spread, sd),
+        Figure::of("map-sd", "Standard deviation on the map", SPREAD, sd),
     ]
 }
 

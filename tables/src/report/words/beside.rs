@@ -22,6 +22,16 @@ pub(in crate::report) fn telling(task: Task) -> &'static [&'static str] {
     }
 }
 
+/// Returns the names of the main scores of a task that these figures have, at most so many.
+pub(in crate::report) fn telling_of(
+    figures: &[(String, String)],
+    task: Task,
+    most: usize,
+) -> Vec<&'static str> {
+    let has = |name: &&&str| figures.iter().any(|(known, _)| known == **name);
+    telling(task).iter().filter(has).take(most).copied().collect()
+}
+
 /// Returns the sources of scores: the name, the number of rows, and the scores.
 pub(in crate::report) fn sources(test: &Evaluation) -> Vec<(&str, u64, &Report)> {
     let mut sources = vec![("test", test.rows, &test.report)];
@@ -64,8 +74,7 @@ pub fn short(test: &Evaluation, task: Task) -> (Vec<Vec<String>>, Vec<(String, S
     if stands_alone(test) {
         return (Vec::new(), figures);
     }
-    let has = |name: &&&str| figures.iter().any(|(known, _)| known == **name);
-    let names: Vec<&str> = telling(task).iter().filter(has).take(MOST).copied().collect();
+    let names = telling_of(&figures, task, MOST);
     figures.retain(|(name, _)| !names.contains(&name.as_str()));
     (across(test, &names), figures)
 }

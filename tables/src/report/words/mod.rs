@@ -9,7 +9,7 @@ mod places;
 mod search;
 
 pub use beside::{confusion_line, confusion_table, full, short};
-pub(super) use beside::{sources, telling};
+pub(super) use beside::{sources, telling, telling_of};
 pub(crate) use coefficients::coefficient_table;
 pub use coefficients::coefficient_text;
 pub use groups::group_rows;
