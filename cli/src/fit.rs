@@ -50,9 +50,9 @@ pub fn run(args: &FitArgs) -> Result<()> {
     }
     let (cross_validation, started) = match args.held_out.cv {
         Some(count) => {
-            let fits = f64::from(count) + 1.0;
-            options.max_seconds = options.max_seconds.map(|seconds| seconds / fits);
-            (Some(cross::validate(args, count.into(), &options)?), Instant::now())
+            let scores;
+            (scores, options) = cross::validate(args, count.into(), &options)?;
+            (Some(scores), Instant::now())
         }
         None => (None, started),
     };

@@ -48,7 +48,7 @@ fn defect(panic: &std::panic::PanicHookInfo<'_>) -> String {
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     page::keep_command(&arguments);
-    let outcome = match Cli::read(arguments) {
+    let outcome = match Cli::read(&arguments) {
         Ok(cli) => interruption::begin().and_then(|()| run(cli.command)),
         Err(error) => return usage(&error),
     };

@@ -56,6 +56,11 @@ impl fmt::Display for TargetKind {
 pub const HIGHEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 impl TargetKind {
+    /// Returns true for two or more classes without an order.
+    pub fn is_of_classes(self) -> bool {
+        matches!(self, TargetKind::Binary | TargetKind::Class)
+    }
+
     /// Returns true if a coded target is of this kind.
     pub fn admits(self, y: f64) -> bool {
         let whole = (0.0..=HIGHEST_WHOLE).contains(&y) && y.fract() == 0.0;

@@ -31,9 +31,10 @@ pub(super) struct JointScratch {
 }
 
 impl JointScratch {
-    /// Creates buffers for integrals with this number of nodes for every function, or with as many as they need.
-    pub(super) fn new(nodes: Option<usize>) -> Self {
-        JointScratch { integrator: JointIntegrator::new(nodes), ..JointScratch::default() }
+    /// Creates buffers for integrals as accurate as the objective wants them.
+    pub(super) fn new(objective: Objective) -> Self {
+        let integrator = JointIntegrator::new(objective.nodes).coarsely(objective.coarse);
+        JointScratch { integrator, ..JointScratch::default() }
     }
 
     fn resize(&mut self, functions: usize) {

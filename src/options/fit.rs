@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{Constraints, StopRange};
 use crate::latent::{InducingInit, Jitter};
-use crate::likelihood::{LikelihoodKind, TargetKind, Task};
+use crate::likelihood::{LikelihoodKind, Task};
 use crate::objective::{Estimator, Loss, Objective};
 use crate::registry::Registry;
 use crate::variational::{Average, Family, QUpdate, Schedule};
@@ -193,8 +193,11 @@ impl Default for FitOptions {
 /// seconds, …
 const ALTERNATING_WORK: usize = 50_000_000;
 
-/// … and for likelihoods of two functions, whose mini-batches end further from the optimum. (Softmax, with many functions, costs too much.)
+/// … for likelihoods of two functions, whose mini-batches end further from the optimum, …
 const ALTERNATING_WORK_OF_TWO: usize = 150_000_000;
+
+/// … and for classes, whose mini-batches end further still.
+const ALTERNATING_WORK_OF_CLASSES: usize = 1_500_000_000;
 
 /// The minimum number of mini-batch steps that a fit may take.
 const LEAST_STEPS: usize = 200;
@@ -282,7 +285,9 @@ impl FitOptions {
             LossKind::Log => Loss::LogPredictive(self.estimator),
             _ => Loss::ExpectedLog(self.estimator),
         };
-        Objective { loss, beta: self.beta, nodes: self.quadrature_nodes }
+        // What a fit stops at is a thousand times the error of coarse integrals.
+        let coarse = self.solves_for_classes() && self.stopping_tolerance() >= 1e-3;
+        Objective { loss, beta: self.beta, nodes: self.quadrature_nodes, coarse }
     }
 
     /// Returns the mode of tuning hyper-parameters; by default it depends on the objective.
@@ -359,8 +364,8 @@ impl FitOptions {
             // Cheap iterations, and slow progress: nothing pulls the noise up while the fit is poor.
             LossKind::Square => 500,
             _ if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating => 200,
-            // Sites make a step dearer and better: half as many are worth more.
-            LossKind::Elbo if self.hyper_mode() == Hyper::Dual => 20,
+            // Sites make a step dearer and better.
+            LossKind::Elbo if self.hyper_mode() == Hyper::Dual => 50,
             _ => 100,
         })
     }
@@ -375,15 +380,15 @@ impl FitOptions {
             LossKind::Square => 1e-7,
             // The noise of sampled values hides what an epoch gains: such fits end by their limits.
             LossKind::Log if self.estimator.is_predictive() => 0.0,
-            // Every iteration solves for the q of all classes, so the last gains cost the most.
+            // Every iteration solves for q, so the last gains cost the most; the error of classes hardly falls by them.
             LossKind::Elbo if self.solves_for_classes() => 1e-3,
             _ => 1e-5,
         })
     }
 
-    /// Returns true if every iteration solves for the q of a function for every class.
+    /// Returns true if every iteration solves for the q of classes.
     pub(super) fn solves_for_classes(&self) -> bool {
-        self.likelihood_kind().target_kind() == TargetKind::Class && self.hyper_mode() == Hyper::Alternating
+        self.likelihood_kind().target_kind().is_of_classes() && self.hyper_mode() == Hyper::Alternating
     }
 
     /// Returns true if a fit ends with steps on q with all rows: unless the user turned that off, or requested another q than the
@@ -443,8 +448,11 @@ impl FitOptions {
         let conjugate = self.likelihood_kind().has_gaussian_noise() && self.objective == ObjectiveKind::Elbo;
         let m = self.inducing_for(n);
         let kind = self.likelihood_kind();
-        let two = kind.is_joint() && kind.target_kind() != TargetKind::Class;
-        let most_work = if two { ALTERNATING_WORK_OF_TWO } else { ALTERNATING_WORK };
+        let most_work = match () {
+            () if kind.target_kind().is_of_classes() => ALTERNATING_WORK_OF_CLASSES,
+            () if kind.is_joint() => ALTERNATING_WORK_OF_TWO,
+            () => ALTERNATING_WORK,
+        };
         let hyper = if conjugate && untold && few {
             Some(Hyper::Collapsed)
         } else if untold && self.can_keep_sites() && n * m * m <= most_work && self.neighbours.is_none() {

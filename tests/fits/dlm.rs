@@ -106,7 +106,7 @@ fn classes(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
 }
 
 fn log_predictive(estimator: Estimator) -> Objective {
-    Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None }
+    Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None, coarse: false }
 }
 
 #[test]

@@ -99,6 +99,35 @@ fn softmax_keeps_its_contract() {
     kit(&Softmax::new(3), &[0.0, 1.0, 2.0], 1.0);
 }
 
+/// Coarse integrals of classes keep their promise for narrow, wide and mixed marginals.
+#[test]
+fn coarse_integrals_are_close_to_exact_ones() {
+    let softmax = Softmax::new(4);
+    let mut worst = [0.0_f64; 3];
+    for mean in [[0.0, 0.0, 0.0, 0.0], [1.3, -0.4, 2.2, -3.0], [9.0, -6.0, 0.5, 8.0]] {
+        for spread in [1e-6_f64, 1e-4, 0.01, 0.1, 0.5, 1.0, 3.0, 30.0, 300.0] {
+            let variance = [spread, 0.3 * spread, 2.0 * spread, spread.min(0.2)];
+            let at = |coarse: bool| {
+                let (mut by_mean, mut by_variance) = ([0.0; 4], [0.0; 4]);
+                let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut [] };
+                let mut tools = JointIntegrator::new(None).coarsely(coarse);
+                let marginal = Marginal { mean: &mean, variance: &variance };
+                let value = softmax.expected_log_density(Observation::of(1.0), marginal, slopes, &mut tools);
+                (value, by_mean, by_variance)
+            };
+            let (exact, coarse) = (at(false), at(true));
+            worst[0] = worst[0].max((exact.0 - coarse.0).abs() / (1.0 + spread.sqrt()));
+            for c in 0..4 {
+                worst[1] = worst[1].max((exact.1[c] - coarse.1[c]).abs());
+                worst[2] = worst[2].max((exact.2[c] - coarse.2[c]).abs());
+            }
+        }
+    }
+    // The first and the second derivative multiply errors of the nodes by 2π/(2 STEP) = 9 and its square.
+    assert!(worst[0] < 2e-6 && worst[1] < 1e-5 && worst[2] < 1e-4, "{worst:?}");
+    assert!(worst[0] > 1e-12, "coarse integrals are not coarse: {worst:?}");
+}
+
 #[test]
 fn heteroskedastic_noise_keeps_its_contract() {
     kit(&GaussianHeteroskedastic::new(), &[-1.3, 0.4, 2.5], 1.0);

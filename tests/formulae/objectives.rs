@@ -106,7 +106,7 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
 /// Mean and standard error over runs of the gradient in m, one component.
 fn sampled_gradient(estimator: Estimator, runs: usize) -> (Vec<f64>, Vec<f64>) {
     let (x, y) = counts(5, 30);
-    let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None };
+    let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None, coarse: false };
     let model = with_likelihood(LikelihoodKind::Poisson, 2, 5);
     let mut svgp = VariationalModel::new(model, posterior(6, 5), objective, 30).with_seed(7);
     let mut all = Vec::new();
@@ -159,7 +159,8 @@ fn sampled_gradients_are_finite_far_from_the_data() {
         Estimator::Smoothed { samples: 1, nu: 0.1, decays: false },
         Estimator::Product { samples: 1 },
     ] {
-        let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None };
+        let objective =
+            Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None, coarse: false };
         let model = with_likelihood(LikelihoodKind::Poisson, 2, 5);
         let mut svgp = VariationalModel::new(model, posterior(6, 5), objective, 30).with_seed(7);
         for _ in 0..20 {

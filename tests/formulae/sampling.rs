@@ -30,7 +30,7 @@ fn moments(
     estimator: Estimator,
     runs: usize,
 ) -> Vec<(f64, f64)> {
-    let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: BETA, nodes: None };
+    let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: BETA, nodes: None, coarse: false };
     let mut pass = BatchPass::new(Layers::one(layer), likelihood, objective, q.as_ref(), y.len());
     pass.seed(3);
     let problem = Problem { layers: Layers::one(layer), likelihood, objective, q: q.as_ref(), factor };
@@ -144,7 +144,8 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
             true => Estimator::StickingTheLanding { samples },
             false => Estimator::EnergyEntropy { samples },
         };
-        let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None };
+        let objective =
+            Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None, coarse: false };
         let mut pass =
             BatchPass::new(Layers::one(&layer), &likelihood, objective, exact.q().as_ref(), y.len());
         let problem = Problem {

@@ -376,7 +376,7 @@ proptest! {
             Estimator::EnergyEntropy { samples },
             Estimator::StickingTheLanding { samples },
         ][estimator];
-        let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 0.7, nodes: None };
+        let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 0.7, nodes: None, coarse: false };
         let likelihood = Gaussian::new(NOISE).into();
         let problem = Problem { layers: Layers::one(&layer), likelihood: &likelihood, objective, q: q.as_ref(), factor };
         let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
@@ -431,7 +431,11 @@ fn draws_that_differ_between_parts_are_unbiased() {
             factor: None,
         };
         let want = step_of_parts(problem(exact), &parts, (Form::Stable, false, 0), 0);
-        let got = moments_of_parts(problem(Objective { loss, beta: 1.0, nodes: None }), &parts, 2000);
+        let got = moments_of_parts(
+            problem(Objective { loss, beta: 1.0, nodes: None, coarse: false }),
+            &parts,
+            2000,
+        );
         for ((mean, error), want) in got.iter().zip(want[1].1.iter().chain(&want[2].1)) {
             assert!((mean - want).abs() <= 5.0 * error + 1e-9, "{loss:?}: {mean} ± {error}, expected {want}");
         }
@@ -448,7 +452,7 @@ fn part_0_is_the_pass_without_parts_and_other_parts_draw_other_numbers() {
         Loss::ExpectedLog(Estimator::Price { samples: 2 }),
         Loss::ExpectedLog(Estimator::StickingTheLanding { samples: 2 }),
     ] {
-        let objective = Objective { loss, beta: 1.0, nodes: None };
+        let objective = Objective { loss, beta: 1.0, nodes: None, coarse: false };
         let problem = Problem {
             layers: Layers::one(&layer),
             likelihood: &likelihood,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 const COMPARE_EXAMPLES: &str = "`compare` chooses nothing automatically: unset options have the defaults of fit --auto none. To use the choices of a fit, \
-pass the options in its row 'the same with'.
+pass the options in its row 'the same with'. To compare kernels, likelihoods or linear models, use fit --cv with --against.
 
 Examples:
   sparsegp compare houses.csv --target price --objectives elbo,vfe,fitc --repeats 5 --out houses

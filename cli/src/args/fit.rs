@@ -69,6 +69,9 @@ pub struct FitArgs {
     pub interruption: InterruptionArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+    /// The fits that it is cross-validated against.
+    #[arg(skip)]
+    pub contenders: Vec<Contender>,
     /// The options that the user gave, with any value.
     #[arg(skip)]
     pub given: Given,
@@ -176,9 +179,69 @@ pub struct HeldOutArgs {
     /// --split-time. Every fit makes its own choices, and --max-seconds is the time of all fits together.
     #[arg(long, value_name = "K", hide_short_help = true, value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume", "outputs", "mixing"])]
     pub cv: Option<u16>,
+    /// With --cv, also cross-validate the fit with these options changed, on the same parts; may be repeated
+    ///
+    /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows by how much the score of
+    /// each differs. The fit to all rows does not have these options.
+    #[arg(long, value_name = "OPTIONS", hide_short_help = true, requires = "cv", allow_hyphen_values = true)]
+    pub against: Vec<String>,
     /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error
     #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new", requires = "test")]
     pub unseen: UnseenLevels,
+}
+
+/// Another fit that a fit is cross-validated against.
+#[derive(Debug)]
+pub struct Contender {
+    /// The options that it changes, as the user wrote them.
+    pub words: String,
+    pub args: FitArgs,
+}
+
+/// The options that contenders have in common with the fit: they say what is predicted, from which rows, and where results go.
+const IN_COMMON: [&str; 22] = [
+    "target",
+    "delimiter",
+    "missing",
+    "weights",
+    "split-by",
+    "split-time",
+    "cv",
+    "against",
+    "seed",
+    "threads",
+    "test",
+    "test-fraction",
+    "unseen",
+    "model-out",
+    "metrics",
+    "predictions",
+    "csv-safe",
+    "report",
+    "plots",
+    "quiet",
+    "json",
+    "max-seconds",
+];
+
+impl Contender {
+    /// Splits the options of a contender as a shell does.
+    ///
+    /// # Errors
+    ///
+    /// A line about a quote without its partner, a word that is no option, or an option that all fits have in common.
+    pub fn split(words: &str) -> Result<Vec<String>, String> {
+        let split = shlex::split(words).ok_or_else(|| format!("--against: {words} has an open quote"))?;
+        let names = split.iter().filter_map(|word| word.strip_prefix("--"));
+        let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
+        match (names.map(name).find(|name| IN_COMMON.contains(&name.as_str())), split.first()) {
+            (Some(name), _) => {
+                Err(format!("--against: --{name} is the same for all fits; leave it out of '{words}'"))
+            }
+            (None, Some(first)) if first.starts_with("--") => Ok(split),
+            _ => Err(format!("--against expects options such as '--model glm', not '{words}'")),
+        }
+    }
 }
 
 /// The options about output.

@@ -6,7 +6,7 @@ mod parsers;
 mod shared;
 
 pub use compare::CompareArgs;
-pub use fit::{FitArgs, OutputArgs};
+pub use fit::{Contender, FitArgs, OutputArgs};
 pub use parsers::RowNumbers;
 
 use clap::parser::ValueSource;
@@ -57,8 +57,15 @@ const EVERYDAY_COMPARED: [&str; 5] = ["objectives", "betas", "repeats", "train_s
 
 impl Cli {
     /// Parses the arguments; the first is the program's name.
-    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-        let mut command = Cli::everyday();
+    pub fn read(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+        let mut cli = Cli::read_by(Cli::everyday(), arguments)?;
+        if let Command::Fit(args) = &mut cli.command {
+            args.contenders = contenders(arguments, &args.held_out.against)?;
+        }
+        Ok(cli)
+    }
+
+    fn read_by(mut command: clap::Command, arguments: &[OsString]) -> Result<Cli, clap::Error> {
         let matches = command.try_get_matches_from_mut(arguments)?;
         let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         let of_command = matches.subcommand().map(|(_, matches)| given(matches)).unwrap_or_default();
@@ -82,6 +89,22 @@ impl Cli {
         let program = Cli::command().mut_subcommand("fit", |fit| brief(fit, &[]));
         program.mut_subcommand("compare", |compare| brief(compare, &EVERYDAY_COMPARED))
     }
+}
+
+/// Returns the fits with these arguments and, for each of `against`, the options in it instead.
+fn contenders(arguments: &[OsString], against: &[String]) -> Result<Vec<Contender>, clap::Error> {
+    let mut contenders = Vec::new();
+    for words in against {
+        let command = Cli::everyday().mut_subcommand("fit", |fit| fit.args_override_self(true));
+        let changed = Contender::split(words)
+            .map_err(|why| Cli::everyday().error(clap::error::ErrorKind::ValueValidation, why))?;
+        let all: Vec<OsString> =
+            arguments.iter().cloned().chain(changed.into_iter().map(Into::into)).collect();
+        if let Command::Fit(args) = Cli::read_by(command, &all)?.command {
+            contenders.push(Contender { words: words.trim().to_owned(), args: *args });
+        }
+    }
+    Ok(contenders)
 }
 
 /// Returns the options that the user gave, by their names in the library: `--no-polish` gives `polish`. A β of 1 counts as unset, as in

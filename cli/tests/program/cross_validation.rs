@@ -1,7 +1,7 @@
 //! `fit --cv`: the parts, their scores, and the options that it cannot be combined with.
 
 use serde_json::Value;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Run, Work};
 use std::fmt::Write as _;
 
 const ROWS: usize = 90;
@@ -64,6 +64,32 @@ fn every_row_is_scored_once_and_the_summary_shows_means_with_errors() {
 }
 
 #[test]
+fn fits_with_other_options_are_scored_on_the_same_parts() {
+    let work = Work::empty();
+    work.write("data.csv", &table(0..ROWS));
+    let options = "--target y --features x --auto none --inducing 20 --cv 3 --quiet";
+    let linear = work.run(&format!("fit data.csv {options} --kernel linear --json")).json();
+    let against = ["--against", "--kernel linear", "--against", "--likelihood 'student-t'"];
+    let run = |more: &str| {
+        let mut command = work.command(&format!("fit data.csv {options} {more}"));
+        Run(command.args(against).output().expect("the program runs"))
+    };
+    let document = run("--json").json();
+    for fold in 0..3 {
+        let (got, want) = (
+            format!("/cross_validation/against/0/folds/{fold}/nll"),
+            format!("/cross_validation/folds/{fold}/nll"),
+        );
+        assert_eq!(number(&document, &got), number(&linear, &want), "part {fold}");
+    }
+    assert_eq!(document["config"]["kernel"], "rbf", "the saved fit is that without --against");
+    let text = run("").ok().stdout();
+    let line = text.lines().find(|line| line.starts_with("--kernel linear")).expect("a row");
+    assert_eq!(line.matches('±').count(), 3, "two scores and the difference: {text}");
+    assert!(text.contains("NLL difference") && text.contains("--likelihood 'student-t'"), "{text}");
+}
+
+#[test]
 fn what_does_not_go_with_it_is_refused() {
     let work = Work::empty();
     work.write("data.csv", &table(0..20));
@@ -73,6 +99,11 @@ fn what_does_not_go_with_it_is_refused() {
         ("--target y --cv 5 --test-fraction 0.2", "--test-fraction"),
         ("--target x,y --cv 5", "--cv is for one target"),
         ("--target y --cv 7 --split-by g", "--cv 7"),
+        ("--target y --against=--reml", "--cv"),
+        ("--target y --cv 3 --against=--seed=4", "--seed is the same for all fits"),
+        ("--target y --cv 3 --against=glm", "expects options such as"),
+        ("--target y --cv 3 --against=--model=glmm", "glmm"),
+        ("--target y --cv 3 --against=--kernel=rbff", "rbff"),
     ] {
         work.run(&format!("fit data.csv {options}")).fails(2, &[names]);
     }

@@ -112,7 +112,8 @@ fn what_theta_sees_of_samples_does_not_depend_on_how_q_is_moved() {
         let [price, path] =
             [Estimator::Price { samples: 20 }, Estimator::EnergyEntropy { samples: 20 }].map(|estimator| {
                 let (model, q) = solved(4, &y, x.transpose(), held).into_parts();
-                let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None };
+                let objective =
+                    Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None, coarse: false };
                 let rule = SquareRoot::new(&q[0]);
                 let mut svgp = VariationalModel::new(model, q, objective, y.len())
                     .with_parameterization(held)

@@ -22,8 +22,11 @@ const ROWS_A_LINE: usize = 5;
 /// The number of neighbours that a short fit is made with, …
 const NEIGHBOURS: usize = 50;
 
+/// … the number beside sites, …
+pub(super) const FEW_NEIGHBOURS: usize = 20;
+
 /// … and other numbers that the same fit is judged with.
-pub(super) const COUNTS: [usize; 2] = [100, 20];
+pub(super) const COUNTS: [usize; 2] = [100, FEW_NEIGHBOURS];
 
 /// The share of counts that are 0 from which on some of them may have another cause than the others.
 const ZEROS: f64 = 0.05;

@@ -13,7 +13,7 @@ use crate::hyper::{Session, Stage};
 use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, ModelKind, Open, Part};
-use candidates::{COUNTS, KERNELS, WITH_LINES, base, values};
+use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values};
 pub use fallback::Chosen;
 pub use held_out::{Losses, held_out};
 use std::time::Instant;
@@ -37,6 +37,9 @@ const MORE_ERROR: f64 = 0.05;
 
 /// Fewer neighbours, or none, are as good when the loss is this close: they make smaller and quicker models.
 const NEGLIGIBLE: f64 = 0.002;
+
+/// Neighbours beside sites make a fit take several times as long; they have to lower the loss by more than this.
+const SITES_GAIN: f64 = 0.01;
 
 /// With at most so many inputs, rows that a short fit leaves out lie between its rows: …
 const PLACES: usize = 3;
@@ -78,7 +81,17 @@ pub fn choose(
     let planned = 1 + planned.sum::<usize>() + usize::from(open.contains(Part::Inducing));
     let thin = data.x.ncols() <= PLACES && trials.train_rows() * THINNED < data.len();
     let counts = if thin { &COUNTS[..1] } else { &COUNTS[..] };
-    let mut search = Search { trials, counts, started: Instant::now(), session, done: 0, planned };
+    let rows = (data, levels);
+    let mut search = Search {
+        rows,
+        seed: options.seed,
+        trials,
+        counts,
+        started: Instant::now(),
+        session,
+        done: 0,
+        planned,
+    };
     search.enter("a first fit");
     let mut best = match search.trials.judge(&options, None, search.session) {
         Ok(judged) => judged,
@@ -93,8 +106,12 @@ pub fn choose(
             values.retain(|value| value.kernel != WITH_LINES);
         }
         if !values.is_empty() && !search.session.is_late() {
+            let sites = part == Part::Neighbours && !best.options.likelihood_kind().has_gaussian_noise();
             let choice;
-            (best, choice) = search.decide(part, best, values)?;
+            (best, choice) = match sites {
+                true => search.decide_neighbours_of_sites(best)?,
+                false => search.decide(part, best, values)?,
+            };
             parts.push(choice);
         }
     }
@@ -166,6 +183,9 @@ fn allowed(options: &FitOptions, (data, levels): (Dataset<'_>, usize)) -> Open {
 
 /// A search under way.
 struct Search<'s, 'a> {
+    /// All training rows, and the number of levels of their target.
+    rows: (Dataset<'s>, usize),
+    seed: u64,
     trials: Trials,
     /// The other numbers of neighbours that a short fit is judged with.
     counts: &'static [usize],
@@ -215,6 +235,36 @@ impl Search<'_, '_> {
         let mut best = best;
         best.options.inducing = Some(few);
         Ok((best, Some(Choice { part: Part::Inducing, tried })))
+    }
+
+    /// Whether few neighbours help where the likelihood is matched by sites. They help more the closer rows lie, so fits to more rows than
+    /// usual tell; these keep the hyper-parameters of the best fit, which neighbours would take long to train.
+    fn decide_neighbours_of_sites(&mut self, best: Judged) -> Result<(Judged, Choice)> {
+        let part = Part::Neighbours;
+        let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
+        let with = best.options.with_neighbours(FEW_NEIGHBOURS);
+        self.enter(part.word());
+        let judged: Result<_> = Trials::with_close_rows(self.rows, self.seed).map_or(Ok(None), |close| {
+            let plain = close.judge_values(&best.options, &best, self.session)?;
+            let beside = close.judge_values(&with, &best, self.session)?;
+            let narrow = self.trials.judge(&with, Some(&best), self.session)?;
+            Ok(Some([plain, beside, narrow]))
+        });
+        match judged {
+            Ok(Some([plain, beside, narrow])) if !self.session.is_late() => {
+                let objection = objection(&plain, &beside, SITES_GAIN);
+                let is_better = plain.gain_of(&beside).0 > 0.0 && objection.is_none();
+                tried[0] = Tried { value: best.options.word_of(part), ..plain.tried() };
+                tried.push(Tried { value: with.word_of(part), objection, ..beside.tried() });
+                Ok((if is_better { narrow } else { best }, Choice { part, tried }))
+            }
+            Err(error) if error.kind() != ErrorKind::Fit => Err(error),
+            Err(_) => {
+                tried.push(Tried { value: with.word_of(part), ..Tried::default() });
+                Ok((best, Choice { part, tried }))
+            }
+            Ok(_) => Ok((best, Choice { part, tried })),
+        }
     }
 
     /// The best value of a part, and what was found of all of them.

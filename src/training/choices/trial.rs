@@ -20,6 +20,9 @@ use std::time::Instant;
 /// Rows of a short fit: an eighth of all, but no fewer and no more than these.
 const TRAINED_ON: (usize, usize) = (1000, 4000);
 
+/// Rows of a fit that tells whether neighbours help beside sites, at most. Neighbours help more the closer rows lie.
+const CLOSE_ROWS: usize = 8000;
+
 /// The epochs of a short fit.
 struct Epochs {
     /// With neighbours, after rounds that are no longer.
@@ -59,8 +62,21 @@ pub(super) struct Judged {
 
 impl Trials {
     /// A part of the rows to fit to and a part to judge by, at random; none where they are too few.
-    pub fn new((data, levels): (Dataset<'_>, usize), seed: u64) -> Option<Trials> {
-        let (train, held) = held_out(data.len(), (seed, 0), |n| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1))?;
+    pub fn new(of: (Dataset<'_>, usize), seed: u64) -> Option<Trials> {
+        Trials::of_at_most(of, seed, |n| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1))
+    }
+
+    /// The same rows to judge by, and more rows to fit to.
+    pub fn with_close_rows(of: (Dataset<'_>, usize), seed: u64) -> Option<Trials> {
+        Trials::of_at_most(of, seed, |_| CLOSE_ROWS)
+    }
+
+    fn of_at_most(
+        (data, levels): (Dataset<'_>, usize),
+        seed: u64,
+        most_of: impl FnOnce(usize) -> usize,
+    ) -> Option<Trials> {
+        let (train, held) = held_out(data.len(), (seed, 0), most_of)?;
         let part = |rows: &[usize]| {
             let mut buffer = RowBuffer::new(data, rows.len());
             buffer.take(data, rows);
@@ -95,8 +111,32 @@ impl Trials {
         from: Option<&Judged>,
         session: &mut Session<'_>,
     ) -> Result<Judged> {
+        self.judge_as(short(options, self.train_rows(), from.is_some()), options, from, session)
+    }
+
+    /// A fit with these options and the hyper-parameters of another fit, judged.
+    ///
+    /// # Errors
+    ///
+    /// As for [`judge`](Self::judge).
+    pub(crate) fn judge_values(
+        &self,
+        options: &FitOptions,
+        from: &Judged,
+        session: &mut Session<'_>,
+    ) -> Result<Judged> {
+        let short = FitOptions { hyper: Some(Hyper::Fixed), ..short(options, self.train_rows(), true) };
+        self.judge_as(short, options, Some(from), session)
+    }
+
+    fn judge_as(
+        &self,
+        short: FitOptions,
+        options: &FitOptions,
+        from: Option<&Judged>,
+        session: &mut Session<'_>,
+    ) -> Result<Judged> {
         let started = Instant::now();
-        let short = short(options, self.train_rows(), from.is_some());
         let scaling = scaling_of(&short, self.train.dataset().x, &self.train.y)?;
         let short = short.with_units_of(&scaling);
         let mut train = self.train.clone();

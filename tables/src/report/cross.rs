@@ -14,6 +14,16 @@ const MOST: usize = 3;
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CrossValidation {
     folds: Vec<FoldFigures>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    against: Vec<Contender>,
+}
+
+/// The scores of fits with other options, on the same parts.
+#[derive(Clone, Debug, Serialize)]
+struct Contender {
+    /// The options that differ.
+    options: String,
+    folds: Vec<FoldFigures>,
 }
 
 /// The scores of one fit.
@@ -26,6 +36,11 @@ struct FoldFigures {
 }
 
 impl FoldFigures {
+    fn of(test: &Evaluation) -> FoldFigures {
+        let (rows, report, baselines) = (test.rows, test.report.clone(), test.baselines.clone());
+        FoldFigures { rows, report, baselines }
+    }
+
     fn baseline(&self, place: usize) -> Option<&Report> {
         Some(&self.baselines.as_ref()?.all().nth(place)?.report)
     }
@@ -34,36 +49,59 @@ impl FoldFigures {
 impl CrossValidation {
     /// Adds the scores of one fit.
     pub fn push(&mut self, test: &Evaluation) {
-        let (rows, report, baselines) = (test.rows, test.report.clone(), test.baselines.clone());
-        self.folds.push(FoldFigures { rows, report, baselines });
+        self.folds.push(FoldFigures::of(test));
     }
 
-    /// Returns the main scores of the model and of the baselines that every fit has, as a table with a header: means over the fits and their
-    /// standard errors.
+    /// Adds the scores of fits with other options, one for each part.
+    pub fn push_contender(&mut self, options: String, tests: &[Evaluation]) {
+        self.against.push(Contender { options, folds: tests.iter().map(FoldFigures::of).collect() });
+    }
+
+    /// Returns the main scores of the model, of the fits with other options and of the baselines that every fit has, as a table with a header:
+    /// means over the fits and their standard errors. Beside other fits the last column is the difference of the first score from the model's.
     pub fn table(&self, task: Task) -> Vec<Vec<String>> {
         let Some(first) = self.folds.first() else { return Vec::new() };
-        let names = telling_of(&report_rows(&first.report), task, MOST);
+        let compared = !self.against.is_empty();
+        let most = if compared { MOST - 1 } else { MOST };
+        let names = telling_of(&report_rows(&first.report), task, most);
+        let main = names.first().filter(|_| compared);
         let header = std::iter::once(String::new()).chain(names.iter().map(|name| (*name).to_owned()));
-        let mut table = vec![header.collect()];
+        let mut table = vec![header.chain(main.map(|name| format!("{name} difference"))).collect()];
         let own: Vec<&Report> = self.folds.iter().map(|fold| &fold.report).collect();
-        table.push(row(format!("{} fits", self.folds.len()), &own, &names));
+        let row = |name: String, reports: &[&Report]| -> Vec<String> {
+            let cells = names.iter().map(|name| cell(&values(reports, name)));
+            let difference = main.map(|main| {
+                let pairs = values(reports, main).into_iter().zip(values(&own, main));
+                cell(&pairs.map(|(other, own)| other - own).collect::<Vec<_>>())
+            });
+            std::iter::once(name).chain(cells).chain(difference).collect()
+        };
+        let mut of_model = row(format!("{} fits", self.folds.len()), &own);
+        if let Some(difference) = of_model.last_mut().filter(|_| compared) {
+            difference.clear();
+        }
+        table.push(of_model);
+        for Contender { options, folds } in &self.against {
+            table.push(row(options.clone(), &folds.iter().map(|fold| &fold.report).collect::<Vec<_>>()));
+        }
         for (place, baseline) in first.baselines.iter().flat_map(BaselineReport::all).enumerate() {
             let reports = self.folds.iter().map(|fold| fold.baseline(place)).collect::<Option<Vec<_>>>();
-            table.extend(reports.map(|reports| row(baseline.name.to_owned(), &reports, &names)));
+            table.extend(reports.map(|reports| row(baseline.name.to_owned(), &reports)));
         }
         table
     }
 }
 
-fn row(name: String, reports: &[&Report], names: &[&str]) -> Vec<String> {
-    std::iter::once(name).chain(names.iter().map(|name| cell(reports, name))).collect()
+/// Returns a score of every report that has it.
+fn values(reports: &[&Report], name: &str) -> Vec<f64> {
+    let value = |report: &&Report| report_values(report).into_iter().find(|(known, _)| *known == name);
+    reports.iter().filter_map(value).map(|(_, value)| value).collect()
 }
 
 /// Returns the mean of a score and its standard error, `s/√K` for K fits.
-fn cell(reports: &[&Report], name: &str) -> String {
-    let value = |report: &Report| report_values(report).into_iter().find(|(known, _)| *known == name);
+fn cell(values: &[f64]) -> String {
     let mut moments = Moments::default();
-    reports.iter().filter_map(|report| value(report)).for_each(|(_, value)| moments.push(value));
+    values.iter().for_each(|&value| moments.push(value));
     let Some(mean) = moments.mean() else { return "-".to_owned() };
     match moments.standard_error() {
         Some(error) => format!("{} ± {}", number(mean), significant(error, 2)),
@@ -80,8 +118,8 @@ mod tests {
         let report = |nll| Report { nll: Some(nll), ..Report::default() };
         let reports = [report(1.0), report(2.0), report(3.0)];
         // s = 1, s/√3 = 0.577.
-        assert_eq!(cell(&reports.iter().collect::<Vec<_>>(), "NLL"), "2 ± 0.58");
-        assert_eq!(cell(&[&reports[0]], "NLL"), "1");
-        assert_eq!(cell(&[&reports[0]], "RMSE"), "-");
+        assert_eq!(cell(&values(&reports.iter().collect::<Vec<_>>(), "NLL")), "2 ± 0.58");
+        assert_eq!(cell(&values(&[&reports[0]], "NLL")), "1");
+        assert_eq!(cell(&values(&[&reports[0]], "RMSE")), "-");
     }
 }

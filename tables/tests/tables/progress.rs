@@ -87,7 +87,7 @@ impl Problem {
             rule: RuleOptions { relative: true, ..RuleOptions::of(update) },
             ..InferenceOptions::full_batch(update, options.step_schedule())
         };
-        let objective = Objective { loss, beta: 1.0, nodes: None };
+        let objective = Objective { loss, beta: 1.0, nodes: None, coarse: false };
         let q = vec![Normal::standard(family, self.model.layer().dim()); self.model.likelihood.functions()];
         let set = Dataset::of(self.x.as_ref(), &self.y);
         let mut run = Inference::new(self.model.clone(), q, objective, set, motion);
@@ -109,7 +109,7 @@ impl Problem {
             InferenceOptions::full_batch(QUpdate::Ngd, sparsegp::variational::Schedule::Constant(0.1));
         let q = run.model().posteriors().to_vec();
         let set = Dataset::of(self.x.as_ref(), &self.y);
-        let objective = Objective { loss, beta: 1.0, nodes: None };
+        let objective = Objective { loss, beta: 1.0, nodes: None, coarse: false };
         Inference::new(self.model.clone(), q, objective, set, options).objective() / self.y.len() as f64
     }
 }

@@ -25,18 +25,12 @@ pub(super) type Lanes = [f64; LANES];
 /// The grids have steps `STEP/2`, `STEP/4`, …, `STEP/FINEST`.
 const FINEST: usize = 64;
 
-/// A grid resolves normal densities of this many of its steps.
-const RESOLVED: f64 = 1.35;
-
 /// The range of the table of T, in steps: below it, T is 1 and its derivatives 0 to 4e-18; above it, all are 0.
 const LOW: i64 = -117;
 const HIGH: i64 = 20;
 
 /// The logarithm of the widest distance of nodes in steps.
 const WIDEST_STRIDE: u32 = 6;
-
-/// Standard deviations to which normal densities count.
-const REACH: f64 = 7.9;
 
 /// Logarithms of curves are at least this.
 const LOWEST: f64 = -1e300;
@@ -47,8 +41,51 @@ pub(super) const WIDEST: f64 = 400.0;
 /// Integrals of sums take no more variance than this with curves that are tabulated.
 pub(super) const WIDEST_SUMMED: f64 = 1e4;
 
-/// The exponent of the error that nodes further apart may make: `e^{−ALIASED/2}` of what integrals are.
-const ALIASED: f64 = 66.0;
+/// Nodes of narrow curves are at most so many steps apart.
+const FARTHEST_NARROW: usize = 2;
+
+/// How exact integrals are, and with that what they cost.
+#[derive(Debug)]
+pub(super) struct Accuracy {
+    /// A grid resolves normal densities of this many of its steps δ, up to `e^{−2π²v/δ²}`.
+    resolved: f64,
+    /// The widest grid has steps of STEP over this number.
+    widest: usize,
+    /// Standard deviations to which normal densities count.
+    reach: f64,
+    /// How many steps nodes are apart at least, a power of 2.
+    stride: usize,
+    /// The exponent of the error that nodes further apart may make: `e^{−aliased/2}` of what integrals are.
+    aliased: f64,
+    /// Below `−(left + v)`, `1 − φ` counts as an exponential, up to `e^{−2 left}`.
+    left: f64,
+    /// The share of an integral below which the rest is negligible.
+    pub negligible: f64,
+}
+
+impl Accuracy {
+    /// Errors of 3e-13.
+    pub const EXACT: Accuracy = Accuracy {
+        resolved: 1.35,
+        widest: 2,
+        reach: 7.9,
+        stride: 1,
+        aliased: 66.0,
+        left: 18.5,
+        negligible: 1e-17,
+    };
+
+    /// Errors of 1e-6: `e^{−π²/(2 STEP)}` of nodes two steps apart is 6e-7.
+    pub const COARSE: Accuracy = Accuracy {
+        resolved: 0.95,
+        widest: 1,
+        reach: 5.6,
+        stride: 2,
+        aliased: 33.0,
+        left: 9.0,
+        negligible: 1e-9,
+    };
+}
 
 /// T, T′ and T″ at `(t + p/phases) H`, H being a power of 2 of steps, t = `first`, …, a row of `length` entries for every p.
 struct Table {
@@ -63,8 +100,7 @@ struct Table {
 
 impl Table {
     fn new(stride: usize) -> Table {
-        // Curves that nodes further apart resolve are wide; what phases have to resolve is T.
-        let phases = if stride == 1 { FINEST } else { 2 * stride };
+        let phases = phases(stride);
         let width = stride as i64;
         let (low, high) = (-(-LOW as u64).div_ceil(stride as u64).cast_signed(), (HIGH + width - 1) / width);
         let first = low - (LANES as i64 - 1);
@@ -92,16 +128,21 @@ impl Table {
     }
 }
 
+/// The number of phases of nodes so many steps apart; where curves are wide, phases have to resolve T only.
+fn phases(stride: usize) -> usize {
+    if stride <= FARTHEST_NARROW { FINEST * stride } else { 2 * stride }
+}
+
 static TABLES: LazyLock<Vec<Table>> =
     LazyLock::new(|| (0..=WIDEST_STRIDE).map(|power| Table::new(1 << power)).collect());
 
 /// How many steps nodes may be apart for integrals over a product of curves with these variances: curves have spectra that fall as
 /// `e^{−vω²/2}`, products of them as `e^{−ω²/(2 Σ 1/v)}`, and the error of a distance H is what they are at 2π/H.
-pub(super) fn stride(variances: &[f64]) -> usize {
+pub(super) fn stride(variances: &[f64], accuracy: &Accuracy) -> usize {
     let inverse: f64 = variances.iter().map(|v| 1.0 / v.max(f64::MIN_POSITIVE)).sum();
-    let widest = 2.0 * std::f64::consts::PI / (ALIASED * inverse).sqrt() / STEP;
+    let widest = 2.0 * std::f64::consts::PI / (accuracy.aliased * inverse).sqrt() / STEP;
     let powers = (1..=WIDEST_STRIDE).take_while(|&power| f64::from(1u32 << power) <= widest);
-    1 << powers.last().unwrap_or(0)
+    accuracy.stride.max(1 << powers.last().unwrap_or(0))
 }
 
 /// A curve at the nodes of a block: φ, φ′ and φ″, each times `e^{−scale}`, or, of curves that are not tabulated, 1, φ′/φ and φ″/φ beside
@@ -194,17 +235,30 @@ enum Method {
     Nodes,
 }
 
+/// How a curve is computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// By a table for nodes so many steps apart, or without one.
+    pub tabulate: Option<usize>,
+    /// With all digits in its upper tail.
+    pub tail: bool,
+    pub accuracy: &'static Accuracy,
+}
+
 impl Curve {
-    /// Creates the curve, tabulated for nodes at this distance unless there is no table, and with all digits in its upper tail if
-    /// requested; appends its weights to the buffer.
-    pub fn new((mu, v): (f64, f64), tabulate: Option<usize>, tail: bool, weights: &mut Vec<f64>) -> Curve {
+    /// Creates the curve; appends its weights to the buffer.
+    pub fn new((mu, v): (f64, f64), how: How, weights: &mut Vec<f64>) -> Curve {
         let sd = v.sqrt();
-        let resolves = |phases: &usize| phases.is_power_of_two() && sd >= RESOLVED * STEP / *phases as f64;
-        let method = match (tabulate, (2..=FINEST).find(resolves)) {
+        let How { tabulate, accuracy, .. } = how;
+        let resolves =
+            |finer: &usize| finer.is_power_of_two() && sd >= accuracy.resolved * STEP / *finer as f64;
+        let method = match (tabulate, (accuracy.widest..=FINEST).find(resolves)) {
             (None, _) => Method::Nodes,
             (_, None) => Method::Series,
-            (Some(1), Some(phases)) => Self::weigh((mu, sd), (1, phases), tail, weights),
-            (Some(stride), _) => Self::weigh((mu, sd), (stride, 2 * stride), tail, weights),
+            (Some(stride), Some(finer)) if stride <= FARTHEST_NARROW => {
+                Self::weigh((mu, sd), (stride, stride * finer), how, weights)
+            }
+            (Some(stride), _) => Self::weigh((mu, sd), (stride, stride * accuracy.widest), how, weights),
         };
         Curve { mu, v, method }
     }
@@ -213,13 +267,13 @@ impl Curve {
     fn weigh(
         (mu, sd): (f64, f64),
         (stride, phases): (usize, usize),
-        tail: bool,
+        How { tail, accuracy: Accuracy { reach, .. }, .. }: How,
         weights: &mut Vec<f64>,
     ) -> Method {
         let step = stride as f64 * STEP;
         // To the right T only falls; to the left lies the mass of products with a factor e^u.
         let further = if tail { sd } else { 0.0 };
-        let (low, high) = (mu - (REACH + further) * sd, mu + REACH * sd);
+        let (low, high) = (mu - (reach + further) * sd, mu + reach * sd);
         let first = (low / step).floor() as i64;
         let count = ((high / step).ceil() as i64 - first) as usize + 1;
         let start = weights.len();
@@ -250,7 +304,8 @@ impl Curve {
         (out.scale, out.logs) = (0.0, [0.0; LANES]);
         match self.method {
             Method::Series => {
-                dispatch(Series::<N> { from, mu: self.mu, v: self.v, out: &mut out.values });
+                let step = panel.stride as f64 * STEP;
+                dispatch(Series::<N> { from, step, mu: self.mu, v: self.v, out: &mut out.values });
             }
             Method::Table { phases, first, count, start } => {
                 let (weights, sums) = weights[start..].split_at(phases * count);
@@ -313,11 +368,12 @@ impl Curve {
         (2.5 * self.v.sqrt().max(1.0)).max(0.3 * (s + self.mu).abs())
     }
 
-    /// A place below which φ is 1 and φ′ is 0, up to 1e-17 or, for small variances, to first order in `e^s`, where the rest is 1e-17.
-    pub(crate) fn left_end(&self) -> f64 {
+    /// A place below which φ is 1 and φ′ is 0, up to 1e-17 or, for small variances, to first order in `e^s`, where the rest is as small as
+    /// the accuracy has it.
+    pub(crate) fn left_end(&self, accuracy: &Accuracy) -> f64 {
         let v = self.v;
         let distance = match () {
-            () if self.is_exponential() => 18.5 + v,
+            () if self.is_exponential() => accuracy.left + v,
             () if v < 78.0 => 39.0 + 0.5 * v,
             () => (78.0 * v).sqrt(),
         };
@@ -387,6 +443,7 @@ impl<const N: usize> Pass for Convolve<'_, N> {
 
 struct Series<'a, const N: usize> {
     from: i64,
+    step: f64,
     mu: f64,
     v: f64,
     out: &'a mut [Lanes; 3],
@@ -398,11 +455,11 @@ impl<const N: usize> Pass for Series<'_, N> {
     /// `T⁽ⁿ⁾ = Pₙ(e^u) T`, `P_{n+1}(r) = r Pₙ′ − r Pₙ`: Stirling numbers of the second kind with signs.
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        let Series { from, mu, v, out } = self;
+        let Series { from, step, mu, v, out } = self;
         let (first, second) = (0.5 * v, 0.125 * v * v);
         let [values, slopes, bends] = out;
         for (l, value) in values.iter_mut().enumerate() {
-            let u = (from + l as i64) as f64 * STEP + mu;
+            let u = (from + l as i64) as f64 * step + mu;
             // Beyond this T has underflown.
             let r = exp::<S>(if u > 7.0 { 7.0 } else { u });
             let t = exp::<S>(-r);
@@ -424,6 +481,10 @@ impl<const N: usize> Pass for Series<'_, N> {
 mod tests {
     use super::*;
 
+    fn how(tabulate: Option<usize>, tail: bool) -> How {
+        How { tabulate, tail, accuracy: &Accuracy::EXACT }
+    }
+
     /// All three methods agree where they overlap, far to the left and in the upper tail.
     #[test]
     fn curves_agree_at_every_node() {
@@ -431,9 +492,9 @@ mod tests {
         for v in [0.0, 1e-12, 1e-6, 7e-5, 8e-5, 1e-3, 0.02, 0.07, 0.08, 0.5, 3.0, 40.0, 390.0] {
             for mu in [-3.3, 0.17, 12.0] {
                 weights.clear();
-                let curve = Curve::new((mu, v), Some(1), true, &mut weights);
-                let tilted = Curve::new((mu + v, v), Some(1), true, &mut weights);
-                let slow = Curve::new((mu, v), None, false, &mut weights);
+                let curve = Curve::new((mu, v), how(Some(1), true), &mut weights);
+                let tilted = Curve::new((mu + v, v), how(Some(1), true), &mut weights);
+                let slow = Curve::new((mu, v), how(None, false), &mut weights);
                 for from in [-60, -35, -20, -10, 5] {
                     let (mut got, mut want) = (Block::default(), Block::default());
                     curve.fill::<3>(&Panel::even(from, 1), &weights, &mut got);
@@ -468,10 +529,10 @@ mod tests {
     #[test]
     fn nodes_further_apart_are_some_of_the_others() {
         let mut weights = Vec::new();
-        for (v, stride) in [(2.0, 2), (30.0, 8), (600.0, 32), (9000.0, 64)] {
-            assert_eq!(super::stride(&[v]), stride);
-            let near = Curve::new((0.3, v), Some(1), false, &mut weights);
-            let far = Curve::new((0.3, v), Some(stride), false, &mut weights);
+        for (v, stride) in [(1e-6, 2), (1e-3, 2), (0.5, 2), (2.0, 2), (30.0, 8), (600.0, 32), (9000.0, 64)] {
+            assert_eq!(super::stride(&[v], &Accuracy::EXACT), if v < 1.0 { 1 } else { stride });
+            let near = Curve::new((0.3, v), how(Some(1), false), &mut weights);
+            let far = Curve::new((0.3, v), how(Some(stride), false), &mut weights);
             for from in [-40, -9, -3, 0, 2] {
                 let (mut got, mut want) = (Block::default(), Block::default());
                 far.fill::<3>(&Panel::even(from, stride), &weights, &mut got);

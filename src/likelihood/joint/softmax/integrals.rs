@@ -1,7 +1,7 @@
 //! Integrands of the integrals over classes at a panel of nodes, and running sums with a scale of their own; no curves.
 
-use super::curve::{Block, LANES, Lanes, STEP};
-use super::{Grid, NEGLIGIBLE, TINY};
+use super::curve::{Accuracy, Block, LANES, Lanes, STEP};
+use super::{Grid, TINY};
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, mul_add};
 
@@ -73,7 +73,7 @@ impl Ends {
         let [near, far] = if right { self.ends } else { [self.ends[1], self.ends[0]] };
         // To the left of an exponential there is a closed form.
         let rest = if right { self.total } else { self.total.min(self.lacking * far) };
-        far <= near && rest <= NEGLIGIBLE * total
+        far <= near && rest <= Accuracy::EXACT.negligible * total
     }
 
     /// The sum over all even nodes to the left of the block where the integrand is an exponential; elsewhere negligible.

@@ -17,14 +17,11 @@ mod wide;
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::{Observation, TargetKind};
-use curve::{Block, Curve, LANES, Lanes, Panel, STEP, WIDEST, WIDEST_SUMMED, stride};
+use curve::{Accuracy, Block, Curve, How, LANES, Lanes, Panel, STEP, WIDEST, WIDEST_SUMMED, stride};
 use integrals::{Density, Ends, LogSum, Running, Share, add, multiply};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::vector_math::dispatch;
-
-/// The share of an integral below which the rest is negligible.
-const NEGLIGIBLE: f64 = 1e-17;
 
 /// No integral takes more panels to either side.
 const MOST_PANELS: usize = 4000;
@@ -64,6 +61,7 @@ struct Grid {
     stride: usize,
     /// True if tiny curves need all their digits, as they do when multiplied by a growing density.
     tails: bool,
+    accuracy: &'static Accuracy,
 }
 
 impl Grid {
@@ -74,13 +72,16 @@ impl Grid {
             return None;
         }
         let top = (1..classes).fold(0, |a, b| if mean[b] > mean[a] { b } else { a });
-        Some(Grid { top, tabulated: variance.iter().all(|v| *v <= WIDEST), stride: 1, tails: true })
+        let tabulated = variance.iter().all(|v| *v <= WIDEST);
+        Some(Grid { top, tabulated, stride: 1, tails: true, accuracy: &Accuracy::EXACT })
     }
 
     /// Returns the grid for integrals without densities, whose terms have no small scale: nodes are as far apart as the curves allow.
-    fn summed(self, Marginal { variance, .. }: Marginal<'_>) -> Grid {
+    fn summed(self, Marginal { variance, .. }: Marginal<'_>, coarse: bool) -> Grid {
         let tabulated = variance.iter().all(|v| *v <= WIDEST_SUMMED);
-        Grid { tabulated, stride: if tabulated { stride(variance) } else { 1 }, tails: false, ..self }
+        let accuracy = if coarse { &Accuracy::COARSE } else { &Accuracy::EXACT };
+        let stride = if tabulated { stride(variance, accuracy) } else { 1 };
+        Grid { tabulated, stride, tails: false, accuracy, ..self }
     }
 
     /// The distance of even nodes.
@@ -133,10 +134,11 @@ impl Scratch {
         for c in 0..classes {
             let (mu, v) = grid.place(marginal, c);
             let tabulate = grid.tabulated.then_some(grid.stride);
-            self.curves.push(Curve::new((mu, v), tabulate, grid.tails, &mut self.weights));
+            let how = How { tabulate, tail: grid.tails, accuracy: grid.accuracy };
+            self.curves.push(Curve::new((mu, v), how, &mut self.weights));
             if tilted(c) {
                 let mu = if grid.tabulated { mu + v } else { mu };
-                self.tilted.push(Curve::new((mu, v), tabulate, true, &mut self.weights));
+                self.tilted.push(Curve::new((mu, v), How { tail: true, ..how }, &mut self.weights));
             }
         }
     }
@@ -188,7 +190,8 @@ impl Scratch {
 
 /// `E log Σ_c e^{f_c}` less the largest mean; with `−φ′` and `φ″` integrals of every class in the sums if derivatives are wanted.
 fn expected_log_sum(grid: Grid, derivatives: bool, scratch: &mut Scratch) -> f64 {
-    let left = scratch.curves.iter().map(Curve::left_end).fold(f64::INFINITY, f64::min);
+    let left = scratch.curves.iter().map(|curve| curve.left_end(grid.accuracy));
+    let left = left.fold(f64::INFINITY, f64::min);
     let mut value = [0.0; LANES];
     let mut first = f64::INFINITY;
     scratch.sweep(grid, left, |scratch, panel, right| {
@@ -203,7 +206,7 @@ fn expected_log_sum(grid: Grid, derivatives: bool, scratch: &mut Scratch) -> f64
         let sums = if derivatives { &mut scratch.sums[..] } else { &mut [] };
         let (blocks, weights) = (&scratch.blocks[..], &panel.weights);
         let last = dispatch(LogSum { blocks, weights, top: grid.top, value: &mut value, sums });
-        last <= NEGLIGIBLE || last.is_nan()
+        last <= grid.accuracy.negligible || last.is_nan()
     });
     let total: f64 = value.iter().sum();
     // Below the first node all integrands are proportional to e^s: the sum over even nodes, or the integral.
@@ -338,7 +341,7 @@ impl JointLikelihood for Softmax {
             mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
             return f64::NAN;
         };
-        let grid = grid.summed(marginal);
+        let grid = grid.summed(marginal, integrator.coarse);
         let scratch = &mut integrator.classes;
         scratch.set(grid, marginal, |_| false);
         let log_sum = expected_log_sum(grid, !mean.is_empty(), scratch);

@@ -45,7 +45,7 @@ fn start(data: &Data) -> Result<LatentModel> {
 
 /// Gradients in the mean, one for each run.
 fn gradients(model: &LatentModel, data: &Data, (estimator, runs): (Estimator, usize)) -> Vec<Vec<f64>> {
-    let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None };
+    let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None, coarse: false };
     let q = Normal::standard(Family::Full, INDUCING);
     let mut svgp = VariationalModel::new(model.clone(), q, objective, data.y.len());
     let batch = Batch::of(data.x.transpose(), &data.y, 1.0);
