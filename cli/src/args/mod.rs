@@ -3,11 +3,13 @@
 mod compare;
 mod fit;
 mod parsers;
+mod serve;
 mod shared;
 
 pub use compare::CompareArgs;
 pub use fit::{FitArgs, OutputArgs};
-pub use parsers::RowNumbers;
+pub use parsers::{MOST_DRAWS, RowNumbers};
+pub use serve::ServeArgs;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -100,6 +102,8 @@ pub enum Command {
     Fit(Box<FitArgs>),
     /// Predict the rows of a data file with a saved model
     Predict(PredictArgs),
+    /// Answer requests for predictions over HTTP: rows as JSON in, predictions as JSON out
+    Serve(ServeArgs),
     /// Compare a saved model's predictions with the target in a data file
     Evaluate(EvaluateArgs),
     /// Write the grouped effects of a saved model: the estimate of every level with its standard deviation

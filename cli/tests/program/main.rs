@@ -16,6 +16,8 @@ mod glm_cli;
 mod groups;
 mod help;
 mod hostile;
+#[cfg(feature = "serve")]
+mod http;
 mod limits;
 mod mixed;
 mod modes;
@@ -25,6 +27,8 @@ mod places;
 mod report;
 mod resume;
 mod search_cli;
+#[cfg(feature = "serve")]
+mod serve;
 mod stream;
 mod tasks;
 mod told;
