@@ -116,7 +116,7 @@ pub enum Command {
     Compare(Box<CompareArgs>),
     /// Show the contents of a model file
     Inspect(InspectArgs),
-    /// Fit and forecast embedded real data; needs no files
+    /// Fit and forecast embedded real data; needs no files; --list shows the data sets
     Demo(DemoArgs),
     /// Print a completion script for a shell
     Completions(CompletionArgs),
@@ -308,6 +308,11 @@ pub struct InspectArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp demo --out demo")]
 pub struct DemoArgs {
+    /// Data set to fit, by its name in --list [default: all data sets]
+    pub name: Option<String>,
+    /// List the data sets with their tasks, sources and licences
+    #[arg(long, conflicts_with_all = ["name", "out", "quiet"])]
+    pub list: bool,
     /// Folder for report.html and the figures (made if absent)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -8,6 +8,7 @@ mod columnar;
 mod compare;
 mod constraints_cli;
 mod cross_validation;
+mod demo;
 mod documentation;
 mod draws;
 mod everyday;
