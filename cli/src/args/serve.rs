@@ -30,9 +30,9 @@ pub struct ServeArgs {
     /// Seconds that a client has to send a request, and then to receive the answer; idle connections close after this time too
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     pub timeout: f64,
-    /// Number of worker threads that predict [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub workers: Option<usize>,
+    /// Number of worker threads, which predict; receiving and sending are separate from them [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
 }
 
 /// An address with a port: of IPv4, of IPv6 in brackets, or localhost.

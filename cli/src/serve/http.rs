@@ -168,7 +168,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the connection after a refusal, and takes what the client still sends for a moment: bytes that nobody reads would reset the
+    /// Ends the connection after a refusal, and reads for a moment the bytes that the client still sends: unread bytes would reset the
     /// connection before the client has read the answer.
     pub fn end(mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);

@@ -1,6 +1,6 @@
 //! `serve`: a model that answers requests over HTTP until a signal; no fitting.
 //!
-//! Each connection has a thread, which only reads and writes, so a slow client delays nobody else. A pool with a fixed number of threads
+//! Each connection has a thread, which only reads and writes, so slow clients do not delay others. A pool with a fixed number of threads
 //! computes the predictions of all connections.
 
 mod answer;
@@ -14,6 +14,7 @@ use answer::Answer;
 use http::{Connection, Limits, Request};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use service::Service;
+use sparsegp::options::check_threads;
 use sparsegp::{Error, Result};
 use sparsegp_tables::tabular::TableOutputs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -48,8 +49,10 @@ struct Server {
 
 /// Runs the command.
 pub fn run(args: &ServeArgs) -> Result<()> {
+    args.threads.map_or(Ok(()), check_threads)?;
     let outputs = TableOutputs::load(&args.model)?;
-    let workers = ThreadPoolBuilder::new().num_threads(args.workers.unwrap_or(0)).build();
+    // Without a number of threads, the pool has one for each core, or the number in RAYON_NUM_THREADS.
+    let workers = ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build();
     let server = Arc::new(Server {
         service: Service::new(outputs, args.max_rows),
         workers: workers.map_err(|error| Error::data(format!("no threads to predict with: {error}")))?,
@@ -57,14 +60,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         connections: AtomicUsize::new(0),
         requests: AtomicUsize::new(0),
     });
-    let failed = |error| Error::data(format!("{}: cannot be listened on: {error}", args.listen));
-    let listener = TcpListener::bind(args.listen).map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    if !address.ip().is_loopback() {
-        output::note(&format!(
-            "warning: {address} is not a loopback address: every machine that reaches it can use the model, without password or encryption"
-        ));
-    }
+    let (listener, address) = listen(args.listen)?;
     let accepting = server.clone();
     let thread = Builder::new().name("sparsegp-accept".to_owned());
     let thread = thread.spawn(move || accept(&accepting, &listener));
@@ -72,6 +68,19 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     output::print(&format!("listening on http://{address}\n"))?;
     wait(&server);
     Ok(())
+}
+
+/// Listens on an address, and returns the address with the port that was taken.
+fn listen(asked: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let failed = |error| Error::data(format!("{asked}: cannot be listened on: {error}"));
+    let listener = TcpListener::bind(asked).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    if !address.ip().is_loopback() {
+        output::note(&format!(
+            "warning: {address} is not a loopback address: every machine that reaches it can use the model, without password or encryption"
+        ));
+    }
+    Ok((listener, address))
 }
 
 /// Waits for a signal, and then for the requests that have begun.

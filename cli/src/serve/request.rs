@@ -156,7 +156,7 @@ impl Asked {
     }
 }
 
-/// Returns a value as the text of a cell; `None` is a missing cell. Fails with the kind of a value that is no cell.
+/// Returns a value as the text of a cell; `None` is a missing cell. Fails with the kind of a value that cannot be a cell.
 fn cell(value: &Value) -> std::result::Result<Option<String>, &'static str> {
     match value {
         Value::Null => Ok(None),

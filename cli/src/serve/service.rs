@@ -46,7 +46,7 @@ impl Service {
             ("/predict", "POST") => self.predict(&request.body),
             ("/health" | "/model", method) => wrong_method(&request.path, method, SHOWN),
             ("/predict", method) => wrong_method(&request.path, method, "POST"),
-            (path, _) => Answer::error(404, &format!("there is no path {path:?}"))
+            (path, _) => Answer::error(404, &format!("the path {path:?} does not exist"))
                 .with_hint("the paths are GET /health, GET /model and POST /predict"),
         }
     }

@@ -1,9 +1,12 @@
 //! The server: predictions over HTTP equal to those of `predict`, refusals, limits, slow clients, many clients, the end.
 
 use crate::http::{Reply, Server, body, post, read_reply};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use sparsegp_testkit::program::{QUICK, Work, table};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 /// A model of the small table.
@@ -228,6 +231,50 @@ fn requests_that_are_not_http_are_refused() {
 }
 
 #[test]
+fn no_bytes_stop_the_server() {
+    let work = modelled();
+    let server = Server::start(&work, "");
+    let request = post("/predict", &body(2)).into_bytes();
+    let mut random = ChaCha8Rng::seed_from_u64(0);
+    for _ in 0..300 {
+        let mut bytes = request.clone();
+        for _ in 0..random.random_range(1..6) {
+            let place = random.random_range(0..bytes.len());
+            bytes[place] = random.random();
+        }
+        bytes.truncate(random.random_range(1..=bytes.len()));
+        let mut stream = server.connect();
+        stream.write_all(&bytes).expect("sent");
+        stream.shutdown(Shutdown::Write).expect("a connection");
+        // The server may reset the connection of a client that ended within a request.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let deep = "[".repeat(100_000);
+    assert_eq!(server.send("POST", "/predict", &deep).status, 400);
+    assert_eq!(server.send("POST", "/predict", &body(2)).status, 200);
+    let log = server.stop();
+    assert!(!log.contains("defect"), "{log}");
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused_until_others_end() {
+    let work = modelled();
+    let server = Server::start(&work, "");
+    let mut open: Vec<_> = (0..128).map(|_| server.connect()).collect();
+    for stream in &mut open {
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+        assert_eq!(read_reply(stream, &mut Vec::new()).status, 200);
+    }
+    assert_eq!(server.send("GET", "/health", "").status, 503);
+    drop(open);
+    let start = Instant::now();
+    while server.send("GET", "/health", "").status != 200 {
+        assert!(start.elapsed() < Duration::from_secs(10), "connections do not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn connections_are_kept_and_requests_may_follow_each_other_at_once() {
     let work = modelled();
     let server = Server::start(&work, "");
@@ -257,7 +304,7 @@ fn connections_are_kept_and_requests_may_follow_each_other_at_once() {
 #[test]
 fn slow_clients_block_nobody_and_are_told_that_they_were_too_slow() {
     let work = modelled();
-    let server = Server::start(&work, "--workers 1 --timeout 2");
+    let server = Server::start(&work, "--threads 1 --timeout 2");
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut slow {
         stream
@@ -322,6 +369,7 @@ fn addresses_and_models_that_cannot_be_served_are_refused() {
     work.run("serve absent.model").fails(3, &["absent.model"]);
     work.run("serve model --listen 8000").fails(2, &["--listen", "expected an address and a port"]);
     work.run("serve model --timeout 0").fails(2, &["--timeout"]);
+    work.run("serve model --threads 0").fails(2, &["--threads is 0"]);
     let server = Server::start(&work, "");
     let taken = server.address().to_string();
     work.run(&format!("serve model --listen {taken}")).fails(3, &[&taken, "cannot be listened on"]);
