@@ -2,13 +2,13 @@
 
 mod compare;
 mod fit;
-mod parsers;
+pub mod parsers;
 mod serve;
 mod shared;
 
 pub use compare::CompareArgs;
 pub use fit::{FitArgs, OutputArgs};
-pub use parsers::{MOST_DRAWS, RowNumbers};
+pub use parsers::RowNumbers;
 pub use serve::ServeArgs;
 
 use clap::parser::ValueSource;

@@ -1,6 +1,6 @@
 //! The body of a request for predictions: rows and options as JSON, to cells of text and the contents of predictions; no models.
 
-use crate::args::MOST_DRAWS;
+use crate::args::parsers::MOST_DRAWS;
 use crate::predict::Contents;
 use serde_json::{Map, Value};
 use sparsegp::{Error, Result};
