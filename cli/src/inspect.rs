@@ -14,11 +14,16 @@ use std::path::Path;
 pub fn run(args: &InspectArgs) -> Result<()> {
     let models = TableOutputs::load(&args.model)?;
     if args.json {
-        let documents: Vec<Document> = models.models().map(document).collect();
-        return output::print(&documents_text("inspect", &documents.iter().collect::<Vec<_>>()));
+        return output::print(&json(&models));
     }
     let texts: Vec<String> = models.models().map(|model| text(args, model)).collect();
     output::print(&texts.join("\n"))
+}
+
+/// Returns the JSON document about the models.
+pub fn json(models: &TableOutputs) -> String {
+    let documents: Vec<Document> = models.models().map(document).collect();
+    documents_text("inspect", &documents.iter().collect::<Vec<_>>())
 }
 
 fn document(model: &TableModel) -> Document {
@@ -28,6 +33,7 @@ fn document(model: &TableModel) -> Document {
     Document::new("inspect", model, data, &output::dashes)
         .with_config("program_version", model.program())
         .with_config("input_names", model.schema().input_names())
+        .with_config("inputs", serde_json::to_value(model.schema().features()).unwrap_or_default())
 }
 
 fn text(args: &InspectArgs, model: &TableModel) -> String {

@@ -30,19 +30,22 @@ struct Running {
     command: bool,
     /// Writes the checkpoint of the fit, if there is one.
     rescue: Option<Rescue>,
+    /// True if the command ends by itself after the first signal.
+    ends_itself: bool,
 }
 
-static RUNNING: Mutex<Running> = Mutex::new(Running { command: false, rescue: None });
+static RUNNING: Mutex<Running> = Mutex::new(Running { command: false, rescue: None, ends_itself: false });
 
 fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins a command; from now on Ctrl-C and SIGTERM end it.
-pub fn begin() -> Result<()> {
+/// Begins a command; from now on Ctrl-C and SIGTERM end it. A command that `ends_itself` reads [`flag`] and ends after the first signal; the
+/// second one ends the process.
+pub fn begin(ends_itself: bool) -> Result<()> {
     static LISTENING: OnceLock<Result<()>> = OnceLock::new();
     INTERRUPTED.store(false, Ordering::Relaxed);
-    running().command = true;
+    *running() = Running { command: true, rescue: None, ends_itself };
     LISTENING.get_or_init(listen).clone()
 }
 
@@ -78,9 +81,12 @@ fn ignore_hangup() -> bool {
     false
 }
 
-/// Ends the process at a signal; a fit with a checkpoint first has [`GRACE`] to end by itself.
+/// Ends the process at a signal; a fit with a checkpoint first has [`GRACE`] to end by itself, and a server ends by itself.
 fn handle() {
-    INTERRUPTED.store(true, Ordering::Relaxed);
+    let first = !INTERRUPTED.swap(true, Ordering::Relaxed);
+    if first && running().ends_itself {
+        return;
+    }
     let asks = running().rescue.is_some();
     if asks {
         std::thread::sleep(GRACE);

@@ -1,6 +1,12 @@
 //! The command line as a function: arguments in, text and files out, an exit status; no maths.
 //!
 //! This crate uses [`sparsegp_tables`] and [`sparsegp`]. It is the only crate that knows how options are spelled on a command line.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `serve` (default) | the command `serve`, which answers requests over HTTP |
 
 mod args;
 mod compare;
@@ -18,6 +24,8 @@ mod outputs;
 mod page;
 mod predict;
 mod progress;
+#[cfg_attr(not(feature = "serve"), path = "no_serve.rs")]
+mod serve;
 mod shell;
 mod summary;
 mod update;
@@ -49,7 +57,9 @@ pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     page::keep_command(&arguments);
     let outcome = match Cli::read(&arguments) {
-        Ok(cli) => interruption::begin().and_then(|()| run(cli.command)),
+        Ok(cli) => {
+            interruption::begin(matches!(cli.command, Command::Serve(_))).and_then(|()| run(cli.command))
+        }
         Err(error) => return usage(&error),
     };
     let _ended = interruption::end();
@@ -67,6 +77,7 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Fit(args) => fit::run(&args),
         Command::Predict(args) => predict::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Effects(args) => effects::run(&args),
         Command::Explain(args) => explain::run(&args),

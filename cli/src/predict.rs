@@ -258,6 +258,110 @@ fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> {
     }
 }
 
+/// The contents of predictions: columns in addition to the mean and the variance, and the treatment of levels.
+pub struct Contents<'a> {
+    /// The probabilities of the quantiles.
+    pub quantiles: &'a [f64],
+    /// True if the moments of the latent function are among the columns.
+    pub latent: bool,
+    /// True if the covariances of mixed outputs are among the columns.
+    pub covariance: bool,
+    /// The number of joint draws of the latent function.
+    pub samples: usize,
+    /// The number of draws of the target.
+    pub draws: usize,
+    /// The random seed of the draws.
+    pub seed: u64,
+    /// The treatment of levels that training did not see.
+    pub unseen: UnseenLevels,
+}
+
+impl<'a> Contents<'a> {
+    /// Returns the contents that the options ask for.
+    fn of(args: &'a PredictArgs) -> Contents<'a> {
+        Contents {
+            quantiles: &args.quantiles,
+            latent: args.latent,
+            covariance: args.covariance,
+            samples: args.samples,
+            draws: args.draws,
+            seed: args.seed,
+            unseen: if args.population { UnseenLevels::Population } else { args.unseen.unseen },
+        }
+    }
+
+    /// Refuses quantiles that do not exist; `named` spells an option for the user.
+    pub fn check(&self, named: &dyn Fn(&str) -> String) -> Result<()> {
+        if let Some(p) = self.quantiles.iter().find(|p| !(**p > 0.0 && **p < 1.0)) {
+            return Err(Error::usage(format!("{}: {p} is not between 0 and 1", named("quantiles"))));
+        }
+        let repeated = self.quantiles.iter().enumerate().find(|(i, p)| self.quantiles[..*i].contains(p));
+        match repeated {
+            Some((_, p)) => Err(Error::usage(format!("{}: {p} is given twice", named("quantiles")))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses contents that the models do not have.
+    pub fn check_models(&self, outputs: &TableOutputs, named: &dyn Fn(&str) -> String) -> Result<()> {
+        let problem = if self.covariance && outputs.models().len() < 2 {
+            ("covariance", "needs several outputs; the model has one")
+        } else if self.covariance && !outputs.are_mixed() {
+            (
+                "covariance",
+                "needs outputs fitted with --mixing; outputs of separate processes are independent",
+            )
+        } else if self.unseen == UnseenLevels::Population
+            && outputs.models().all(|model| model.schema().groups().is_empty())
+        {
+            ("population", "is for models with --group, and this one was fitted without")
+        } else {
+            return Ok(());
+        };
+        Err(Error::usage(format!("{} {}", named(problem.0), problem.1)))
+    }
+
+    /// Returns the columns of all outputs, for rows with columns of these names.
+    pub fn columns(&'a self, outputs: &'a TableOutputs, names: &[String]) -> OutputColumns<'a> {
+        let of_output = |model: &'a TableModel| PredictedColumns {
+            latent: self.latent,
+            quantiles: self.quantiles,
+            log_density: names.iter().any(|name| name == TableModel::schema(model).target_name()),
+            drawn: (self.samples, self.draws),
+            ..PredictedColumns::of(model)
+        };
+        let covariance = self.covariance.then_some(outputs);
+        OutputColumns { outputs: outputs.models().map(of_output).collect(), covariance }
+    }
+
+    /// Predicts a block, which begins at row `first` of the data.
+    pub fn rows(
+        &self,
+        outputs: &TableOutputs,
+        columns: &OutputColumns<'_>,
+        (block, first): (&Table, u64),
+    ) -> Result<PredictedRows> {
+        let drawn = self.drawn(outputs, block, first)?;
+        columns.rows((block, first), self.unseen, &drawn)
+    }
+
+    /// Draws the latent functions and the targets of every output at the rows of a block, which begins at row `first` of the data.
+    fn drawn(&self, outputs: &TableOutputs, block: &Table, first: u64) -> Result<Vec<OutputDraws>> {
+        let mut all = vec![OutputDraws::new(); outputs.models().len()];
+        let request = DrawRequest { count: 0, seed: self.seed, first_row: first, unseen: self.unseen };
+        let mut add = |draws: Vec<OutputDraws>| {
+            all.iter_mut().zip(draws).for_each(|(all, draws)| all.extend(draws));
+        };
+        if self.samples > 0 {
+            add(outputs.samples(block, &DrawRequest { count: self.samples, ..request })?);
+        }
+        if self.draws > 0 {
+            add(outputs.draws(block, &DrawRequest { count: self.draws, ..request })?);
+        }
+        Ok(all)
+    }
+}
+
 /// Counts of cells unlike any in training: missing numbers, which the mean replaces, and new levels.
 #[derive(Default)]
 pub struct Unfamiliar {
@@ -282,22 +386,27 @@ impl Unfamiliar {
 
     /// Prints the counts on standard error, one line for each kind of cell.
     pub fn tell(&self, data: &Path) {
-        const MOST: usize = 5;
-        if let Some(told) = UnseenColumn::told(&data.display().to_string(), &self.levels) {
-            output::note(&format!("warning: {told}"));
+        for warning in self.warnings(&data.display().to_string()) {
+            output::note(&format!("warning: {warning}"));
         }
+    }
+
+    /// Returns the counts as warnings about the rows of `source`, one for each kind of cell.
+    pub fn warnings(&self, source: &str) -> Vec<String> {
+        const MOST: usize = 5;
+        let mut warnings = Vec::from_iter(UnseenColumn::told(source, &self.levels));
         let mut names: Vec<String> =
             self.filled.iter().take(MOST).map(|(name, count)| format!("'{name}' ({count})")).collect();
         if self.filled.len() > MOST {
             names.push(format!("{} more", self.filled.len() - MOST));
         }
         if !names.is_empty() {
-            output::note(&format!(
-                "warning: {}: cells are missing in columns that had all in training: {}; the mean of training stands in for them",
-                data.display(),
+            warnings.push(format!(
+                "{source}: cells are missing in columns that had all in training: {}; the mean of training stands in for them",
                 names.join(", ")
             ));
         }
+        warnings
     }
 }
 
@@ -333,31 +442,12 @@ impl Source {
 pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
     let outputs = TableOutputs::load(&args.model)?;
-    let models: Vec<&TableModel> = outputs.models().collect();
-    if args.covariance && models.len() < 2 {
-        return Err(Error::usage("--covariance needs several outputs; the model has one"));
-    }
-    if args.covariance && !outputs.are_mixed() {
-        return Err(Error::usage(
-            "--covariance needs outputs fitted with --mixing; outputs of separate processes are independent",
-        ));
-    }
-    let unseen = if args.population { UnseenLevels::Population } else { args.unseen.unseen };
-    if args.population && models.iter().all(|model| model.schema().groups().is_empty()) {
-        return Err(Error::usage("--population is for models with --group, and this one was fitted without"));
-    }
+    let contents = Contents::of(args);
+    contents.check_models(&outputs, &dashed)?;
     // Draws need all rows together: one block, one row longer than allowed, so that longer files are detected.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
-    let source = Source::of(args, &outputs, unseen, most)?;
-    let of_output = |model| PredictedColumns {
-        latent: args.latent,
-        quantiles: &args.quantiles,
-        log_density: source.names.iter().any(|name| name == TableModel::schema(model).target_name()),
-        drawn: (args.samples, args.draws),
-        ..PredictedColumns::of(model)
-    };
-    let covariance = args.covariance.then_some(&outputs);
-    let mut columns = OutputColumns { outputs: models.iter().copied().map(of_output).collect(), covariance };
+    let source = Source::of(args, &outputs, contents.unseen, most)?;
+    let mut columns = contents.columns(&outputs, &source.names);
     if let Some(first) = columns.outputs.first_mut() {
         (first.row_numbers, first.keep) = (args.row_numbers, &source.keep);
     }
@@ -370,9 +460,8 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let (mut out, mut first, mut unfamiliar) = (None, 0, Unfamiliar::default());
     for block in source.blocks {
         let block = block?;
-        models.first().map_or(Ok(()), |model| unfamiliar.add(model, &block))?;
-        let drawn = all_draws(&outputs, &block, args, first)?;
-        let rows = columns.rows((&block, first), unseen, &drawn)?;
+        outputs.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &block))?;
+        let rows = contents.rows(&outputs, &columns, (&block, first))?;
         let ready = match out {
             Some(out) => out,
             None => writer(&args.out, table(block.copies())?)?,
@@ -402,35 +491,13 @@ fn check_names(table: &PredictedTable) -> Result<()> {
     }
 }
 
-/// Draws the latent functions and the targets of every output at the rows of a block, which begins at row `first` of the file.
-fn all_draws(
-    outputs: &TableOutputs,
-    block: &Table,
-    args: &PredictArgs,
-    first: u64,
-) -> Result<Vec<OutputDraws>> {
-    let mut all = vec![OutputDraws::new(); outputs.models().len()];
-    let request = DrawRequest { count: 0, seed: args.seed, first_row: first, unseen: args.unseen.unseen };
-    let mut add = |draws: Vec<OutputDraws>| {
-        all.iter_mut().zip(draws).for_each(|(all, draws)| all.extend(draws));
-    };
-    if args.samples > 0 {
-        add(outputs.samples(block, &DrawRequest { count: args.samples, ..request })?);
-    }
-    if args.draws > 0 {
-        add(outputs.draws(block, &DrawRequest { count: args.draws, ..request })?);
-    }
-    Ok(all)
+/// Returns an option as the user types it.
+fn dashed(name: &str) -> String {
+    output::dashes(name, None)
 }
 
 fn check(args: &PredictArgs) -> Result<()> {
-    if let Some(p) = args.quantiles.iter().find(|p| !(**p > 0.0 && **p < 1.0)) {
-        return Err(Error::usage(format!("--quantiles: {p} is not between 0 and 1")));
-    }
-    let repeated = args.quantiles.iter().enumerate().find(|(i, p)| args.quantiles[..*i].contains(p));
-    if let Some((_, p)) = repeated {
-        return Err(Error::usage(format!("--quantiles: {p} is given twice")));
-    }
+    Contents::of(args).check(&dashed)?;
     if args.out == Path::new("-") {
         return Ok(());
     }

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -109,6 +110,8 @@ class Chapter:
         self.lines = path.read_text().split("\n")
         self.names = {"__name__": path.stem}
         (folder / "examples").symlink_to(ROOT / "examples")
+        (folder / "python").mkdir()
+        (folder / "python" / "reader").symlink_to(ROOT / "python" / "reader")
 
     def run(self, compare) -> None:
         """Runs all blocks, then compares them from the last to the first, so that places stay valid while lines are replaced."""
@@ -135,13 +138,16 @@ class Chapter:
             lines.pop()
         return not lines or lines[-1].strip() != "```"
 
-    def command(self, command: str, fails: bool) -> str:
+    def paths(self) -> str:
+        """The search path of programs, with the command sparsegp first."""
         program = os.environ.get("SPARSEGP_BIN", str(Path(sys.executable).parent))
-        paths = os.pathsep.join([program, os.environ["PATH"]])
+        return os.pathsep.join([program, os.environ["PATH"]])
+
+    def command(self, command: str, fails: bool) -> str:
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
-            env={**os.environ, "PATH": paths},
+            env={**os.environ, "PATH": self.paths()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -154,7 +160,7 @@ class Chapter:
         printed, here = io.StringIO(), os.getcwd()
         os.chdir(self.folder)
         try:
-            with contextlib.redirect_stdout(printed):
+            with contextlib.redirect_stdout(printed), mock.patch.dict(os.environ, {"PATH": self.paths()}):
                 exec(compile(code, self.path.name, "exec"), self.names)
         finally:
             os.chdir(here)

@@ -2,12 +2,14 @@
 
 mod compare;
 mod fit;
-mod parsers;
+pub mod parsers;
+mod serve;
 mod shared;
 
 pub use compare::CompareArgs;
 pub use fit::{Contender, FitArgs, OutputArgs};
 pub use parsers::RowNumbers;
+pub use serve::ServeArgs;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -123,6 +125,8 @@ pub enum Command {
     Fit(Box<FitArgs>),
     /// Predict the rows of a data file with a saved model
     Predict(PredictArgs),
+    /// Answer requests for predictions over HTTP: rows as JSON in, predictions as JSON out
+    Serve(ServeArgs),
     /// Compare a saved model's predictions with the target in a data file
     Evaluate(EvaluateArgs),
     /// Write the grouped effects of a saved model: the estimate of every level with its standard deviation
@@ -135,7 +139,7 @@ pub enum Command {
     Compare(Box<CompareArgs>),
     /// Show the contents of a model file
     Inspect(InspectArgs),
-    /// Fit and forecast embedded real data; needs no files
+    /// Fit and forecast embedded real data; needs no files; --list shows the data sets
     Demo(DemoArgs),
     /// Print a completion script for a shell
     Completions(CompletionArgs),
@@ -327,6 +331,11 @@ pub struct InspectArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp demo --out demo")]
 pub struct DemoArgs {
+    /// Data set to fit, by its name in --list [default: all data sets]
+    pub name: Option<String>,
+    /// List the data sets with their tasks, sources and licences
+    #[arg(long, conflicts_with_all = ["name", "out", "quiet"])]
+    pub list: bool,
     /// Folder for report.html and the figures (made if absent)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

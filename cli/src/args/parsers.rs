@@ -129,8 +129,10 @@ pub fn numbers(text: &str) -> Result<RowNumbers, String> {
     Ok(RowNumbers(all))
 }
 
-/// The maximum numbers of draws and of orders of columns.
-const MOST_DRAWS: usize = 10_000;
+/// The maximum number of draws.
+pub const MOST_DRAWS: usize = 10_000;
+
+/// The maximum number of orders of columns.
 const MOST_ORDERS: usize = 100_000;
 
 /// A number of draws.

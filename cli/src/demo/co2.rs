@@ -21,13 +21,15 @@ const SHOWN_FROM: f64 = 1982.0;
 /// Half the width of a central 95 % interval, in standard deviations.
 const HALF_95: f64 = 1.959963984540054;
 
-/// The forecast, and the filled gaps with both objectives.
-pub fn run(quiet: bool) -> Result<Vec<Run>> {
-    Ok(vec![
-        forecast(quiet)?,
-        interpolation(ObjectiveKind::Elbo, quiet)?,
-        interpolation(ObjectiveKind::DlmLog, quiet)?,
-    ])
+/// The forecast of monthly means.
+pub fn monthly(quiet: bool) -> Result<Vec<Run>> {
+    Ok(vec![forecast(quiet)?])
+}
+
+/// The filled gaps of weekly means with both objectives.
+pub fn weekly(quiet: bool) -> Result<Vec<Run>> {
+    let objectives = [ObjectiveKind::Elbo, ObjectiveKind::DlmLog];
+    objectives.into_iter().map(|objective| interpolation(objective, quiet)).collect()
 }
 
 /// Trend, seasons that change slowly, and irregularities. The length of a year is known, so it is not trained; on the

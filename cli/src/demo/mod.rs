@@ -1,6 +1,7 @@
 //! `demo`: regression, classification and counts on data embedded in the program, ELBO against DLM, one table, one report.
 
 mod co2;
+mod list;
 mod tumours;
 mod visits;
 
@@ -26,21 +27,79 @@ struct Run {
     figures: Vec<Figure>,
 }
 
+/// The fits of the demo to one data set.
+struct Example {
+    /// The name of the data set.
+    name: &'static str,
+    /// The kind of target.
+    task: &'static str,
+    /// What the fits show, in a few words.
+    shows: &'static str,
+    run: fn(bool) -> Result<Vec<Run>>,
+}
+
+/// The examples in the order in which the demo runs them.
+const EXAMPLES: [Example; 4] = [
+    Example {
+        name: "co2_monthly",
+        task: "regression",
+        shows: "a forecast of ten years from trend and seasons (vfe)",
+        run: co2::monthly,
+    },
+    Example {
+        name: "co2_weekly",
+        task: "regression",
+        shows: "a series with gaps, by mini-batches (elbo, dlm-log)",
+        run: co2::weekly,
+    },
+    Example {
+        name: "breast_cancer",
+        task: "classification",
+        shows: "probabilities over two measurements (elbo, dlm-log)",
+        run: tumours::run,
+    },
+    Example {
+        name: "doctor_visits",
+        task: "counts",
+        shows: "counts with many zeros (elbo, dlm-log)",
+        run: visits::run,
+    },
+];
+
 /// Runs the command.
 pub fn run(args: &DemoArgs) -> Result<()> {
+    if args.list {
+        return output::print(&list::text(&EXAMPLES));
+    }
+    let examples = match &args.name {
+        None => &EXAMPLES[..],
+        Some(name) => find(name)?,
+    };
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder)
             .map_err(|error| Error::data(format!("{}: cannot be made: {error}", folder.display())))?;
         output::check_paths(&[&folder.join("report.html")], &[])?;
     }
-    let mut runs = co2::run(args.quiet)?;
-    runs.extend(tumours::run(args.quiet)?);
-    runs.extend(visits::run(args.quiet)?);
+    let mut runs = Vec::new();
+    for example in examples {
+        runs.extend((example.run)(args.quiet)?);
+    }
     output::print(&output::table(&summary(&runs)))?;
     match &args.out {
-        Some(folder) => write(folder, &runs),
+        Some(folder) => write(folder, examples, &runs),
         None => Ok(()),
     }
+}
+
+/// Returns the example with this name.
+fn find(name: &str) -> Result<&'static [Example]> {
+    const ALL: &[Example] = &EXAMPLES;
+    let place = ALL.iter().position(|example| example.name == name);
+    place.map(|place| &ALL[place..=place]).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|example| example.name).collect();
+        Error::usage(format!("the demo has no data set '{name}', expected one of {}", names.join(", ")))
+            .hint("sparsegp demo --list describes them")
+    })
 }
 
 /// Fits a model to a table and holds out a share of its rows as test rows.
@@ -93,7 +152,7 @@ fn summary(runs: &[Run]) -> Vec<Vec<String>> {
 }
 
 /// Writes the report and each figure by itself.
-fn write(folder: &Path, runs: &[Run]) -> Result<()> {
+fn write(folder: &Path, examples: &[Example], runs: &[Run]) -> Result<()> {
     let titles: Vec<String> =
         runs.iter().map(|run| format!("{}: {}", run.task, run.model.options().objective)).collect();
     let fit = |(run, title): (&'_ Run, &'_ String)| {
@@ -114,18 +173,20 @@ fn write(folder: &Path, runs: &[Run]) -> Result<()> {
     let time = Card {
         name: "training".to_owned(),
         value: output::duration(seconds),
-        beside: format!("{} fits to three data sets", runs.len()),
+        beside: format!("fits: {}, data sets: {}", runs.len(), examples.len()),
     };
-    let first = PagePart {
-        title: "Summary".to_owned(),
-        lead: "Regression, classification and counts on real data, by the evidence lower bound (elbo), on all data at once (vfe) and by direct loss \
-               minimisation (dlm-log)."
-            .to_owned(),
-        cards: vec![time],
-        sections: vec![section],
+    let (title, lead) = match examples {
+        [only] => (only.name, format!("{}: {}.", only.task, only.shows)),
+        _ => (
+            "regression, classification, counts",
+            "Regression, classification and counts on real data, by the evidence lower bound (elbo), on all data at once (vfe) and by direct loss \
+             minimisation (dlm-log)."
+                .to_owned(),
+        ),
     };
+    let first = PagePart { title: "Summary".to_owned(), lead, cards: vec![time], sections: vec![section] };
     let page = report::Page {
-        title: "sparsegp demo: regression, classification, counts".to_owned(),
+        title: format!("sparsegp demo: {title}"),
         lead: String::new(),
         parts: std::iter::once(first).chain(runs.iter().zip(&titles).map(fit)).collect(),
         end: report::reproduce(&page::command()),

@@ -521,7 +521,7 @@ fn a_wide_fit_is_summed_up_on_a_screen_with_the_lengthscales_that_matter_most() 
 #[test]
 fn help_explains_every_option() {
     let work = Work::new();
-    for command in ["", "fit", "predict", "evaluate", "inspect", "demo"] {
+    for command in ["", "fit", "predict", "serve", "evaluate", "inspect", "demo"] {
         let text = work.run(&format!("{command} --help")).ok().stdout();
         assert!(text.contains("Usage:"), "{text}");
         // An option without an explanation is a line that ends after its name; explanations are indented by more than names are.

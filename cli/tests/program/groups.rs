@@ -102,6 +102,8 @@ fn a_model_with_groups_is_told_predicted_evaluated_and_listed() {
     let nobody = rows(&work.run("predict m nobody.csv --out - --latent --population").ok().stdout());
     assert!((nobody[0][0] / known[1][0] - 1.0).abs() < 1e-12, "{nobody:?} {known:?}");
     assert!(nobody[0][3] < known[1][3] - 5000.0, "{nobody:?} {known:?}");
+    let drawn = rows(&work.run("predict m nobody.csv --out - --draws 3 --population").ok().stdout());
+    assert_eq!((drawn[0][0], drawn[0].len()), (nobody[0][0], 5), "{drawn:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod columnar;
 mod compare;
 mod constraints_cli;
 mod cross_validation;
+mod demo;
 mod documentation;
 mod draws;
 mod everyday;
@@ -16,6 +17,8 @@ mod glm_cli;
 mod groups;
 mod help;
 mod hostile;
+#[cfg(feature = "serve")]
+mod http;
 mod limits;
 mod mixed;
 mod modes;
@@ -25,6 +28,8 @@ mod places;
 mod report;
 mod resume;
 mod search_cli;
+#[cfg(feature = "serve")]
+mod serve;
 mod stream;
 mod tasks;
 mod told;

@@ -26,6 +26,7 @@ pub(crate) use csv::{csv_text, safe_cell};
 pub use grid::Grid;
 pub use instant::DateOrder;
 pub use predictions::{PredictedRows, PredictedTable, PredictionWriter, WriterBehind};
+pub(crate) use read::table_of_cells;
 pub use read::{ReadOptions, TableBlocks, column_names, read_csv, read_table, read_table_with};
 pub use reading::{Reading, Readings};
 pub use size::large_size;

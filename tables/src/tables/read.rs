@@ -121,6 +121,25 @@ pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table
     whole(TableBlocks::of_input(source, peek(source, Box::new(input))?, usize::MAX, &|_| true, None)?)
 }
 
+/// Creates a table from columns of text cells (`None` is a missing cell), which are read as in a CSV file; the values `missing` count as
+/// missing cells too.
+///
+/// # Errors
+///
+/// As for [`Table::new`].
+pub(crate) fn table_of_cells<'a>(
+    source: &str,
+    columns: impl Iterator<Item = &'a (String, Vec<Option<String>>)>,
+    missing: &[String],
+) -> Result<Table> {
+    let markers = Markers::new(missing);
+    let named = |(name, cells): &(String, Vec<Option<String>>)| NamedColumn {
+        name: name.clone(),
+        column: markers.without(Column::from_text(cells.iter().map(Option::as_deref))),
+    };
+    Table::new(source, columns.map(named).collect())
+}
+
 /// Returns the only block of a reader that makes blocks of any length.
 fn whole(mut blocks: TableBlocks) -> Result<Table> {
     let source = blocks.source.clone();

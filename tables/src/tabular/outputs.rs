@@ -7,7 +7,7 @@ use super::resolve::{find_schema, resolved};
 use super::rows::target_of;
 use super::sharing::{Sharing, decide};
 use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
-use crate::tables::{Grid, Table, TableBlocks};
+use crate::tables::{Grid, Table, TableBlocks, table_of_cells};
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, open_input};
@@ -301,12 +301,38 @@ impl TableOutputs {
         how: (Option<u8>, &[String]),
         unseen: UnseenLevels,
     ) -> Result<TableBlocks> {
+        Schema::open_all(&self.schemas(unseen).iter().collect::<Vec<_>>(), path, block_rows, how)
+    }
+
+    /// Returns the columns of each model for predictions that treat levels in this way.
+    fn schemas(&self, unseen: UnseenLevels) -> Vec<Schema> {
         let schema = |model: &TableModel| match unseen {
             UnseenLevels::Population => model.schema().without_groups(),
             UnseenLevels::New | UnseenLevels::Error => model.schema().clone(),
         };
-        let schemas: Vec<Schema> = self.models().map(schema).collect();
-        Schema::open_all(&schemas.iter().collect::<Vec<_>>(), path, block_rows, how)
+        self.models().map(schema).collect()
+    }
+
+    /// Creates a table from columns of text cells (`None` is a missing cell), which are read as in a CSV file; messages call it `source`.
+    /// The table has only the columns that the models use.
+    ///
+    /// # Errors
+    ///
+    /// If a column that predictions need is absent, or the columns differ in length.
+    pub fn table_of_cells(
+        &self,
+        source: &str,
+        columns: &[(String, Vec<Option<String>>)],
+        unseen: UnseenLevels,
+    ) -> Result<Table> {
+        let schemas = self.schemas(unseen);
+        for schema in &schemas {
+            schema.check_columns(source, columns.iter().map(|(name, _)| name.as_str()))?;
+        }
+        let missing = schemas.first().map_or(&[][..], |schema| schema.missing_values());
+        let used: HashSet<&str> = schemas.iter().flat_map(|schema| schema.used_names()).collect();
+        let columns = columns.iter().filter(|(name, _)| used.contains(name.as_str()));
+        table_of_cells(source, columns, missing)
     }
 
     /// Checks that a grid gives every column that predictions need, and no other one.

@@ -1,0 +1,73 @@
+//! The options of `serve` as clap sees them; no work.
+
+use super::parsers::positive;
+use clap::Args;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// The maximum number of seconds of a time limit: a day.
+const MOST_SECONDS: f64 = 86_400.0;
+
+/// The maximum number of MiB of a body.
+const MOST_MIB: usize = 4096;
+
+/// Options of `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp serve houses.model --listen 127.0.0.1:8000")]
+pub struct ServeArgs {
+    /// Model file
+    pub model: PathBuf,
+    /// Address and port to listen on. Port 0 takes a free port, which the program prints. Other machines reach only an address that is not
+    /// of the loopback interface, such as 0.0.0.0
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8000", value_parser = address)]
+    pub listen: SocketAddr,
+    /// Maximum size of the body of a request in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = mebibytes)]
+    pub max_body: usize,
+    /// Maximum number of rows of a request
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
+    pub max_rows: usize,
+    /// Seconds that a client has to send a request, and then to receive the answer; idle connections close after this time too
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
+    pub timeout: f64,
+    /// Number of worker threads, which predict; receiving and sending are separate from them [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+/// An address with a port: of IPv4, of IPv6 in brackets, or localhost.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    let local = local.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    let wrong = "expected an address and a port, such as 127.0.0.1:8000 or [::1]:8000";
+    local.map_or_else(|| text.parse().map_err(|_| wrong.to_owned()), Ok)
+}
+
+/// A size in MiB.
+fn mebibytes(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST_MIB).contains(number));
+    number.ok_or_else(|| format!("'{text}' is not a whole number from 1 to {MOST_MIB}"))
+}
+
+/// A time limit in seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.1..=MOST_SECONDS).contains(number));
+    number.ok_or_else(|| format!("'{text}' is not a number of seconds from 0.1 to {MOST_SECONDS}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_port() {
+        for right in ["127.0.0.1:0", "[::1]:8000", "localhost:80", "0.0.0.0:8000"] {
+            assert!(address(right).is_ok(), "{right}");
+        }
+        assert!(address("localhost:80").is_ok_and(|address| address.ip().is_loopback()));
+        for wrong in ["", "8000", ":8000", "127.0.0.1", "localhost:99999", "example.org:80"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+        assert!(seconds("nan").is_err() && seconds("0").is_err() && mebibytes("0").is_err());
+    }
+}

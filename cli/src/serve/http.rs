@@ -1,0 +1,301 @@
+//! One connection of HTTP/1.1: requests read within limits of size and time, and answers written; no meaning of paths.
+//!
+//! httparse parses the head of a request. A body needs a `Content-Length`: bodies in chunks are refused, so that the end of a request
+//! cannot be read in two ways.
+
+use super::answer::Answer;
+use std::io::{Error, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The maximum size of the head of a request in bytes.
+const MOST_HEAD: usize = 16 << 10;
+
+/// The maximum number of header fields.
+const MOST_FIELDS: usize = 64;
+
+/// The number of bytes that are read at once.
+const READ: usize = 16 << 10;
+
+/// The time in which a refused client may still send, so that it sees the answer instead of a reset connection.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// The limits of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The maximum size of the body in bytes.
+    pub body: usize,
+    /// The time to receive a request, to write an answer, and between two requests.
+    pub time: Duration,
+}
+
+/// A request that arrived completely.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The method, as in `POST`.
+    pub method: String,
+    /// The path without its query.
+    pub path: String,
+    /// The body.
+    pub body: Vec<u8>,
+    /// True if the client keeps the connection open.
+    pub keep_alive: bool,
+}
+
+/// The part of a request before its body.
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    method: String,
+    path: String,
+    /// The number of bytes of the head.
+    size: usize,
+    /// The number of bytes of the body.
+    body: usize,
+    keep_alive: bool,
+    /// True if the client waits for permission to send the body.
+    waits: bool,
+}
+
+/// A connection to a client.
+pub struct Connection {
+    stream: TcpStream,
+    /// Bytes that arrived and were not used yet.
+    buffer: Vec<u8>,
+    limits: Limits,
+}
+
+impl Connection {
+    /// Creates the connection of an accepted stream.
+    pub fn new(stream: TcpStream, limits: Limits) -> Connection {
+        // Answers are written at once; waiting for more would only delay them.
+        let _ = stream.set_nodelay(true);
+        Connection { stream, buffer: Vec::new(), limits }
+    }
+
+    /// Waits for the first byte of a request; returns false if the client closed the connection or sent nothing in time.
+    pub fn wait(&mut self) -> bool {
+        let deadline = Instant::now() + self.limits.time;
+        !self.buffer.is_empty() || self.read(deadline).is_ok_and(|count| count > 0)
+    }
+
+    /// Receives the request whose first byte arrived; `None` if the client closed the connection.
+    ///
+    /// # Errors
+    ///
+    /// The answer to a request that is malformed, too large or too slow. The connection cannot be used further.
+    pub fn receive(&mut self) -> Result<Option<Request>, Answer> {
+        let deadline = Instant::now() + self.limits.time;
+        let head = loop {
+            if let Some(head) = parse(&self.buffer)? {
+                break head;
+            }
+            if self.buffer.len() > MOST_HEAD {
+                return Err(Answer::error(
+                    431,
+                    &format!("the head of the request exceeds {MOST_HEAD} bytes"),
+                ));
+            }
+            if !self.more(deadline)? {
+                return Ok(None);
+            }
+        };
+        if head.body > self.limits.body {
+            let (found, most) = (head.body, self.limits.body);
+            let message = format!("the body has {found} bytes, expected at most {most}");
+            return Err(Answer::error(413, &message).with_hint("send the rows in several requests"));
+        }
+        if head.waits && self.buffer.len() < head.size + head.body {
+            let allowed = self.write_all(b"HTTP/1.1 100 Continue\r\n\r\n", deadline);
+            if allowed.is_err() {
+                return Ok(None);
+            }
+        }
+        while self.buffer.len() < head.size + head.body {
+            if !self.more(deadline)? {
+                return Ok(None);
+            }
+        }
+        let body = self.buffer[head.size..head.size + head.body].to_vec();
+        self.buffer.drain(..head.size + head.body);
+        let Head { method, path, keep_alive, .. } = head;
+        Ok(Some(Request { method, path, body, keep_alive }))
+    }
+
+    /// Reads more bytes; returns false at the end of the stream.
+    fn more(&mut self, deadline: Instant) -> Result<bool, Answer> {
+        match self.read(deadline) {
+            Ok(count) => Ok(count > 0),
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                let seconds = self.limits.time.as_secs_f64();
+                Err(Answer::error(408, &format!("the request did not arrive within {seconds} seconds")))
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Reads some bytes into the buffer before the deadline, and returns their number.
+    fn read(&mut self, deadline: Instant) -> std::io::Result<usize> {
+        let mut bytes = [0; READ];
+        loop {
+            self.stream.set_read_timeout(Some(left(deadline)?))?;
+            match self.stream.read(&mut bytes) {
+                Ok(count) => {
+                    self.buffer.extend_from_slice(&bytes[..count]);
+                    return Ok(count);
+                }
+                Err(error) if is_transient(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Writes an answer; returns false if the client does not receive it. An answer to `HEAD` has no body.
+    pub fn answer(&mut self, answer: &Answer, (keep_alive, head_only): (bool, bool)) -> bool {
+        let deadline = Instant::now() + self.limits.time;
+        self.write_all(&answer.bytes(keep_alive, head_only), deadline).is_ok()
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8], deadline: Instant) -> std::io::Result<()> {
+        while !bytes.is_empty() {
+            self.stream.set_write_timeout(Some(left(deadline)?))?;
+            match self.stream.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if is_transient(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection after a refusal, and reads for a moment the bytes that the client still sends: unread bytes would reset the
+    /// connection before the client has read the answer.
+    pub fn end(mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let deadline = Instant::now() + LINGER.min(self.limits.time);
+        while self.read(deadline).is_ok_and(|count| count > 0) {
+            self.buffer.clear();
+        }
+    }
+}
+
+/// Returns the time until the deadline, or an error after it.
+fn left(deadline: Instant) -> std::io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(Error::from(ErrorKind::TimedOut)) } else { Ok(left) }
+}
+
+/// Returns true for errors after which the deadline decides: an interrupted call, and the end of a time limit, which has two names.
+fn is_transient(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Parses the head of a request; `None` if it is incomplete.
+fn parse(bytes: &[u8]) -> Result<Option<Head>, Answer> {
+    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    let size = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(size)) => size,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(Answer::error(431, &format!("more than {MOST_FIELDS} header fields")));
+        }
+        Err(error) => return Err(Answer::error(400, &format!("not a request of HTTP/1.1: {error}"))),
+    };
+    let method = request.method.unwrap_or_default().to_owned();
+    let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
+    let modern = request.version == Some(1);
+    let mut head = Head { method, path, size, body: 0, keep_alive: modern, waits: false };
+    let (mut length, mut host) = (None, false);
+    for field in request.headers.iter() {
+        host |= field.name.eq_ignore_ascii_case("host");
+        head.take(field, &mut length)?;
+    }
+    if modern && !host {
+        return Err(Answer::error(400, "the request has no header field Host"));
+    }
+    if length.is_none() && head.method == "POST" {
+        return Err(Answer::error(411, "the request has no header field Content-Length"));
+    }
+    head.body = length.unwrap_or(0);
+    Ok(Some(head))
+}
+
+impl Head {
+    /// Takes a header field into account; `length` is the size of the body so far.
+    fn take(&mut self, field: &httparse::Header<'_>, length: &mut Option<usize>) -> Result<(), Answer> {
+        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+        let value = std::str::from_utf8(field.value).unwrap_or_default().trim();
+        let has = |word: &str| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(word));
+        if is("transfer-encoding") {
+            return Err(Answer::error(411, "the body has a Transfer-Encoding, expected a Content-Length"));
+        }
+        if is("content-length") {
+            let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+            let size = if digits { value.parse().ok() } else { None };
+            if size.is_none() || length.is_some_and(|known| Some(known) != size) {
+                return Err(Answer::error(
+                    400,
+                    &format!("Content-Length: found {value:?}, expected one size in bytes"),
+                ));
+            }
+            *length = size;
+        } else if is("connection") {
+            self.keep_alive = has("keep-alive") || (self.keep_alive && !has("close"));
+        } else if is("expect") {
+            if !has("100-continue") {
+                return Err(Answer::error(417, &format!("Expect: found {value:?}, expected 100-continue")));
+            }
+            self.waits = true;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(text: &str) -> u16 {
+        parse(text.as_bytes()).map_or_else(|answer| answer.status, |head| u16::from(head.is_some()))
+    }
+
+    #[test]
+    fn heads_are_parsed_and_ambiguous_ones_refused() {
+        let head = parse(b"POST /predict?x=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\n{\"rows\"");
+        let head = head.ok().flatten().expect("a head");
+        assert_eq!((head.method.as_str(), head.path.as_str()), ("POST", "/predict"));
+        assert_eq!((head.body, head.keep_alive, head.waits), (7, true, false));
+        let cases = [
+            ("GET / HTTP/1.1\r\nHost: a\r\n", 0),
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1),
+            ("GET / HTTP/1.0\r\n\r\n", 1),
+            ("GET / HTTP/1.1\r\n\r\n", 400),
+            ("GET / HTTP/2.0\r\n\r\n", 400),
+            ("nonsense\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\n\r\n", 411),
+            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", 411),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: more\r\n\r\n", 417),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(status(text), expected, "{text}");
+        }
+        let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(MOST_FIELDS));
+        assert_eq!(status(&many), 431);
+    }
+
+    #[test]
+    fn connections_stay_open_unless_a_client_closes_them() {
+        let keeps = |version: &str, field: &str| {
+            let text = format!("GET / HTTP/{version}\r\nHost: a\r\n{field}\r\n");
+            parse(text.as_bytes()).ok().flatten().map(|head| head.keep_alive)
+        };
+        assert_eq!(keeps("1.1", ""), Some(true));
+        assert_eq!(keeps("1.1", "Connection: close\r\n"), Some(false));
+        assert_eq!(keeps("1.0", ""), Some(false));
+        assert_eq!(keeps("1.0", "Connection: Keep-Alive\r\n"), Some(true));
+    }
+}

@@ -1,0 +1,190 @@
+//! `serve`: a model that answers requests over HTTP until a signal; no fitting.
+//!
+//! Each connection has a thread, which only reads and writes, so slow clients do not delay others. A pool with a fixed number of threads
+//! computes the predictions of all connections.
+
+mod answer;
+mod http;
+mod request;
+mod service;
+
+use super::args::ServeArgs;
+use super::{interruption, output};
+use answer::Answer;
+use http::{Connection, Limits, Request};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use service::Service;
+use sparsegp::options::check_threads;
+use sparsegp::{Error, Result};
+use sparsegp_tables::tabular::TableOutputs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, sleep};
+use std::time::{Duration, Instant};
+
+/// The maximum number of open connections.
+const MOST_CONNECTIONS: usize = 128;
+
+/// The time between two looks at the flag of signals.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The time that requests have to end after a signal.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The pause after a connection could not be accepted, for lack of descriptors for example.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The state that all connections share.
+struct Server {
+    service: Service,
+    workers: ThreadPool,
+    limits: Limits,
+    /// The number of open connections.
+    connections: AtomicUsize,
+    /// The number of requests that arrive or are answered now.
+    requests: AtomicUsize,
+}
+
+/// Runs the command.
+pub fn run(args: &ServeArgs) -> Result<()> {
+    args.threads.map_or(Ok(()), check_threads)?;
+    let outputs = TableOutputs::load(&args.model)?;
+    // Without a number of threads, the pool has one for each core, or the number in RAYON_NUM_THREADS.
+    let workers = ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build();
+    let server = Arc::new(Server {
+        service: Service::new(outputs, args.max_rows),
+        workers: workers.map_err(|error| Error::data(format!("no threads to predict with: {error}")))?,
+        limits: Limits { body: args.max_body << 20, time: Duration::from_secs_f64(args.timeout) },
+        connections: AtomicUsize::new(0),
+        requests: AtomicUsize::new(0),
+    });
+    let (listener, address) = listen(args.listen)?;
+    let accepting = server.clone();
+    let thread = Builder::new().name("sparsegp-accept".to_owned());
+    let thread = thread.spawn(move || accept(&accepting, &listener));
+    thread.map_err(|error| Error::data(format!("no thread to listen with: {error}")))?;
+    output::print(&format!("listening on http://{address}\n"))?;
+    wait(&server);
+    Ok(())
+}
+
+/// Listens on an address, and returns the address with the port that was taken.
+fn listen(asked: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let failed = |error| Error::data(format!("{asked}: cannot be listened on: {error}"));
+    let listener = TcpListener::bind(asked).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    if !address.ip().is_loopback() {
+        output::note(&format!(
+            "warning: {address} is not a loopback address: every machine that reaches it can use the model, without password or encryption"
+        ));
+    }
+    Ok((listener, address))
+}
+
+/// Waits for a signal, and then for the requests that have begun.
+fn wait(server: &Server) {
+    while !is_stopping() {
+        sleep(LOOK);
+    }
+    let requests = || server.requests.load(Ordering::SeqCst);
+    output::note(&format!("stopping: requests that have begun: {}; Ctrl-C again stops at once", requests()));
+    let deadline = Instant::now() + GRACE;
+    while requests() > 0 && Instant::now() < deadline {
+        sleep(LOOK);
+    }
+}
+
+/// Returns true after a signal.
+fn is_stopping() -> bool {
+    interruption::flag().load(Ordering::Relaxed)
+}
+
+/// Accepts connections and gives each a thread.
+fn accept(server: &Arc<Server>, listener: &TcpListener) {
+    loop {
+        let Ok((stream, client)) = listener.accept() else {
+            sleep(PAUSE);
+            continue;
+        };
+        if is_stopping() {
+            continue;
+        }
+        let counted = Counted::new(server, |server| &server.connections);
+        let thread = Builder::new().name("sparsegp-connection".to_owned());
+        // Without a thread the stream is closed.
+        let _ = thread.spawn(move || converse(&counted.server, stream, client));
+    }
+}
+
+/// A number of the server that is one higher as long as this exists.
+struct Counted {
+    server: Arc<Server>,
+    number: fn(&Server) -> &AtomicUsize,
+}
+
+impl Counted {
+    fn new(server: &Arc<Server>, number: fn(&Server) -> &AtomicUsize) -> Counted {
+        number(server).fetch_add(1, Ordering::SeqCst);
+        Counted { server: server.clone(), number }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        (self.number)(&self.server).fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Answers the requests of one client.
+fn converse(server: &Arc<Server>, stream: TcpStream, client: SocketAddr) {
+    let mut connection = Connection::new(stream, server.limits);
+    if server.connections.load(Ordering::SeqCst) > MOST_CONNECTIONS {
+        let full = Answer::error(503, &format!("all {MOST_CONNECTIONS} connections are in use"));
+        return refuse(connection, &full, client);
+    }
+    while connection.wait() {
+        let _counted = Counted::new(server, |server| &server.requests);
+        let request = match connection.receive() {
+            Ok(Some(request)) => request,
+            Ok(None) => return,
+            Err(refusal) => return refuse(connection, &refusal, client),
+        };
+        let answer = answer(server, &request);
+        report(&answer, client, &format!("{} {}", request.method, request.path.escape_debug()));
+        let keep_alive = request.keep_alive && !is_stopping();
+        if !connection.answer(&answer, (keep_alive, request.method == "HEAD")) || !keep_alive {
+            return;
+        }
+    }
+}
+
+/// Answers a request that could not be received, and ends its connection.
+fn refuse(mut connection: Connection, refusal: &Answer, client: SocketAddr) {
+    report(refusal, client, "request");
+    if connection.answer(refusal, (false, false)) {
+        connection.end();
+    }
+}
+
+/// Prints one line about a request that was refused. A client chooses the length of a path and of a name, so the line is cut.
+fn report(answer: &Answer, client: SocketAddr, request: &str) {
+    const LONGEST: usize = 400;
+    if let Some(problem) = &answer.problem {
+        let line = format!("{client}: {request}: {}: {problem}", answer.status);
+        let end = line.char_indices().nth(LONGEST).map_or(line.len(), |(end, _)| end);
+        output::note(&line[..end]);
+    }
+}
+
+/// Answers a request; a defect of the program ends the request, not the server.
+fn answer(server: &Server, request: &Request) -> Answer {
+    let answer = || match service::needs_work(request) {
+        true => server.workers.install(|| server.service.answer(request)),
+        false => server.service.answer(request),
+    };
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
+        Answer::error(500, "a defect of sparsegp, please report it; standard error has its place")
+    })
+}

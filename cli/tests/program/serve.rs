@@ -1,0 +1,392 @@
+//! The server: predictions over HTTP equal to those of `predict`, refusals, limits, slow clients, many clients, the end.
+
+use crate::http::{Reply, Server, body, post, read_reply};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use sparsegp_testkit::program::{QUICK, Work, table};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+/// A model of the small table.
+fn modelled() -> Work {
+    let work = Work::new();
+    work.model();
+    work
+}
+
+/// The rows of a CSV text as JSON: numbers where cells read as numbers, null where they are empty.
+fn rows(csv: &str) -> Vec<Value> {
+    let mut lines = csv.lines();
+    let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let cell = |text: &str| match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => json!(number),
+        _ if text.is_empty() => Value::Null,
+        _ => json!(text),
+    };
+    let row = |line: &str| -> Value {
+        let cells = names.iter().zip(line.split(','));
+        Value::Object(cells.map(|(name, text)| ((*name).to_owned(), cell(text))).collect())
+    };
+    lines.map(row).collect()
+}
+
+/// The predictions of an answer, which has to be a success.
+fn predictions(reply: &Reply) -> Vec<Value> {
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    reply.json()["predictions"].as_array().expect("an array").clone()
+}
+
+/// Checks that the server and `predict` with these options give the same columns and numbers.
+fn agree(work: &Work, data: &str, options: &str, asked: &Value) {
+    let csv = work.run(&format!("predict model {data} --out - {options}")).ok().stdout();
+    let server = Server::start(work, "");
+    let mut request = asked.clone();
+    request["rows"] = Value::Array(rows(&work.read(data)));
+    let found = predictions(&server.post(&request));
+    let expected = rows(&csv);
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(&expected) {
+        let numbers = |row: &Value| -> Vec<(String, Value)> {
+            let cells = row.as_object().expect("an object").iter();
+            cells.map(|(name, value)| (name.clone(), value.clone())).collect()
+        };
+        assert_eq!(numbers(found), numbers(expected));
+    }
+}
+
+#[test]
+fn numbers_equal_those_of_predict_to_the_last_digit() {
+    let work = modelled();
+    agree(&work, "data.csv", "", &json!({}));
+    let options = "--latent --quantiles 0.05,0.95 --draws 2 --samples 1 --seed 3";
+    let asked = json!({ "latent": true, "quantiles": [0.05, 0.95], "draws": 2, "samples": 1, "seed": 3 });
+    agree(&work, "data.csv", options, &asked);
+    // Rows without a target, with missing cells and a level that training did not see.
+    work.write("new.csv", "colour,b,a\nred,0.5,1.25\nviolet,,2\n,0.1,3e-1\n");
+    agree(&work, "new.csv", "--latent", &json!({ "latent": true }));
+}
+
+#[test]
+fn classes_and_several_targets_have_the_columns_of_predict() {
+    let work = Work::empty();
+    let classes = table(90).replace(",y\n", ",y,kind\n");
+    let kinds = ["low", "mid", "high"];
+    let labelled: String = (classes.lines().enumerate())
+        .map(|(at, line)| if at == 0 { format!("{line}\n") } else { format!("{line},{}\n", kinds[at % 3]) })
+        .collect();
+    work.write("data.csv", &labelled);
+    work.run(&format!("fit data.csv --target kind --quiet --model-out model {QUICK}")).ok();
+    agree(&work, "data.csv", "--latent", &json!({ "latent": true }));
+    work.run(&format!(
+        "fit data.csv --target a,b --exclude y,kind --outputs mixed:1 --quiet --model-out model {QUICK}"
+    ))
+    .ok();
+    agree(&work, "data.csv", "--covariance", &json!({ "covariance": true }));
+}
+
+#[test]
+fn dates_and_declared_markers_are_read_as_in_files() {
+    let work = Work::empty();
+    let row = |i: usize| {
+        let a = if i.is_multiple_of(7) { "-9".to_owned() } else { format!("{}", (i % 11) as f64 / 4.0) };
+        format!("2024-{:02}-{:02},{a},{}\n", 1 + i % 12, 1 + i % 28, (i % 12) as f64 + (i % 11) as f64)
+    };
+    work.write("data.csv", &("day,a,y\n".to_owned() + &(0..120).map(row).collect::<String>()));
+    work.run(&format!("fit data.csv --target y --missing=-9 --quiet --model-out model {QUICK}")).ok();
+    agree(&work, "data.csv", "--latent", &json!({ "latent": true }));
+}
+
+#[test]
+fn warnings_name_unseen_levels_and_unused_columns() {
+    let work = modelled();
+    let server = Server::start(&work, "");
+    let reply = server.post(&json!([{ "a": 1, "b": 0.5, "colour": "violet", "price": 3, "tags": [1] }]));
+    assert_eq!(predictions(&reply).len(), 1);
+    let warnings = reply.json()["warnings"].to_string();
+    for words in ["'price', 'tags'", "'colour' (1 row, such as 'violet')"] {
+        assert!(warnings.contains(words), "{words} in {warnings}");
+    }
+    let reply = server.post(&json!([{ "a": 1, "b": 0.5, "colour": "red" }]));
+    assert_eq!(reply.json()["warnings"], json!([]));
+    assert_eq!(server.post(&json!([])).json(), json!({ "predictions": [], "warnings": [] }));
+}
+
+#[test]
+fn the_model_and_the_state_are_shown() {
+    let work = modelled();
+    let server = Server::start(&work, "");
+    let reply = server.send("GET", "/health", "");
+    assert_eq!((reply.status, reply.json()), (200, json!({ "status": "ok" })));
+    let model = server.send("GET", "/model?pretty", "").json();
+    assert_eq!(model, work.run("inspect model --json").json());
+    let config = &model["config"];
+    assert_eq!((&model["data"]["target"], &config["task"]), (&json!("y"), &json!("regression")));
+    assert_eq!(config["inputs"][0], json!({ "type": "numeric", "name": "a" }));
+    assert_eq!(config["inputs"][2]["levels"], json!(["blue", "green", "red"]));
+    assert!(config["program_version"].is_string());
+    let head = server.send("HEAD", "/health", "");
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+}
+
+#[test]
+fn bad_requests_get_one_line_that_says_what_and_where() {
+    let work = modelled();
+    let server = Server::start(&work, "--max-rows 3");
+    let good = json!({ "a": 1, "b": 0.5, "colour": "red" });
+    let cases: [(u16, &str, Value, &str); 18] = [
+        (400, "not JSON", json!("\u{0}text"), "not JSON"),
+        (400, "a number", json!(5), "the body is a number, expected an array of rows"),
+        (400, "no rows", json!({ "latent": true }), "no \"rows\""),
+        (400, "rows", json!({ "rows": 3 }), "\"rows\": found 3, expected an array of objects"),
+        (400, "row", json!([good, 7]), "row 2 is a number, expected an object"),
+        (
+            400,
+            "cell",
+            json!([good, { "a": [1], "b": 1, "colour": "red" }]),
+            "row 2, column 'a': found an array",
+        ),
+        (
+            400,
+            "text",
+            json!([good, { "a": "much", "b": 1, "colour": "red" }]),
+            "row 2, column 'a': found \"much\", expected a number",
+        ),
+        (400, "absent", json!([{ "a": 1, "colour": "red" }]), "there is no column named 'b'"),
+        (400, "infinite", json!([{ "a": "inf", "b": 1, "colour": "red" }]), "row 1, column 'a': found inf"),
+        (
+            400,
+            "unknown",
+            json!({ "rows": [good], "interval": 0.9 }),
+            "unknown option \"interval\", expected one of rows, quantiles",
+        ),
+        (
+            400,
+            "latent",
+            json!({ "rows": [good], "latent": 1 }),
+            "\"latent\": found 1, expected true or false",
+        ),
+        (
+            400,
+            "quantiles",
+            json!({ "rows": [good], "quantiles": [1.5] }),
+            "\"quantiles\": 1.5 is not between 0 and 1",
+        ),
+        (
+            400,
+            "draws",
+            json!({ "rows": [good], "draws": -1 }),
+            "\"draws\": found -1, expected a whole number",
+        ),
+        (400, "seed", json!({ "rows": [good], "seed": 0.5 }), "\"seed\": found 0.5"),
+        (
+            400,
+            "unseen",
+            json!({ "rows": [{ "a": 1, "b": 1, "colour": "violet" }], "unseen": "error" }),
+            "row 1, column 'colour': found \"violet\", expected a category seen in training",
+        ),
+        (
+            400,
+            "population",
+            json!({ "rows": [good], "population": true }),
+            "\"population\" is for models with --group",
+        ),
+        (
+            400,
+            "covariance",
+            json!({ "rows": [good], "covariance": true }),
+            "\"covariance\" needs several outputs",
+        ),
+        (413, "rows", json!([good, good, good, good]), "4 rows, expected at most 3"),
+    ];
+    for (status, what, request, words) in cases {
+        let text = if what == "not JSON" { "{\"rows\": [".to_owned() } else { request.to_string() };
+        let reply = server.send("POST", "/predict", &text);
+        let error = reply.json()["error"].as_str().expect(what).to_owned();
+        assert_eq!(reply.status, status, "{what}: {error}");
+        assert!(error.contains(words) && !error.contains('\n'), "{what}: {error}");
+    }
+    let reply = server.send("POST", "/predict", &format!("[{good},{{\"a\":1e999}}]"));
+    assert_eq!(reply.status, 400, "{}", reply.body);
+    assert_eq!(server.send("GET", "/nothing", "").status, 404);
+    let wrong = server.send("GET", "/predict", "");
+    assert_eq!((wrong.status, wrong.field("allow")), (405, Some("POST".to_owned())));
+    let wrong = server.send("DELETE", "/model", "");
+    assert_eq!((wrong.status, wrong.field("allow")), (405, Some("GET, HEAD".to_owned())));
+    // Each of these is one line on standard error, and the server still answers.
+    assert_eq!(server.post(&json!([good])).status, 200);
+    let log = server.stop();
+    assert_eq!(log.lines().filter(|line| line.starts_with("127.0.0.1:")).count(), 22, "{log}");
+    assert!(log.contains("POST /predict: 413: request: 4 rows"), "{log}");
+}
+
+#[test]
+fn requests_that_are_not_http_are_refused() {
+    let work = modelled();
+    let server = Server::start(&work, "--max-body 1");
+    let status = |text: &str| server.raw(text.as_bytes()).status;
+    assert_eq!(status("hello\r\n\r\n"), 400);
+    assert_eq!(status("GET /health HTTP/1.1\r\n\r\n"), 400);
+    assert_eq!(status("POST /predict HTTP/1.1\r\nHost: a\r\n\r\n"), 411);
+    assert_eq!(
+        status("POST /predict HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        411
+    );
+    assert_eq!(status(&format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(40_000))), 431);
+    // A body that is too large is refused by its announced size, even if the client sends all of it before it reads.
+    let large = format!("[{}]", " ".repeat(3 << 20));
+    let reply = server.send("POST", "/predict", &large);
+    assert_eq!(reply.status, 413, "{}", reply.body);
+    assert!(reply.body.contains("expected at most 1048576"), "{}", reply.body);
+    assert_eq!(server.send("GET", "/health", "").status, 200);
+}
+
+#[test]
+fn no_bytes_stop_the_server() {
+    let work = modelled();
+    let server = Server::start(&work, "");
+    let request = post("/predict", &body(2)).into_bytes();
+    let mut random = ChaCha8Rng::seed_from_u64(0);
+    for _ in 0..300 {
+        let mut bytes = request.clone();
+        for _ in 0..random.random_range(1..6) {
+            let place = random.random_range(0..bytes.len());
+            bytes[place] = random.random();
+        }
+        bytes.truncate(random.random_range(1..=bytes.len()));
+        let mut stream = server.connect();
+        stream.write_all(&bytes).expect("sent");
+        stream.shutdown(Shutdown::Write).expect("a connection");
+        // The server may reset the connection of a client that ended within a request.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let deep = "[".repeat(100_000);
+    assert_eq!(server.send("POST", "/predict", &deep).status, 400);
+    assert_eq!(server.send("POST", "/predict", &body(2)).status, 200);
+    let log = server.stop();
+    assert!(!log.contains("defect"), "{log}");
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused_until_others_end() {
+    let work = modelled();
+    let server = Server::start(&work, "");
+    let mut open: Vec<_> = (0..128).map(|_| server.connect()).collect();
+    for stream in &mut open {
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+        assert_eq!(read_reply(stream, &mut Vec::new()).status, 200);
+    }
+    assert_eq!(server.send("GET", "/health", "").status, 503);
+    drop(open);
+    let start = Instant::now();
+    while server.send("GET", "/health", "").status != 200 {
+        assert!(start.elapsed() < Duration::from_secs(10), "connections do not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn connections_are_kept_and_requests_may_follow_each_other_at_once() {
+    let work = modelled();
+    let server = Server::start(&work, "");
+    let mut stream = server.connect();
+    let one = post("/predict", &body(1));
+    let first_part = "POST /predict HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n";
+    stream
+        .write_all(
+            [one.as_bytes(), one.as_bytes(), b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"].concat().as_slice(),
+        )
+        .expect("sent");
+    let mut rest = Vec::new();
+    for _ in 0..3 {
+        let reply = read_reply(&mut stream, &mut rest);
+        assert_eq!((reply.status, reply.field("connection")), (200, Some("keep-alive".to_owned())));
+    }
+    let text = body(1);
+    let head = format!("{first_part}Content-Length: {}\r\nConnection: close\r\n\r\n", text.len());
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut rest = Vec::new();
+    assert_eq!(read_reply(&mut stream, &mut rest).status, 100);
+    stream.write_all(text.as_bytes()).expect("sent");
+    let reply = read_reply(&mut stream, &mut rest);
+    assert_eq!((reply.status, reply.field("connection")), (200, Some("close".to_owned())));
+}
+
+#[test]
+fn slow_clients_block_nobody_and_are_told_that_they_were_too_slow() {
+    let work = modelled();
+    let server = Server::start(&work, "--threads 1 --timeout 4");
+    let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    for stream in &mut slow {
+        stream
+            .write_all(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n[{")
+            .expect("sent");
+    }
+    let start = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(server.send("POST", "/predict", &body(3)).status, 200);
+    }
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    for stream in &mut slow {
+        let reply = read_reply(stream, &mut Vec::new());
+        assert_eq!(reply.status, 408, "{}", reply.body);
+    }
+}
+
+#[test]
+fn eight_clients_lose_none_of_two_thousand_requests() {
+    let work = modelled();
+    let server = Server::start(&work, "");
+    let expected = server.send("POST", "/predict", &body(5)).body;
+    let client = |_| {
+        let mut stream = server.connect();
+        let (request, mut rest) = (post("/predict", &body(5)), Vec::new());
+        let answer = |_: usize| {
+            stream.write_all(request.as_bytes()).expect("sent");
+            let reply = read_reply(&mut stream, &mut rest);
+            reply.status == 200 && reply.body == expected
+        };
+        (0..250).map(answer).filter(|right| *right).count()
+    };
+    let right: usize = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8).map(|which| scope.spawn(move || client(which))).collect();
+        clients.into_iter().map(|client| client.join().expect("a client")).sum()
+    });
+    assert_eq!(right, 2000);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_lets_running_requests_end() {
+    let work = modelled();
+    let server = Server::start(&work, "");
+    let mut stream = server.connect();
+    let text = body(2);
+    let head = format!("POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", text.len());
+    stream.write_all(head.as_bytes()).expect("sent");
+    std::thread::sleep(Duration::from_millis(300));
+    server.signal();
+    std::thread::sleep(Duration::from_millis(300));
+    stream.write_all(text.as_bytes()).expect("the request still arrives");
+    let reply = read_reply(&mut stream, &mut Vec::new());
+    assert_eq!((reply.status, reply.field("connection")), (200, Some("close".to_owned())));
+    let log = server.ended();
+    assert!(log.contains("stopping: requests that have begun: 1"), "{log}");
+}
+
+#[test]
+fn addresses_and_models_that_cannot_be_served_are_refused() {
+    let work = modelled();
+    work.run("serve absent.model").fails(3, &["absent.model"]);
+    work.run("serve model --listen 8000").fails(2, &["--listen", "expected an address and a port"]);
+    work.run("serve model --timeout 0").fails(2, &["--timeout"]);
+    work.run("serve model --threads 0").fails(2, &["--threads is 0"]);
+    let server = Server::start(&work, "");
+    let taken = server.address().to_string();
+    work.run(&format!("serve model --listen {taken}")).fails(3, &[&taken, "cannot be listened on"]);
+    let open = Server::start_at(&work, "0.0.0.0:0", "");
+    assert_eq!(open.send("GET", "/health", "").status, 200);
+    let log = open.stop();
+    assert!(log.starts_with("warning: 0.0.0.0:") && log.contains("not a loopback address"), "{log}");
+}
