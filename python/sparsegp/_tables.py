@@ -35,7 +35,7 @@ def matrix_table(X: np.ndarray, names=None) -> _sparsegp.Table:
 def named_table(X) -> _sparsegp.Table:
     """The table of a pandas, polars or Arrow table; text and categories become categories, as on the command line."""
     if not is_pandas(X):
-        return _sparsegp.Table.of_arrow("X", _arrow_bytes(X))
+        return _sparsegp.Table.of_parquet("X", _parquet_bytes(X))
     columns = [(name, column(X.iloc[:, i], name)) for i, name in enumerate(frame_names(X))]
     return _sparsegp.Table.of_columns("X", columns)
 
@@ -88,14 +88,16 @@ def frame_names(X) -> list[str]:
     return names if all(isinstance(name, str) for name in names) else default_names(len(names))
 
 
-def _arrow_bytes(X) -> bytes:
-    """The table as an Arrow stream, by polars or pyarrow, whichever made it or is at hand."""
+def _parquet_bytes(X) -> bytes:
+    """The table as a Parquet file in memory, by polars or pyarrow, whichever made it or is at hand."""
     out = io.BytesIO()
-    if hasattr(X, "write_ipc_stream"):
-        X.write_ipc_stream(out)
+    if hasattr(X, "write_parquet"):
+        _refuse_durations(X.schema.items())
+        X.write_parquet(out, compression="uncompressed")
         return out.getvalue()
     try:
         import pyarrow
+        import pyarrow.parquet
     except ImportError:
         try:
             import polars
@@ -103,12 +105,21 @@ def _arrow_bytes(X) -> bytes:
             raise TypeError(
                 f"a table of type {type(X).__name__} is read by way of pyarrow or polars: install one of them"
             ) from None
-        return _arrow_bytes(polars.DataFrame(X))
-    reader = pyarrow.RecordBatchReader.from_stream(X)
-    with pyarrow.ipc.new_stream(out, reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(batch)
+        return _parquet_bytes(polars.DataFrame(X))
+    table = pyarrow.RecordBatchReader.from_stream(X).read_all()
+    _refuse_durations((field.name, field.type) for field in table.schema)
+    try:
+        pyarrow.parquet.write_table(table, out, compression="none", store_schema=False)
+    except pyarrow.ArrowNotImplementedError as error:
+        raise TypeError(f"a table with a column that Parquet has no type for: {error}") from None
     return out.getvalue()
+
+
+def _refuse_durations(types) -> None:
+    """Parquet stores durations as numbers of an unknown unit."""
+    for name, kind in types:
+        if str(kind).lower().startswith("duration"):
+            raise TypeError(f"column {name!r} holds durations, expected numbers, text, dates or true and false")
 
 
 def column(values, name: str):

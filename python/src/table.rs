@@ -67,9 +67,9 @@ impl Table {
         Columns::new(source, columns.collect()).map(Table).map_err(raised)
     }
 
-    /// The columns of an Arrow stream, read as the command line reads a file of it.
+    /// The columns of a Parquet file in memory, read as the command line reads one on disk.
     #[staticmethod]
-    fn of_arrow(source: &str, bytes: &Bound<'_, PyBytes>) -> PyResult<Table> {
+    fn of_parquet(source: &str, bytes: &Bound<'_, PyBytes>) -> PyResult<Table> {
         read_csv(source, Cursor::new(bytes.as_bytes().to_vec())).map(Table).map_err(raised)
     }
 

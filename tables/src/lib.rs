@@ -20,7 +20,7 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
-//! | `parquet` (default) | Parquet and Arrow files in [`tables`] |
+//! | `parquet` (default) | Parquet files in [`tables`] |
 
 pub mod compare;
 pub mod prelude;

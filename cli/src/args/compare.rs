@@ -22,7 +22,7 @@ After an interruption, the same command continues where it stopped.";
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArgs {
-    /// Data file: CSV with a header row, plain or gzipped, Parquet or Arrow
+    /// Data file: CSV with a header row, plain or gzipped, or Parquet
     pub data: PathBuf,
     /// Objectives to compare, separated by commas. dlm-log, dlm-square and beta-elbo start from the elbo fit to the same rows;
     /// with :fixed, only the posterior is trained, at the hyper-parameters of that fit

@@ -20,7 +20,7 @@ const FIT_EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(after_help = FIT_EXAMPLES)]
 pub struct FitArgs {
-    /// Data file: CSV with a header row, plain or gzipped, Parquet or Arrow; '-' reads CSV or Arrow from standard input
+    /// Data file: CSV with a header row, plain or gzipped, or Parquet; '-' reads standard input
     pub data: PathBuf,
     #[command(flatten)]
     pub columns: ColumnArgs,

@@ -163,7 +163,7 @@ pub struct UnseenArgs {
 pub struct PredictArgs {
     /// Model file
     pub model: PathBuf,
-    /// Data file; columns are matched by name; '-' reads CSV or Arrow from standard input
+    /// Data file; columns are matched by name; '-' reads standard input
     #[arg(required_unless_present = "grid")]
     pub data: Option<PathBuf>,
     /// Predict on a grid instead of a data file: a range NAME=START:STOP:STEP or a value NAME=VALUE for every input, separated by commas
@@ -230,7 +230,7 @@ pub struct EffectsArgs {
 pub struct EvaluateArgs {
     /// Model file
     pub model: PathBuf,
-    /// Data file with the target; '-' reads CSV or Arrow from standard input
+    /// Data file with the target; '-' reads standard input
     pub data: PathBuf,
     /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
@@ -256,7 +256,7 @@ pub const DEFAULT_ROWS: u64 = 5;
 pub struct ExplainArgs {
     /// Model file
     pub model: PathBuf,
-    /// Data file; permuting columns needs the target; '-' reads CSV or Arrow from standard input
+    /// Data file; permuting columns needs the target; '-' reads standard input
     pub data: PathBuf,
     /// Folder for relevance.csv, dependence.csv and contributions.csv (made if absent)
     #[arg(long, value_name = "DIR")]
@@ -297,7 +297,7 @@ pub struct ExplainArgs {
 pub struct UpdateArgs {
     /// Model file
     pub model: PathBuf,
-    /// The new rows, with the target; columns are matched by name; '-' reads CSV or Arrow from standard input
+    /// The new rows, with the target; columns are matched by name; '-' reads standard input
     pub data: PathBuf,
     /// File to write the updated model to; the name of the model file itself replaces it, but only if the update succeeds
     #[arg(long, value_name = "FILE")]

@@ -1,4 +1,4 @@
-//! Parquet and Arrow files of other writers: every type, codec and encoding, streams, and damage at every byte.
+//! Parquet files of other writers: every type, codec and encoding, from disk and from pipes, and damage at every byte.
 
 use std::fs;
 use std::io::{Cursor, Seek, Write};
@@ -104,43 +104,6 @@ fn parquet_columns_of_every_type_are_read() {
 }
 
 #[test]
-fn arrow_columns_of_every_type_are_read() {
-    for name in ["types.arrow", "types.arrows"] {
-        let table = read_table(&written(name)).unwrap();
-        check_types(&table);
-        for (name, third, last) in [("decimal32", -0.25, 9999999.99), ("decimal64", -0.25, 1e14)] {
-            assert_eq!(numbers(&table, name), [Some(1.5), None, Some(third), Some(last)]);
-        }
-        assert_eq!(texts(&table, "view"), TEXT.map(|cell| cell.map(str::to_owned)));
-        assert_eq!(numbers(&table, "number_dictionary"), [Some(10.0), None, Some(20.0), Some(10.0)]);
-        assert_eq!(numbers(&table, "empty_dictionary"), [None; 4]);
-        let codes = texts(&table, "small_codes");
-        assert_eq!(
-            codes,
-            [Some("red"), None, Some("green"), Some("red")].map(|cell| cell.map(str::to_owned))
-        );
-        for (name, data_type) in [
-            ("duration", "duration"),
-            ("interval", "interval"),
-            ("large_binary", "binary"),
-            ("binary_view", "binary"),
-            ("fixed_binary", "binary"),
-            ("large_list", "list"),
-            ("list_view", "list"),
-            ("fixed_list", "list"),
-            ("dictionary_in_struct", "struct"),
-            ("dense_union", "union"),
-            ("sparse_union", "union"),
-            ("runs", "run-end encoded"),
-        ] {
-            check_unsupported(&table, name, data_type);
-        }
-        // Values after all these are found at their places.
-        assert_eq!(numbers(&table, "last"), [1.0, 2.0, 3.0, 4.0].map(Some));
-    }
-}
-
-#[test]
 fn annotations_of_any_age_say_what_parquet_cells_are() {
     let bytes = |cells: &[&[u8]]| {
         Cells::Bytes(cells.iter().map(|cell| Some(ByteArray::from(cell.to_vec()))).collect())
@@ -217,9 +180,7 @@ fn files_of_rows() -> Vec<String> {
         .flat_map(|codec| ["v1", "v2"].map(|version| format!("{codec}_{version}.parquet")))
         .collect();
     names.extend(["plain", "delta", "lengths"].map(|encoding| format!("encoding_{encoding}.parquet")));
-    let arrow = ["batches.arrow", "dictionary.arrow", "views.arrows", "lz4.arrow", "zstd.arrows"];
-    names.extend(arrow.iter().chain(&["growing.arrows", "replaced.arrows"]).map(|&name| name.to_owned()));
-    names.extend(["arrow", "arrows", "parquet"].map(|ending| format!("polars.{ending}")));
+    names.push("polars.parquet".to_owned());
     names
 }
 
@@ -253,37 +214,23 @@ fn files_are_known_by_their_first_bytes_and_refused_when_damaged() {
         })
     };
     let parquet = fs::read(written("zstd_v1.parquet")).unwrap();
-    let arrow = fs::read(written("batches.arrow")).unwrap();
-    let stream = fs::read(written("zstd.arrows")).unwrap();
-    for bytes in [&parquet, &arrow, &stream] {
-        assert_eq!(message("f.data", bytes), Ok(300));
-        assert_eq!(message("f.csv", bytes), Ok(300));
+    for name in ["f.data", "f.csv"] {
+        assert_eq!(message(name, &parquet), Ok(300));
     }
     assert_eq!(
         message("f.parquet", b"a,y\n1,2\n"),
         Err(": not a Parquet file, expected one by its name".into())
     );
-    for name in ["f.arrow", "f.arrows", "f.Feather", "f.ipc"] {
-        assert_eq!(message(name, b"a,y\n1,2\n"), Err(": not an Arrow file, expected one by its name".into()));
+    for arrow in [b"ARROW1\0\0".as_slice(), &[0xff; 8]] {
+        let bytes = [arrow, b"\na,y\n1,2\n"].concat();
+        let found = ": found an Arrow file, expected CSV or Parquet";
+        assert_eq!(message("f.arrow", &bytes), Err(found.into()));
+        let error = read_csv("standard input", Cursor::new(bytes)).unwrap_err();
+        assert_eq!(error.to_string(), format!("standard input{found}"));
     }
     let cut = |bytes: &[u8], end: usize| message("f.data", &bytes[..end]).unwrap_err();
     assert!(cut(&parquet, parquet.len() - 20).starts_with(": not a readable Parquet file: "));
-    assert_eq!(cut(&arrow, 5000), ": not a readable Arrow file: it ends early");
-    assert_eq!(cut(&stream, 100), ": not a readable Arrow file: it ends early");
-    assert_eq!(cut(&stream, 2500), ": reading failed after row 128: it ends early");
-    for bytes in [stream, arrow] {
-        assert_eq!(read_csv("standard input", Cursor::new(bytes)).unwrap().rows(), 300);
-    }
-    let polars = fs::read(written("polars.arrow")).unwrap();
-    let error = read_csv("standard input", Cursor::new(polars)).unwrap_err().to_string();
-    assert!(
-        error.ends_with(
-            "a message is missing; if this is an Arrow file and not a stream, save it to disk first"
-        ),
-        "{error}"
-    );
-    let error = read_csv("standard input", Cursor::new(parquet)).unwrap_err().to_string();
-    assert_eq!(error, "standard input: found Parquet, expected CSV text or Arrow");
+    assert_eq!(read_csv("standard input", Cursor::new(parquet)).unwrap().rows(), 300);
     let none = parse_message_type("message m { optional int32 a; }").unwrap();
     let empty = sparsegp_testkit::parquet::write(Vec::new(), none, &[], (0, 1), Default::default()).unwrap();
     assert_eq!(message("f.data", &empty), Err(": has a header but no rows of data".into()));
@@ -333,11 +280,6 @@ fn text_that_is_not_utf8_is_refused_with_its_column() {
     let (_folder, path) = file("f", bytes);
     let error = read_table(&path).unwrap_err().to_string();
     assert!(error.contains("column 'a': ") && error.contains("the text is not UTF-8"), "{error}");
-    let mut stream = fs::read(written("replaced.arrows")).unwrap();
-    let place = stream.windows(8).position(|bytes| bytes == b"category").unwrap();
-    stream[place] = 0xff;
-    let error = read_csv("f", Cursor::new(stream)).unwrap_err().to_string();
-    assert!(error.contains("the text is not UTF-8"), "{error}");
 }
 
 /// Makes these bytes a file's, which is not emptied first: file systems hurry to put what follows that on disk.
@@ -387,48 +329,13 @@ fn damaged_parquet_gives_a_table_or_one_line() {
 }
 
 #[test]
-fn damaged_arrow_gives_a_table_or_one_line() {
-    let flips: [(&str, &[u8]); 4] = [
-        ("types.arrows", &[0x01, 0x80, 0xff]),
-        ("regression.arrow", &[0xff]),
-        ("growing.arrows", &[0x01]),
-        ("lz4.arrow", &[0x80]),
-    ];
-    for (name, flips) in flips {
-        damaged(name, flips, |bytes| read_csv("f", Cursor::new(bytes.to_vec())));
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("f");
-    let mut file = fs::File::create(&path).unwrap();
-    for name in ["polars.arrow", "zstd.arrows"] {
-        damaged(name, &[0x01, 0xff], |bytes| {
-            rewrite(&mut file, bytes);
-            let _ = large_size((&path, None), &|_| true, 0);
-            read_table(&path)
-        });
-    }
-}
-
-#[test]
-fn a_fit_reads_arrow_from_disk_and_from_a_pipe() {
+fn a_fit_reads_parquet_from_disk_and_from_a_pipe() {
     let work = sparsegp_testkit::program::Work::empty();
-    let arrow = written("regression.arrow");
-    let table = read_table(&arrow).unwrap();
-    let (x, z, y) = (numbers(&table, "x"), numbers(&table, "z"), numbers(&table, "y"));
-    let rows = texts(&table, "c").into_iter().zip(x).zip(z).zip(y);
-    let lines =
-        rows.map(|(((c, x), z), y)| format!("{},{},{},{}\n", x.unwrap(), z.unwrap(), c.unwrap(), y.unwrap()));
-    work.write("t.csv", &format!("x,z,c,y\n{}", lines.collect::<String>()));
-    fs::copy(&arrow, work.path("t.arrow")).unwrap();
-    let base = "--target y --inducing 10 --max-steps 5 --json --quiet";
-    let piped = work.run_with_input(&format!("fit - {base}"), &fs::read(&arrow).unwrap()).json();
-    for options in ["", "--shuffle-buffer 90"] {
-        let fit = |name: &str| work.run(&format!("fit {name} {base} {options}")).json();
-        let (a, b) = (fit("t.arrow"), fit("t.csv"));
-        assert_eq!(a["data"]["rows"], 400);
-        assert_eq!(a["fit"]["objective"], b["fit"]["objective"], "{options}");
-        if options.is_empty() {
-            assert_eq!(a["fit"]["objective"], piped["fit"]["objective"]);
-        }
-    }
+    let name = "zstd_v1.parquet";
+    fs::copy(written(name), work.path(name)).unwrap();
+    let base = "--target quarter --inducing 10 --max-steps 5 --json --quiet";
+    let disk = work.run(&format!("fit {name} {base}")).json();
+    let piped = work.run_with_input(&format!("fit - {base}"), &fs::read(written(name)).unwrap()).json();
+    assert_eq!(disk["data"]["rows"], 300);
+    assert_eq!(disk["fit"]["objective"], piped["fit"]["objective"]);
 }

@@ -197,11 +197,8 @@ impl CsvRows {
         if header.iter().any(|field| field.contains(&0))
             || header.get(0).is_some_and(|field| field.starts_with(ZIP))
         {
-            return Err(Error::data(format!(
-                "{}: is not a text file, expected CSV, Parquet or Arrow",
-                self.source
-            ))
-            .hint("save a spreadsheet as CSV"));
+            return Err(Error::data(format!("{}: is not a text file, expected CSV or Parquet", self.source))
+                .hint("save a spreadsheet as CSV"));
         }
         self.records.check_quotes(&self.source)?;
         let header = &self.records.record;

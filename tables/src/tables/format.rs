@@ -2,8 +2,9 @@
 
 use super::column::{Column, ColumnBuilder};
 use super::table::Lines;
-use sparsegp::error::Result;
+use sparsegp::error::{Error, Result};
 use sparsegp::files::AtomicFile;
+use std::path::Path;
 
 /// The first bytes of a file compressed by gzip.
 pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -11,53 +12,28 @@ pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
 /// The first and last bytes of a Parquet file.
 pub(super) const PARQUET: &[u8] = b"PAR1";
 
-/// The first and last bytes of an Arrow file, whose footer lists its messages. Most writers store a stream, which can be read from front
-/// to back, after the first eight bytes.
-pub(super) const ARROW: &[u8] = b"ARROW1";
-
-/// The first bytes of every Arrow message, and so of a stream.
-pub(super) const ARROW_MESSAGE: [u8; 4] = [0xff; 4];
+/// The first bytes of an Arrow file, and of every message of an Arrow stream, which are refused by name.
+const ARROW: [&[u8]; 2] = [b"ARROW1", &[0xff; 4]];
 
 /// The number of bytes that distinguish all formats.
 pub(super) const FIRST_BYTES: u64 = 8;
 
-/// The formats other than text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    /// Columns in row groups, listed in a footer; needs a regular file.
-    Parquet,
-    /// A sequence of record batches, as a file or as a stream; read from front to back.
-    Arrow,
+/// Returns true for a Parquet file with these first bytes (eight, if it has as many).
+///
+/// # Errors
+///
+/// A data error for Arrow, which is not read.
+pub(super) fn is_parquet(source: &str, first: &[u8]) -> Result<bool> {
+    if ARROW.iter().any(|start| first.starts_with(start)) {
+        return Err(Error::data(format!("{source}: found an Arrow file, expected CSV or Parquet"))
+            .hint("save it as Parquet: in pandas df.to_parquet, in polars df.write_parquet"));
+    }
+    Ok(first.starts_with(PARQUET))
 }
 
-impl Format {
-    /// Returns the format of a file with these first bytes (eight, if it has as many).
-    pub(super) fn of(first: &[u8]) -> Option<Format> {
-        if first.starts_with(PARQUET) {
-            Some(Format::Parquet)
-        } else if first.starts_with(ARROW) || first.starts_with(&ARROW_MESSAGE) {
-            Some(Format::Arrow)
-        } else {
-            None
-        }
-    }
-
-    /// Returns the format that the extension of a file name stands for.
-    pub(super) fn of_ending(ending: &str) -> Option<Format> {
-        match ending.to_ascii_lowercase().as_str() {
-            "parquet" => Some(Format::Parquet),
-            "arrow" | "arrows" | "feather" | "ipc" => Some(Format::Arrow),
-            _ => None,
-        }
-    }
-
-    /// Returns the name of the format in messages, with its article.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Format::Parquet => "a Parquet",
-            Format::Arrow => "an Arrow",
-        }
-    }
+/// Returns true if a file is named like a Parquet file.
+pub(super) fn is_named_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
 }
 
 /// The rows of a file, and a builder for each wanted column.

@@ -7,14 +7,14 @@ use std::path::Path;
 use super::column::{Column, ColumnBuilder};
 use super::columnar;
 use super::csv::CsvRows;
-use super::format::{FIRST_BYTES, Format, GZIP, Opened, RowSource};
+use super::format::{FIRST_BYTES, GZIP, Opened, RowSource, is_named_parquet, is_parquet};
 use super::gzip::Gunzip;
 use super::marker::Markers;
 use super::table::{Lines, NamedColumn, Table, absent, quoted};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::open_input;
 
-/// Reads a whole table: CSV, plain or gzip-compressed, and with the feature `parquet` Parquet or Arrow. `-` reads standard input, which
+/// Reads a whole table: CSV, plain or gzip-compressed, and with the feature `parquet` Parquet. `-` reads standard input, which
 /// cannot be Parquet.
 ///
 /// Every format except CSV is recognised by its first bytes, for any file name. The type of each column is found over the whole column;
@@ -79,26 +79,27 @@ pub(crate) struct How<'a> {
 ///
 /// When the file cannot be opened, or is Parquet that is damaged.
 pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
-    let (source, file, format) = open_file(path)?;
-    format.map_or(Ok(None), |format| columnar::row_groups(&source, &file, format))
+    let (source, file, parquet) = open_file(path)?;
+    parquet.then(|| columnar::row_groups(&source, &file)).transpose()
 }
 
 /// Returns the number of rows of a file that states it; `None` for text files.
 ///
 /// # Errors
 ///
-/// When the file cannot be opened, or is Parquet or Arrow that is damaged.
+/// When the file cannot be opened, or is Parquet that is damaged.
 pub(crate) fn rows_of(path: &Path) -> Result<Option<u64>> {
-    let (source, file, format) = open_file(path)?;
-    format.map(|format| columnar::count_rows(&source, file, format)).transpose()
+    let groups = groups_of(path)?;
+    Ok(groups.map(|groups| groups.iter().map(|&rows| rows as u64).sum()))
 }
 
-/// Returns the name of a file for messages, the file, and its format if it is not text.
-fn open_file(path: &Path) -> Result<(String, File, Option<Format>)> {
+/// Returns the name of a file for messages, the file, and whether it is Parquet.
+fn open_file(path: &Path) -> Result<(String, File, bool)> {
     let (source, file) = open(path)?;
     let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
     let (first, _) = peek(&source, Box::new(copy))?;
-    Ok((source, file, Format::of(&first)))
+    let parquet = is_parquet(&source, &first)?;
+    Ok((source, file, parquet))
 }
 
 /// Returns the name of a file for messages, and the file.
@@ -108,11 +109,11 @@ fn open(path: &Path) -> Result<(String, File)> {
     Ok((source, file))
 }
 
-fn unreadable(source: &str, error: &std::io::Error) -> Error {
+pub(super) fn unreadable(source: &str, error: &std::io::Error) -> Error {
     Error::data(format!("{source}: cannot be read: {error}"))
 }
 
-/// Reads a whole table from CSV text, which may be gzip-compressed, or from an Arrow stream; messages call it `source`.
+/// Reads a whole table from CSV text, which may be gzip-compressed, or from the bytes of a Parquet file; messages call it `source`.
 ///
 /// # Errors
 ///
@@ -183,18 +184,16 @@ impl TableBlocks {
         let (source, file) = open(path)?;
         let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
         let (first, input) = peek(&source, Box::new(copy))?;
-        let expected = path.extension().and_then(|ending| Format::of_ending(&ending.to_string_lossy()));
-        let blocks = match (Format::of(&first), expected) {
-            (Some(format), _) if how.delimiter.is_some() => Err(Error::usage(format!(
-                "{source}: {} file has no ⟨delimiter⟩ between its columns, which is for CSV",
-                format.name()
+        let blocks = match (is_parquet(&source, &first)?, is_named_parquet(path)) {
+            (true, _) if how.delimiter.is_some() => Err(Error::usage(format!(
+                "{source}: a Parquet file has no ⟨delimiter⟩ between its columns, which is for CSV"
             ))),
-            (Some(format), _) if format == Format::Parquet || path.is_file() => {
-                let opened = columnar::open((&source, file), format, wanted, how.groups)?;
+            (true, _) if path.is_file() => {
+                let opened = columnar::open((&source, file), wanted, how.groups)?;
                 Ok(TableBlocks::with(&source, opened, block_rows))
             }
-            (None, Some(expected)) => {
-                Err(Error::data(format!("{source}: not {} file, expected one by its name", expected.name())))
+            (false, true) => {
+                Err(Error::data(format!("{source}: not a Parquet file, expected one by its name")))
             }
             _ => TableBlocks::of_input(&source, (first, input), block_rows, wanted, how.delimiter),
         };
@@ -235,8 +234,8 @@ impl TableBlocks {
         wanted: &dyn Fn(&str) -> bool,
         delimiter: Option<u8>,
     ) -> Result<TableBlocks> {
-        if let Some(format) = Format::of(&first) {
-            let opened = columnar::open_pipe((source, input), format, wanted)?;
+        if is_parquet(source, &first)? {
+            let opened = columnar::open_pipe((source, input), wanted)?;
             return Ok(TableBlocks::with(source, opened, block_rows));
         }
         let input: Box<dyn Read + Send> = if first.starts_with(GZIP) {

@@ -22,7 +22,7 @@ const MOST_COMPRESSION: u64 = 1032;
 /// Estimates the numbers of rows and bytes of some columns of a file. Returns `None` if the size is unknown or certainly below `least`
 /// bytes.
 ///
-/// Parquet and Arrow files state their number of rows. For text, if the size of the file alone does not decide, the lines of the first 8
+/// Parquet files state their number of rows. For text, if the size of the file alone does not decide, the lines of the first 8
 /// MiB (uncompressed) are counted. Unreadable files return `None`; reading them reports the error.
 pub fn large_size(
     (path, delimiter): (&Path, Option<u8>),

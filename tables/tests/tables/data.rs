@@ -72,7 +72,7 @@ fn bad_csv_is_refused_with_file_row_and_column() {
         ("a,y\n1,2\n", "f.csv: has 1 row of data, expected at least 2"),
         ("a,y\n1,2\n3\n", "f.csv: row 2 (line 3) has 1 fields, expected 2 as in the header"),
         ("a,y\n1,2\n3,4,5\n", "f.csv: row 2 (line 3) has 3 fields, expected 2 as in the header"),
-        ("a\0,y\n1,2\n", "f.csv: is not a text file, expected CSV, Parquet or Arrow"),
+        ("a\0,y\n1,2\n", "f.csv: is not a text file, expected CSV or Parquet"),
         ("a,y\n1,\n2,\n", "f.csv: the target 'y' is missing in every row"),
         ("a,y\n1,\n2,3\n", "f.csv: has 1 row of data, expected at least 2"),
         ("a,y\n1,2\n-inf,3\n", "f.csv: row 2 (line 3), column 'a': found -inf, expected a finite number"),

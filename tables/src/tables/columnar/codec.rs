@@ -17,7 +17,6 @@ pub(super) enum Codec {
     Gzip,
     Brotli,
     Zstd,
-    Lz4Frame,
     Lz4Block,
     /// Parquet's LZ4: blocks in Hadoop's framing. Some writers stored frames or bare blocks under this name.
     Lz4Hadoop,
@@ -38,10 +37,9 @@ impl Codec {
                 let frames = ruzstd::decoding::StreamingDecoder::new(packed).map_err(Error::other)?;
                 drain(frames, most)
             }
-            Codec::Lz4Frame => drain(lz4_flex::frame::FrameDecoder::new(packed), most),
             Codec::Lz4Block => lz4_block(packed, most),
             Codec::Lz4Hadoop => hadoop(packed, most)
-                .or_else(|_| Codec::Lz4Frame.decompress(packed, most))
+                .or_else(|_| drain(lz4_flex::frame::FrameDecoder::new(packed), most))
                 .or_else(|_| lz4_block(packed, most)),
         }
     }
@@ -144,15 +142,8 @@ mod tests {
 
     #[test]
     fn damage_and_bombs_are_errors() {
-        let codecs = [
-            Codec::Snappy,
-            Codec::Gzip,
-            Codec::Brotli,
-            Codec::Zstd,
-            Codec::Lz4Frame,
-            Codec::Lz4Block,
-            Codec::Lz4Hadoop,
-        ];
+        let codecs =
+            [Codec::Snappy, Codec::Gzip, Codec::Brotli, Codec::Zstd, Codec::Lz4Block, Codec::Lz4Hadoop];
         for codec in codecs {
             assert!(codec.decompress(&[], 9).expect("nothing").is_empty());
             assert!(codec.decompress(&[0xff; 40], 1 << 20).is_err(), "{codec:?}");

@@ -9,7 +9,7 @@ const EXACT: u64 = 1 << 53;
 const EXACT_POWER: u32 = 22;
 
 /// The longest unscaled value of a decimal, in bytes: 76 digits.
-pub(super) const MOST_BYTES: usize = 32;
+const MOST_BYTES: usize = 32;
 
 /// Returns `unscaled · 10^(−scale)`, rounded once.
 pub(super) fn scaled(unscaled: i64, scale: i32) -> f64 {

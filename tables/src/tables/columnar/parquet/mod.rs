@@ -12,6 +12,7 @@ use std::sync::{Arc, Once};
 use ::parquet::column::reader::{ColumnReader, get_column_reader};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use ::parquet::file::reader::ChunkReader;
 
 use self::cells::{Kind, kind, read_cells};
 use self::pages::{PlainPages, codec};
@@ -25,10 +26,10 @@ use sparsegp::error::{Error, Result};
 /// The maximum number of rows decoded at once, so that reading a whole file does not hold it in memory twice.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// A Parquet file, read once: from front to back, or by row groups in a given order.
-pub(super) struct ParquetRows {
+/// A Parquet file, on disk or in memory, read once: from front to back, or by row groups in a given order.
+pub(super) struct ParquetRows<R> {
     source: String,
-    file: Arc<File>,
+    file: Arc<R>,
     metadata: ParquetMetaData,
     names: Vec<String>,
     decoded: Vec<Decoded>,
@@ -51,16 +52,16 @@ struct Decoded {
     kind: Kind,
 }
 
-impl ParquetRows {
+impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
     /// Reads the footer; returns the rows, and one builder for each wanted column. If `groups` is given, row groups are read in this
     /// order, and no block spans two groups.
     pub(super) fn open(
         source: &str,
-        file: File,
+        file: R,
         wanted: &dyn Fn(&str) -> bool,
         groups: Option<&[usize]>,
     ) -> Result<Opened> {
-        let length = file.metadata().map_or(u64::MAX, |metadata| metadata.len());
+        let length = file.len();
         let metadata = read_footer(source, &file)?;
         let schema = metadata.file_metadata().schema_descr();
         let fields = schema.root_schema().get_fields();
@@ -139,7 +140,7 @@ impl ParquetRows {
     }
 }
 
-impl RowSource for ParquetRows {
+impl<R: ChunkReader + Sync + 'static> RowSource for ParquetRows<R> {
     fn names(&self) -> &[String] {
         &self.names
     }
@@ -194,7 +195,7 @@ fn group_rows(group: &RowGroupMetaData) -> usize {
     group.num_rows().clamp(0, MOST_ROWS) as usize
 }
 
-fn read_footer(source: &str, file: &File) -> Result<ParquetMetaData> {
+fn read_footer(source: &str, file: &impl ChunkReader) -> Result<ParquetMetaData> {
     undamaged(source, || ParquetMetaDataReader::new().parse_and_finish(file))?
         .map_err(|error| unreadable(source, &error))
 }

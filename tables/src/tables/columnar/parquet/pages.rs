@@ -1,12 +1,12 @@
 //! The pages of a Parquet column chunk, decompressed within the bounds that the chunk states; no values.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use ::parquet::basic::Compression;
 use ::parquet::column::page::{Page, PageMetadata, PageReader};
 use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::metadata::ColumnChunkMetaData;
+use ::parquet::file::reader::ChunkReader;
 use ::parquet::file::serialized_reader::SerializedPageReader;
 use bytes::Bytes;
 
@@ -30,15 +30,15 @@ pub(super) fn codec(compression: Compression) -> std::result::Result<Option<Code
 ///
 /// Parquet's own reader is told that nothing is compressed, so it returns pages as they are stored. Its own codecs would need a C compiler
 /// for Zstandard, and trust the lengths that pages state.
-pub(super) struct PlainPages {
-    stored: SerializedPageReader<File>,
+pub(super) struct PlainPages<R: ChunkReader> {
+    stored: SerializedPageReader<R>,
     codec: Option<Codec>,
     /// The maximum length of a page: the length of its chunk, and the largest length that the format can state.
     most: usize,
 }
 
-impl PlainPages {
-    pub(super) fn new(file: Arc<File>, chunk: &ColumnChunkMetaData, rows: usize) -> Result<PlainPages> {
+impl<R: ChunkReader> PlainPages<R> {
+    pub(super) fn new(file: Arc<R>, chunk: &ColumnChunkMetaData, rows: usize) -> Result<Self> {
         let codec = codec(chunk.compression()).map_err(ParquetError::General)?;
         let most = chunk.uncompressed_size().clamp(0, i64::from(i32::MAX)) as usize;
         let stored = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
@@ -76,7 +76,7 @@ fn damaged(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
-impl Iterator for PlainPages {
+impl<R: ChunkReader> Iterator for PlainPages<R> {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Result<Page>> {
@@ -84,7 +84,7 @@ impl Iterator for PlainPages {
     }
 }
 
-impl PageReader for PlainPages {
+impl<R: ChunkReader> PageReader for PlainPages<R> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         loop {
             match self.stored.get_next_page()? {
