@@ -48,6 +48,12 @@ pub struct GroupedEvidence<'a> {
 }
 
 impl GroupedEvidence<'_> {
+    /// The moments that the expectations of a bound are taken under: fixed effects at which the likelihood is maximised have no variance.
+    pub fn moments_of_bound(self) -> Moments {
+        let (head, levels) = self.determinant;
+        self.solved.moments(head, levels)
+    }
+
     /// The posterior moments of w and of the whitened effects.
     pub fn moments(self) -> Moments {
         let (head, levels) = match self.prior {

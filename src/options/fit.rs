@@ -447,7 +447,7 @@ impl FitOptions {
         let most_work = if two { ALTERNATING_WORK_OF_TWO } else { ALTERNATING_WORK };
         let hyper = if conjugate && untold && few {
             Some(Hyper::Collapsed)
-        } else if untold && self.can_keep_sites() && n * m * m <= most_work && self.neighbours.is_none() {
+        } else if untold && self.can_keep_sites() && n * m * m <= most_work && !self.is_always_closed() {
             Some(Hyper::Alternating)
         } else {
             self.hyper
