@@ -151,27 +151,14 @@ fn pupils() -> String {
 fn classes_and_counts_have_groups_from_the_fit_to_the_predictions() {
     let work = work();
     work.write("pupils.csv", &pupils());
-    for (options, words, columns) in [
-        (
-            "--target passed --exclude absences --model glm",
-            ["bernoulli-probit", "log likelihood  at least"],
-            4,
-        ),
-        (
-            "--target passed --exclude absences --inducing 8",
-            ["bernoulli-probit", "log evidence  at least"],
-            4,
-        ),
+    for (options, words) in [
+        ("--target passed --exclude absences --model glm", ["bernoulli-probit", "log likelihood  at least"]),
+        ("--target passed --exclude absences --inducing 8", ["bernoulli-probit", "log evidence  at least"]),
         (
             "--target absences --exclude passed --likelihood poisson --model glm",
             ["poisson", "log likelihood"],
-            3,
         ),
-        (
-            "--target absences --exclude passed --likelihood negative-binomial",
-            ["negative-binomial", "alpha"],
-            3,
-        ),
+        ("--target absences --exclude passed --likelihood negative-binomial", ["negative-binomial", "alpha"]),
     ] {
         let fit = format!("fit pupils.csv {options} --group school --quiet --epochs 30 --model-out m");
         let text = work.run(&fit).ok().stdout();
@@ -192,7 +179,6 @@ fn classes_and_counts_have_groups_from_the_fit_to_the_predictions() {
             let line = text.lines().nth(line).expect("a line").to_owned();
             line.rsplit(',').next().and_then(|cell| cell.parse().ok()).expect("a number")
         };
-        assert_eq!(known.lines().next().expect("a header").split(',').count(), columns + 1, "{known}");
         let population = work.run("predict m new.csv --out - --latent --population").ok().stdout();
         assert!(last(&known, 2) > last(&population, 2) + 0.05, "{known} {population}");
     }

@@ -36,8 +36,8 @@ pub struct GroupedObjective<'a> {
     bound: GroupedBound,
     /// The sites that replace the likelihood, if the noise is not Gaussian.
     sites: Option<Sites>,
-    /// The number of steps on sites, and of those that were rolled back.
-    steps: (usize, usize),
+    /// The number of steps on sites that were rolled back.
+    rollbacks: usize,
     rows: EffectRows,
     sums: EffectSums,
     stream: Box<DataStream>,
@@ -57,8 +57,8 @@ struct Settled {
     factors: Vec<f64>,
     /// The derivatives in the likelihood's own parameters at fixed sums.
     own: Vec<f64>,
-    /// The moments that the expectations of the objective are taken under.
-    moments: Moments,
+    /// The moments that the expectations of the objective are taken under, if a gradient needs them.
+    moments: Option<Moments>,
 }
 
 /// The objective at some sites.
@@ -74,8 +74,11 @@ struct AtSites {
 /// error of the order of the distance.
 const SETTLED: f64 = 1e-16;
 
-/// The maximum number of steps on sites at one point, the smallest step that is tried, and the largest.
-const SITE_STEPS: (usize, f64, f64) = (100, 1e-4, 2.0);
+/// The maximum number of steps on sites at one point.
+const MOST_STEPS: usize = 100;
+
+/// The sizes of the smallest step on sites that is tried, and of the largest one.
+const STEP_RANGE: (f64, f64) = (1e-4, 2.0);
 
 impl<'a> GroupedObjective<'a> {
     /// Creates the objective. The likelihood of `model` is Gaussian unless `bound` has losses for sites. In the inputs of `data` the columns of
@@ -91,7 +94,7 @@ impl<'a> GroupedObjective<'a> {
             data,
             bound,
             sites,
-            steps: (0, 0),
+            rollbacks: 0,
             rows,
             sums,
             stream,
@@ -121,8 +124,16 @@ impl<'a> GroupedObjective<'a> {
     /// Moves to `theta` and solves for w and b; minus the log evidence or its bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
-        let value = self.best()?.value;
-        self.moments = Some(self.finite_evidence()?.moments());
+        let settled = match &self.sites {
+            Some(_) => Some(self.settle()?.value),
+            None => {
+                self.sum_rows();
+                None
+            }
+        };
+        let found = self.finite_evidence()?;
+        let value = settled.unwrap_or(found.value);
+        self.moments = Some(found.moments());
         Some(value)
     }
 
@@ -163,6 +174,11 @@ impl<'a> GroupedObjective<'a> {
         self.summed = layer.whitening().is_none() && !self.bound.fitc && self.sites.is_none();
     }
 
+    /// Returns true if the layer has parameters: without a whitening there is nothing to train in it.
+    fn trains_features(&self) -> bool {
+        self.at.model.layer().whitening().is_some()
+    }
+
     /// Solves for w and b at the current parameters; `None` if the result is not finite.
     fn best(&mut self) -> Option<Settled> {
         if self.sites.is_some() {
@@ -171,7 +187,8 @@ impl<'a> GroupedObjective<'a> {
         self.sum_rows();
         let found = self.finite_evidence()?;
         let (value, own, factors) = (found.value, vec![found.noise_bar], found.factors.clone());
-        Some(Settled { value, factors, own, moments: found.moments_of_bound() })
+        let moments = self.trains_features().then(|| found.moments_of_bound());
+        Some(Settled { value, factors, own, moments })
     }
 
     /// Moves the sites to the best q. A step that raises the objective is rolled back and halved; after other steps, the residuals before and
@@ -179,9 +196,9 @@ impl<'a> GroupedObjective<'a> {
     fn settle(&mut self) -> Option<Settled> {
         let mut at = self.from_known_sites()?;
         let (mut step, mut current) = (1.0, true);
-        for _ in 0..SITE_STEPS.0 {
+        for _ in 0..MOST_STEPS {
             let square = dot(&at.residuals, &at.residuals);
-            if square <= SETTLED * self.data.len() as f64 || step < SITE_STEPS.1 {
+            if square <= SETTLED * self.data.len() as f64 || step < STEP_RANGE.0 {
                 break;
             }
             let sites = self.sites.as_mut()?;
@@ -190,24 +207,23 @@ impl<'a> GroupedObjective<'a> {
             let rounding = 64.0 * f64::EPSILON * at.settled.value.abs().max(1.0);
             let next = self.at_sites().filter(|next| next.settled.value <= at.settled.value + rounding);
             current = next.is_some();
-            self.steps.0 += 1;
             if let Some(next) = next {
                 step = secant_step(step, dot(&at.residuals, &next.residuals) / square);
                 at = next;
             } else {
                 self.restore(before);
-                self.steps.1 += 1;
+                self.rollbacks += 1;
                 step *= 0.5;
             }
         }
         if !current {
-            // The sums are those of the step that was rolled back.
+            // The sums belong to the step that was rolled back.
             self.sum_rows();
         }
         Some(at.settled)
     }
 
-    /// Returns the objective at the sites of the last point, or at those that explain each row best if it has no value there.
+    /// Returns the objective at the sites of the last point, or at sites that explain each row best if it has no value there.
     fn from_known_sites(&mut self) -> Option<AtSites> {
         if let Some(at) = self.at_sites() {
             return Some(at);
@@ -234,18 +250,18 @@ impl<'a> GroupedObjective<'a> {
     fn at_sites(&mut self) -> Option<AtSites> {
         self.sum_rows();
         let found = self.finite_evidence()?;
-        let (evidence, factors) = (found.value, found.factors.clone());
+        let (penalty, factors) = (found.penalty, found.factors.clone());
         let moments = found.moments_of_bound();
         let (model, sites) = (&self.at.model, self.sites.as_ref()?);
         let posterior = (&moments.weights[..], moments.covariance.as_ref());
         let effects = RowMoments { effects: &model.effects, moments: &moments };
         let marginals = self.stream.marginals(&**model.layer(), self.data, posterior, effects);
         let losses = sites.losses(&model.likelihood, self.data.targets, &marginals);
-        let value = losses.value + sites.beta() * (evidence - sites.correction(&marginals));
+        let value = losses.value + sites.beta() * (penalty - sites.explained(&marginals));
         let residuals = sites.residuals(&losses, &marginals);
         let own = losses.own.clone();
         let finite = value.is_finite() && residuals.iter().all(|residual| residual.is_finite());
-        let settled = Settled { value, factors, own, moments };
+        let settled = Settled { value, factors, own, moments: Some(moments) };
         finite.then_some(AtSites { settled, losses, marginals, residuals })
     }
 
@@ -281,11 +297,9 @@ impl<'a> GroupedObjective<'a> {
     /// The value, with its flat natural gradient left in `flat`.
     fn value_with_gradient(&mut self) -> Option<f64> {
         let Settled { value, factors, mut own, moments } = self.best()?;
-        // Without a whitening there is nothing to train in the layer.
-        let gradient = if self.at.model.layer().whitening().is_some() {
-            self.through_features(&moments)
-        } else {
-            BoundGradient::zeros(&**self.at.model.layer())
+        let gradient = match moments.filter(|_| self.trains_features()) {
+            Some(moments) => self.through_features(&moments),
+            None => BoundGradient::zeros(&**self.at.model.layer()),
         };
         let beta = self.sites.as_ref().map_or(1.0, Sites::beta);
         match &self.sites {
@@ -330,7 +344,7 @@ impl<'a> GroupedObjective<'a> {
 /// too far leaves a negative share.
 fn secant_step(step: f64, left: f64) -> f64 {
     let next = step / (1.0 - left);
-    if next > 0.0 { next.clamp(0.1, SITE_STEPS.2) } else { SITE_STEPS.2 }
+    if next > 0.0 { next.clamp(0.1, STEP_RANGE.1) } else { STEP_RANGE.1 }
 }
 
 /// The rows that the sums are of: the data, or the sites that replace them.
@@ -371,7 +385,7 @@ pub(super) fn train_grouped(
         outcome.theta = best;
     }
     let value = solved(&mut objective, &outcome.theta)?;
-    let rolled_back = objective.steps.1;
+    let rolled_back = objective.rollbacks;
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
     let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
     outcome.rollbacks += rolled_back;

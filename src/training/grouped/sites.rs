@@ -12,7 +12,10 @@
 //!
 //! ```text
 //! F = Σ ℓ_i + β [ J(d, ỹ) − ½ Σ d_i ((ỹ_i − μ_i)² + v_i) ]
+//!   = Σ ℓ_i + β ½ [ |E w|² + |E u|² + log|P| + Σ d_i (r_i − v_i) ]
 //! ```
+//!
+//! The second form keeps its digits where a site of little precision has a distant target. Outliers have such sites.
 //!
 //! At the best sites the derivatives of F in μ and v vanish. The gradient in hyper-parameters is then β times the gradient of J at fixed sites,
 //! plus the gradient of the losses in the likelihood's own parameters.
@@ -25,8 +28,8 @@ use crate::objective::{Derivatives, LossScratch, Objective, Targets};
 use crate::threads::PerThread;
 use rayon::prelude::*;
 
-/// Precisions closer to 0 are moved to this distance from it: the target ỹ of such a site would lose all digits of the sums.
-const LEAST_PRECISION: f64 = 1e-8;
+/// Precisions closer to 0 are moved to this distance from it, because the target ỹ of such a site would not be finite.
+const LEAST_PRECISION: f64 = 1e-12;
 
 /// The least and the largest precision that a site starts with.
 const FIRST_PRECISION: (f64, f64) = (1e-3, 1e6);
@@ -128,11 +131,10 @@ impl Sites {
         Losses { value, mean, variance, own }
     }
 
-    /// Returns `½ Σ d_i ((ỹ_i − μ_i)² + v_i)`.
-    pub fn correction(&self, marginals: &RowMarginals) -> f64 {
-        let SiteValues { targets, precision } = &self.values;
-        let of_rows = targets.iter().zip(precision).zip(marginals.mean.iter().zip(&marginals.variance));
-        of_rows.map(|((target, d), (mean, v))| 0.5 * d * ((target - mean).powi(2) + v)).sum()
+    /// Returns `½ Σ d_i v_i`.
+    pub fn explained(&self, marginals: &RowMarginals) -> f64 {
+        let of_rows = self.values.precision.iter().zip(&marginals.variance);
+        of_rows.map(|(d, v)| 0.5 * d * v).sum()
     }
 
     /// Returns the values after a natural-gradient step of size `step`, a share of the way.
