@@ -194,7 +194,7 @@ impl<'a> GroupedObjective<'a> {
     /// Moves the sites to the best q. A step that raises the objective is rolled back and halved; after other steps, the residuals before and
     /// after tell the size of the next one.
     fn settle(&mut self) -> Option<Settled> {
-        let mut at = self.from_known_sites()?;
+        let mut at = self.at_known_sites()?;
         let (mut step, mut current) = (1.0, true);
         for _ in 0..MOST_STEPS {
             let square = dot(&at.residuals, &at.residuals);
@@ -224,7 +224,7 @@ impl<'a> GroupedObjective<'a> {
     }
 
     /// Returns the objective at the sites of the last point, or at sites that explain each row best if it has no value there.
-    fn from_known_sites(&mut self) -> Option<AtSites> {
+    fn at_known_sites(&mut self) -> Option<AtSites> {
         if let Some(at) = self.at_sites() {
             return Some(at);
         }
