@@ -144,6 +144,14 @@ class Estimator(BaseEstimator):
             if " left out: " in told:
                 warnings.warn(told, UserWarning, stacklevel=5)
 
+    @property
+    def effects_(self) -> Any:
+        """The estimates of grouped effects: a frame of pandas with the columns group, level, effect, estimate and sd."""
+        import pandas as pd
+
+        names = ("group", "level", "effect", "estimate", "sd")
+        return pd.DataFrame(dict(zip(names, self._fitted().effects())))
+
     # Fitting.
 
     def _fit(self, X, y, sample_weight=None, exposure=None, groups=None, **given):

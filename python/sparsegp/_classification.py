@@ -25,7 +25,7 @@ class Classification(ClassifierMixin, Estimator):
     _kinds = ("binary", "class")
     classes_: NDArray[Any]
 
-    def fit(self, X: Rows, y: Column, sample_weight: Column = None) -> Self:
+    def fit(self, X: Rows, y: Column, sample_weight: Column = None, groups: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -36,6 +36,10 @@ class Classification(ClassifierMixin, Estimator):
             The classes, two or more, of any type.
         sample_weight : array-like of shape (n,), optional
             How much each row counts. A row of weight 2 is two rows.
+        groups : str, list of str or array-like of shape (n,), optional
+            Grouped (random) effects beside the function, for two classes. Texts are formulae with columns of the table ``X``: ``"school"``,
+            ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series holds the level of
+            each row, and :meth:`predict` takes one too.
 
         Returns
         -------
@@ -44,7 +48,7 @@ class Classification(ClassifierMixin, Estimator):
         y = named_target(y, numeric=False)
         if y is not None:
             check_classification_targets(np.asarray(y))
-        return self._fit(X, y, self._weighted(y, sample_weight))
+        return self._fit(X, y, self._weighted(y, sample_weight), groups=groups)
 
     def _weighted(self, y, sample_weight):
         """Sample weights times the weights of the rows' classes."""
@@ -110,68 +114,76 @@ class Classification(ClassifierMixin, Estimator):
             self.classes_ = _classes_of(self._columns["levels"])
         self._places = _tables.class_places(self._columns["levels"], self.classes_)
 
-    def predict(self, X: Rows) -> NDArray[Any]:
+    def predict(self, X: Rows, groups: Column = None) -> NDArray[Any]:
         """Predict the most probable class.
 
         Parameters
         ----------
         X : array-like or table of shape (n, d)
             The inputs.
+        groups : array-like of shape (n,), optional
+            The level of each row, for models whose levels were given to :meth:`fit` as an array.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        model, table = self._prediction_table(X)
+        model, table = self._prediction_table(X, groups=groups)
         (labels,) = model.predict(table, ["label"], threads=self.n_threads)
         place = np.empty(len(self.classes_), dtype=np.int64)
         place[self._places] = np.arange(len(self.classes_))
         return self.classes_[place[labels[:, 0].astype(np.int64)]]
 
-    def predict_proba(self, X: Rows) -> Array:
+    def predict_proba(self, X: Rows, groups: Column = None) -> Array:
         """Predict the probability of every class.
 
         Parameters
         ----------
         X : array-like or table of shape (n, d)
             The inputs.
+        groups : array-like of shape (n,), optional
+            The level of each row, for models whose levels were given to :meth:`fit` as an array.
 
         Returns
         -------
         ndarray of shape (n, number of classes)
             In the order of ``classes_``.
         """
-        model, table = self._prediction_table(X)
+        model, table = self._prediction_table(X, groups=groups)
         return model.predict(table, ["probabilities"], threads=self.n_threads)[0][:, self._places]
 
-    def predict_log_proba(self, X: Rows) -> Array:
+    def predict_log_proba(self, X: Rows, groups: Column = None) -> Array:
         """Predict the logarithm of the probability of every class.
 
         Parameters
         ----------
         X : array-like or table of shape (n, d)
             The inputs.
+        groups : array-like of shape (n,), optional
+            The level of each row, for models whose levels were given to :meth:`fit` as an array.
 
         Returns
         -------
         ndarray of shape (n, number of classes)
         """
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(self.predict_proba(X, groups))
 
-    def decision_function(self, X: Rows) -> Array:
+    def decision_function(self, X: Rows, groups: Column = None) -> Array:
         """The log odds of the second of two classes, or the log probability of each of several.
 
         Parameters
         ----------
         X : array-like or table of shape (n, d)
             The inputs.
+        groups : array-like of shape (n,), optional
+            The level of each row, for models whose levels were given to :meth:`fit` as an array.
 
         Returns
         -------
         ndarray of shape (n,) or (n, number of classes)
         """
-        logs = self.predict_log_proba(X)
+        logs = self.predict_log_proba(X, groups)
         return logs if logs.shape[1] > 2 else logs[:, 1] - logs[:, 0]
 
     def sample_y(self, X: Rows, n_samples: int = 1, random_state: Seed = 0, joint: bool = True) -> NDArray[Any]:

@@ -139,20 +139,22 @@ class SparseGPRegressor(Regression, _Parameters):
     """
 
     @available_if(_has_levels)
-    def predict_proba(self, X: Rows) -> Array:
+    def predict_proba(self, X: Rows, groups: Column = None) -> Array:
         """Predict the probability of every ordered level (``likelihood="ordinal"``).
 
         Parameters
         ----------
         X : array-like or table of shape (n, d)
             The inputs.
+        groups : array-like of shape (n,), optional
+            The level of each row, for models whose levels were given to :meth:`fit` as an array.
 
         Returns
         -------
         ndarray of shape (n, number of levels)
             In the order of the levels.
         """
-        model, table = self._prediction_table(X)
+        model, table = self._prediction_table(X, groups=groups)
         return model.predict(table, ["probabilities"], threads=self.n_threads)[0]
 
 
@@ -309,7 +311,9 @@ class SparseGPCountRegressor(Regression, _Parameters):
     _task = "count"
     _kinds = ("count",)
 
-    def fit(self, X: Rows, y: Column, sample_weight: Column = None, *, exposure: Column = None) -> Self:
+    def fit(
+        self, X: Rows, y: Column, sample_weight: Column = None, groups: Any = None, *, exposure: Column = None
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -320,6 +324,10 @@ class SparseGPCountRegressor(Regression, _Parameters):
             The counts: whole numbers, 0 or more.
         sample_weight : array-like of shape (n,), optional
             How much each row counts.
+        groups : str, list of str or array-like of shape (n,), optional
+            Grouped (random) effects beside the function. Texts are formulae with columns of the table ``X``: ``"school"``,
+            ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series holds the level of
+            each row, and :meth:`predict` takes one too.
         exposure : array-like of shape (n,), optional
             The factor of each row's rate: time at risk, area, … Predictions need it too.
 
@@ -327,7 +335,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
         -------
         self
         """
-        return self._fit(X, named_target(y, numeric=True), sample_weight, exposure)
+        return self._fit(X, named_target(y, numeric=True), sample_weight, exposure, groups)
 
     def partial_fit(
         self, X: Rows, y: Column, sample_weight: Column = None, *, exposure: Column = None, forget: float = 0.0

@@ -42,23 +42,15 @@ class Regression(RegressorMixin, Estimator):
         sample_weight : array-like of shape (n,), optional
             How much each row counts. A row of weight 2 is two rows.
         groups : str, list of str or array-like of shape (n,), optional
-            Grouped (random) effects beside the function, with Gaussian noise. Texts are formulae with columns of the table ``X``:
-            ``"school"``, ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series holds the
-            level of each row, and :meth:`predict` takes one too.
+            Grouped (random) effects beside the function. Texts are formulae with columns of the table ``X``: ``"school"``,
+            ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series holds the level of
+            each row, and :meth:`predict` takes one too.
 
         Returns
         -------
         self
         """
         return self._fit(X, named_target(y, numeric=True), sample_weight, groups=groups)
-
-    @property
-    def effects_(self) -> Any:
-        """The estimates of grouped effects: a frame of pandas with the columns group, level, effect, estimate and sd."""
-        import pandas as pd
-
-        names = ("group", "level", "effect", "estimate", "sd")
-        return pd.DataFrame(dict(zip(names, self._fitted().effects())))
 
     def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:
         """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.

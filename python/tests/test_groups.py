@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 
 from conftest import read
-from sparsegp import BayesianLinearRegressor, SparseGPClassifier, SparseGPRegressor
+from sparsegp import (
+    BayesianLinearClassifier,
+    BayesianLinearRegressor,
+    SparseGPClassifier,
+    SparseGPCountRegressor,
+    SparseGPRegressor,
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +61,33 @@ def test_new_levels_have_wider_predictions(firms):
 def test_what_has_no_grouped_effects_says_so(firms):
     X = firms[["value", "firm"]]
     with pytest.raises(ValueError, match="groups"):
-        SparseGPRegressor("rbf", likelihood="student-t", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
+        SparseGPRegressor("rbf", objective="dlm-log", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
     model = SparseGPRegressor("rbf", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
     with pytest.raises(ValueError, match="groups"):
         model.predict(X, return_cov=True)
     plain = SparseGPRegressor("rbf", n_inducing=5, epochs=2, auto="none").fit(firms[["value"]], firms["invest"])
     assert isinstance(plain.effects_, pd.DataFrame) and plain.effects_.empty
-    with pytest.raises(TypeError):
-        SparseGPClassifier().fit(X, firms["firm"], groups="firm")
+    with pytest.raises(ValueError, match="softmax"):
+        SparseGPClassifier().fit(firms[["value", "year"]], firms["firm"], groups="year")
+
+
+def test_classes_counts_and_heavy_tails_have_groups(firms):
+    X, large = firms[["value", "capital", "firm"]], firms["invest"] > 100
+    levels = firms["firm"].to_numpy()
+    classifier = SparseGPClassifier(n_inducing=8, epochs=15).fit(X, large, groups="firm")
+    probabilities = classifier.predict_proba(X)
+    assert probabilities.shape == (len(X), 2) and np.allclose(probabilities.sum(axis=1), 1)
+    assert (classifier.predict(X) == large).mean() > 0.9
+    assert len(classifier.effects_) == 11
+    linear = BayesianLinearClassifier().fit(X[["value", "capital"]].to_numpy(), large.to_numpy(), groups=levels)
+    np.testing.assert_allclose(linear.predict_proba(X[["value", "capital"]].to_numpy(), groups=levels).sum(axis=1), 1)
+    with pytest.raises(ValueError, match="give groups"):
+        linear.predict(X[["value", "capital"]].to_numpy())
+
+    counts = SparseGPCountRegressor(n_inducing=8, epochs=15).fit(X, firms["invest"].round(), groups=["firm"])
+    again = pickle.loads(pickle.dumps(counts))
+    np.testing.assert_array_equal(again.predict(X), counts.predict(X))
+    heavy = SparseGPRegressor("rbf(ard)", likelihood="student-t", n_inducing=8, epochs=15).fit(X, firms["invest"], groups="firm")
+    assert heavy.document_["groups"]["residual_sd"] is None
+    assert heavy.document_["groups"]["intraclass_correlations"] == {}
+    assert heavy.score(X, firms["invest"]) > 0.8

@@ -37,6 +37,9 @@ pub struct GroupedSums<'a> {
 pub struct GroupedEvidence<'a> {
     /// Minus the log evidence, or the log likelihood at the best fixed effects: a sum over rows.
     pub value: f64,
+    /// `½ (|E w|² + |E u|² + log|P|)`, plus `Σ r_i/2σ²` for VFE: the value without normalisers and without the misfit of the targets at the
+    /// posterior mean, whose digits very distant targets of small weight would take. Fixed effects have no `|E w|²`.
+    pub penalty: f64,
     /// The derivative with respect to σ² at fixed sums; 0 under FITC, whose weights contain it.
     pub noise_bar: f64,
     /// Derivatives with respect to the values of all factors, in the order of the flat vector.
@@ -48,6 +51,12 @@ pub struct GroupedEvidence<'a> {
 }
 
 impl GroupedEvidence<'_> {
+    /// The moments that the expectations of a bound are taken under: fixed effects at which the likelihood is maximised have no variance.
+    pub fn moments_of_bound(self) -> Moments {
+        let (head, levels) = self.determinant;
+        self.solved.moments(head, levels)
+    }
+
     /// The posterior moments of w and of the whitened effects.
     pub fn moments(self) -> Moments {
         let (head, levels) = match self.prior {
@@ -93,6 +102,11 @@ pub fn grouped_evidence<'a>(
     let integrated = if prior == WeightPrior::Integrated { m * (2.0 * PI).ln() } else { 0.0 };
     let value = 0.5 * (quadratic + log_det + normaliser - integrated);
 
+    let squares = |values: &[f64]| dot(values, values);
+    let of_weights = if prior == WeightPrior::Unit { squares(&solved.weights) } else { 0.0 };
+    let residual = noise.map_or(0.0, |_| statistics.residual * precision);
+    let penalty = 0.5 * (of_weights + squares(&solved.coefficients) + log_det + residual);
+
     let determinant = solved.head(prior == WeightPrior::Profiled);
     let levels = solved.levels(&determinant);
     let excess = solved.excess(&determinant, &levels);
@@ -114,7 +128,7 @@ pub fn grouped_evidence<'a>(
         0.5 * (statistics.count - squares - statistics.residual * precision) * precision
     });
     let determinant = (determinant, levels);
-    Ok(GroupedEvidence { value, noise_bar, factors, solved, determinant, prior })
+    Ok(GroupedEvidence { value, penalty, noise_bar, factors, solved, determinant, prior })
 }
 
 /// `∂J/∂F = −F⁻ᵀ Σ_l (E u uᵀ − I)`; of a factor with a zero on its diagonal that row is 0.

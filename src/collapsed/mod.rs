@@ -19,7 +19,7 @@ pub use dataset::{Dataset, Weighting};
 pub use evidence::dense_upper_bound;
 pub use fitc::fitc;
 pub use grouped::{GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
-pub use stream::{DataStream, EffectPass, EffectSweep};
+pub use stream::{DataStream, EffectPass, EffectSweep, RowMarginals};
 pub use sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 
 /// Which collapsed quantity is minimised.

@@ -33,23 +33,24 @@ impl Model {
         self.latent.effects.variance_components(self.scaling.target.scale, &units)
     }
 
-    /// The standard deviation of the noise beside grouped effects, in units of the target.
+    /// The standard deviation of Gaussian noise beside grouped effects, in units of the target.
     pub fn residual_deviation(&self) -> Option<f64> {
         Some(self.scaling.target.scale * self.latent.noise_variance()?.sqrt())
     }
 
     /// The intraclass correlation of every grouping with an intercept: the share of the variance of its intercepts in the sum of the variances
-    /// of all intercepts and of the noise. The variance of the latent function is not part of it.
+    /// of all intercepts and of the noise. The variance of the latent function is not part of it. None if the noise is not Gaussian.
     pub fn intraclass_correlations(&self) -> Vec<(String, f64)> {
-        let components = self.variance_components();
+        let Some(deviation) = self.residual_deviation() else { return Vec::new() };
+        let (components, noise) = (self.variance_components(), deviation.powi(2));
         let intercepts = || components.iter().filter(|component| component.effect == "intercept");
-        let noise = self.residual_deviation().unwrap_or(f64::NAN).powi(2);
         let total = noise + intercepts().map(|component| component.sd.powi(2)).sum::<f64>();
         intercepts().map(|component| (component.group.clone(), component.sd.powi(2) / total)).collect()
     }
 
     /// The log likelihood of a linear mixed model, or the log evidence bound of a model with a latent function, at the estimates in original
-    /// units; of REML fits the restricted one. None for models without grouped effects.
+    /// units; of REML fits the restricted one. If the noise is not Gaussian, it is a lower bound in both cases. None for models without grouped
+    /// effects, and for ⟨beta⟩ other than 1.
     pub fn grouped_log_likelihood(&self) -> Option<f64> {
         let value = self.summary.elbo_sum.filter(|_| !self.latent.effects.is_empty())?;
         let (n, scale) = (self.rows as f64, self.scaling.target.scale);

@@ -278,7 +278,8 @@ impl FitOptions {
 
     /// Refuses modes of tuning hyper-parameters that the objective or the solver does not allow.
     fn check_hyper(&self) -> Result<()> {
-        if self.neighbours.is_some() {
+        // Both have modes of their own, which other checks know.
+        if self.neighbours.is_some() || !self.effects.is_empty() {
             return Ok(());
         }
         let (objective, collapsed) = (self.objective, !self.has_own_q());

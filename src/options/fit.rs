@@ -455,7 +455,7 @@ impl FitOptions {
         };
         let hyper = if conjugate && untold && few {
             Some(Hyper::Collapsed)
-        } else if untold && self.can_keep_sites() && n * m * m <= most_work && self.neighbours.is_none() {
+        } else if untold && self.can_keep_sites() && n * m * m <= most_work && !self.is_always_closed() {
             Some(Hyper::Alternating)
         } else {
             self.hyper

@@ -11,15 +11,17 @@ impl FitOptions {
         if self.effects.is_empty() {
             return Ok(());
         }
-        let kind = self.likelihood_kind();
+        let (kind, gaussian) = (self.likelihood_kind(), self.likelihood_kind().has_gaussian_noise());
         let default = FitOptions::default();
         let prior = (self.prior_mean, self.prior_variance) != (default.prior_mean, default.prior_variance);
         let by_batches = !matches!(self.hyper, None | Some(Hyper::Collapsed | Hyper::Fixed));
         let known = matches!(self.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe | ObjectiveKind::Fitc);
         let other = [
-            (!kind.has_gaussian_noise() || kind.is_joint(), format!("⟨likelihood {kind}⟩")),
+            (kind.is_joint(), format!("⟨likelihood {kind}⟩")),
             (!known, format!("⟨objective {}⟩", self.objective)),
-            (self.beta != 1.0, "⟨beta⟩".to_owned()),
+            (self.reml && !gaussian, format!("⟨reml⟩ with ⟨likelihood {kind}⟩")),
+            (self.reml && self.beta != 1.0, "⟨reml⟩ with ⟨beta⟩".to_owned()),
+            (self.estimator.is_sampled(), format!("⟨estimator {}⟩", self.estimator)),
             (self.neighbours.is_some(), "⟨neighbours⟩".to_owned()),
             (self.growth.is_some(), "⟨inducing auto⟩".to_owned()),
             (self.restarts > 1, "⟨restarts⟩".to_owned()),
@@ -31,9 +33,12 @@ impl FitOptions {
         let Some((_, name)) = other.into_iter().find(|(given, _)| *given) else {
             return self.check_fixed_effects();
         };
-        Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint(
-            "grouped effects need Gaussian noise and ⟨objective vfe⟩ or fitc, in closed form on all rows",
-        ))
+        let hint = if by_batches {
+            "grouped effects solve for q on all rows at every step: leave ⟨hyper⟩ out, or use fixed"
+        } else {
+            "grouped effects need a likelihood of one function and ⟨objective elbo⟩, or Gaussian noise and vfe or fitc"
+        };
+        Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint(hint))
     }
 
     /// Refuses objectives that fixed effects cannot have.

@@ -80,13 +80,15 @@ pub enum Way {
     Alternating(StepPlan),
 }
 
-/// The evidence of a model with grouped effects.
+/// The evidence of a model with grouped effects, or its bound.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupedBound {
     /// True for FITC, false for the variational bound (VFE).
     pub fitc: bool,
     /// The prior of the weights of f's features.
     pub weights: WeightPrior,
+    /// The losses of rows, if Gaussian sites replace the likelihood; `None` for the evidence with Gaussian noise.
+    pub losses: Option<Objective>,
 }
 
 /// The use of neighbours.
@@ -176,7 +178,12 @@ impl Plan {
             let nodes = options.quadrature_nodes;
             Way::Neighbours(NeighbourPlan { count, loss, beta: options.beta, keeping, nodes })
         } else if !options.effects.is_empty() {
-            Way::Grouped(GroupedBound { fitc: loss == LossKind::Fitc, weights: options.weight_prior() })
+            let closed = likelihood.gaussian_noise().is_some() && options.beta == 1.0;
+            Way::Grouped(GroupedBound {
+                fitc: loss == LossKind::Fitc,
+                weights: options.weight_prior(),
+                losses: (!closed).then(|| options.mini_batch_objective()),
+            })
         } else if options.is_collapsed() {
             Way::Collapsed(match loss {
                 LossKind::Fitc => CollapsedBound::Fitc,

@@ -12,7 +12,6 @@ mod extrapolation;
 mod failure;
 mod geometry;
 mod grouped;
-mod grouped_start;
 mod inference;
 mod neighbours;
 mod outcome;

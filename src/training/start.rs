@@ -2,7 +2,7 @@
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
-use super::grouped_start::start_effects;
+use super::grouped::start_effects;
 use super::row_buffer::RowBuffer;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::variational::VariationalModel;
@@ -67,7 +67,8 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
     let inputs = Dataset { x: train.x.subcols(0, d), ..train };
     let mut model = initial_function(inputs, plan, prototype)?;
     if !plan.effects.is_empty() {
-        start_effects(&mut model, train, &plan.effects);
+        let responses = working_responses(&model.likelihood, train.targets).concat();
+        start_effects(&mut model, train.x, &responses, &plan.effects);
     }
     Ok(model)
 }

@@ -1,11 +1,12 @@
-//! Fits with grouped effects: recovery, singular fits, model files, new levels, refusals.
+//! Fits with grouped effects: recovery with and without Gaussian noise, singular fits, model files, new levels, refusals.
 
 use faer::{Mat, MatRef};
 use sparsegp::ErrorKind;
 use sparsegp::effects::{EffectTerm, POPULATION};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
-use sparsegp::options::{FitOptions, ModelKind, ObjectiveKind};
+use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
 use sparsegp::training::ModelBuilder;
 use sparsegp_testkit::problems::Normals;
 
@@ -99,6 +100,86 @@ fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
     }
 }
 
+/// The rows of [`crossed`] with counts, classes, amounts or numbers with heavy tails in place of the targets. `η` is the mean of the target there.
+fn observed(kind: LikelihoodKind, eta: &[f64]) -> Vec<f64> {
+    let mut normals = Normals::new(31);
+    let mut draw = |eta: f64| {
+        let (noise, other) = (normals.next(), normals.next());
+        match kind {
+            LikelihoodKind::BernoulliProbit => f64::from(eta + noise > 0.0),
+            LikelihoodKind::Poisson => {
+                // By inversion, from a uniform number.
+                let uniform = (0.5 * (1.0 + (0.8 * noise).tanh())).clamp(1e-9, 1.0 - 1e-9);
+                let (rate, mut count, mut sum) = (eta.exp(), 0.0, 0.0);
+                let mut term = (-rate).exp();
+                while sum + term < uniform && count < 1e3 {
+                    sum += term;
+                    count += 1.0;
+                    term *= rate / count;
+                }
+                count
+            }
+            LikelihoodKind::Gamma => eta.exp() * (noise * noise + other * other) / 2.0,
+            _ => eta + 0.2 * noise / (0.3 + other * other),
+        }
+    };
+    eta.iter().map(|eta| draw(*eta)).collect()
+}
+
+#[test]
+fn effects_beside_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
+    let (x, eta) = crossed(15, 1500, (0.8, 0.4));
+    let eta: Vec<f64> = eta.iter().map(|y| y - 9.7).collect();
+    let kinds = [
+        LikelihoodKind::BernoulliProbit,
+        LikelihoodKind::Poisson,
+        LikelihoodKind::Gamma,
+        LikelihoodKind::StudentT,
+    ];
+    for (kind, model) in kinds.into_iter().flat_map(|kind| [(kind, ModelKind::Gp), (kind, ModelKind::Glm)]) {
+        let y = observed(kind, &eta);
+        let inducing = (model == ModelKind::Gp).then_some(15);
+        let effects = vec![term("a", 30, 0), term("b", 20, 1)];
+        let options =
+            FitOptions { likelihood: Some(kind), model, inducing, effects, ..FitOptions::default() };
+        let fitted = fit(&options, x.as_ref(), &y);
+        let sds: Vec<f64> = fitted.variance_components().iter().map(|component| component.sd).collect();
+        // Standard errors over 30 and 20 levels are about an eighth and a sixth, and noise widens them.
+        assert!((sds[0] - 0.8).abs() < 0.35 && (sds[1] - 0.4).abs() < 0.25, "{kind}, {model}: {sds:?}");
+        assert!(fitted.residual_deviation().is_none() && fitted.intraclass_correlations().is_empty());
+        assert!(fitted.grouped_log_likelihood().is_some_and(f64::is_finite));
+
+        let again = Model::from_bytes("model", &fitted.to_bytes().expect("bytes")).expect("a model");
+        let [own, other] =
+            [&fitted, &again].map(|model| model.predict(x.as_ref(), &[]).expect("predictions"));
+        assert!((0..y.len()).all(|row| own.row(row) == other.row(row)), "{kind}, {model}");
+        assert_eq!(fitted.level_effects(), again.level_effects());
+
+        // A new level adds the variance of levels to the latent variance of the population.
+        let at = |a: f64| Mat::from_fn(1, 3, |_, j| [0.4, a, 4.0][j]);
+        let [known, new, population] = [at(3.0), at(77.0), at(POPULATION)]
+            .map(|x| fitted.predict(x.as_ref(), &[]).expect("predictions").row(0));
+        let added = (new.latent_variance - population.latent_variance).sqrt();
+        assert!((added / sds[0] - 1.0).abs() < 1e-6, "{kind}, {model}: {added} {sds:?}");
+        assert_eq!(new.latent_mean, population.latent_mean);
+        assert!(known.latent_variance < new.latent_variance);
+    }
+}
+
+#[test]
+fn another_weight_of_the_kl_term_and_fixed_hyper_parameters_suit_groups() {
+    let (x, y) = crossed(16, 400, (0.8, 0.4));
+    let effects = vec![term("a", 30, 0), term("b", 20, 1)];
+    let base = FitOptions { effects, inducing: Some(10), epochs: Some(20), ..FitOptions::default() };
+    let tempered = fit(&FitOptions { beta: 0.5, ..base.clone() }, x.as_ref(), &y);
+    assert!(tempered.grouped_log_likelihood().is_none());
+    let likelihood = Some(LikelihoodKind::StudentT);
+    let fixed = fit(&FitOptions { hyper: Some(Hyper::Fixed), likelihood, ..base.clone() }, x.as_ref(), &y);
+    let trained = fit(&FitOptions { likelihood, ..base }, x.as_ref(), &y);
+    assert_eq!(fixed.summary().iterations, 0);
+    assert!(trained.summary().objective < fixed.summary().objective);
+}
+
 #[test]
 fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
     let (x, y) = crossed(7, 600, (0.0, 0.4));
@@ -140,12 +221,18 @@ fn what_cannot_be_combined_is_refused_in_one_line() {
     let base = FitOptions { effects: vec![term("a", 30, 0), term("b", 20, 1)], ..FitOptions::default() };
     let glm = FitOptions { model: ModelKind::Glm, ..base.clone() };
     let refused = [
-        (FitOptions { likelihood: Some(LikelihoodKind::StudentT), ..base.clone() }, "likelihood"),
+        (
+            FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..base.clone() },
+            "likelihood",
+        ),
         (FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() }, "objective"),
-        (FitOptions { beta: 0.5, ..base.clone() }, "beta"),
+        (FitOptions { estimator: Estimator::Price { samples: 3 }, ..base.clone() }, "estimator"),
+        (FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() }, "hyper"),
         (FitOptions { neighbours: Some(10), ..base.clone() }, "neighbours"),
         (FitOptions { restarts: 3, ..base.clone() }, "restarts"),
         (FitOptions { prior_variance: 2.0, ..glm.clone() }, "prior_variance"),
+        (FitOptions { reml: true, likelihood: Some(LikelihoodKind::StudentT), ..glm.clone() }, "reml"),
+        (FitOptions { reml: true, beta: 0.5, ..glm.clone() }, "reml"),
         (FitOptions { reml: true, effects: Vec::new(), ..glm }, "reml"),
     ];
     for (options, name) in refused {

@@ -4,6 +4,7 @@ mod equivalence;
 mod extremes;
 mod gradients;
 mod grouped;
+mod grouped_sites;
 mod guarantees;
 mod hyper;
 mod joint_extremes;

@@ -27,7 +27,8 @@ pub struct FitArgs {
     /// Grouped (random) effects beside f: a column, 'slope | column', 'slope || column' for independent ones, or 'outer/inner'; may be repeated
     ///
     /// Every level of the column has an intercept of its own, and with a slope a slope in that column of numbers. 'outer/inner' stands for outer
-    /// and outer:inner. Columns of groups are inputs only if --features names them. Gaussian noise, in closed form on all rows (vfe, fitc).
+    /// and outer:inner. Columns of groups are inputs only if --features names them. All rows train together: Gaussian noise (elbo, vfe, fitc) in
+    /// closed form, every other likelihood of one function (elbo) with natural-gradient steps on q.
     #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
     pub group: Vec<GroupFormula>,
     /// Estimate variance components by restricted maximum likelihood (glm with --group)
@@ -342,7 +343,7 @@ impl FitArgs {
         }
         if let Some(name) = self.given.mini_batch_option(options) {
             return Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩"))
-                .hint("grouped effects are fitted in closed form on all rows"));
+                .hint("grouped effects are fitted on all rows, without mini-batches"));
         }
         let others = [
             ("--report", self.output.wants_page()),

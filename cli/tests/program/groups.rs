@@ -135,13 +135,103 @@ fn casks() -> String {
     "batch,cask,strength\n".to_owned() + &(0..60).map(row).collect::<String>()
 }
 
+/// Pupils of forty schools, with hours of practice, whether they passed, and the number of their absences.
+fn pupils() -> String {
+    let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
+    let row = |i: usize| {
+        let (school, hours) = (i % 40, 10.0 * (part(17 * i + 3) + 0.5));
+        let latent = 0.4 * (hours - 5.0) + 3.0 * part(7 * school + 1);
+        let passed = if latent + 3.0 * part(29 * i + 11) > 0.0 { "yes" } else { "no" };
+        let rate = (0.5 - 0.1 * hours + 2.0 * part(7 * school + 1)).exp();
+        let absences = (rate + 2.0 * rate.sqrt() * part(31 * i + 7)).round().max(0.0);
+        format!("S{school},{hours:.2},{passed},{absences}\n")
+    };
+    "school,hours,passed,absences\n".to_owned() + &(0..800).map(row).collect::<String>()
+}
+
+#[test]
+fn classes_and_counts_have_groups_from_the_fit_to_the_predictions() {
+    let work = work();
+    work.write("pupils.csv", &pupils());
+    for (options, words) in [
+        ("--target passed --exclude absences --model glm", ["bernoulli-probit", "log likelihood  at least"]),
+        ("--target passed --exclude absences --inducing 8", ["bernoulli-probit", "log evidence  at least"]),
+        (
+            "--target absences --exclude passed --likelihood poisson --model glm",
+            ["poisson", "log likelihood"],
+        ),
+        ("--target absences --exclude passed --likelihood negative-binomial", ["negative-binomial", "alpha"]),
+    ] {
+        let fit = format!("fit pupils.csv {options} --group school --quiet --epochs 30 --model-out m");
+        let text = work.run(&fit).ok().stdout();
+        for word in words.into_iter().chain(["school, 40 levels; sd"]) {
+            assert!(text.contains(word), "{options}: {word:?} in {text}");
+        }
+        assert!(!text.contains("intraclass") && !text.contains("noise "), "{text}");
+        assert!(work.run("inspect m").ok().stdout().contains("school, 40 levels"));
+        let figures = work.run("evaluate m pupils.csv").ok().stdout();
+        assert!(figures.contains("NLL") || figures.contains("log loss"), "{figures}");
+        assert_eq!(work.run("effects m").ok().stdout().lines().count(), 41);
+
+        work.write("new.csv", "school,hours\nS3,4\nElsewhere,4\n");
+        let run = work.run("predict m new.csv --out - --latent");
+        assert!(run.stderr().contains("Elsewhere"), "{}", run.stderr());
+        let known = run.ok().stdout();
+        let last = |text: &str, line: usize| -> f64 {
+            let line = text.lines().nth(line).expect("a line").to_owned();
+            line.rsplit(',').next().and_then(|cell| cell.parse().ok()).expect("a number")
+        };
+        let population = work.run("predict m new.csv --out - --latent --population").ok().stdout();
+        assert!(last(&known, 2) > last(&population, 2) + 0.05, "{known} {population}");
+    }
+}
+
+#[test]
+fn bounds_on_the_likelihood_are_close_to_the_numbers_of_lme4() {
+    // Data of lme4, which are no part of this repository, in the folder that SPARSEGP_REFERENCE_DIR names. VerbAgg: `glmer` with 15 nodes of
+    // adaptive quadrature. grouseticks: Laplace's approximation, which is no bound.
+    let Ok(folder) = std::env::var("SPARSEGP_REFERENCE_DIR") else { return };
+    let cases = [
+        (
+            "verbagg.csv.gz --target r2 --features btype --group id --likelihood bernoulli-logit",
+            -4_349.546_37,
+            vec![1.242_855_6],
+            0.828_586_1,
+        ),
+        (
+            "grouseticks.csv.gz --target TICKS --features YEAR,HEIGHT --categorical YEAR --group BROOD --group LOCATION --likelihood poisson",
+            -987.938_16,
+            vec![0.769_651_1, 0.574_136_9],
+            11.35,
+        ),
+    ];
+    for (options, log_likelihood, sds, intercept) in cases {
+        let path = format!("{folder}/mixed/{options}");
+        let work = Work::empty();
+        work.run(&format!("fit {path} --model glm --metrics j --quiet")).ok();
+        let document: Value = serde_json::from_str(&work.read("j")).expect("JSON");
+        let bound = number(&document, "/groups/log_likelihood");
+        assert!(bound < log_likelihood && bound > log_likelihood - 1.0, "{options}: {bound}");
+        for (index, sd) in sds.iter().enumerate() {
+            let got = number(&document, &format!("/groups/components/{index}/sd"));
+            close(got, *sd, 0.02, options);
+        }
+        close(number(&document, "/coefficients/0/mean"), intercept, 0.01, options);
+    }
+}
+
 #[test]
 fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
     let work = work();
     let model =
         "fit grunfeld.csv --target invest --features value --group firm --quiet --inducing 5 --epochs 3";
     for (command, word) in [
-        (format!("{model} --likelihood student-t"), "--likelihood student-t"),
+        (format!("{model} --likelihood gaussian-heteroskedastic"), "--likelihood gaussian-heteroskedastic"),
+        (format!("{model} --likelihood student-t --objective dlm-log"), "--objective dlm-log"),
+        (format!("{model} --likelihood student-t --hyper alternating"), "--hyper alternating"),
+        (format!("{model} --likelihood student-t --neighbours 10"), "--neighbours"),
+        ("fit grunfeld.csv --target invest --features value --group firm --quiet --model glm --reml --likelihood gamma".into(), "--reml"),
+        ("fit grunfeld.csv --target firm --features value --group year --quiet --epochs 2".to_owned(), "--likelihood softmax"),
         (format!("{model} --neighbours 10"), "--neighbours"),
         (format!("{model} --objective dlm-log"), "--objective dlm-log"),
         (format!("{model} --report r.html"), "--report"),

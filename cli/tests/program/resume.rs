@@ -38,6 +38,7 @@ struct Case {
     name: &'static str,
     table: Table,
     target: &'static str,
+    group: Option<&'static str>,
     options: FitOptions,
     betas: Option<Betas>,
 }
@@ -45,7 +46,7 @@ struct Case {
 fn case(name: &'static str, options: FitOptions) -> Case {
     let options =
         FitOptions { inducing: options.inducing.or(Some(7)), tolerance: Some(0.0), warm_start: 4, ..options };
-    Case { name, table: rows(CO2, 120), target: "co2", options, betas: None }
+    Case { name, table: rows(CO2, 120), target: "co2", group: None, options, betas: None }
 }
 
 /// Mini-batch fits of a linear model, which has no inducing inputs.
@@ -135,6 +136,12 @@ fn cases() -> Vec<Case> {
             target: "visits",
             ..case("counts", FitOptions { likelihood: Some(LikelihoodKind::Poisson), ..epochs(4) })
         },
+        Case {
+            table: rows(VISITS, 120),
+            target: "visits",
+            group: Some("disea"),
+            ..case("groups of counts", FitOptions { likelihood: Some(LikelihoodKind::Poisson), ..epochs(6) })
+        },
         case(
             "varying noise",
             FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..batches(epochs(4)) },
@@ -198,7 +205,11 @@ fn identity() -> Identity {
 
 impl Case {
     fn fit(&self, session: &mut Session<'_>) -> Result<TableFit> {
-        let columns = SchemaOptions { target: self.target.to_owned(), ..SchemaOptions::default() };
+        let columns = SchemaOptions {
+            target: self.target.to_owned(),
+            groups: self.group.iter().map(|group| group.parse().expect("a formula")).collect(),
+            ..SchemaOptions::default()
+        };
         let request = FitRequest {
             table: &self.table,
             columns: &columns,

@@ -32,12 +32,14 @@ pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
     }
     if !terms.is_empty() {
         rows.extend(model.residual_deviation().map(|sd| row("noise", format!("sd {}", number(sd)))));
-        let (name, bound) = match (model.model_kind(), model.options().objective) {
-            (ModelKind::Glm, _) if model.options().reml => ("restricted log likelihood", ""),
-            (ModelKind::Glm, _) => ("log likelihood", ""),
-            (ModelKind::Gp, ObjectiveKind::Fitc) => ("log evidence", ""),
-            (ModelKind::Gp, _) => ("log evidence", "at least "),
+        let exact = model.latent().noise_variance().is_some();
+        let (name, exact) = match (model.model_kind(), model.options().objective) {
+            (ModelKind::Glm, _) if model.options().reml => ("restricted log likelihood", exact),
+            (ModelKind::Glm, _) => ("log likelihood", exact),
+            (ModelKind::Gp, ObjectiveKind::Fitc) => ("log evidence", exact),
+            (ModelKind::Gp, _) => ("log evidence", false),
         };
+        let bound = if exact { "" } else { "at least " };
         let value = model.grouped_log_likelihood();
         rows.extend(value.map(|value| row(name, format!("{bound}{}", number(value)))));
     }

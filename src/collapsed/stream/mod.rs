@@ -2,6 +2,10 @@
 //!
 //! Memory is O(bM + M²) for any n: features are recomputed in the backward sweep, not kept.
 
+mod marginals;
+
+pub use marginals::RowMarginals;
+
 use super::dataset::{Dataset, Weighting};
 use super::sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 use crate::columns;

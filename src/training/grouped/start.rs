@@ -1,10 +1,10 @@
-//! Starting values for the variances of grouped effects, by an analysis of variance of the target, one grouping at a time; no optimisation.
+//! Starting values for the variances of grouped effects, by an analysis of variance of the targets, one grouping at a time; no optimisation.
 
-use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::effects::{EffectTerm, Effects, columns_of};
 use crate::latent::Layer;
 use crate::model::LatentPrior;
+use faer::MatRef;
 
 /// The least share of the variance of the target that effects and noise start with: smaller ones would hardly move.
 const LEAST_SHARE: f64 = 1e-3;
@@ -12,41 +12,47 @@ const LEAST_SHARE: f64 = 1e-3;
 /// The share of the variance of the target that slopes start with, at the root mean square of their columns.
 const SLOPE_SHARE: f64 = 0.05;
 
-/// Gives a model independent effects whose variances follow from the target, and a linear model the noise that is left.
-pub(super) fn start_effects(model: &mut LatentPrior, train: Dataset<'_>, terms: &[EffectTerm]) {
-    let d = train.x.ncols() - columns_of(terms);
+/// Gives a model independent effects whose variances follow from the target, and a linear model with Gaussian noise the noise that is left.
+///
+/// `responses` has the target of every row, or the value of η that explains it.
+pub(in crate::training) fn start_effects(
+    model: &mut LatentPrior,
+    x: MatRef<'_, f64>,
+    responses: &[f64],
+    terms: &[EffectTerm],
+) {
+    let d = x.ncols() - columns_of(terms);
     let mut effects = Effects::new(d, terms.to_vec());
-    let total = Moments::of(train.targets.y.iter().copied()).variance().filter(|v| *v > 0.0).unwrap_or(1.0);
+    let total = Moments::of(responses.iter().copied()).variance().filter(|v| *v > 0.0).unwrap_or(1.0);
     let mut rest = total;
     for (index, term) in terms.iter().enumerate() {
         let mut deviations = Vec::with_capacity(term.width());
         if term.intercept {
-            let share = between(train, d + term.code, term.levels).clamp(LEAST_SHARE * total, total);
+            let share = between((x, responses), d + term.code, term.levels).clamp(LEAST_SHARE * total, total);
             rest -= share;
             deviations.push(share.sqrt());
         }
         deviations.extend(term.values.iter().map(|&value| {
-            let squares = train.x.col(d + value).iter().map(|value| value * value);
+            let squares = x.col(d + value).iter().map(|value| value * value);
             let spread = Moments::of(squares).mean().filter(|spread| *spread > 0.0).unwrap_or(1.0);
             (SLOPE_SHARE * total / spread).sqrt()
         }));
         effects.start(index, &deviations);
     }
     model.effects = effects;
-    if matches!(model.layer(), Layer::Linear(_)) {
+    if matches!(model.layer(), Layer::Linear(_)) && model.noise_variance().is_some() {
         let noise = rest.max(0.1 * total);
         model.likelihood.for_each_parameter_mut(&mut |p| p.start(|_| noise));
     }
 }
 
 /// The variance of levels by the method of moments: `(MS_between − MS_within)/n₀` (Searle, Casella & McCulloch 1992, section 3.6), possibly below 0.
-fn between(train: Dataset<'_>, column: usize, levels: usize) -> f64 {
-    let y = train.targets.y;
+fn between((x, y): (MatRef<'_, f64>, &[f64]), column: usize, levels: usize) -> f64 {
     let n = y.len() as f64;
     let mean = y.iter().sum::<f64>() / n;
     let (mut counts, mut sums) = (vec![0.0; levels], vec![0.0; levels]);
     let mut squares = 0.0;
-    for (code, y) in train.x.col(column).iter().zip(y) {
+    for (code, y) in x.col(column).iter().zip(y) {
         let c = y - mean;
         counts[*code as usize] += 1.0;
         sums[*code as usize] += c;

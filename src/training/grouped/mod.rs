@@ -1,4 +1,9 @@
 //! The evidence of grouped effects as a hyper-parameter objective: w and b solved exactly inside, θ, Z and the factors outside.
+//!
+//! Noise that is not Gaussian is replaced by sites, which natural-gradient steps move to the best q before every value and gradient.
+
+mod sites;
+mod start;
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
@@ -9,24 +14,30 @@ use super::run::{evaluated_once, minimize, whole};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, EffectSweep, GroupedEvidence, GroupedSums,
-    StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
+    RowMarginals, StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
 };
 use crate::effects::{EffectPosterior, EffectRows, EffectSums, Moments, RowAdjoint, RowMoments};
 use crate::error::{Error, Result};
 use crate::gradient::Form;
 use crate::hyper::{HyperObjective, Monitor};
 use crate::latent::LayerScratch;
-use crate::linalg::NotPositiveDefinite;
+use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
 use crate::options::{GroupedBound, Plan};
 use crate::variational::{Matrix, Normal};
 use faer::Mat;
+use sites::{Losses, SiteValues, Sites};
+pub(super) use start::start_effects;
 
-/// A model with Gaussian noise and grouped effects on a data set, seen as a function of its free parameters.
+/// A model with grouped effects on a data set, seen as a function of its free parameters.
 pub struct GroupedObjective<'a> {
     at: Place,
     data: Dataset<'a>,
     bound: GroupedBound,
+    /// The sites that replace the likelihood, if the noise is not Gaussian.
+    sites: Option<Sites>,
+    /// The number of steps on sites that were rolled back.
+    rollbacks: usize,
     rows: EffectRows,
     sums: EffectSums,
     stream: Box<DataStream>,
@@ -38,17 +49,52 @@ pub struct GroupedObjective<'a> {
     validation: Option<(Dataset<'a>, Score)>,
 }
 
+/// The best q at the current parameters, with the derivatives that follow from it.
+struct Settled {
+    /// The objective, a sum.
+    value: f64,
+    /// Derivatives with respect to the factors of the effects.
+    factors: Vec<f64>,
+    /// The derivatives in the likelihood's own parameters at fixed sums.
+    own: Vec<f64>,
+    /// The moments that the expectations of the objective are taken under, if a gradient needs them.
+    moments: Option<Moments>,
+}
+
+/// The objective at some sites.
+struct AtSites {
+    settled: Settled,
+    losses: Losses,
+    marginals: RowMarginals,
+    /// The distance of every site from its best value, in standard deviations of η.
+    residuals: Vec<f64>,
+}
+
+/// Steps on sites end when the mean square of their distances from the best values is below this. The gradient in hyper-parameters has an
+/// error of the order of the distance.
+const SETTLED: f64 = 1e-16;
+
+/// The maximum number of steps on sites at one point.
+const MOST_STEPS: usize = 100;
+
+/// The sizes of the smallest step on sites that is tried, and of the largest one.
+const STEP_RANGE: (f64, f64) = (1e-4, 2.0);
+
 impl<'a> GroupedObjective<'a> {
-    /// Creates the objective. The likelihood of `model` is Gaussian, and in the inputs of `data` the columns of its effects follow the inputs of f.
+    /// Creates the objective. The likelihood of `model` is Gaussian unless `bound` has losses for sites. In the inputs of `data` the columns of
+    /// the effects follow the inputs of f.
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: GroupedBound) -> Self {
         let m = model.layer().dim();
         let rows = EffectRows::new(&model.effects, data.x);
         let sums = EffectSums::zeros(&rows, m);
         let stream = Box::new(DataStream::new(&**model.layer(), data.len()));
+        let sites = bound.losses.map(|losses| Sites::new(losses, &model.likelihood, data.targets));
         GroupedObjective {
             at: Place::new(model),
             data,
             bound,
+            sites,
+            rollbacks: 0,
             rows,
             sums,
             stream,
@@ -75,12 +121,18 @@ impl<'a> GroupedObjective<'a> {
         self.at.start()
     }
 
-    /// Moves to `theta` and solves for w and b; minus the log evidence (a sum, without priors), or `None` if that failed.
+    /// Moves to `theta` and solves for w and b; minus the log evidence or its bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
-        self.sum_rows();
+        let settled = match &self.sites {
+            Some(_) => Some(self.settle()?.value),
+            None => {
+                self.sum_rows();
+                None
+            }
+        };
         let found = self.finite_evidence()?;
-        let value = found.value;
+        let value = settled.unwrap_or(found.value);
         self.moments = Some(found.moments());
         Some(value)
     }
@@ -99,8 +151,9 @@ impl<'a> GroupedObjective<'a> {
         Some((model, q, effects))
     }
 
+    /// The noise variance of the sums: that of the likelihood, or 1 for sites, whose precisions are weights of rows.
     fn noise(&self) -> f64 {
-        self.at.model.noise_variance().unwrap_or(f64::NAN)
+        if self.sites.is_some() { 1.0 } else { self.at.model.noise_variance().unwrap_or(f64::NAN) }
     }
 
     /// Sums over the rows at the current parameters.
@@ -112,8 +165,104 @@ impl<'a> GroupedObjective<'a> {
         let weighting = if self.bound.fitc { Weighting::Residual(noise) } else { Weighting::Unit };
         self.sums.clear();
         let pass = EffectPass { rows: &self.rows, sums: &mut self.sums };
-        self.stream.forward_with(layer, self.data, weighting, Some(pass));
-        self.summed = layer.whitening().is_none() && !self.bound.fitc;
+        let data = observed(self.data, self.sites.as_ref());
+        self.stream.forward_with(layer, data, weighting, Some(pass));
+        if self.sites.is_some() {
+            // Sites are factors without normalisers.
+            self.stream.statistics.count = 0.0;
+        }
+        self.summed = layer.whitening().is_none() && !self.bound.fitc && self.sites.is_none();
+    }
+
+    /// Returns true if the layer has parameters: without a whitening there is nothing to train in it.
+    fn trains_features(&self) -> bool {
+        self.at.model.layer().whitening().is_some()
+    }
+
+    /// Solves for w and b at the current parameters; `None` if the result is not finite.
+    fn best(&mut self) -> Option<Settled> {
+        if self.sites.is_some() {
+            return self.settle();
+        }
+        self.sum_rows();
+        let found = self.finite_evidence()?;
+        let (value, own, factors) = (found.value, vec![found.noise_bar], found.factors.clone());
+        let moments = self.trains_features().then(|| found.moments_of_bound());
+        Some(Settled { value, factors, own, moments })
+    }
+
+    /// Moves the sites to the best q. A step that raises the objective is rolled back and halved; after other steps, the residuals before and
+    /// after tell the size of the next one.
+    fn settle(&mut self) -> Option<Settled> {
+        let mut at = self.at_known_sites()?;
+        let (mut step, mut current) = (1.0, true);
+        for _ in 0..MOST_STEPS {
+            let square = dot(&at.residuals, &at.residuals);
+            if square <= SETTLED * self.data.len() as f64 || step < STEP_RANGE.0 {
+                break;
+            }
+            let sites = self.sites.as_mut()?;
+            let before = sites.values();
+            sites.set(sites.stepped(&at.losses, &at.marginals, step));
+            let rounding = 64.0 * f64::EPSILON * at.settled.value.abs().max(1.0);
+            let next = self.at_sites().filter(|next| next.settled.value <= at.settled.value + rounding);
+            current = next.is_some();
+            if let Some(next) = next {
+                step = secant_step(step, dot(&at.residuals, &next.residuals) / square);
+                at = next;
+            } else {
+                self.restore(before);
+                self.rollbacks += 1;
+                step *= 0.5;
+            }
+        }
+        if !current {
+            // The sums belong to the step that was rolled back.
+            self.sum_rows();
+        }
+        Some(at.settled)
+    }
+
+    /// Returns the objective at the sites of the last point, or at sites that explain each row best if it has no value there.
+    fn at_known_sites(&mut self) -> Option<AtSites> {
+        if let Some(at) = self.at_sites() {
+            return Some(at);
+        }
+        let sites = self.sites.as_ref()?;
+        let (before, beta) = (sites.values(), sites.beta());
+        let first = SiteValues::explaining(&self.at.model.likelihood, self.data.targets, beta);
+        self.restore(first);
+        let at = self.at_sites();
+        if at.is_none() {
+            self.restore(before);
+        }
+        at
+    }
+
+    /// Replaces the values of the sites.
+    fn restore(&mut self, values: SiteValues) {
+        if let Some(sites) = &mut self.sites {
+            sites.set(values);
+        }
+    }
+
+    /// Returns the objective at the current sites; `None` if it is not finite.
+    fn at_sites(&mut self) -> Option<AtSites> {
+        self.sum_rows();
+        let found = self.finite_evidence()?;
+        let (penalty, factors) = (found.penalty, found.factors.clone());
+        let moments = found.moments_of_bound();
+        let (model, sites) = (&self.at.model, self.sites.as_ref()?);
+        let posterior = (&moments.weights[..], moments.covariance.as_ref());
+        let effects = RowMoments { effects: &model.effects, moments: &moments };
+        let marginals = self.stream.marginals(&**model.layer(), self.data, posterior, effects);
+        let losses = sites.losses(&model.likelihood, self.data.targets, &marginals);
+        let value = losses.value + sites.beta() * (penalty - sites.explained(&marginals));
+        let residuals = sites.residuals(&losses, &marginals);
+        let own = losses.own.clone();
+        let finite = value.is_finite() && residuals.iter().all(|residual| residual.is_finite());
+        let settled = Settled { value, factors, own, moments: Some(moments) };
+        finite.then_some(AtSites { settled, losses, marginals, residuals })
     }
 
     /// The evidence by the sums.
@@ -147,34 +296,35 @@ impl<'a> GroupedObjective<'a> {
 
     /// The value, with its flat natural gradient left in `flat`.
     fn value_with_gradient(&mut self) -> Option<f64> {
-        self.sum_rows();
-        let found = self.finite_evidence()?;
-        let (value, noise_bar, factors) = (found.value, found.noise_bar, found.factors.clone());
-        // Without a whitening there is nothing to train in the layer.
-        let trains = self.at.model.layer().whitening().is_some();
-        let moments = trains.then(|| found.moments());
-        let (gradient, noise_bar) = match moments {
-            Some(moments) => self.through_features(&moments, noise_bar),
-            None => (BoundGradient::zeros(&**self.at.model.layer()), noise_bar),
+        let Settled { value, factors, mut own, moments } = self.best()?;
+        let gradient = match moments.filter(|_| self.trains_features()) {
+            Some(moments) => self.through_features(&moments),
+            None => BoundGradient::zeros(&**self.at.model.layer()),
         };
-        let model = &self.at.model;
-        model.flatten_gradient(std::slice::from_ref(&gradient.layer), &[noise_bar], &mut self.flat);
+        let beta = self.sites.as_ref().map_or(1.0, Sites::beta);
+        match &self.sites {
+            None => own[0] += gradient.noise,
+            Some(_) => own.iter_mut().for_each(|own| *own /= beta),
+        }
+        self.at.model.flatten_gradient(std::slice::from_ref(&gradient.layer), &own, &mut self.flat);
         self.flat.extend_from_slice(&factors);
+        self.flat.iter_mut().for_each(|slope| *slope *= beta);
         Some(value)
     }
 
-    /// Returns the gradient of the layer and the derivative in σ²; `noise_bar` is the derivative at fixed sums.
-    fn through_features(&mut self, moments: &Moments, noise_bar: f64) -> (BoundGradient, f64) {
+    /// Returns the gradient of the layer, with the derivative in σ² through the weights of FITC.
+    fn through_features(&mut self, moments: &Moments) -> BoundGradient {
         let noise = self.noise();
         let model = &self.at.model;
         let (layer, statistics) = (&**model.layer(), &self.stream.statistics);
         let posterior = (&moments.weights[..], moments.covariance.as_ref());
+        let data = observed(self.data, self.sites.as_ref());
         let mut gradient;
         if self.bound.fitc {
             gradient = BoundGradient::of_posterior(layer, statistics, posterior, 0.0);
             let effects = EffectSweep::Fitc(RowMoments { effects: &model.effects, moments });
             let by = BoundAdjoint::Fitc { noise, posterior };
-            self.stream.add_rows_with(layer, self.data, by, Some(effects), &mut gradient);
+            self.stream.add_rows_with(layer, data, by, Some(effects), &mut gradient);
         } else {
             let adjoint = unweighted_adjoint(moments, noise);
             gradient = BoundGradient::of_posterior(layer, statistics, posterior, adjoint.residual);
@@ -183,12 +333,23 @@ impl<'a> GroupedObjective<'a> {
             let rows = RowAdjoint::new(layer, &model.effects, moments, 1.0 / noise);
             let by = BoundAdjoint::Unweighted { adjoint: &adjoint, form };
             let effects = Some(EffectSweep::Unweighted(&rows));
-            self.stream.add_rows_with(layer, self.data, by, effects, &mut gradient);
+            self.stream.add_rows_with(layer, data, by, effects, &mut gradient);
         }
         gradient.finish(layer, &mut self.layer_scratch);
-        let through_weights = gradient.noise;
-        (gradient, noise_bar + through_weights)
+        gradient
     }
+}
+
+/// The size of the next step on sites, given the share of the residuals that the last step left (Barzilai & Borwein 1988): a step that went
+/// too far leaves a negative share.
+fn secant_step(step: f64, left: f64) -> f64 {
+    let next = step / (1.0 - left);
+    if next > 0.0 { next.clamp(0.1, STEP_RANGE.1) } else { STEP_RANGE.1 }
+}
+
+/// The rows that the sums are of: the data, or the sites that replace them.
+fn observed<'a>(data: Dataset<'a>, sites: Option<&'a Sites>) -> Dataset<'a> {
+    sites.map_or(data, |sites| sites.observed(data))
 }
 
 /// The most coefficients of all groupings but the largest, which one dense matrix couples.
@@ -224,13 +385,15 @@ pub(super) fn train_grouped(
         outcome.theta = best;
     }
     let value = solved(&mut objective, &outcome.theta)?;
+    let rolled_back = objective.rollbacks;
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
     let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
+    outcome.rollbacks += rolled_back;
     Ok(Trained {
         model,
         q: vec![q],
         value,
-        elbo: Some(-value),
+        elbo: (plan.beta == 1.0).then_some(-value),
         upper: None,
         sampling: None,
         outcome,
@@ -312,5 +475,8 @@ impl HyperObjective for GroupedObjective<'_> {
 
     fn archive(&mut self, archive: &mut Archive) {
         self.at.archive(archive);
+        if let Some(sites) = &mut self.sites {
+            sites.archive(archive);
+        }
     }
 }

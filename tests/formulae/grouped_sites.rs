@@ -1,0 +1,208 @@
+//! Grouped effects with sites in place of a likelihood: against the closed form, finite differences and a dense variational posterior.
+
+use crate::grouped::{check_gradient, problem, solved, term};
+use faer::linalg::solvers::Solve;
+use faer::{Mat, Side};
+use proptest::prelude::*;
+use sparsegp::collapsed::{Dataset, WeightPrior};
+use sparsegp::effects::Effects;
+use sparsegp::kernels::kernel::Scratch;
+use sparsegp::latent::{InducingPrior, Jitter, LatentLayer, LinearLayer};
+use sparsegp::likelihood::{
+    BernoulliLogit, BernoulliProbit, Gamma, Gaussian, Likelihood, NegativeBinomial, ObservationModel,
+    PoissonExp, StudentT,
+};
+use sparsegp::model::LatentModel;
+use sparsegp::objective::{Objective, Targets};
+use sparsegp::options::GroupedBound;
+use sparsegp::quadrature::Integrator;
+use sparsegp_testkit::problems::{Normals, model};
+use sparsegp_testkit::reference::assert_close;
+
+/// The ELBO of a function (or of fixed effects) and grouped effects.
+fn elbo(weights: WeightPrior, beta: f64) -> GroupedBound {
+    GroupedBound { fitc: false, weights, losses: Some(Objective::elbo(beta)) }
+}
+
+const CLOSED: GroupedBound = GroupedBound { fitc: false, weights: WeightPrior::Unit, losses: None };
+
+/// Likelihoods with targets that suit them, made of standard normal numbers.
+fn observed(which: usize, y: &[f64]) -> (ObservationModel, Vec<f64>) {
+    let map = |f: &dyn Fn(f64) -> f64| y.iter().map(|y| f(*y)).collect::<Vec<f64>>();
+    // Some rows are of the other class, so that no line separates the classes.
+    let classes = y.iter().enumerate().map(|(i, y)| f64::from((*y > 0.1) != (i % 4 == 0))).collect();
+    let counts = map(&|y| (1.5 * y.abs() + y).round().max(0.0));
+    match which {
+        0 => (BernoulliLogit.into(), classes),
+        1 => (BernoulliProbit.into(), classes),
+        2 => (PoissonExp.into(), counts),
+        3 => (NegativeBinomial::new(2.5).into(), counts),
+        4 => (Gamma::new(3.0).into(), map(&|y| (0.7 * y).exp())),
+        _ => (StudentT::new(0.5, 5.0).into(), y.to_vec()),
+    }
+}
+
+#[test]
+fn gaussian_noise_has_the_evidence_the_gradient_and_the_posterior_of_the_closed_form() {
+    for correlated in [false, true] {
+        let problem = problem(4, [7, 4, 3], correlated);
+        let data = Dataset {
+            x: problem.x.as_ref(),
+            targets: Targets { weights: &problem.weights, ..Targets::of(&problem.y) },
+        };
+        let layer = LinearLayer::independent(&[0.0; 3], &[1.0; 3]).expect("a layer").with_intercept();
+        let mut linear = LatentModel::new(layer.into(), Gaussian::new(0.4), true);
+        linear.effects = problem.model.effects.clone();
+        for (model, weights) in [(&problem.model, WeightPrior::Unit), (&linear, WeightPrior::Profiled)] {
+            let (want, want_gradient, closed) = solved(model, data, GroupedBound { weights, ..CLOSED });
+            let (value, gradient, posterior) = solved(model, data, elbo(weights, 1.0));
+            assert_close(value, want, 1e-11, "value");
+            for (got, want) in gradient.iter().zip(&want_gradient) {
+                assert_close(*got, *want, 1e-8, "gradient");
+            }
+            let [got, want] = [&posterior, &closed].map(|posterior| posterior.marginals(data.x));
+            for i in 0..data.len() {
+                assert_close(got.mean[i], want.mean[i], 1e-9, "mean");
+                assert_close(got.variance[i], want.variance[i], 1e-9, "variance");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn gradients_of_the_bound(seed in 0u64..1000, a in 1usize..40, b in 1usize..9, which in 0usize..6, correlated: bool, fixed: bool) {
+        let problem = problem(seed, [a, b, 3], correlated);
+        let (likelihood, y) = observed(which, &problem.y);
+        let weights = if seed % 2 == 0 { &[][..] } else { &problem.weights };
+        let data = Dataset { x: problem.x.as_ref(), targets: Targets { weights, ..Targets::of(&y) } };
+        let beta = if seed % 3 == 0 { 0.5 } else { 1.0 };
+        let (model, prior) = if fixed {
+            let layer = LinearLayer::independent(&[0.0; 3], &[1.0; 3]).expect("a layer").with_intercept();
+            let mut linear = LatentModel::new(layer.into(), likelihood, true);
+            linear.effects = problem.model.effects.clone();
+            (linear, WeightPrior::Profiled)
+        } else {
+            (LatentModel { likelihood, ..problem.model.clone() }, WeightPrior::Unit)
+        };
+        let bound = elbo(prior, beta);
+        let (_, gradient, _) = solved(&model, data, bound);
+        check_gradient((&model, data, bound), &gradient, seed)?;
+    }
+}
+
+/// The best q(η) = N(μ, S) of all rows together under the prior N(o, V), by dense algebra and damped steps in natural parameters from the
+/// prior's mean: minus the ELBO, μ and the diagonal of S.
+fn dense_posterior(
+    likelihood: &dyn Likelihood,
+    y: &[f64],
+    offset: f64,
+    v: &Mat<f64>,
+) -> (f64, Vec<f64>, Vec<f64>) {
+    let n = y.len();
+    let inverse = v.llt(Side::Lower).expect("positive definite").solve(Mat::<f64>::identity(n, n));
+    let (mut precision, mut shift) = (vec![0.3; n], vec![0.0; n]);
+    let mut integrator = Integrator::new(None);
+    let mut found = (f64::NAN, Vec::new(), Vec::new());
+    for _ in 0..400 {
+        let total = Mat::from_fn(n, n, |i, j| inverse[(i, j)] + if i == j { precision[i] } else { 0.0 });
+        let cov = total.llt(Side::Lower).expect("positive definite").solve(Mat::<f64>::identity(n, n));
+        let mean = &cov * Mat::from_fn(n, 1, |i, _| shift[i]);
+        let mut value = 0.0;
+        for i in 0..n {
+            let at = sparsegp::likelihood::Observation::of(y[i]);
+            let marginal = (offset + mean[(i, 0)], cov[(i, i)]);
+            let local = likelihood.expected_log_density(at, marginal, &mut [], &mut integrator);
+            value -= local.value;
+            let d = -2.0 * local.variance;
+            precision[i] = 0.6 * precision[i] + 0.4 * d;
+            shift[i] = 0.6 * shift[i] + 0.4 * (local.mean + d * mean[(i, 0)]);
+        }
+        let log_det = |m: &Mat<f64>| {
+            let factor = m.llt(Side::Lower).expect("positive definite");
+            2.0 * (0..n).map(|i| factor.L()[(i, i)].ln()).sum::<f64>()
+        };
+        let trace: f64 = (0..n).map(|i| (0..n).map(|j| inverse[(i, j)] * cov[(j, i)]).sum::<f64>()).sum();
+        let square = (mean.transpose() * &inverse * &mean)[(0, 0)];
+        value += 0.5 * (trace + square - n as f64 + log_det(v) - log_det(&cov));
+        found =
+            (value, (0..n).map(|i| offset + mean[(i, 0)]).collect(), (0..n).map(|i| cov[(i, i)]).collect());
+    }
+    found
+}
+
+#[test]
+fn the_bound_and_the_marginals_are_those_of_a_dense_variational_posterior() {
+    let n = 24;
+    let mut normals = Normals::new(17);
+    let numbers: Vec<f64> = (0..n).map(|_| normals.next()).collect();
+    // A grouping of a few levels; one level in all; a level for every row; and effects that all but vanish.
+    for (levels, deviation) in [(5, 0.8), (1, 0.8), (n, 0.8), (5, 1e-7)] {
+        for which in [0, 2, 3, 4] {
+            let x = Mat::from_fn(n, 2, |i, j| if j == 0 { 0.37 * i as f64 } else { (i % levels) as f64 });
+            let (likelihood, y) = observed(which, &numbers);
+            let start = model(3, "matern32", 1, 4, Jitter::Absolute(1e-9));
+            let kernel = start.layer().inducing().expect("inducing inputs").kernel().boxed_clone();
+            // With an inducing input at every row the variational posterior is that of the exact process.
+            let layer =
+                InducingPrior::new(kernel, x.as_ref().subcols(0, 1).to_owned(), Jitter::Absolute(1e-9));
+            let layer = layer.expect("a layer").with_mean(0.3, false);
+            let mut prior = LatentModel::new(layer.into(), likelihood.clone(), false);
+            prior.effects = Effects::new(1, vec![term("g", levels, 0, &[])]);
+            prior.effects.start(0, &[deviation]);
+            let model = prior.factorised().expect("K_uu factorises");
+
+            let mut k = Mat::zeros(n, n);
+            let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
+            let layer = model.layer().inducing().expect("inducing inputs");
+            layer.features(x.as_ref().subcols(0, 1), k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
+            let same = |i: usize, j: usize| if x[(i, 1)] == x[(j, 1)] { deviation * deviation } else { 0.0 };
+            let v = Mat::from_fn(n, n, |i, j| k[(i, j)] + same(i, j));
+            let one = likelihood.one().expect("one function");
+            let (want, mean, variance) = dense_posterior(one, &y, 0.3, &v);
+
+            let (value, _, posterior) =
+                solved(&model, Dataset::of(x.as_ref(), &y), elbo(WeightPrior::Unit, 1.0));
+            let case = format!("{}, {levels} levels of sd {deviation}", likelihood.name());
+            assert_close(value, want, 1e-6, &case);
+            let marginals = posterior.marginals(x.as_ref());
+            for i in 0..n {
+                assert_close(marginals.mean[i], mean[i], 1e-5, &case);
+                assert_close(marginals.variance[i], variance[i], 1e-5, &case);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bound_is_below_the_likelihood_by_adaptive_quadrature_and_near_it() {
+    // Bernoulli rows of 6 levels with an intercept and sd 1: the exact likelihood is an integral over one effect for each level.
+    let (levels, per_level) = (6, 8);
+    let n = levels * per_level;
+    let mut normals = Normals::new(23);
+    let effects = normals.vec(levels);
+    let y: Vec<f64> =
+        (0..n).map(|i| f64::from(0.4 + effects[i / per_level] + 1.6 * normals.next() > 0.0)).collect();
+    // The only input of f is 1: it is the intercept.
+    let x = Mat::from_fn(n, 2, |i, j| if j == 0 { 1.0 } else { (i / per_level) as f64 });
+    let layer = LinearLayer::independent(&[0.0], &[1.0]).expect("a layer");
+    let mut model = LatentModel::new(layer.into(), BernoulliLogit, true);
+    model.effects = Effects::new(1, vec![term("g", levels, 0, &[])]);
+    let (value, _, posterior) = solved(&model, Dataset::of(x.as_ref(), &y), elbo(WeightPrior::Profiled, 1.0));
+    let effect = |row: usize| posterior.effects().expect("effects").level(0, row / per_level).0[0];
+    let intercept = posterior.marginals(x.as_ref()).mean[0] - effect(0);
+    let mut exact = 0.0;
+    for level in 0..levels {
+        let successes: f64 = y[level * per_level..(level + 1) * per_level].iter().sum();
+        let step = 0.01;
+        let density = |b: f64| {
+            let eta = intercept + b;
+            let log = successes * eta - per_level as f64 * eta.exp().ln_1p() - 0.5 * b * b;
+            log.exp() / (2.0 * std::f64::consts::PI).sqrt()
+        };
+        exact -= ((-800..=800).map(|k| density(k as f64 * step)).sum::<f64>() * step).ln();
+    }
+    assert!(value > exact && value < exact + 0.02 * levels as f64, "bound {value}, exact {exact}");
+}
