@@ -101,7 +101,8 @@ impl Problem {
         let Run { method, step, seed } = run;
         let options = InferenceOptions { seed, ..InferenceOptions::full_batch(method.rule(), step) };
         // The quadrature is for values alone, which nothing reads.
-        let objective = Objective { loss: Loss::ExpectedLog(method.estimator), beta: 1.0, nodes: Some(2) };
+        let objective =
+            Objective { loss: Loss::ExpectedLog(method.estimator), beta: 1.0, nodes: Some(2), coarse: false };
         let mut inference = self.inference(objective, options)?;
         for t in 0..=steps {
             see(t, method.parameters(inference.q()).ok().as_ref());
