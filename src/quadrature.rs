@@ -195,13 +195,18 @@ impl Integrator {
     /// `Σ w v`, `Σ w v′` and `Σ w z v′` over the nodes.
     pub(crate) fn sums(&self) -> [f64; 3] {
         let Integrator { z, weight, value, first, .. } = self;
-        dispatch(Sums { weight, z, value, first })
+        weighted_sums(weight, z, value, first)
     }
 
     fn spread(&mut self, mu: f64, sd: f64) {
         self.f.clear();
         self.f.extend(self.z.iter().map(|z| mu + sd * z));
     }
+}
+
+/// `Σ w v`, `Σ w v′` and `Σ w z v′`.
+pub(crate) fn weighted_sums(weight: &[f64], z: &[f64], value: &[f64], first: &[f64]) -> [f64; 3] {
+    dispatch(Sums { weight, z, value, first })
 }
 
 /// The number of nodes for at least so many steps between the first and the last.

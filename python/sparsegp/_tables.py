@@ -46,10 +46,10 @@ def category_columns(X, categorical, ordered) -> dict:
     levels = {name: [_label(level) for level in known] for name, known in dict(ordered or {}).items()}
     if is_pandas(X):
         named = {*categorical, *levels}
-        for name, dtype in zip(frame_names(X), X.dtypes):
-            if name in named or not hasattr(dtype, "categories"):
+        for place, (name, dtype) in enumerate(zip(frame_names(X), X.dtypes)):
+            if name in named or not (hasattr(dtype, "categories") or _holds_numbers_as_text(X.iloc[:, place])):
                 continue
-            if dtype.ordered:
+            if getattr(dtype, "ordered", False):
                 levels[name] = [_label(level) for level in dtype.categories]
             else:
                 categorical.append(name)
@@ -67,6 +67,31 @@ def place_columns(estimator) -> dict:
     if None not in found.values():
         raise ValueError("places and plane exclude each other: give one of them")
     return found
+
+
+#: Columns with more texts that are numbers are no categories.
+_MOST_NUMBERS_AS_TEXT = 64
+
+
+def _holds_numbers_as_text(values) -> bool:
+    """True for a column of a few distinct texts that are all numbers, such as numbers of cylinders in a part of the rows of a table."""
+    if getattr(values.dtype, "kind", "O") != "O":
+        return False
+    known = set()
+    for cell in values:
+        if _is_missing(cell) or isinstance(cell, str) and cell in known:
+            continue
+        if not isinstance(cell, str) or len(known) == _MOST_NUMBERS_AS_TEXT or not _is_number(cell):
+            return False
+        known.add(cell)
+    return bool(known)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return np.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def names_of(columns) -> list[str]:

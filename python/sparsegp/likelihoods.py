@@ -82,8 +82,8 @@ class CustomLikelihood(Custom):
 
     Notes
     -----
-    A fit with one calls these functions several times for every row of a batch, with the nodes of quadrature as ``f``: some 100 µs
-    a row and step, where a built-in likelihood takes a few.
+    A fit calls these functions with arrays ``y`` and ``f`` of one length, which hold the nodes of quadrature of many rows: write them
+    without branches on ``y``. ``cdf`` gets one ``y`` at a time.
     """
 
     target: str = "real"
@@ -166,6 +166,16 @@ class CustomLikelihood(Custom):
         real = self.target == "real"
         return _descent(slope, y if real else 0.0, 12.0 if real else 6.0)
 
+    def _peaks(self, y, values):
+        """The f of the highest density of every target."""
+        values = {name: value[:, None] if np.ndim(value) else value for name, value in values.items()}
+
+        def slopes(f):
+            return self._array(self.derivatives(y[:, None], f, **values)[0], f.shape, "derivatives")
+
+        real = self.target == "real"
+        return _descents(slopes, y if real else np.zeros_like(y), 12.0 if real else 6.0)
+
     def _moments(self, f, values):
         if self.target == "binary":
             p = np.exp(self._array(self.log_density(1.0, f, **values), f.shape, "log_density"))
@@ -208,25 +218,40 @@ class CustomLikelihood(Custom):
 
 
 def _descent(slope, centre: float, reach: float) -> float:
-    """The peak of a function from its slope, if it has a single peak; a point near the end if it does not fall."""
+    """The peak of one function; see :func:`_descents`."""
+    return float(_descents(lambda f: slope(f[0])[None, :], np.array([centre]), reach)[0])
+
+
+def _descents(slopes, centres, reach: float):
+    """The peaks of functions from their slopes, if each has a single peak; a point near the end for one that does not fall.
+
+    ``slopes`` takes one row of points for each function, and returns the slopes there.
+    """
+    each = np.arange(len(centres))
     with np.errstate(all="ignore"):
-        grid = centre + np.sinh(np.linspace(-reach, reach, 61))
-        found = slope(grid)
-        rising = np.flatnonzero(found > 0)
-        matters = np.flatnonzero(np.abs(found) > 1e-13)
-        if not len(matters):
-            return centre
-        if not len(rising):
-            return float(grid[max(matters[0] - 1, 0)])
-        last = rising[-1]
-        if last == len(grid) - 1 or not np.any(found[last + 1 :] < 0):
-            return float(grid[min(matters[-1] + 1, len(grid) - 1)])
-        low, high = grid[last], grid[last + 1]
-        while high - low > 1e-14 * max(1.0, abs(low)):
-            grid = np.linspace(low, high, 33)
-            rising = np.flatnonzero(slope(grid) > 0)
-            last = min(rising[-1] if len(rising) else 0, 31)
-            if (low, high) == (grid[last], grid[last + 1]):
-                break
-            low, high = grid[last], grid[last + 1]
-    return float(0.5 * (low + high))
+        grid = centres[:, None] + np.sinh(np.linspace(-reach, reach, 61))
+        found = slopes(grid)
+        rising, matters = found > 0, np.abs(found) > 1e-13
+        last = _last(rising)
+        falls = (~rising & (found < 0) & (np.arange(61) > last[:, None])).any(axis=1)
+        # Without a rise the peak lies below the grid, without a fall above it; the slope underflows on the way there.
+        below = grid[each, np.maximum(np.argmax(matters, axis=1) - 1, 0)]
+        above = grid[each, np.minimum(_last(matters) + 1, 60)]
+        ends = np.where(rising.any(axis=1), above, below)
+        ends = np.where(matters.any(axis=1), ends, centres)
+        between = rising.any(axis=1) & matters.any(axis=1) & falls
+        low, high = grid[each, np.maximum(last, 0)], grid[each, np.minimum(last + 1, 60)]
+        open_ = between & (high - low > 1e-14 * np.maximum(1.0, np.abs(low)))
+        while open_.any():
+            grid = np.linspace(low, high, 33, axis=1)
+            place = np.minimum(np.maximum(_last(slopes(grid) > 0), 0), 31)
+            narrower = grid[each, place], grid[each, place + 1]
+            moved = (narrower[0] != low) | (narrower[1] != high)
+            low, high = (np.where(open_, new, old) for new, old in zip(narrower, (low, high)))
+            open_ &= moved & (high - low > 1e-14 * np.maximum(1.0, np.abs(low)))
+    return np.where(between, 0.5 * (low + high), ends)
+
+
+def _last(flags):
+    """The last place of each row that is true; −1 in a row without one."""
+    return np.where(flags.any(axis=1), flags.shape[1] - 1 - np.argmax(flags[:, ::-1], axis=1), -1)

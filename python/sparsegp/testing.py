@@ -96,7 +96,27 @@ def check_likelihood(likelihood: CustomLikelihood, y: ArrayLike, exposure: Array
     violation = _sparsegp.check_likelihood(custom, likelihood.name, list(zip(y.tolist(), exposure.tolist(), strict=True)))
     if violation is not None and any(words in violation for words in ("E log p", "log E p")):
         violation += f" (if the density is right, width = {likelihood.width!r} is too large for the quadrature)"
-    _refuse(likelihood, violation)
+    _refuse(likelihood, violation or _difference_of_arrays(likelihood, y, exposure))
+
+
+def _difference_of_arrays(likelihood: CustomLikelihood, y: np.ndarray, exposure: np.ndarray) -> str | None:
+    """The function that gives other numbers for arrays ``y`` and ``f`` than for one target after the other, as fits need them."""
+    own = {name: start[0] for name, start, *_ in likelihood._described(1)}
+    targets, f = np.repeat(y, 3), np.tile([-1.0, 0.2, 1.5], len(y))
+    counts = {"exposure": np.repeat(exposure, 3)} if likelihood.target == "count" else {}
+    rows = range(len(f))
+    single = [{name: value[i] for name, value in counts.items()} | own for i in rows]
+    together = likelihood._value_and_slope(targets, f, own | counts)
+    each = [likelihood._value_and_slope(targets[i], f[i : i + 1], single[i]) for i in rows]
+    for name, many, ones in zip(("log_density", "derivatives"), together, zip(*each)):
+        if not np.allclose(many, np.concatenate(ones), equal_nan=True):
+            return f"{name} of an array y differs from that of single targets"
+    if own:
+        weights = np.linspace(0.5, 1.5, len(f))
+        ones = sum(likelihood._own_gradient(targets[i], f[i : i + 1], weights[i : i + 1], single[i]) for i in rows)
+        if not np.allclose(likelihood._own_gradient(targets, f, weights, own | counts), ones, equal_nan=True):
+            return "gradient of an array y differs from that of single targets"
+    return None
 
 
 def _refuse(what: Any, violation: str | None) -> None:

@@ -47,3 +47,14 @@ def test_folds_with_levels_of_their_own_have_scores():
             for columns in [X, X.astype({"city": "category"})]:
                 scores = cross_val_score(estimator, columns, target, cv=5, error_score="raise")
                 assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("dtype", [object, "str"])
+def test_texts_that_are_all_numbers_are_categories_in_every_part_of_the_rows(dtype):
+    cylinders = pd.Series(["4", "6", "8", None] * 12 + ["rotary"] * 60).astype(dtype)
+    frame = pd.DataFrame({"cylinders": cylinders, "power": np.sin(np.arange(108.0))})
+    target = frame["power"] + 3 * (cylinders == "8")
+    model = SparseGPRegressor("rbf(ard)", auto="none", n_inducing=20, epochs=10).fit(frame[:48], target[:48])
+    with pytest.warns(UserWarning, match="rotary"):
+        assert np.isfinite(model.predict(frame)).all()
+    assert model.score(frame[:48], target[:48]) > 0.9

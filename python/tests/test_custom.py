@@ -49,6 +49,12 @@ def test_the_kits_find_what_is_wrong():
     class Coarse(Logistic):
         width = 40.0
 
+    class First(Logistic):
+        def log_density(self, y, f, scale):
+            return super().log_density(np.ravel(y)[0], f, scale)
+
+    with pytest.raises(AssertionError, match="log_density of an array y differs"):
+        check_likelihood(First(), [-1.0, 0.4])
     for kernel, words in [(Steep(), "point"), (Lopsided(), "cross value")]:
         with pytest.raises(AssertionError, match=words):
             check_kernel(kernel)
@@ -84,6 +90,23 @@ def test_a_likelihood_fits_as_the_built_in_one():
     for theirs, ours in zip(known, own):
         assert np.allclose(ours, theirs, rtol=1e-4)
     assert models[1].sample_y(X, 200, exposure=exposure).mean() == pytest.approx(known[0].mean(), rel=0.05)
+
+
+def test_a_fit_calls_a_likelihood_for_many_rows_at_once():
+    calls = []
+
+    class Counted(Logistic):
+        def log_density(self, y, f, scale):
+            calls.append(np.shape(f))
+            return super().log_density(y, f, scale)
+
+    for objective in ("elbo", "dlm-log"):
+        calls.clear()
+        settings = {**SHORT, "epochs": 5, "objective": objective, "random_state": 1}
+        SparseGPRegressor("rbf", likelihood=Counted(), **settings).fit(X, Y)
+        # A call per row and epoch would make 450 at least.
+        assert max(np.prod(shape) for shape in calls) > 1000
+        assert sum(np.prod(shape) > 200 for shape in calls) < 200
 
 
 def test_files_and_pickles_need_the_same_objects(tmp_path):

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import make_column_transformer
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.ensemble import VotingRegressor
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import sparsegp
-from sparsegp.metrics import neg_crps, neg_log_predictive_density
+from sparsegp import SparseGPClassifier, SparseGPRegressor
+from sparsegp.metrics import SCORERS, interval_coverage, neg_crps, neg_interval_score, neg_log_predictive_density
 
 #: The checks that fail for every estimator, with reasons.
 EXPECTED = {
@@ -105,3 +106,36 @@ def test_scorers_are_those_of_the_estimators(visits):
     assert score == np.mean(model.log_density(X, y, exposure=exposure))
     assert neg_crps(model, X, y, exposure=exposure) == -np.mean(model.crps(X, y, exposure=exposure))
     assert model.score(X, y, exposure=exposure) > 0
+
+
+def test_scorers_of_intervals_work_in_searches_and_with_transformed_targets():
+    X = np.linspace(0, 6, 120)[:, None]
+    y = np.exp(np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=120))
+    plain = SparseGPRegressor("rbf", auto="none", n_inducing=10, epochs=10)
+    found = cross_validate(plain, X, y, scoring=SCORERS, cv=KFold(3, shuffle=True, random_state=0))
+    assert all(np.isfinite(found[f"test_{name}"]).all() for name in SCORERS)
+    assert found["test_interval_coverage"].mean() > 0.8
+    model = plain.fit(X, y)
+    low, high = model.predict(X, quantiles=[0.1, 0.9])[1].T
+    assert interval_coverage(model, X, y, level=0.8) == np.mean((low <= y) & (y <= high))
+    width = high - low + 10 * (np.maximum(low - y, 0) + np.maximum(y - high, 0))
+    assert neg_interval_score(model, X, y, level=0.8) == pytest.approx(-np.mean(width))
+    logs = TransformedTargetRegressor(plain, func=np.log, inverse_func=np.exp)
+    falling = TransformedTargetRegressor(plain, func=lambda y: -np.log(y), inverse_func=lambda z: np.exp(-z))
+    for scorer in SCORERS.values():
+        search = GridSearchCV(make_pipeline(StandardScaler(), logs), {}, scoring=scorer, cv=2).fit(X, y)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+        score = scorer(search, X, y)
+        assert score == pytest.approx(scorer(falling.fit(X, y), X, y), rel=0.05, abs=0.02)
+
+
+def test_scorers_say_which_estimators_they_score():
+    X, labels = np.arange(40.0)[:, None], np.arange(40) > 20
+    classes = SparseGPClassifier("rbf", auto="none", n_inducing=8, epochs=5).fit(X, labels)
+    search = GridSearchCV(classes, {"kernel": ["rbf"]}, scoring=neg_log_predictive_density, cv=2).fit(X, labels)
+    assert np.isfinite(search.best_score_)
+    for scorer, words in [(neg_crps, "has no crps"), (neg_interval_score, "predicts no quantiles")]:
+        with pytest.raises(TypeError, match=f"SparseGPClassifier {words}, expected a regressor.*neg_log_predictive_density"):
+            scorer(classes, X, labels)
+    with pytest.raises(ValueError, match="level is 95"):
+        interval_coverage(classes, X, labels, level=95)

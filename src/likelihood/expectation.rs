@@ -59,26 +59,7 @@ impl Integrator {
         };
         self.place_evenly((low, high), step, mu, sd);
         self.evaluate(likelihood, at);
-        let mut top = f64::NEG_INFINITY;
-        for ((w, z), value) in self.weight.iter_mut().zip(&self.z).zip(&self.value) {
-            *w = value - 0.5 * z * z;
-            top = top.max(*w);
-        }
-        if !top.is_finite() {
-            return top;
-        }
-        self.weight.iter_mut().for_each(|w| *w -= top);
-        exp_in_place(&mut self.weight);
-        // Where nothing is left of p(y|f) its logarithm may have overflown.
-        for (w, (value, first)) in self.weight.iter().zip(self.value.iter_mut().zip(&mut self.first)) {
-            if *w == 0.0 {
-                (*value, *first) = (0.0, 0.0);
-            }
-        }
-        let sum: f64 = self.weight.iter().sum();
-        self.weight.iter_mut().for_each(|w| *w /= sum);
-        let step = self.z.get(1).map_or(1.0, |z| z - self.z[0]);
-        top + (sum * step).ln() - 0.5 * (2.0 * PI).ln()
+        tilted_weights(&mut self.weight, &self.z, &mut self.value, &mut self.first)
     }
 
     /// Appends `count` draws of the normalised product `N(f; μ, v) p(y|f)` to `out`, by inverting its distribution
@@ -171,30 +152,74 @@ impl Integrator {
         mu: f64,
         sd: f64,
     ) -> (f64, f64, f64) {
-        const STEPS: usize = 63;
-        let peak = (likelihood.peak(at) - mu) / sd;
-        // Where p(y|f) peaks beyond the normal's mass, the product may have its mass anywhere in between; further than
-        // this it cannot, as the normal alone has fallen below anything that matters.
-        let far = peak.clamp(-200.0, 200.0);
-        let (mut low, mut high) = ((-REACH).min(far - 1.0), REACH.max(far + 1.0));
-        for _ in 0..12 {
-            self.place_evenly((low, high), (high - low) / STEPS as f64, mu, sd);
+        let (mut low, mut high) = range_around((likelihood.peak(at) - mu) / sd);
+        for _ in 0..SCANS {
+            self.place_evenly((low, high), (high - low) / SCAN_STEPS as f64, mu, sd);
             self.evaluate(likelihood, at);
-            let tilted = |k: usize| self.value[k] - 0.5 * self.z[k] * self.z[k];
-            let last = self.z.len() - 1;
-            let top = (0..=last).map(tilted).fold(f64::NEG_INFINITY, f64::max);
-            let inside = |k: &usize| tilted(*k) > top - DROP;
-            let from = (0..=last).find(inside).unwrap_or(0).saturating_sub(1);
-            let to = ((0..=last).rev().find(inside).unwrap_or(last) + 1).min(last);
-            (low, high) = (self.z[from], self.z[to]);
-            if 2 * (to - from) > last {
+            let done;
+            ((low, high), done) = inside(&self.z, &self.value);
+            if done {
                 break;
             }
         }
-        // Each factor is resolved by its own step, their product by a little less.
-        let step = (1.0 / NORMAL_WIDTH).hypot(sd / likelihood.resolution(at).step).recip();
-        (low, high, ((high - low) / 32.0).min(step))
+        (low, high, step_of_product((low, high), sd / likelihood.resolution(at).step))
     }
+}
+
+/// The number of steps of a grid that looks for the range of a product.
+pub(super) const SCAN_STEPS: usize = 63;
+
+/// No range is looked for with more grids.
+pub(super) const SCANS: usize = 12;
+
+/// The standardised range in which `p(y|f) N(f)` has its mass, if p(y|f) peaks at `peak`.
+pub(super) fn range_around(peak: f64) -> (f64, f64) {
+    // Where p(y|f) peaks beyond the normal's mass, the product may have its mass anywhere in between; further than
+    // this it cannot, as the normal alone has fallen below anything that matters.
+    let far = peak.clamp(-200.0, 200.0);
+    ((-REACH).min(far - 1.0), REACH.max(far + 1.0))
+}
+
+/// The part of a grid with values of `log p` in which the product matters, and true if the grid was fine enough to tell.
+pub(super) fn inside(z: &[f64], value: &[f64]) -> ((f64, f64), bool) {
+    let tilted = |k: usize| value[k] - 0.5 * z[k] * z[k];
+    let last = z.len() - 1;
+    let top = (0..=last).map(tilted).fold(f64::NEG_INFINITY, f64::max);
+    let inside = |k: &usize| tilted(*k) > top - DROP;
+    let from = (0..=last).find(inside).unwrap_or(0).saturating_sub(1);
+    let to = ((0..=last).rev().find(inside).unwrap_or(last) + 1).min(last);
+    ((z[from], z[to]), 2 * (to - from) > last)
+}
+
+/// The step that resolves a product in a range, for so many standard deviations of f per step of the likelihood.
+pub(super) fn step_of_product((low, high): (f64, f64), ratio: f64) -> f64 {
+    // Each factor is resolved by its own step, their product by a little less.
+    let step = (1.0 / NORMAL_WIDTH).hypot(ratio).recip();
+    ((high - low) / 32.0).min(step)
+}
+
+/// Sets weights of evenly spaced nodes to `N(f; μ, v) p(y|f)`, normalised; returns the log of the integral.
+pub(super) fn tilted_weights(weight: &mut [f64], z: &[f64], value: &mut [f64], first: &mut [f64]) -> f64 {
+    let mut top = f64::NEG_INFINITY;
+    for ((w, z), value) in weight.iter_mut().zip(z).zip(&*value) {
+        *w = value - 0.5 * z * z;
+        top = top.max(*w);
+    }
+    if !top.is_finite() {
+        return top;
+    }
+    weight.iter_mut().for_each(|w| *w -= top);
+    exp_in_place(weight);
+    // Where nothing is left of p(y|f) its logarithm may have overflown.
+    for (w, (value, first)) in weight.iter().zip(value.iter_mut().zip(first)) {
+        if *w == 0.0 {
+            (*value, *first) = (0.0, 0.0);
+        }
+    }
+    let sum: f64 = weight.iter().sum();
+    weight.iter_mut().for_each(|w| *w /= sum);
+    let step = z.get(1).map_or(1.0, |second| second - z[0]);
+    top + (sum * step).ln() - 0.5 * (2.0 * PI).ln()
 }
 
 /// `log p(y|μ + √v z) − z²/2` as a function of z.

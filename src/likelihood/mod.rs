@@ -108,6 +108,7 @@ mod joint_kinds;
 mod kind;
 mod list;
 mod log_rate;
+mod many_rows;
 mod negative_binomial;
 mod observation_model;
 mod ordinal;
@@ -129,6 +130,8 @@ pub use gaussian::Gaussian;
 pub(crate) use kind::Build;
 use kind::Entry;
 pub use kind::LikelihoodKind;
+pub(crate) use many_rows::LatentRows;
+pub use many_rows::RowNodes;
 pub use negative_binomial::NegativeBinomial;
 pub use observation_model::ObservationModel;
 pub use ordinal::Ordinal;
@@ -232,6 +235,32 @@ pub trait Likelihood: Send + Sync + Debug {
     /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` to `own` for the likelihood's own parameters ψ, natural units; nothing without any.
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let _ = (at, f, weights, own);
+    }
+
+    /// Returns true if one call for the nodes of many rows is much quicker than a call per row, as where a call has a cost of its own.
+    /// Losses then call [`log_densities`](Self::log_densities), [`own_gradients`](Self::own_gradients) and [`peaks`](Self::peaks), and
+    /// integrate by quadrature even if closed forms exist.
+    fn prefers_many_rows(&self) -> bool {
+        false
+    }
+
+    /// Like [`log_density`](Self::log_density), at the nodes of many rows.
+    fn log_densities(&self, nodes: RowNodes<'_>, value: &mut [f64], first: &mut [f64]) {
+        for (row, at) in nodes.iter() {
+            self.log_density(*row, &nodes.f[at.clone()], &mut value[at.clone()], &mut first[at]);
+        }
+    }
+
+    /// Like [`own_gradient`](Self::own_gradient), at the nodes of many rows.
+    fn own_gradients(&self, nodes: RowNodes<'_>, weights: &[f64], own: &mut [f64]) {
+        for (row, at) in nodes.iter() {
+            self.own_gradient(*row, &nodes.f[at.clone()], &weights[at], own);
+        }
+    }
+
+    /// Like [`peak`](Self::peak), for many rows.
+    fn peaks(&self, rows: &[Observation<'_>], out: &mut [f64]) {
+        rows.iter().zip(out).for_each(|(row, out)| *out = self.peak(*row));
     }
 
     /// How finely quadrature has to look at this likelihood.

@@ -14,7 +14,7 @@ pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
 pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
-use crate::likelihood::{Likelihood, Local, Observation, ObservationModel};
+use crate::likelihood::{LatentRows, Likelihood, Local, Observation, ObservationModel};
 use crate::quadrature::Integrator;
 use joint::JointScratch;
 use latent_samples::LatentDatum;
@@ -233,6 +233,10 @@ impl Objective {
                 return self.joint_losses(likelihood.as_ref(), scale, (targets, mu, v), out, tools);
             }
         };
+        let exact = matches!(self.estimator(), Estimator::Exact);
+        if exact && likelihood.prefers_many_rows() {
+            return self.losses_at_once(likelihood, scale, (targets, mu, v), out, &mut scratch.integrator);
+        }
         let mut sum = 0.0;
         let wanted = out.own.len();
         for i in 0..targets.len() {
@@ -244,6 +248,40 @@ impl Objective {
             out.variance[i] = weight * gain.variance;
             out.curvature[i] = weight * gain.curvature.min(0.0);
             out.own.iter_mut().zip(&scratch.own).for_each(|(own, part)| *own += weight * part);
+        }
+        sum
+    }
+
+    /// Returns what [`losses`](Self::losses) returns, with few calls of the likelihood for all rows.
+    fn losses_at_once(
+        &self,
+        likelihood: &dyn Likelihood,
+        scale: f64,
+        (targets, mean, variance): (Targets<'_>, &[f64], &[f64]),
+        out: Derivatives<'_>,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let rows: Vec<Observation<'_>> = (0..targets.len()).map(|i| targets.at(i)).collect();
+        let weight: Vec<f64> = (0..targets.len()).map(|i| -scale * targets.weight(i)).collect();
+        let mut local = vec![Local::default(); rows.len()];
+        let of = LatentRows { rows: &rows, mean, variance, weight: &weight };
+        let gain = match self.loss {
+            Loss::ExpectedLog(_) => {
+                integrator.expected_log_densities(likelihood, of, out.own, &mut local);
+                Gain::expected
+            }
+            Loss::LogPredictive(_) => {
+                integrator.log_predictives(likelihood, of, out.own, &mut local);
+                Gain::predictive
+            }
+        };
+        let mut sum = 0.0;
+        for (i, (local, weight)) in local.into_iter().zip(weight).enumerate() {
+            let gain = gain(local);
+            sum += weight * gain.value;
+            out.mean[i] = weight * gain.mean;
+            out.variance[i] = weight * gain.variance;
+            out.curvature[i] = weight * gain.curvature.min(0.0);
         }
         sum
     }

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{Likelihood, Observation, TargetKind};
+use sparsegp::likelihood::{Likelihood, Observation, RowNodes, TargetKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 use std::fmt;
 use std::sync::Arc;
@@ -64,6 +64,25 @@ impl CustomLikelihood {
         Ok(values)
     }
 
+    /// Targets of many nodes as an array, and parameters as keyword arguments with an exposure for each node.
+    fn arguments<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &[Observation<'_>],
+        ends: &[usize],
+    ) -> PyResult<Many<'py>> {
+        let each = |value: fn(&Observation<'_>) -> f64| {
+            let mut values = Vec::with_capacity(ends.last().copied().unwrap_or(0));
+            rows.iter().zip(ends).for_each(|(row, &end)| values.resize(end, value(row)));
+            PyArray1::from_vec(py, values)
+        };
+        let values = keywords(py, &self.parameters)?;
+        if self.kind == TargetKind::Count {
+            values.set_item("exposure", each(|row| row.exposure))?;
+        }
+        Ok((each(|row| row.y), values))
+    }
+
     /// Values and slopes of the log density.
     fn densities(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) -> Option<()> {
         self.own.call(|object| {
@@ -107,6 +126,9 @@ impl CustomLikelihood {
         })
     }
 }
+
+/// Targets and keyword arguments of a call for many rows.
+type Many<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyDict>);
 
 /// The nodes that an average over f looks at.
 fn nodes(integrator: &mut Integrator, (mu, v): (f64, f64), strip: f64) -> Vec<f64> {
@@ -165,6 +187,57 @@ impl Likelihood for CustomLikelihood {
         });
         if done.is_none() {
             own.fill(f64::NAN);
+        }
+    }
+
+    /// A call into Python takes as long as some hundred nodes.
+    fn prefers_many_rows(&self) -> bool {
+        true
+    }
+
+    fn log_densities(&self, nodes: RowNodes<'_>, value: &mut [f64], first: &mut [f64]) {
+        let done = self.own.call(|object| {
+            let py = object.py();
+            let (y, values) = self.arguments(py, nodes.rows, nodes.ends)?;
+            let found =
+                object.call_method1("_value_and_slope", (y, PyArray1::from_slice(py, nodes.f), values))?;
+            let found: (LentVector<'_>, LentVector<'_>) = found.extract()?;
+            value.iter_mut().zip(found.0.as_array()).for_each(|(out, found)| *out = *found);
+            first.iter_mut().zip(found.1.as_array()).for_each(|(out, found)| *out = *found);
+            Ok(())
+        });
+        if done.is_none() {
+            value.fill(f64::NAN);
+            first.fill(f64::NAN);
+        }
+    }
+
+    fn own_gradients(&self, nodes: RowNodes<'_>, weights: &[f64], own: &mut [f64]) {
+        let done = self.own.call(|object| {
+            let py = object.py();
+            let (y, values) = self.arguments(py, nodes.rows, nodes.ends)?;
+            let (f, weights) = (PyArray1::from_slice(py, nodes.f), PyArray1::from_slice(py, weights));
+            let found: LentVector<'_> =
+                object.call_method1("_own_gradient", (y, f, weights, values))?.extract()?;
+            own.iter_mut().zip(found.as_array()).for_each(|(slot, found)| *slot += found);
+            Ok(())
+        });
+        if done.is_none() {
+            own.fill(f64::NAN);
+        }
+    }
+
+    fn peaks(&self, rows: &[Observation<'_>], out: &mut [f64]) {
+        let done = self.own.call(|object| {
+            let py = object.py();
+            let ends: Vec<usize> = (1..=rows.len()).collect();
+            let (y, values) = self.arguments(py, rows, &ends)?;
+            let found: LentVector<'_> = object.call_method1("_peaks", (y, values))?.extract()?;
+            out.iter_mut().zip(found.as_array()).for_each(|(out, found)| *out = *found);
+            Ok(())
+        });
+        if done.is_none() {
+            out.fill(f64::NAN);
         }
     }
 

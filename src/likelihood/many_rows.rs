@@ -1,0 +1,289 @@
+//! Expectations of many rows with one evaluation of the likelihood at the nodes of all of them; no rules, no formulae.
+
+use super::expectation::{SCAN_STEPS, SCANS, inside, range_around, step_of_product, tilted_weights};
+use super::{Likelihood, Local, Observation};
+use crate::quadrature::{Integrator, REACH, smallest, weighted_sums};
+use std::ops::Range;
+
+/// Nodes are evaluated together until there are this many.
+const NODES: usize = 8192;
+
+/// Values of f at which the likelihood is evaluated: the nodes of one row follow those of the other.
+#[derive(Clone, Copy, Debug)]
+pub struct RowNodes<'a> {
+    /// The rows.
+    pub rows: &'a [Observation<'a>],
+    /// Where the nodes of each row end in `f`.
+    pub ends: &'a [usize],
+    /// The nodes.
+    pub f: &'a [f64],
+}
+
+impl<'a> RowNodes<'a> {
+    /// Iterates over the rows, each with the range of its nodes.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a Observation<'a>, Range<usize>)> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        self.rows.iter().zip(starts.zip(self.ends)).map(|(row, (start, &end))| (row, start..end))
+    }
+}
+
+/// The rows of a block with the marginals of their latent values.
+#[derive(Clone, Copy)]
+pub(crate) struct LatentRows<'a> {
+    pub(crate) rows: &'a [Observation<'a>],
+    pub(crate) mean: &'a [f64],
+    pub(crate) variance: &'a [f64],
+    /// Weights of the rows in the gradient of the own parameters.
+    pub(crate) weight: &'a [f64],
+}
+
+impl LatentRows<'_> {
+    fn range(&self, rows: Range<usize>) -> LatentRows<'_> {
+        LatentRows {
+            rows: &self.rows[rows.clone()],
+            mean: &self.mean[rows.clone()],
+            variance: &self.variance[rows.clone()],
+            weight: &self.weight[rows],
+        }
+    }
+
+    fn sd(&self, i: usize) -> f64 {
+        smallest(self.mean[i], self.variance[i]).sqrt()
+    }
+}
+
+/// The nodes of some rows and the log density at them.
+#[derive(Default)]
+struct Nodes {
+    ends: Vec<usize>,
+    z: Vec<f64>,
+    f: Vec<f64>,
+    weight: Vec<f64>,
+    value: Vec<f64>,
+    first: Vec<f64>,
+}
+
+impl Nodes {
+    fn clear(&mut self) {
+        self.ends.clear();
+        self.z.clear();
+        self.f.clear();
+        self.weight.clear();
+    }
+
+    /// Appends the nodes that the integrator holds, as those of the next row.
+    fn push(&mut self, integrator: &Integrator) {
+        self.z.extend_from_slice(&integrator.z);
+        self.f.extend_from_slice(&integrator.f);
+        self.weight.extend_from_slice(&integrator.weight);
+        self.ends.push(self.f.len());
+    }
+
+    fn evaluate<L: Likelihood + ?Sized>(&mut self, likelihood: &L, rows: &[Observation<'_>]) {
+        self.value.resize(self.f.len(), 0.0);
+        self.first.resize(self.f.len(), 0.0);
+        let nodes = RowNodes { rows, ends: &self.ends, f: &self.f };
+        likelihood.log_densities(nodes, &mut self.value, &mut self.first);
+    }
+
+    fn range(&self, i: usize) -> Range<usize> {
+        i.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[i]
+    }
+
+    /// Weights the nodes of a row by `N(f; μ, v) p(y|f)`, normalised; returns the log of the integral.
+    fn tilt(&mut self, i: usize) -> f64 {
+        let at = self.range(i);
+        let Nodes { z, weight, value, first, .. } = self;
+        tilted_weights(&mut weight[at.clone()], &z[at.clone()], &mut value[at.clone()], &mut first[at])
+    }
+
+    /// The weighted sums of every row, with derivatives through `f = μ + √v z`; adds the gradient in the own parameters to `own`
+    /// unless that is empty.
+    fn sum<L: Likelihood + ?Sized>(
+        &mut self,
+        likelihood: &L,
+        of: LatentRows<'_>,
+        own: &mut [f64],
+        out: &mut [Local],
+    ) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let at = self.range(i);
+            let [value, mean, slope] = weighted_sums(
+                &self.weight[at.clone()],
+                &self.z[at.clone()],
+                &self.value[at.clone()],
+                &self.first[at.clone()],
+            );
+            *out = Local { value, mean, variance: 0.5 * slope / of.sd(i) };
+            self.weight[at].iter_mut().for_each(|w| *w *= of.weight[i]);
+        }
+        if !own.is_empty() {
+            let nodes = RowNodes { rows: of.rows, ends: &self.ends, f: &self.f };
+            likelihood.own_gradients(nodes, &self.weight, own);
+        }
+    }
+}
+
+impl Integrator {
+    /// `E log p(y|f)` of every row with its derivatives; adds the weighted `E ∂_ψ log p` to `own` unless that is empty.
+    pub(crate) fn expected_log_densities<L: Likelihood + ?Sized>(
+        &mut self,
+        likelihood: &L,
+        of: LatentRows<'_>,
+        own: &mut [f64],
+        out: &mut [Local],
+    ) {
+        let mut nodes = Nodes::default();
+        let mut start = 0;
+        for i in 0..of.rows.len() {
+            self.place(likelihood.resolution(of.rows[i]), of.mean[i], of.sd(i));
+            nodes.push(self);
+            if nodes.f.len() < NODES && i + 1 < of.rows.len() {
+                continue;
+            }
+            let part = of.range(start..i + 1);
+            nodes.evaluate(likelihood, part.rows);
+            nodes.sum(likelihood, part, own, &mut out[start..=i]);
+            nodes.clear();
+            start = i + 1;
+        }
+    }
+
+    /// `log E p(y|f)` of every row with its derivatives; adds the weighted `∂_ψ log E p` to `own` unless that is empty.
+    pub(crate) fn log_predictives<L: Likelihood + ?Sized>(
+        &mut self,
+        likelihood: &L,
+        of: LatentRows<'_>,
+        own: &mut [f64],
+        out: &mut [Local],
+    ) {
+        // Grids that look for the range have 64 nodes per row.
+        for start in (0..of.rows.len()).step_by(NODES / 64) {
+            let end = (start + NODES / 64).min(of.rows.len());
+            self.log_predictives_of_some(likelihood, of.range(start..end), own, &mut out[start..end]);
+        }
+    }
+
+    fn log_predictives_of_some<L: Likelihood + ?Sized>(
+        &mut self,
+        likelihood: &L,
+        of: LatentRows<'_>,
+        own: &mut [f64],
+        out: &mut [Local],
+    ) {
+        let ranges = match &self.fixed {
+            Some(rule) => vec![(-REACH, REACH, rule.step); of.rows.len()],
+            None => self.scanned_ranges(likelihood, of),
+        };
+        let mut nodes = Nodes::default();
+        let mut start = 0;
+        for (i, &(low, high, step)) in ranges.iter().enumerate() {
+            self.place_evenly((low, high), step, of.mean[i], of.sd(i));
+            nodes.push(self);
+            if nodes.f.len() < NODES && i + 1 < of.rows.len() {
+                continue;
+            }
+            let part = of.range(start..i + 1);
+            nodes.evaluate(likelihood, part.rows);
+            let integrals: Vec<f64> = (0..part.rows.len()).map(|k| nodes.tilt(k)).collect();
+            let out = &mut out[start..=i];
+            nodes.sum(likelihood, part, own, out);
+            for (out, value) in out.iter_mut().zip(integrals) {
+                let undefined = Local { value, mean: f64::NAN, variance: f64::NAN };
+                *out = if value.is_finite() { Local { value, ..*out } } else { undefined };
+            }
+            nodes.clear();
+            start = i + 1;
+        }
+    }
+
+    /// The ranges that hold `p(y|f) N(f; μ, v)` of every row, each with a step that resolves it there.
+    fn scanned_ranges<L: Likelihood + ?Sized>(
+        &mut self,
+        likelihood: &L,
+        of: LatentRows<'_>,
+    ) -> Vec<(f64, f64, f64)> {
+        let mut peaks = vec![0.0; of.rows.len()];
+        likelihood.peaks(of.rows, &mut peaks);
+        let mut ranges: Vec<(f64, f64)> =
+            peaks.iter().enumerate().map(|(i, peak)| range_around((peak - of.mean[i]) / of.sd(i))).collect();
+        let mut open: Vec<usize> = (0..of.rows.len()).collect();
+        let (mut nodes, mut rows) = (Nodes::default(), Vec::new());
+        for _ in 0..SCANS {
+            nodes.clear();
+            rows.clear();
+            for &i in &open {
+                let (low, high) = ranges[i];
+                let step = (high - low) / SCAN_STEPS as f64;
+                self.place_evenly((low, high), step, of.mean[i], of.sd(i));
+                nodes.push(self);
+                rows.push(of.rows[i]);
+            }
+            nodes.evaluate(likelihood, &rows);
+            let mut place = 0;
+            open.retain(|&i| {
+                let at = nodes.range(place);
+                place += 1;
+                let (range, done) = inside(&nodes.z[at.clone()], &nodes.value[at]);
+                ranges[i] = range;
+                !done
+            });
+            if open.is_empty() {
+                break;
+            }
+        }
+        let step =
+            |i: usize, range| step_of_product(range, of.sd(i) / likelihood.resolution(of.rows[i]).step);
+        ranges.iter().enumerate().map(|(i, &(low, high))| (low, high, step(i, (low, high)))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::likelihood::{PoissonExp, StudentT};
+
+    /// Rows enough for several evaluations, with marginals from narrow to wide.
+    fn compare(likelihood: &dyn Likelihood, targets: &[f64], nodes: Option<usize>) {
+        let rows: Vec<_> = (0..300).map(|i| Observation::of(targets[i % targets.len()])).collect();
+        let mean: Vec<f64> = (0..300).map(|i| (0.37 * i as f64).sin()).collect();
+        let variance: Vec<f64> = (0..300).map(|i| 10f64.powi(i % 7 - 4)).collect();
+        let weight: Vec<f64> = (0..300).map(|i| 1.0 + (i % 3) as f64).collect();
+        let of = LatentRows { rows: &rows, mean: &mean, variance: &variance, weight: &weight };
+        for predictive in [false, true] {
+            let mut integrator = Integrator::new(nodes);
+            let (mut own, mut many) = (vec![0.0; likelihood.own_len()], vec![Local::default(); rows.len()]);
+            if predictive {
+                integrator.log_predictives(likelihood, of, &mut own, &mut many);
+            } else {
+                integrator.expected_log_densities(likelihood, of, &mut own, &mut many);
+            }
+            let mut expected = vec![0.0; own.len()];
+            for (i, many) in many.iter().enumerate() {
+                let (at, marginal) = (rows[i], (mean[i], variance[i]));
+                let mut part = vec![0.0; own.len()];
+                let one = if predictive {
+                    integrator.log_predictive(likelihood, at, marginal, &mut part)
+                } else {
+                    integrator.expected_log_density(likelihood, at, marginal, &mut part)
+                };
+                let apart = [many.value - one.value, many.mean - one.mean, many.variance - one.variance];
+                assert!(
+                    apart.iter().all(|d| d.abs() < 1e-9 * (1.0 + one.variance.abs())),
+                    "{many:?} {one:?}"
+                );
+                expected.iter_mut().zip(part).for_each(|(sum, part)| *sum += weight[i] * part);
+            }
+            for (own, expected) in own.iter().zip(expected) {
+                assert!((own - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{own} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_rows_have_the_expectations_of_single_ones() {
+        compare(&StudentT::new(0.5, 4.0), &[-2.0, 0.1, 30.0], None);
+        compare(&StudentT::new(0.5, 4.0), &[-2.0, 0.1, 30.0], Some(20));
+        compare(&PoissonExp, &[0.0, 2.0, 7.0], None);
+    }
+}
