@@ -22,7 +22,6 @@ check:
 release-check *PYTHONS:
     .ci/release {{PYTHONS}}
 
-# Build the book into target/book, and the pages of all crates into target/doc.
-book:
-    mdbook build docs
-    cargo doc --workspace --no-deps
+# Build the book, the reference of the crates and that of the Python package into one site, target/site.
+site:
+    .ci/site
