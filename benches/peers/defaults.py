@@ -117,7 +117,7 @@ def run(options):
 
 
 def processor_seconds():
-    """What this process and the programs that it has run used so far."""
+    """Processor seconds of this process and of all programs that it has run."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 

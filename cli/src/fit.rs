@@ -138,12 +138,20 @@ impl Outcome<'_> {
     }
 }
 
-/// Validates the arguments before any work.
-fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
+/// Validates the options of a fit, and refuses those without effect.
+fn check_options(args: &FitArgs, options: &FitOptions) -> Result<()> {
     options.validate()?;
     args.check(options)?;
     fitting::check(args, options)?;
-    args.given.check_training(options)?;
+    args.given.check_training(options)
+}
+
+/// Validates the arguments before any work.
+fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
+    check_options(args, options)?;
+    for contender in &args.contenders {
+        check_options(&contender.args, &contender.args.options(None))?;
+    }
     let output = &args.output;
     if let Some(path) = &output.predictions {
         if args.held_out.test.is_none() && args.test_fraction() == 0.0 {

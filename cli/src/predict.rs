@@ -395,15 +395,11 @@ impl Unfamiliar {
     pub fn warnings(&self, source: &str) -> Vec<String> {
         const MOST: usize = 5;
         let mut warnings = Vec::from_iter(UnseenColumn::told(source, &self.levels));
-        let mut names: Vec<String> =
-            self.filled.iter().take(MOST).map(|(name, count)| format!("'{name}' ({count})")).collect();
-        if self.filled.len() > MOST {
-            names.push(format!("{} more", self.filled.len() - MOST));
-        }
-        if !names.is_empty() {
+        if !self.filled.is_empty() {
+            let names =
+                output::few(self.filled.iter().map(|(name, count)| format!("'{name}' ({count})")), MOST);
             warnings.push(format!(
-                "{source}: cells are missing in columns that had all in training: {}; the mean of training stands in for them",
-                names.join(", ")
+                "{source}: cells are missing in columns that had all in training: {names}; the mean of training stands in for them"
             ));
         }
         warnings

@@ -201,7 +201,7 @@ class Model:
         return np.clip((x - shift) / scale, -1e100, 1e100)
 
     def _unscaled(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the target in original units, given those of its scaled value."""
+        """Mean and variance of the target in original units, from the mean and variance of its scaled value."""
         target, warp = self._scaling["target"], self._scaling.get("map", "none")
         mean, variance = target["shift"] + target["scale"] * mean, target["scale"] ** 2 * variance
         if warp == "none":

@@ -216,10 +216,10 @@ class Estimator(BaseEstimator):
             weights = _check_sample_weight(sample_weight, np.empty((len(table), 1)), ensure_non_negative=True)
         rows = None if weights is None or np.all(weights > 0) else weights > 0
         if rows is not None:
-            table, keep_all = self._rows(take_rows(X, rows), reset=True)
-            y, weights = take_rows(y, rows), weights[rows]
-            exposure = None if exposure is None else take_rows(np.asarray(exposure), rows)
-            groups = groups if _tables.is_formula(groups) else take_rows(np.asarray(groups), rows)
+            table, keep_all = self._rows(_tables.take_rows(X, rows), reset=True)
+            y, weights = _tables.take_rows(y, rows), weights[rows]
+            exposure = None if exposure is None else _tables.take_rows(np.asarray(exposure), rows)
+            groups = groups if _tables.is_formula(groups) else _tables.take_rows(np.asarray(groups), rows)
         more = targets(y, set(table.names))
         named = [name for name, _ in more]
         taken = {*table.names, *named}
@@ -248,7 +248,7 @@ class Estimator(BaseEstimator):
         if weights is not None and not np.all(weights == 1.0):
             columns["weights"] = _tables.free_name("weight", taken)
             more.append((columns["weights"], ("number", weights)))
-        labels = _tables.row_labels(X) if rows is None else _tables.row_labels(take_rows(X, rows))
+        labels = _tables.row_labels(X) if rows is None else _tables.row_labels(_tables.take_rows(X, rows))
         return table.with_columns(_sparsegp.Table.of_columns("y", more)).called("X, y", labels), columns
 
     def _named_targets(self, y, taken):
@@ -594,14 +594,3 @@ class Estimator(BaseEstimator):
 def _brief(value) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"a {type(value).__name__}"
-
-
-def take_rows(values, rows):
-    """Some rows of an array or a table."""
-    if hasattr(values, "tocsr"):
-        return values.tocsr()[np.flatnonzero(rows)]
-    if hasattr(values, "iloc"):
-        return values.iloc[np.flatnonzero(rows)]
-    if hasattr(values, "filter") and hasattr(values, "columns"):
-        return values.filter(rows)
-    return np.asarray(values)[rows]

@@ -245,3 +245,14 @@ def is_formula(groups: Any) -> bool:
     """Return True for formulae with names of columns and for None; arrays hold levels."""
     texts = isinstance(groups, (list, tuple)) and all(isinstance(text, str) for text in groups)
     return groups is None or isinstance(groups, str) or texts
+
+
+def take_rows(values, rows):
+    """Some rows of an array or a table."""
+    if hasattr(values, "tocsr"):
+        return values.tocsr()[np.flatnonzero(rows)]
+    if hasattr(values, "iloc"):
+        return values.iloc[np.flatnonzero(rows)]
+    if hasattr(values, "filter") and hasattr(values, "columns"):
+        return values.filter(rows)
+    return np.asarray(values)[rows]

@@ -29,14 +29,19 @@ def _transforms_target(estimator) -> bool:
     return hasattr(estimator, "regressor_") and hasattr(estimator, "transformer_")
 
 
+def _no_regressor(estimator, why):
+    """The error for an estimator that a score of regressors cannot judge."""
+    advice = "score classes by neg_log_predictive_density, or by scoring='neg_brier_score'"
+    return TypeError(f"{type(estimator).__name__} {why}, expected a regressor of this package; {advice}")
+
+
 def _scored(estimator, name, X, y, others):
     """A score of every row by the estimator inside pipelines, searches and transformed targets, in the units of ``y``."""
     estimator, X = _layer(estimator, X)
     if _transforms_target(estimator):
         return _of_transformed(estimator, name, X, y, others)
     if not hasattr(estimator, name):
-        advice = "score classes by neg_log_predictive_density, or by scoring='neg_brier_score'"
-        raise TypeError(f"{type(estimator).__name__} has no {name}, expected a regressor of this package; {advice}")
+        raise _no_regressor(estimator, f"has no {name}")
     return getattr(estimator, name)(X, y, **others)
 
 
@@ -62,8 +67,7 @@ def _quantiles(estimator, X, levels, others):
         # A decreasing transformation reverses their order.
         return np.sort(np.column_stack([estimator.transformer_.inverse_transform(one[:, None])[:, 0] for one in inner.T]), axis=1)
     if not hasattr(estimator, "crps"):
-        advice = "score classes by neg_log_predictive_density, or by scoring='neg_brier_score'"
-        raise TypeError(f"{type(estimator).__name__} predicts no quantiles, expected a regressor of this package; {advice}")
+        raise _no_regressor(estimator, "predicts no quantiles")
     return estimator.predict(X, quantiles=list(levels), **others)[1]
 
 

@@ -38,7 +38,7 @@ FITS = {
     "missing cells": ("gaps", "sepal_length", "--kernel matern52(ard)"),
 }
 
-#: The same for fits that it refuses, with the words of the refusal.
+#: Fits that the reader refuses, with the words of the refusal.
 REFUSED = {
     "linear kernel": ("engel", "food", "--kernel linear+rbf", "the kernel linear"),
     "changepoint": ("engel", "food", "--kernel changepoint(rbf(ard),matern12)", "the kernel changepoint"),

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Nodes are evaluated together until there are this many.
 const NODES: usize = 8192;
 
-/// Values of f at which the likelihood is evaluated: the nodes of one row follow those of the other.
+/// Values of f at which the likelihood is evaluated, row after row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowNodes<'a> {
     /// The rows.
@@ -71,7 +71,7 @@ impl Nodes {
         self.weight.clear();
     }
 
-    /// Appends the nodes that the integrator holds, as those of the next row.
+    /// Appends the nodes that the integrator holds: they belong to the next row.
     fn push(&mut self, integrator: &Integrator) {
         self.z.extend_from_slice(&integrator.z);
         self.f.extend_from_slice(&integrator.f);
@@ -133,19 +133,33 @@ impl Integrator {
         own: &mut [f64],
         out: &mut [Local],
     ) {
+        let place = |integrator: &mut Integrator, i: usize| {
+            integrator.place(likelihood.resolution(of.rows[i]), of.mean[i], of.sd(i));
+        };
+        self.by_parts(likelihood, of, place, |nodes, rows| {
+            nodes.sum(likelihood, of.range(rows.clone()), own, &mut out[rows]);
+        });
+    }
+
+    /// Places the nodes of row after row, and evaluates the likelihood whenever there are many; `finish` takes the nodes of these rows.
+    fn by_parts<L: Likelihood + ?Sized>(
+        &mut self,
+        likelihood: &L,
+        of: LatentRows<'_>,
+        place: impl Fn(&mut Integrator, usize),
+        mut finish: impl FnMut(&mut Nodes, Range<usize>),
+    ) {
         let mut nodes = Nodes::default();
         let mut start = 0;
         for i in 0..of.rows.len() {
-            self.place(likelihood.resolution(of.rows[i]), of.mean[i], of.sd(i));
+            place(self, i);
             nodes.push(self);
-            if nodes.f.len() < NODES && i + 1 < of.rows.len() {
-                continue;
+            if nodes.f.len() >= NODES || i + 1 == of.rows.len() {
+                nodes.evaluate(likelihood, &of.rows[start..=i]);
+                finish(&mut nodes, start..i + 1);
+                nodes.clear();
+                start = i + 1;
             }
-            let part = of.range(start..i + 1);
-            nodes.evaluate(likelihood, part.rows);
-            nodes.sum(likelihood, part, own, &mut out[start..=i]);
-            nodes.clear();
-            start = i + 1;
         }
     }
 
@@ -175,26 +189,19 @@ impl Integrator {
             Some(rule) => vec![(-REACH, REACH, rule.step); of.rows.len()],
             None => self.scanned_ranges(likelihood, of),
         };
-        let mut nodes = Nodes::default();
-        let mut start = 0;
-        for (i, &(low, high, step)) in ranges.iter().enumerate() {
-            self.place_evenly((low, high), step, of.mean[i], of.sd(i));
-            nodes.push(self);
-            if nodes.f.len() < NODES && i + 1 < of.rows.len() {
-                continue;
-            }
-            let part = of.range(start..i + 1);
-            nodes.evaluate(likelihood, part.rows);
-            let integrals: Vec<f64> = (0..part.rows.len()).map(|k| nodes.tilt(k)).collect();
-            let out = &mut out[start..=i];
-            nodes.sum(likelihood, part, own, out);
+        let place = |integrator: &mut Integrator, i: usize| {
+            let (low, high, step) = ranges[i];
+            integrator.place_evenly((low, high), step, of.mean[i], of.sd(i));
+        };
+        self.by_parts(likelihood, of, place, |nodes, rows| {
+            let integrals: Vec<f64> = (0..rows.len()).map(|k| nodes.tilt(k)).collect();
+            let out = &mut out[rows.clone()];
+            nodes.sum(likelihood, of.range(rows), own, out);
             for (out, value) in out.iter_mut().zip(integrals) {
                 let undefined = Local { value, mean: f64::NAN, variance: f64::NAN };
                 *out = if value.is_finite() { Local { value, ..*out } } else { undefined };
             }
-            nodes.clear();
-            start = i + 1;
-        }
+        });
     }
 
     /// The ranges that hold `p(y|f) N(f; μ, v)` of every row, each with a step that resolves it there.

@@ -237,7 +237,7 @@ pub trait Likelihood: Send + Sync + Debug {
         let _ = (at, f, weights, own);
     }
 
-    /// Returns true if one call for the nodes of many rows is much quicker than a call per row, as where a call has a cost of its own.
+    /// Returns true if one call for the nodes of many rows is much quicker than a call per row, for example because every call is slow to begin.
     /// Losses then call [`log_densities`](Self::log_densities), [`own_gradients`](Self::own_gradients) and [`peaks`](Self::peaks), and
     /// integrate by quadrature even if closed forms exist.
     fn prefers_many_rows(&self) -> bool {

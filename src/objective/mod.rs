@@ -43,7 +43,7 @@ pub struct Objective {
     pub beta: f64,
     /// A fixed number of quadrature nodes, instead of as many as each row needs.
     pub nodes: Option<usize>,
-    /// Lets expected log densities of classes have errors up to 1e-6, at about a third of their cost.
+    /// Lets expected log densities of classes have errors up to 1e-6, which makes them cheaper.
     #[serde(default)]
     pub coarse: bool,
 }

@@ -285,7 +285,7 @@ impl FitOptions {
             LossKind::Log => Loss::LogPredictive(self.estimator),
             _ => Loss::ExpectedLog(self.estimator),
         };
-        // What a fit stops at is a thousand times the error of coarse integrals.
+        // A gain that ends a fit is a thousand times the error of coarse integrals.
         let coarse = self.solves_for_classes() && self.stopping_tolerance() >= 1e-3;
         Objective { loss, beta: self.beta, nodes: self.quadrature_nodes, coarse }
     }

@@ -1,4 +1,4 @@
-//! Numbers and times as people read them: the one place that rounds for summaries, logs, reports and messages.
+//! Numbers, times and lists as people read them: the one place that rounds and shortens for summaries, logs, reports and messages.
 
 /// Powers of ten from which on and below which numbers have an exponent.
 const POWERS: std::ops::Range<i32> = -4..9;
@@ -71,6 +71,17 @@ pub(crate) fn grouped(text: &str) -> String {
         apart.push(digit);
     }
     apart + &text[end..]
+}
+
+/// Lists the first `most` items, separated by commas, and the number of the others.
+pub fn few(items: impl Iterator<Item = String>, most: usize) -> String {
+    let mut items: Vec<String> = items.collect();
+    if items.len() > most {
+        let more = items.len() - most;
+        items.truncate(most);
+        items.push(format!("{more} more"));
+    }
+    items.join(", ")
 }
 
 #[cfg(test)]

@@ -178,13 +178,13 @@ pub struct HeldOutArgs {
     ///
     /// The parts have equal shares of the classes, hold whole groups with --split-by, and are predicted from the rows before them with
     /// --split-time. Every fit makes its own choices, and --max-seconds is the time of all fits together.
-    #[arg(long, value_name = "K", hide_short_help = true, value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume", "outputs", "mixing"])]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume", "outputs", "mixing"])]
     pub cv: Option<u16>,
     /// With --cv, also cross-validate the fit with these options changed, on the same parts; may be repeated
     ///
     /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows by how much the score of
     /// each differs. The fit to all rows does not have these options.
-    #[arg(long, value_name = "OPTIONS", hide_short_help = true, requires = "cv", allow_hyphen_values = true)]
+    #[arg(long, value_name = "OPTIONS", requires = "cv", allow_hyphen_values = true)]
     pub against: Vec<String>,
     /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error
     #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new", requires = "test")]
@@ -230,7 +230,7 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// A line about a quote without its partner, a word that is no option, or an option that all fits have in common.
+    /// A line that names what is wrong: a quote is open, a word is no option, or all fits have the option in common.
     pub fn split(words: &str) -> Result<Vec<String>, String> {
         let split = shlex::split(words).ok_or_else(|| format!("--against: {words} has an open quote"))?;
         let names = split.iter().filter_map(|word| word.strip_prefix("--"));
@@ -378,5 +378,21 @@ impl FitArgs {
             ..options(&self.columns, &self.model, &self.training)
         };
         self.given.by_batches(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn options_in_common_are_options_of_fit() {
+        let program = Cli::everyday();
+        let fit = program.find_subcommand("fit").expect("the command");
+        let known: Vec<&str> = fit.get_arguments().filter_map(clap::Arg::get_long).collect();
+        for name in IN_COMMON {
+            assert!(known.contains(&name), "--{name}");
+        }
     }
 }

@@ -33,7 +33,7 @@ struct Example {
     name: &'static str,
     /// The kind of target.
     task: &'static str,
-    /// What the fits show, in a few words.
+    /// A few words on what the fits show.
     shows: &'static str,
     run: fn(bool) -> Result<Vec<Run>>,
 }

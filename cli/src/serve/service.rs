@@ -3,8 +3,8 @@
 use super::answer::Answer;
 use super::http::Request;
 use super::request::{Asked, SOURCE, named};
-use crate::inspect;
 use crate::predict::Unfamiliar;
+use crate::{inspect, output};
 use serde_json::json;
 use sparsegp::Result;
 use sparsegp_tables::tables::{Column, PredictedRows, PredictedTable};
@@ -99,14 +99,8 @@ impl Service {
             schemas.any(|schema| schema.uses(name) || schema.weights_name() == Some(name))
         };
         let unused = cells.iter().map(|(name, _)| name).filter(|name| !known(name));
-        let mut names: Vec<String> = unused.map(|name| format!("'{}'", name.escape_debug())).collect();
-        if names.len() > MOST {
-            let more = names.len() - MOST;
-            names.truncate(MOST);
-            names.push(format!("{more} more"));
-        }
-        let list = names.join(", ");
-        (!names.is_empty()).then(|| format!("{SOURCE}: the model does not use the columns {list}"))
+        let list = output::few(unused.map(|name| format!("'{}'", name.escape_debug())), MOST);
+        (!list.is_empty()).then(|| format!("{SOURCE}: the model does not use the columns {list}"))
     }
 }
 

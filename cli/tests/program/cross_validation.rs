@@ -104,6 +104,7 @@ fn what_does_not_go_with_it_is_refused() {
         ("--target y --cv 3 --against=glm", "expects options such as"),
         ("--target y --cv 3 --against=--model=glmm", "glmm"),
         ("--target y --cv 3 --against=--kernel=rbff", "rbff"),
+        ("--target y --cv 3 --learning-rate 0.1 --against=--objective=vfe", "--learning-rate"),
     ] {
         work.run(&format!("fit data.csv {options}")).fails(2, &[names]);
     }

@@ -189,7 +189,7 @@ fn classes_and_counts_have_groups_from_the_fit_to_the_predictions() {
 #[test]
 fn bounds_on_the_likelihood_are_close_to_the_numbers_of_lme4() {
     // Data of lme4, which are no part of this repository, in the folder that SPARSEGP_REFERENCE_DIR names. VerbAgg: `glmer` with 15 nodes of
-    // adaptive quadrature. grouseticks: Laplace's approximation, which is no bound.
+    // adaptive quadrature. grouseticks: Laplace's approximation. That is not a bound.
     let Ok(folder) = std::env::var("SPARSEGP_REFERENCE_DIR") else { return };
     let cases = [
         (

@@ -1,4 +1,4 @@
-//! The server: predictions over HTTP equal to those of `predict`, refusals, limits, slow clients, many clients, the end.
+//! The server: the same numbers as from `predict`, refusals, limits, slow clients, many clients, the end.
 
 use crate::http::{Reply, Server, body, post, read_reply};
 use rand::{RngExt, SeedableRng};
@@ -16,7 +16,7 @@ fn modelled() -> Work {
     work
 }
 
-/// The rows of a CSV text as JSON: numbers where cells read as numbers, null where they are empty.
+/// The rows of a CSV text as JSON: a cell that reads as a number is a number, an empty one is null.
 fn rows(csv: &str) -> Vec<Value> {
     let mut lines = csv.lines();
     let names: Vec<&str> = lines.next().expect("a header").split(',').collect();

@@ -100,7 +100,7 @@ impl JointIntegrator {
         JointIntegrator { outer: Integrator::new(nodes), inner: Integrator::new(nodes), ..Default::default() }
     }
 
-    /// Lets expected log densities of classes have errors up to 1e-6, at about a third of their cost.
+    /// Lets expected log densities of classes have errors up to 1e-6, which makes them cheaper.
     #[must_use]
     pub fn coarsely(self, coarse: bool) -> Self {
         JointIntegrator { coarse, ..self }

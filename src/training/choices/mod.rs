@@ -1,6 +1,6 @@
-//! What nobody named, chosen one part after the other by short fits that held-out training rows judge; no fit of its own to all rows.
+//! Choices of the settings that no option names, one after the other, by short fits that held-out training rows judge; no fit to all rows.
 //!
-//! The fit that follows is the one that a user gets who names everything that was chosen: nothing but options goes on.
+//! The fit that follows gets nothing but the chosen options, so a user who gives these options gets the same fit.
 
 mod candidates;
 mod fallback;
@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, Result};
 use crate::hyper::{Session, Stage};
 use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
-use crate::options::{FitOptions, ModelKind, Open, Part};
+use crate::options::{FitOptions, Hyper, ModelKind, Open, Part};
 use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values};
 pub use fallback::Chosen;
 pub use held_out::{Losses, held_out};
@@ -41,7 +41,7 @@ const NEGLIGIBLE: f64 = 0.002;
 /// Neighbours beside sites make a fit take several times as long; they have to lower the loss by more than this.
 const SITES_GAIN: f64 = 0.01;
 
-/// With at most so many inputs, rows that a short fit leaves out lie between its rows: …
+/// With at most so many inputs, the rows of a short fit surround the rows that it leaves out: …
 const PLACES: usize = 3;
 
 /// … if it has fewer than one of so many, 20 neighbours reach as far among its rows as many more do among all rows, and are not tried.
@@ -52,11 +52,11 @@ const THINNED: usize = 8;
 const MANY_CLASSES: usize = 5;
 
 /// Decides every open part of the options. `data` are training rows in the user's units, of a target of so many ordered levels
-/// (0 for others): all of them, or a sample of those that are on disk.
+/// (0 for others): all of them, or a sample of the rows on disk.
 ///
 /// # Errors
 ///
-/// Those that are about the options or the data, and interruptions; values whose fits fail are not taken.
+/// Errors about the options or the data, and interruptions; values whose fits fail are not taken.
 pub fn choose(
     (data, levels): (Dataset<'_>, usize),
     options: &FitOptions,
@@ -67,7 +67,7 @@ pub fn choose(
         return Ok(Chosen::as_asked(options.clone()));
     }
     let open = allowed(options, (data, levels));
-    // Without neighbours nothing holds that is said about them.
+    // Without neighbours, options about them have no meaning.
     let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
     let plain = FitOptions { open: Open::NOTHING, ..plain };
     let Some(trials) = Trials::new((data, levels), options.seed) else {
@@ -129,8 +129,8 @@ pub fn choose(
     Ok(Chosen::new(asked, best.options, Some(choices)))
 }
 
-/// What was tried, with the values that a fit has in the end marked as chosen. Open parts that were not compared, but differ from
-/// what was asked, are added: together the marked values are the fit.
+/// Marks the values that a fit has in the end as chosen. Open parts that were not compared, but differ from the options as they were asked for,
+/// are added: together the marked values are the fit.
 fn settled(mut choices: Choices, asked: &FitOptions, options: &FitOptions) -> Choices {
     for part in Part::ALL.into_iter().filter(|&part| asked.open.contains(part)) {
         let value = options.word_of(part);
@@ -237,34 +237,45 @@ impl Search<'_, '_> {
         Ok((best, Some(Choice { part: Part::Inducing, tried })))
     }
 
-    /// Whether few neighbours help where the likelihood is matched by sites. They help more the closer rows lie, so fits to more rows than
-    /// usual tell; these keep the hyper-parameters of the best fit, which neighbours would take long to train.
+    /// Decides on few neighbours for a likelihood that sites match. Neighbours help more the closer rows lie, so fits to more rows than usual
+    /// tell; they keep the hyper-parameters of the best fit, which neighbours would take long to train.
     fn decide_neighbours_of_sites(&mut self, best: Judged) -> Result<(Judged, Choice)> {
         let part = Part::Neighbours;
         let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
         let with = best.options.with_neighbours(FEW_NEIGHBOURS);
         self.enter(part.word());
-        let judged: Result<_> = Trials::with_close_rows(self.rows, self.seed).map_or(Ok(None), |close| {
-            let plain = close.judge_values(&best.options, &best, self.session)?;
-            let beside = close.judge_values(&with, &best, self.session)?;
-            let narrow = self.trials.judge(&with, Some(&best), self.session)?;
-            Ok(Some([plain, beside, narrow]))
-        });
-        match judged {
-            Ok(Some([plain, beside, narrow])) if !self.session.is_late() => {
-                let objection = objection(&plain, &beside, SITES_GAIN);
-                let is_better = plain.gain_of(&beside).0 > 0.0 && objection.is_none();
-                tried[0] = Tried { value: best.options.word_of(part), ..plain.tried() };
-                tried.push(Tried { value: with.word_of(part), objection, ..beside.tried() });
-                Ok((if is_better { narrow } else { best }, Choice { part, tried }))
-            }
-            Err(error) if error.kind() != ErrorKind::Fit => Err(error),
-            Err(_) => {
+        let taken = match self.judge_neighbours_of_sites(&best, &with, &mut tried) {
+            Ok(taken) => taken,
+            Err(error) if error.kind() == ErrorKind::Fit => {
                 tried.push(Tried { value: with.word_of(part), ..Tried::default() });
-                Ok((best, Choice { part, tried }))
+                None
             }
-            Ok(_) => Ok((best, Choice { part, tried })),
+            Err(error) => return Err(error),
+        };
+        Ok((taken.unwrap_or(best), Choice { part, tried }))
+    }
+
+    /// Returns the short fit with neighbours if they help, and records the losses of the fits that tell.
+    fn judge_neighbours_of_sites(
+        &mut self,
+        best: &Judged,
+        with: &FitOptions,
+        tried: &mut Vec<Tried>,
+    ) -> Result<Option<Judged>> {
+        let Some(close) = Trials::with_close_rows(self.rows, self.seed) else { return Ok(None) };
+        let plain = FitOptions { hyper: Some(Hyper::Fixed), ..best.options.clone() };
+        let plain = close.judge(&plain, Some(best), self.session)?;
+        let beside = close.judge(with, Some(best), self.session)?;
+        if self.session.is_late() {
+            return Ok(None);
         }
+        let objection = objection(&plain, &beside, SITES_GAIN);
+        let is_better = plain.gain_of(&beside).0 > 0.0 && objection.is_none();
+        // Parts that are decided later are judged on the rows of the other short fits.
+        let taken = if is_better { Some(self.trials.judge(with, Some(best), self.session)?) } else { None };
+        tried[0] = Tried { value: best.options.word_of(Part::Neighbours), ..plain.tried() };
+        tried.push(Tried { value: with.word_of(Part::Neighbours), objection, ..beside.tried() });
+        Ok(taken)
     }
 
     /// The best value of a part, and what was found of all of them.

@@ -111,31 +111,7 @@ impl Trials {
         from: Option<&Judged>,
         session: &mut Session<'_>,
     ) -> Result<Judged> {
-        self.judge_as(short(options, self.train_rows(), from.is_some()), options, from, session)
-    }
-
-    /// A fit with these options and the hyper-parameters of another fit, judged.
-    ///
-    /// # Errors
-    ///
-    /// As for [`judge`](Self::judge).
-    pub(crate) fn judge_values(
-        &self,
-        options: &FitOptions,
-        from: &Judged,
-        session: &mut Session<'_>,
-    ) -> Result<Judged> {
-        let short = FitOptions { hyper: Some(Hyper::Fixed), ..short(options, self.train_rows(), true) };
-        self.judge_as(short, options, Some(from), session)
-    }
-
-    fn judge_as(
-        &self,
-        short: FitOptions,
-        options: &FitOptions,
-        from: Option<&Judged>,
-        session: &mut Session<'_>,
-    ) -> Result<Judged> {
+        let short = short(options, self.train_rows(), from.is_some());
         let started = Instant::now();
         let scaling = scaling_of(&short, self.train.dataset().x, &self.train.y)?;
         let short = short.with_units_of(&scaling);

@@ -47,9 +47,9 @@ impl FoldFigures {
 }
 
 impl CrossValidation {
-    /// Adds the scores of one fit.
-    pub fn push(&mut self, test: &Evaluation) {
-        self.folds.push(FoldFigures::of(test));
+    /// Takes the scores of fits, one for each part.
+    pub fn of(tests: &[Evaluation]) -> CrossValidation {
+        CrossValidation { folds: tests.iter().map(FoldFigures::of).collect(), against: Vec::new() }
     }
 
     /// Adds the scores of fits with other options, one for each part.

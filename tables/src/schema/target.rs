@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::readable::few;
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
 use crate::tables::marker::are_markers;
 use crate::tables::table::{Table, quoted, shown};
@@ -319,10 +320,5 @@ pub(crate) fn constant(column: &str, value: &str) -> Error {
 
 /// The first few values for a message.
 pub(crate) fn values_listed(values: &[String]) -> String {
-    const MOST: usize = 5;
-    let mut listed: Vec<String> = values.iter().take(MOST).map(|value| shown(value)).collect();
-    if values.len() > MOST {
-        listed.push(format!("{} more", values.len() - MOST));
-    }
-    listed.join(", ")
+    few(values.iter().map(|value| shown(value)), 5)
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::column::{Column, TextColumn};
 use super::marker::numbers_of;
 use super::reading::{Reading, Readings};
+use crate::readable::few;
 use sha2::{Digest, Sha256};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::hexadecimal;
@@ -506,14 +507,7 @@ pub(crate) fn alike<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
 
 /// Lists up to ten names for a message.
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    const MOST: usize = 10;
-    let mut names: Vec<String> = names.map(quoted).collect();
-    if names.len() > MOST {
-        let more = names.len() - MOST;
-        names.truncate(MOST);
-        names.push(format!("{more} more"));
-    }
-    names.join(", ")
+    few(names.map(quoted), 10)
 }
 
 /// Passes values to a digest in chunks, because each call of `update` has a fixed cost.

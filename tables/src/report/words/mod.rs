@@ -19,7 +19,7 @@ pub(super) use search::search_figure;
 pub use search::search_rows;
 
 pub(crate) use crate::readable::significant;
-pub use crate::readable::{count, duration, number};
+pub use crate::readable::{count, duration, few, number};
 
 use sparsegp::metrics::Report;
 

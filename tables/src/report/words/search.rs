@@ -1,6 +1,7 @@
 //! The search for the start of a fit: rows of a summary and a figure; no searching.
 
 use super::{duration, number};
+use crate::readable::few;
 use crate::report::{CurveSeries, Curves, Drawing, curves};
 use crate::tabular::TableModel;
 use sparsegp::error::Say;
@@ -52,12 +53,10 @@ fn chosen(choices: &Choices) -> String {
         let (taken, others): (Vec<&Tried>, Vec<&Tried>) = choice.tried.iter().partition(|tried| tried.chosen);
         let mut others = others;
         others.sort_by(|a, b| a.loss.unwrap_or(f64::INFINITY).total_cmp(&b.loss.unwrap_or(f64::INFINITY)));
-        let left = others.len().saturating_sub(MOST_OTHERS);
-        let named = others.iter().take(MOST_OTHERS);
-        let named = named.map(|tried| format!("{} {}{}", tried.value, loss(tried), objection(tried)));
-        let others: Vec<String> = named.chain((left > 0).then(|| format!("{left} more"))).collect();
+        let named = others.iter().map(|tried| format!("{} {}{}", tried.value, loss(tried), objection(tried)));
+        let others = few(named, MOST_OTHERS);
         let taken = taken.first().map_or(String::new(), |tried| format!("{} {}", tried.value, loss(tried)));
-        format!("{} {taken} ({})", choice.part, others.join(", "))
+        format!("{} {taken} ({others})", choice.part)
     };
     let parts: Vec<String> = choices.parts.iter().map(part).collect();
     let (rows, held, time) = (choices.training_rows, choices.held_out_rows, duration(choices.seconds));
