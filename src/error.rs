@@ -73,6 +73,7 @@ const RUST_NAMES: &[(&str, &str)] = &[
     ("batch_schedule", "steps.batch_schedule"),
     ("sample_schedule", "steps.sample_schedule"),
     ("precision", "steps.precision"),
+    ("start", "constraints.starts"),
     ("fix", "constraints.fix"),
     ("bounds", "constraints.bounds"),
     ("prior", "constraints.priors"),

@@ -407,7 +407,7 @@ class Estimator(BaseEstimator):
         """Hyper-parameters by name, in units of columns and target. Lengthscales and periods have the unit of their input, whose name
         stands in brackets; noise, mean and the variances of a sum's terms have units of the target. Warped inputs and targets have
         no unit: their values stay on the scale that the model sees, as do all values of ``document_["hyperparameters"]`` and
-        :class:`~sparsegp.kernels.Kernel`. In ``fix=``, ``bounds=`` and ``prior=``, names with a column in brackets have its unit."""
+        :class:`~sparsegp.kernels.Kernel`. In ``start=``, ``fix=``, ``bounds=`` and ``prior=``, names with a column in brackets have its unit."""
         self._fitted()
         return in_units(self._document["hyperparameters"], _sparsegp.kernel_units(self._model), self._columns)
 

@@ -51,8 +51,8 @@ PARAMETERS = """kernel : str or Kernel, optional
         Epochs without a better score of these rows before stopping.
     restarts : int, default=1
         The number of starts that are compared by short fits.
-    fix, bounds, prior, tie : list of str, optional
-        Knowledge about hyper-parameters, such as ``"likelihood.noise_variance=0.1"`` or ``"*.lengthscales=0.1,"``, on the scale
+    start, fix, bounds, prior, tie : list of str, optional
+        Starting values and knowledge about hyper-parameters, such as ``"likelihood.noise_variance=0.1"`` or ``"*.lengthscales=0.1,"``, on the scale
         the model sees. A name with a column in brackets takes numbers in units of that column:
         ``"kernel.periodic.period[hour]=24"``, ``"kernel.lengthscales[x0]=0.5,2"`` for the first column of an array, and
         ``"likelihood.noise_variance[y]=0.1"`` for Gaussian noise around the target ``y``. Columns are those of ``input_names_``.

@@ -114,7 +114,7 @@ class Kernel:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set arguments that make the kernel; what was said of parameters by ``fix``, ``bounds`` and ``prior`` stays.
+        """Set arguments that make the kernel; what was said of parameters by ``start``, ``fix``, ``bounds`` and ``prior`` stays.
 
         Parameters
         ----------
@@ -219,9 +219,25 @@ class Kernel:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The values by name, as ``fix=``, ``bounds=`` and ``prior=`` call them behind ``kernel.``, for points of the fewest columns
+        """The values by name, as ``start=``, ``fix=``, ``bounds=`` and ``prior=`` call them behind ``kernel.``, for points of the fewest columns
         that the text can be of. 1 stands for what training finds a start for."""
         return dict(self._narrow().values())
+
+    def start(self, name: str, value: float) -> Self:
+        """The kernel with a parameter that training starts from a value.
+
+        Parameters
+        ----------
+        name : str
+            The parameter, as for :meth:`fix`.
+        value : float
+            The starting value, in the unit that the name says.
+
+        Returns
+        -------
+        Kernel
+        """
+        return self._saying("start", name, f"={float(value)!r}")
 
     def fix(self, name: str, value: float | None = None) -> Self:
         """The kernel with a parameter that training does not move.
@@ -296,7 +312,7 @@ class Kernel:
         return kernel
 
     def _options(self) -> dict[str, list[str]]:
-        """The statements about parameters, as the options ``fix``, ``bounds`` and ``prior`` of estimators."""
+        """The statements about parameters, as the options ``start``, ``fix``, ``bounds`` and ``prior`` of estimators."""
         options: dict[str, list[str]] = {}
         prefixes = _prefixes(_pieces(self.text)) if self._said else []
         for word, place, name, rest in self._said:

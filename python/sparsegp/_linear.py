@@ -119,7 +119,7 @@ for _name in ("n_inducing", "neighbours", "warp_inputs", "warp_target", "validat
     while _ABOUT[_end + 1 :].startswith("        "):
         _end = _ABOUT.index("\n    ", _end + 1)
     _ABOUT = _ABOUT[:_start] + _ABOUT[_end + 1 :]
-_ABOUT = _ABOUT.replace("fix, bounds, prior, tie", "fix, bounds, prior").replace(
+_ABOUT = _ABOUT.replace("start, fix, bounds, prior, tie", "fix, bounds, prior").replace(
     "    standardize : bool",
     "    prior_mean, prior_variance : float, optional\n"
     "        The prior of every coefficient on standardised columns, the intercept apart: N(0, 1) by default.\n"

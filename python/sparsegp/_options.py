@@ -58,6 +58,7 @@ TYPES = {
     "validation_fraction": _NUMBER,
     "patience": _WHOLE,
     "restarts": _WHOLE,
+    "start": _TEXTS,
     "fix": _TEXTS,
     "bounds": _TEXTS,
     "prior": _TEXTS,
@@ -119,12 +120,12 @@ def seed_of(random_state) -> int:
 
 def engine_options(params: dict, **given) -> tuple[str, str | None]:
     """The options as JSON text, and the grid of beta or None. A parameter that is None was not given. Settings of a kernel's parameters
-    join ``fix``, ``bounds``, ``prior`` and ``tie``, whether these are parameters or ``options``."""
+    join ``start``, ``fix``, ``bounds``, ``prior`` and ``tie``, whether these are parameters or ``options``."""
     check_types(params)
     options = {RENAMED.get(name, name): value for name, value in params.items() if name not in OWN}
     more = dict(params.get("options") or {})
     said = params["kernel"]._options() if isinstance(params.get("kernel"), Kernel) else {}
-    for name in ("fix", "bounds", "prior", "tie"):
+    for name in ("start", "fix", "bounds", "prior", "tie"):
         own = options.get(name) if name in params else more.pop(name, None)
         own = [own] if isinstance(own, str) else list(own or [])
         options[name] = _united(name, said.get(name, []), own) or None

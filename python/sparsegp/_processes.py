@@ -41,6 +41,7 @@ class _Parameters:
         validation_fraction: float | None = None,
         patience: int | None = None,
         restarts: int | None = None,
+        start: Texts = None,
         fix: Texts = None,
         bounds: Texts = None,
         prior: Texts = None,
@@ -78,6 +79,7 @@ class _Parameters:
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.restarts = restarts
+        self.start = start
         self.fix = fix
         self.bounds = bounds
         self.prior = prior
@@ -216,6 +218,7 @@ class SparseGPClassifier(Classification, _Parameters):
         validation_fraction: float | None = None,
         patience: int | None = None,
         restarts: int | None = None,
+        start: Texts = None,
         fix: Texts = None,
         bounds: Texts = None,
         prior: Texts = None,
@@ -255,6 +258,7 @@ class SparseGPClassifier(Classification, _Parameters):
             validation_fraction=validation_fraction,
             patience=patience,
             restarts=restarts,
+            start=start,
             fix=fix,
             bounds=bounds,
             prior=prior,

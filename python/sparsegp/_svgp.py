@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Other options of a fit that concern the model or the objective, or the rule of q; the rest is about loops and scaling.
 _OPTIONS = frozenset(
     ("estimator", "quadrature_nodes", "mean", "fix_inducing", "jitter", "family", "q_guard", "q_bounds", "q_smoothness")
-    + ("fix", "bounds", "prior", "tie")
+    + ("start", "fix", "bounds", "prior", "tie")
 )
 
 
@@ -54,9 +54,9 @@ class SVGP:
         The seed of estimators that sample.
     options : dict, optional
         Options of a fit about the model or its objective, by name: ``estimator``, ``quadrature_nodes``, ``mean``, ``fix_inducing``,
-        ``jitter``, ``family``, ``q_guard``, ``q_bounds``, ``q_smoothness``, ``fix``, ``bounds``, ``prior`` and ``tie``. Examples:
+        ``jitter``, ``family``, ``q_guard``, ``q_bounds``, ``q_smoothness``, ``start``, ``fix``, ``bounds``, ``prior`` and ``tie``. Examples:
         ``{"estimator": "bmc:10", "family": "diagonal"}``; ``{"fix_inducing": True}`` keeps the inducing inputs and
-        ``{"mean": "zero"}`` the mean unchanged. ``fix``, ``bounds`` and ``prior`` are added to the kernel's statements about its
+        ``{"mean": "zero"}`` the mean unchanged. ``start``, ``fix``, ``bounds`` and ``prior`` are added to the kernel's statements about its
         parameters. Other options are refused: they concern the loops and the scaling of estimators.
 
     Examples

@@ -41,7 +41,7 @@ const CLASSES: [(&str, &str, &str); 5] = [
 ];
 
 /// Options that are parameters of estimators by their own name; the others of a fit are given in `options`.
-const PARAMETERS: [&str; 25] = [
+const PARAMETERS: [&str; 26] = [
     "auto",
     "batch_size",
     "beta",
@@ -62,6 +62,7 @@ const PARAMETERS: [&str; 25] = [
     "prior_variance",
     "restarts",
     "standardize",
+    "start",
     "tie",
     "tolerance",
     "validation_fraction",

@@ -73,6 +73,7 @@ impl State {
         let layer = InducingPrior::new(kernel, z, options.jitter).map_err(raised)?;
         let layer = layer.with_means(vec![0.0; functions], options.mean == MeanKind::Zero);
         let mut model = LatentModel::new(layer.into(), likelihood, options.fix_inducing);
+        model.start_at(&options.constraints).map_err(raised)?;
         model.constrain(&options.constraints, false).map_err(raised)?;
         let model = model.factorised().map_err(|_| {
             PyValueError::new_err("the covariance of the inducing inputs has no Cholesky factor")

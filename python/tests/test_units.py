@@ -56,6 +56,19 @@ def test_a_period_is_in_units_of_the_column():
     assert "period[hour]=24.0" in repr(kernel.fix("periodic.period[hour]", 24.0))
 
 
+def test_starting_values_are_in_units_of_the_column_and_are_trained():
+    name = "kernel.lengthscales[hour]"
+    for start in (3.0, 30.0):
+        for model in (fitted(start=f"{name}={start}", epochs=0), fitted(RBF(ard=True).start("lengthscales[hour]", start), epochs=0)):
+            assert model.hyperparameters_[name] == pytest.approx(start)
+    trained, usual = fitted(start=f"{name}=30", epochs=200), fitted(epochs=200)
+    assert trained.hyperparameters_ == pytest.approx(usual.hyperparameters_, rel=1e-2)
+    with pytest.raises(ValueError, match="start"):
+        fitted(start=f"{name}=-1")
+    with pytest.raises(ValueError, match="is fixed, so this has no effect"):
+        fitted(start=f"{name}=3", fix=name)
+
+
 def test_short_fits_that_choose_options_keep_constraints_in_units():
     model = SparseGPRegressor(fix="kernel.lengthscales[hour]=6", kernel="rbf(ard)", epochs=10).fit(FRAME, LOAD)
     assert model.hyperparameters_["kernel.lengthscales[hour]"] == pytest.approx(6)

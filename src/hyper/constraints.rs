@@ -1,4 +1,4 @@
-//! Constraints on hyper-parameters by name: priors, bounds, fixed and tied values, with their text; no effects.
+//! Constraints on hyper-parameters by name: priors, bounds, starting, fixed and tied values, with their text; no effects.
 
 use super::columns::Columns;
 use super::vector::stem;
@@ -204,13 +204,7 @@ impl FromStr for FixFor {
     fn from_str(text: &str) -> Result<Self> {
         let (name, value) = match NamePattern::split(text, '=') {
             None => (text, None),
-            Some((name, value)) => {
-                let number = value.trim().parse().ok().filter(|x: &f64| x.is_finite());
-                let number = number.ok_or_else(|| {
-                    Error::usage(format!("'{value}' is not a number, expected NAME=VALUE or NAME"))
-                })?;
-                (name, Some(number))
-            }
+            Some((name, value)) => (name, Some(finite(value, "NAME=VALUE or NAME")?)),
         };
         Ok(FixFor { name: name.parse()?, value })
     }
@@ -226,6 +220,41 @@ impl fmt::Display for FixFor {
 }
 
 stored_as_text!(FixFor);
+
+/// Values that training starts from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StartFor {
+    /// The values that it applies to.
+    pub name: NamePattern,
+    /// The starting value.
+    pub value: f64,
+}
+
+impl FromStr for StartFor {
+    type Err = Error;
+
+    /// `NAME=VALUE`.
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, value) = NamePattern::split(text, '=')
+            .ok_or_else(|| Error::usage(format!("'{text}' has no '=', expected NAME=VALUE")))?;
+        Ok(StartFor { name: name.parse()?, value: finite(value, "NAME=VALUE")? })
+    }
+}
+
+impl fmt::Display for StartFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.value)
+    }
+}
+
+stored_as_text!(StartFor);
+
+/// Parses a finite number; `expected` is the form of the text around it.
+fn finite(text: &str, expected: &str) -> Result<f64> {
+    let number = text.trim().parse().ok().filter(|x: &f64| x.is_finite());
+    number.ok_or_else(|| Error::usage(format!("'{text}' is not a number, expected {expected}")))
+}
 
 /// Values that are one free number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -266,6 +295,8 @@ stored_as_text!(Tie);
 pub struct Constraints {
     /// Bounds; the parameter's own range, such as the floor of the noise variance, still applies.
     pub bounds: Vec<BoundsFor>,
+    /// Starting values.
+    pub starts: Vec<StartFor>,
     /// Fixed values.
     pub fix: Vec<FixFor>,
     /// Values that are one free number.
@@ -280,11 +311,12 @@ pub struct Constraints {
 impl Constraints {
     /// Replaces alternative names of values by their full names; `names` has pairs of an alternative name and a full name.
     pub fn called(mut self, names: &[(String, String)]) -> Constraints {
-        let fix = self.fix.iter_mut().map(|fix| &mut fix.name);
+        let of_starts = self.starts.iter_mut().map(|start| &mut start.name);
+        let of_fix = self.fix.iter_mut().map(|fix| &mut fix.name);
         let of_bounds = self.bounds.iter_mut().map(|bounds| &mut bounds.name);
         let of_priors = self.priors.iter_mut().map(|prior| &mut prior.name);
         let of_ties = self.ties.iter_mut().flat_map(|tie| &mut tie.names);
-        for name in fix.chain(of_bounds).chain(of_priors).chain(of_ties) {
+        for name in of_starts.chain(of_fix).chain(of_bounds).chain(of_priors).chain(of_ties) {
             let text = name.to_string();
             if let Some((_, own)) = names.iter().find(|(called, _)| *called == text) {
                 *name = NamePattern { pattern: own.clone(), column: None };
@@ -302,7 +334,8 @@ impl Constraints {
 
     /// Returns true if there are no constraints.
     pub fn is_empty(&self) -> bool {
-        self.fix.is_empty() && self.bounds.is_empty() && self.ties.is_empty() && self.priors.is_empty()
+        let Constraints { bounds, starts, fix, ties, priors, columns: _ } = self;
+        starts.is_empty() && fix.is_empty() && bounds.is_empty() && ties.is_empty() && priors.is_empty()
     }
 
     /// Returns the first option that affects only training, and so has no effect on values that are not trained.
@@ -312,6 +345,7 @@ impl Constraints {
             ("⟨prior⟩", !self.priors.is_empty()),
             ("⟨bounds⟩", !self.bounds.is_empty()),
             ("⟨tie⟩", !self.ties.is_empty()),
+            ("⟨start⟩", !self.starts.is_empty()),
             ("⟨fix⟩ without a value", fixed_at_start),
         ]
         .into_iter()
@@ -377,6 +411,7 @@ mod tests {
         same::<BoundsFor>("kernel.lengthscales=,10");
         same::<FixFor>("kernel.variance=2");
         same::<FixFor>("kernel.variance");
+        same::<StartFor>("kernel.lengthscales[a=b]=2");
         same::<Tie>("kernel.rbf.lengthscales.0,kernel.matern52.*");
         same::<FixFor>("kernel.lengthscales[a=b, [c]]=2");
         same::<BoundsFor>("kernel.lengthscales[hour]=0.1,10");
@@ -398,6 +433,8 @@ mod tests {
         }
         refused::<FixFor>("k=x", "NAME=VALUE");
         refused::<FixFor>("k=inf", "not a number");
+        refused::<StartFor>("k", "has no '='");
+        refused::<StartFor>("k=nan", "not a number, expected NAME=VALUE");
         refused::<FixFor>("=1", "name of a hyper-parameter");
         refused::<Tie>("a,,b", "name of a hyper-parameter");
     }
@@ -406,6 +443,7 @@ mod tests {
     fn all_of_it_round_trips_through_json() {
         let constraints = Constraints {
             bounds: vec!["a=,3".parse().expect("bounds")],
+            starts: vec!["b=2".parse().expect("a start")],
             fix: vec!["b".parse().expect("fix")],
             ties: vec!["c,d".parse().expect("tie")],
             priors: vec!["e=none".parse().expect("prior")],

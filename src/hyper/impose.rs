@@ -1,7 +1,7 @@
 //! Applies constraints: constraints by name become settings of single values, or are refused; no text is read.
 
 use super::columns::{Columns, Unit};
-use super::constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
+use super::constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 use super::settings::{PriorChoice, ValueSetting, ValueSettings, named, range_words};
 use super::vector::{Descriptor, stem};
 use crate::error::{Error, Result};
@@ -13,7 +13,8 @@ const START_SHARE: f64 = 0.1;
 
 impl Constraints {
     /// Applies the constraints: records them in `settings`, and moves `values` inside their bounds, to their fixed values, and together if
-    /// they are tied. `descriptors` describe the values with the previous `settings`; `lengths` has for each of the first ones the inputs
+    /// they are tied. Starting values are only checked, because a fit that continues another one imposes its constraints again: see
+    /// [`Constraints::start`]. `descriptors` describe the values with the previous `settings`; `lengths` has for each of the first ones the inputs
     /// along which it is a length.
     ///
     /// # Errors
@@ -29,7 +30,26 @@ impl Constraints {
         self.fix.iter().try_for_each(|fix| imposing.fix(fix))?;
         self.ties.iter().try_for_each(|tie| imposing.tie(tie))?;
         self.priors.iter().try_for_each(|prior| imposing.set_prior(prior))?;
+        self.starts.iter().try_for_each(|start| imposing.check_start(start))?;
         imposing.check_ties()
+    }
+
+    /// Moves `values` to their starting values; the parameters are as for [`Constraints::impose`].
+    ///
+    /// # Errors
+    /// Usage errors for names without a match.
+    pub fn start(
+        &self,
+        (descriptors, lengths): (&[Descriptor], &[Vec<usize>]),
+        values: &mut [f64],
+    ) -> Result<()> {
+        let settings = &mut ValueSettings::default();
+        let imposing = Imposing { settings, own: descriptors, lengths, columns: &self.columns, values };
+        for start in &self.starts {
+            let (found, unit) = imposing.find("⟨start⟩", start, &start.name)?;
+            found.into_iter().for_each(|index| imposing.values[index] = unit.scaled(start.value));
+        }
+        Ok(())
     }
 }
 
@@ -65,20 +85,33 @@ impl Imposing<'_> {
         Ok(())
     }
 
+    /// Refuses a starting value of a fixed value, or outside its range.
+    fn check_start(&self, start: &StartFor) -> Result<()> {
+        let (found, unit) = self.free("⟨start⟩", start, &start.name)?;
+        let option = format!("⟨start {start}⟩");
+        found.into_iter().try_for_each(|index| self.check_range(index, unit.scaled(start.value), &option))
+    }
+
     fn fix(&mut self, fix: &FixFor) -> Result<()> {
         let (found, unit) = self.find("⟨fix⟩", fix, &fix.name)?;
         for index in found {
-            if let Some(value) = fix.value.map(|value| unit.scaled(value)) {
-                let (name, transform) = (&self.own[index].name, self.transform(index));
-                if !transform.admits(value) {
-                    return Err(Error::usage(format!(
-                        "⟨fix {fix}⟩: the value is outside the range of {name}, which is {}",
-                        range_words(transform)
-                    )));
-                }
-                self.values[index] = value;
+            if let Some(value) = fix.value {
+                self.check_range(index, unit.scaled(value), &format!("⟨fix {fix}⟩"))?;
+                self.values[index] = unit.scaled(value);
             }
             self.setting(index).fixed = true;
+        }
+        Ok(())
+    }
+
+    /// Refuses a number outside the range of a value.
+    fn check_range(&self, index: usize, value: f64, option: &str) -> Result<()> {
+        let (name, transform) = (&self.own[index].name, self.transform(index));
+        if !transform.admits(value) {
+            return Err(Error::usage(format!(
+                "{option}: the value is outside the range of {name}, which is {}",
+                range_words(transform)
+            )));
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ pub use adam::{Adam, AdamOptions, Pace, Taken};
 pub use adam_solver::AdamSolver;
 pub use clock::Clock;
 pub use columns::Columns;
-pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
+pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
 pub use event::{Event, Stage, time};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::Monitor;

@@ -28,6 +28,17 @@ impl LatentPrior {
         self.settings = settings;
         Ok(())
     }
+
+    /// Moves hyper-parameters to the starting values of constraints.
+    ///
+    /// # Errors
+    /// As for [`Constraints::start`].
+    pub fn start_at(&mut self, constraints: &Constraints) -> Result<()> {
+        let (own, mut values) = (self.own_descriptors(), self.natural());
+        constraints.start((&own, &self.value_inputs()), &mut values)?;
+        self.set_natural(&values);
+        Ok(())
+    }
 }
 
 impl LatentModel {

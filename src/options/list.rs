@@ -28,7 +28,7 @@ const fn option(name: &'static str, effect: Effect) -> Entry {
 }
 
 /// All options, in the order in which messages name the first of several.
-pub(super) const OPTIONS: [Entry; 57] = [
+pub(super) const OPTIONS: [Entry; 58] = [
     option("task", Effect::Any),
     option("likelihood", Effect::Any),
     option("model", Effect::Any),
@@ -72,6 +72,7 @@ pub(super) const OPTIONS: [Entry; 57] = [
     option("max_steps", Effect::Steps),
     option("precision", Effect::Steps),
     option("warm_start", Effect::Sparse),
+    option("start", Effect::Any),
     option("fix", Effect::Any),
     option("bounds", Effect::Any),
     option("prior", Effect::Any),

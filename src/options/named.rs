@@ -60,6 +60,7 @@ impl FitOptions {
         };
         let constraints = Constraints {
             bounds: read("bounds", take("bounds"))?.unwrap_or_default(),
+            starts: read("start", take("start"))?.unwrap_or_default(),
             fix: read("fix", take("fix"))?.unwrap_or_default(),
             ties: read("tie", take("tie"))?.unwrap_or_default(),
             priors: read("prior", take("prior"))?.unwrap_or_default(),

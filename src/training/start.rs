@@ -57,7 +57,8 @@ impl Prototype {
     }
 }
 
-/// Chooses kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`).
+/// Chooses kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`), except for the starting values
+/// that the plan has.
 ///
 /// # Errors
 ///
@@ -70,6 +71,7 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
         let responses = working_responses(&model.likelihood, train.targets).concat();
         start_effects(&mut model, train.x, &responses, &plan.effects);
     }
+    model.start_at(&plan.hyper.constraints)?;
     Ok(model)
 }
 

@@ -138,7 +138,7 @@ pub struct ObjectiveArgs {
 }
 
 /// The options that `--from` excludes, because the saved model sets them.
-const DECIDED_BY_FROM: [&str; 20] = [
+const DECIDED_BY_FROM: [&str; 21] = [
     "features",
     "keep",
     "exclude",
@@ -158,6 +158,7 @@ const DECIDED_BY_FROM: [&str; 20] = [
     "inducing",
     "inducing_init",
     "jitter",
+    "start",
     "warm_start",
 ];
 

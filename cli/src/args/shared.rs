@@ -7,7 +7,7 @@ use clap::Args;
 use sparsegp::Result;
 use sparsegp::data::{InputWarp, SizeSchedule, TargetWarp};
 use sparsegp::gradient::Precision;
-use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, StopRange, Tie};
+use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, StartFor, StopRange, Tie};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::likelihood::Task;
@@ -174,6 +174,9 @@ pub struct ModelArgs {
     next_help_heading = "Hyper-parameters by NAME (also with *; standardised scale; NAME[COLUMN] in units of the column)"
 )]
 pub struct ConstraintArgs {
+    /// Start training from a value, for example 'kernel.lengthscales[hour]=2'
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub start: Vec<StartFor>,
     /// Fix hyper-parameters at a value, for example likelihood.noise_variance=0.01; without =VALUE at their starting values
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub fix: Vec<FixFor>,
@@ -196,6 +199,7 @@ impl ConstraintArgs {
     fn constraints(&self) -> Constraints {
         Constraints {
             bounds: self.bounds.clone(),
+            starts: self.start.clone(),
             fix: self.fix.clone(),
             ties: self.tie.clone(),
             priors: self.prior.clone(),

@@ -22,6 +22,9 @@ fn every_option_has_an_effect() {
         let start = fit("--fix kernel.lengthscales --fix *.variance");
         assert!((length(&start, 0) - 3f64.sqrt()).abs() < 0.05, "{}", length(&start, 0));
         assert!(parameter(&start, "kernel.variance") > 0.9 && parameter(&start, "kernel.variance") < 1.1);
+        let started = |value: f64, more: &str| fit(&format!("--start kernel.lengthscales.1={value} {more}"));
+        assert!((length(&started(3.0, "--epochs 0"), 1) - 3.0).abs() < 1e-12);
+        assert_ne!(length(&started(3.0, ""), 1), 3.0, "a starting value is trained");
         let bounded = fit("--bounds *.lengthscales=7,8 --bounds likelihood.noise_variance=,0.001");
         for d in 0..3 {
             assert!((7.0..=8.0).contains(&length(&bounded, d)));
@@ -74,6 +77,7 @@ fn what_makes_no_sense_is_refused() {
     let names =
         ["hint: the names are kernel.variance, kernel.lengthscales.0 to .2", "likelihood.noise_variance"];
     for option in [
+        "--start nothing=1",
         "--fix nothing=1",
         "--fix nothing",
         "--bounds nothing=1,2",
@@ -83,6 +87,12 @@ fn what_makes_no_sense_is_refused() {
         refused(option, &[&["no hyper-parameter 'nothing'"], &names[..]].concat());
     }
     refused("--fix kernel.variance=-1", &["outside the range", "above 0"]);
+    refused("--start kernel.variance=-1", &["--start", "outside the range", "above 0"]);
+    refused(
+        "--start kernel.variance=3 --bounds kernel.variance=1,2",
+        &["outside the range", "between 1 and 2"],
+    );
+    refused("--start kernel.variance=3 --fix kernel.variance", &["is fixed", "no effect"]);
     refused("--prior kernel.variance=none --fix kernel.variance", &["is fixed", "no effect"]);
     refused("--prior mean.constant=gamma(1,1)", &["may be negative", "normal(mean,sd)"]);
     refused("--tie kernel.variance", &["only one such value"]);
@@ -108,6 +118,7 @@ fn text_that_is_wrong_says_what_is_expected() {
         ("--prior kernel.variance=gamma(0,1)", "above 0"),
         ("--bounds kernel.variance=1", "NAME=LO,HI"),
         ("--bounds kernel.variance=2,1", "holds no values"),
+        ("--start kernel.variance", "NAME=VALUE"),
         ("--fix kernel.variance=x", "not a number"),
         ("--tie kernel.variance,,", "name of a hyper-parameter"),
         ("--default-priors maybe", "possible values: on, off"),
