@@ -2,7 +2,7 @@
 
 use super::check::{check_data, check_groups};
 use super::rows::{TrainingData, TrainingRows};
-use super::run::{Fitted, fit_from};
+use super::run::{Fitted, Job, fit_from};
 use super::search::{fit_grown, fit_restarted};
 use super::start::{Prototype, Start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;
@@ -94,7 +94,9 @@ pub fn fit_rows(
             .hint("vfe, elbo, dlm-log and dlm-square without neighbours do"));
     }
     let prototype = match origin {
-        Origin::Start(start) => return fit_from(rows, &plan, start.clone(), false, session),
+        Origin::Start(start) => {
+            return fit_from(start.clone(), &Job { rows, plan: &plan, fresh: false }, session);
+        }
         Origin::Prototype(prototype) => prototype,
     };
     match rows.in_memory() {
@@ -109,7 +111,7 @@ pub fn fit_rows(
             if whole.is_none() {
                 model = of_all_coefficients(model);
             }
-            fit_from(rows, &plan, Start { model, q: None }, true, session)
+            fit_from(Start { model, q: None }, &Job { rows, plan: &plan, fresh: true }, session)
         }
     }
 }

@@ -1,7 +1,12 @@
 //! Collapsed bounds as objectives of the hyper-parameters: q is solved for exactly, θ and Z are free.
 
+use super::failure::failed_start;
+use super::outcome::Trained;
 use super::parts::{PartedRows, Parts};
 use super::place::Place;
+use super::rows::whole;
+use super::run::Job;
+use super::solver::{Solved, minimize_solved};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundAdjoint, BoundGradient, CollapsedBound, DataStream, Dataset, Statistics, StatisticsAdjoint,
@@ -9,9 +14,10 @@ use crate::collapsed::{
 };
 use crate::error::{Error, Result};
 use crate::gradient::Form;
-use crate::hyper::HyperObjective;
+use crate::hyper::{HyperObjective, Monitor};
 use crate::latent::LayerScratch;
 use crate::model::{LatentModel, Posterior, Score};
+use crate::options::LossKind;
 use crate::variational::{Family, Normal};
 
 /// A model with Gaussian likelihood on a data set, as a function of its free parameters.
@@ -274,4 +280,46 @@ impl HyperObjective for CollapsedObjective<'_> {
     fn archive(&mut self, archive: &mut Archive) {
         self.at.archive(archive);
     }
+}
+
+impl Solved for CollapsedObjective<'_> {
+    fn start(&self) -> Vec<f64> {
+        self.at.start()
+    }
+
+    fn kept(&self) -> Option<Vec<f64>> {
+        self.at.kept()
+    }
+
+    fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
+        let value = self.solve(theta);
+        match self.error() {
+            Some(error) => Err(error.clone()),
+            None => value.ok_or_else(failed_start),
+        }
+    }
+}
+
+/// Trains hyper-parameters on a bound in which q is solved for in closed form.
+pub(super) fn train(
+    model: LatentModel,
+    bound: CollapsedBound,
+    job: &Job<'_>,
+    monitor: &mut Monitor<'_>,
+) -> Result<Trained> {
+    let Job { rows, plan, .. } = *job;
+    let mut objective = match rows.all().elsewhere() {
+        Some(parts) => CollapsedObjective::of_parts(model, parts, bound),
+        None => CollapsedObjective::new(model, whole(rows, "a collapsed bound")?, bound),
+    };
+    if let Some(validation) = rows.validation() {
+        objective = objective.with_validation(validation, Score::of(plan.loss));
+    }
+    let outcome = minimize_solved(&mut objective, job, monitor)?;
+    let value = outcome.value;
+    let is_elbo = plan.loss == LossKind::Elbo;
+    let upper = is_elbo.then(|| objective.evidence_upper_bound()).flatten();
+    let elbo = (is_elbo && plan.beta == 1.0).then_some(-value);
+    let (model, q) = objective.into_parts();
+    Ok(Trained { elbo, upper, ..Trained::at(model, vec![q], value, outcome) })
 }

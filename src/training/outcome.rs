@@ -38,3 +38,24 @@ pub(super) struct Trained {
     /// The guarantee for the steps on q.
     pub guarantee: Option<StepGuarantee>,
 }
+
+impl Trained {
+    /// Creates the result with the value at its end, summed over all rows, and nothing else known.
+    pub(super) fn at(model: LatentModel, q: Vec<Normal>, value: f64, outcome: Outcome) -> Trained {
+        let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
+        Trained {
+            model,
+            q,
+            value,
+            elbo: None,
+            upper: None,
+            sampling: None,
+            outcome,
+            taken_back,
+            estimated_on: None,
+            nearby: None,
+            effects: None,
+            guarantee: None,
+        }
+    }
+}

@@ -4,8 +4,9 @@ use super::arrays::{Origin, fit_rows};
 use super::failure::failed_start;
 use super::owned::OwnedRows;
 use super::rows::TrainingData;
-use super::run::{Fitted, fit_from, minimize, ready};
+use super::run::{Fitted, Job, fit_from, ready};
 use super::shared::SharedObjective;
+use super::solver::minimize;
 use super::start::{Prototype, Start, initial_model};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
@@ -134,7 +135,8 @@ pub fn fit_shared_outputs(
         own.for_each_parameter_mut(&mut |p| fixed.push(std::mem::replace(&mut p.fixed, true)));
         own.fix_inducing = true;
         let (data, start) = (TrainingData::of(rows.dataset()), Start { model: own, q: None });
-        let mut fitted = fit_from(&data, &plan, start, false, &mut session.silent())?;
+        let mut fitted =
+            fit_from(start, &Job { rows: &data, plan: &plan, fresh: false }, &mut session.silent())?;
         fitted.model.fix_inducing = fix_inducing;
         let mut fixed = fixed.into_iter();
         fitted.model.for_each_parameter_mut(&mut |p| p.fixed = fixed.next().unwrap_or_default());

@@ -128,6 +128,11 @@ pub trait BatchSource: Send {
     fn seek(&mut self, batches: usize) -> Result<()>;
 }
 
+/// Returns the rows of a method that needs all of them at once.
+pub(super) fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Dataset<'a>> {
+    rows.in_memory().ok_or_else(|| Error::usage(format!("{what} needs all rows in memory")))
+}
+
 /// Rows in memory: inputs (`n × D`, a row per datum) and targets on the scale the model sees.
 #[derive(Clone, Copy)]
 pub struct TrainingData<'a> {

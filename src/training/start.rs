@@ -1,27 +1,18 @@
-//! The start of training: parameters from the data, and hyper-parameters and q improved on a subset of the rows.
+//! The start of training: a model with parameters from the data.
 
-use super::collapsed::CollapsedObjective;
-use super::failure::failed_start;
 use super::grouped::start_effects;
-use super::row_buffer::RowBuffer;
-use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
-use super::variational::VariationalModel;
-use crate::collapsed::{CollapsedBound, Dataset};
+use crate::collapsed::Dataset;
 use crate::data::Moments;
-use crate::data::{Purpose, generator};
 use crate::effects::columns_of;
 use crate::error::{Error, Result};
-use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
 use crate::latent::{InducingPrior, Layer, LinearLayer, choose_inducing};
-use crate::likelihood::{Gaussian, Likelihood, ObservationModel};
-use crate::model::{LatentModel, LatentPrior, Posterior};
-use crate::objective::{Objective, Targets};
-use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan, StepPlan};
+use crate::likelihood::ObservationModel;
+use crate::model::{LatentModel, LatentPrior};
+use crate::objective::Targets;
+use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan};
 use crate::variational::{Family, Normal};
 use faer::Mat;
-use rand::seq::SliceRandom;
-use rand_distr::{Distribution, StandardNormal};
-use sparsegp_kernels::{Dimension, Kernel, Parameter};
+use sparsegp_kernels::{Dimension, Kernel};
 use std::collections::HashMap;
 
 /// A model to start from, instead of the data.
@@ -198,7 +189,7 @@ pub(super) fn of_all_coefficients(model: LatentPrior) -> LatentPrior {
 }
 
 /// Returns, for every function and observation, the value that explains the observation.
-fn working_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec<Vec<f64>> {
+pub(super) fn working_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec<Vec<f64>> {
     let functions = likelihood.functions();
     let (mut responses, mut one) = (vec![Vec::with_capacity(targets.len()); functions], vec![0.0; functions]);
     for i in 0..targets.len() {
@@ -209,7 +200,7 @@ fn working_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec
 }
 
 /// Returns the population variance; 0 without values.
-fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(super) fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
     Moments::of(values).variance().unwrap_or(0.0)
 }
 
@@ -227,249 +218,4 @@ fn spread<'a>(values: impl Iterator<Item = &'a f64>, dimension: Option<&Dimensio
     // Summed as whole numbers, in any order.
     let same: f64 = counts.values().map(|count: &f64| count * count).sum();
     if n > 0.0 { (0.5 * (1.0 - same / (n * n))).sqrt() } else { 0.0 }
-}
-
-/// The maximum number of rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
-pub const WARM_ROWS: usize = 10_240;
-
-/// The numbers of rows and inducing inputs that rehearse the hyper-parameters of a surrogate: they move far there, in cheap steps. Fits
-/// with Gaussian noise have no rehearsal: with 300 inducing inputs on `co2_weekly` it ended at lengthscales that are too long (test NLL
-/// 2.16 instead of 0.47).
-const REHEARSAL_ROWS: usize = 2048;
-const REHEARSAL_INDUCING: usize = 128;
-
-/// The maximum number of natural-gradient steps that a warm start takes on q if the likelihood is not Gaussian.
-const WARM_STEPS: usize = 20;
-
-/// Where mini-batch training starts: hyper-parameters from the collapsed bound of a random subset, improved by L-BFGS when
-/// the model is `fresh`, and in any case a q that fits them. L-BFGS on a subset finds lengthscales in seconds that Adam
-/// needs many epochs for, and without a fitting q the first noisy gradients would undo good hyper-parameters.
-///
-/// A likelihood that is not Gaussian borrows kernel and inducing inputs from a regression on its working responses; its
-/// q is then solved for by natural gradients of its own ELBO.
-pub(super) fn warm_start(
-    (model, q): (LatentModel, Option<Vec<Normal>>),
-    fresh: bool,
-    train: Dataset<'_>,
-    (plan, steps): (&Plan, &StepPlan),
-    monitor: &mut Monitor<'_>,
-) -> Result<(LatentModel, Vec<Normal>, UpdateCounts)> {
-    if let Some(q) = q {
-        return Ok((model, q, UpdateCounts::default()));
-    }
-    if steps.from_prior {
-        let q = first_posteriors(&model, steps.family, train);
-        return Ok((model, q, UpdateCounts::default()));
-    }
-    let subset = subset(train, WARM_ROWS, plan.seed);
-    let subset = subset.data();
-    let iterations = if fresh && plan.hyper.trains { plan.hyper.warm_start } else { 0 };
-    let sparse = model.layer().inducing().is_some();
-    // The collapsed bound is one of full covariances; only inducing points are few enough to pass through it.
-    let family = steps.family;
-    if model.likelihood.gaussian_noise().is_some() && (sparse || family == Family::Full) {
-        let (model, q, counts) = gaussian_start(model, (iterations, plan.beta), subset, monitor)?;
-        return Ok((model, vec![if family == Family::Full { q } else { q.mean_field() }], counts));
-    }
-    let (mut model, mut q, mut counts) = (model, None, UpdateCounts::default());
-    if iterations > 0 && sparse {
-        let responses = surrogate_responses(&model, subset.targets, plan.seed);
-        for (layer, responses) in responses.into_iter().enumerate() {
-            let of = (layer, &responses[..]);
-            let (found, more) = surrogate_start(&mut model, of, subset, (iterations, plan), monitor)?;
-            counts.add(more);
-            let fits = |q: Normal| vec![if family == Family::Full { q } else { q.mean_field() }];
-            q = Some(found).filter(|_| model.processes() == 1).map(fits);
-        }
-        model.join_ties().map_err(|_| failed_start())?;
-    }
-    let q = q.unwrap_or_else(|| first_posteriors(&model, family, subset));
-    let batch = steps.batch_size.min(subset.len());
-    let objective = Objective { nodes: steps.objective.nodes, ..Objective::elbo(plan.beta.max(1e-2)) };
-    let mut svgp = VariationalModel::new(model, q, objective, batch);
-    let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4 };
-    let (value, solved) = solve_q(&mut svgp, Sweep::of(&subset, batch), steps.guard, limits, None)?;
-    if !value.is_finite() {
-        return Err(failed_start());
-    }
-    counts.add(solved);
-    let (model, q) = svgp.into_parts();
-    Ok((model, q, counts))
-}
-
-/// Returns the responses of the regressions that find kernels and inducing inputs, one for each layer.
-///
-/// A combination of functions with the same prior has that prior too, up to its amplitude, so functions that share a layer give one
-/// regression, on a combination with random weights.
-fn surrogate_responses(model: &LatentModel, targets: Targets<'_>, seed: u64) -> Vec<Vec<f64>> {
-    let responses = working_responses(&model.likelihood, targets);
-    if responses.len() == model.layers.len() {
-        return responses;
-    }
-    let mut random = generator(seed, Purpose::WarmStart, 1);
-    let weights: Vec<f64> = responses.iter().map(|_| StandardNormal.sample(&mut random)).collect();
-    let norm = weights.iter().map(|w| w * w).sum::<f64>().sqrt();
-    let mut combined = vec![0.0; targets.len()];
-    for (responses, weight) in responses.iter().zip(&weights) {
-        combined.iter_mut().zip(responses).for_each(|(sum, one)| *sum += weight / norm * one);
-    }
-    vec![combined]
-}
-
-/// Returns a layer with the kernel and inducing inputs of a regression on these responses, and its q; the layer stays unchanged if the
-/// responses are constant.
-fn surrogate_start(
-    model: &mut LatentModel,
-    (layer, responses): (usize, &[f64]),
-    subset: Dataset<'_>,
-    (iterations, plan): (usize, &Plan),
-    monitor: &mut Monitor<'_>,
-) -> Result<(Normal, UpdateCounts)> {
-    let varies = variance(responses.iter().copied());
-    let Some(own) = model.layers[layer].inducing().filter(|_| varies > 0.0 || model.processes() == 1) else {
-        return Ok((Normal::standard(Family::Full, model.layers[layer].dim()), UpdateCounts::default()));
-    };
-    // The mean of working responses is not the likelihood's own best constant.
-    let constants = own.mean().clone();
-    let mut alone = own.clone();
-    alone.set_mean(Parameter { values: constants.values[..1].to_vec(), ..constants.clone() });
-    let noise: Box<dyn Likelihood> = Box::new(Gaussian::new(0.3 * varies.max(1e-3)));
-    let mut surrogate = LatentModel::new(alone.into(), noise, model.fix_inducing);
-    if model.processes() == 1 {
-        surrogate.settings = model.settings.clone();
-    }
-    let targets = Targets { y: responses, exposure: &[], weights: subset.targets.weights, outputs: &[] };
-    let data = Dataset { x: subset.x, targets };
-    let (surrogate, iterations) = match rehearsed(&surrogate, (iterations, plan.beta), data, monitor)? {
-        Some(rehearsed) => (rehearsed, 0),
-        None => (surrogate, iterations),
-    };
-    let (found, q, counts) = gaussian_start(surrogate, (iterations, plan.beta), data, monitor)?;
-    let [mut found] = <[Layer; 1]>::try_from(found.layers).map_err(|_| failed_start())?;
-    if let Layer::Inducing(found) = &mut found {
-        found.set_mean(constants);
-    }
-    model.layers[layer] = found;
-    Ok((q, counts))
-}
-
-/// Returns a posterior of every process for the first step.
-fn first_posteriors(model: &LatentModel, family: Family, train: Dataset<'_>) -> Vec<Normal> {
-    let layers = model.layers();
-    (0..layers.processes())
-        .map(|process| first_posterior(layers.get(layers.of(process)), family, train))
-        .collect()
-}
-
-/// Returns a posterior for the first step: the prior, limited to variances of 1 in f. The prior of a linear model may allow any value of
-/// f, and steps that start from expectations of exp(f) over all of them take long to return.
-fn first_posterior(layer: &Layer, family: Family, train: Dataset<'_>) -> Normal {
-    let prior = Normal::standard(family, layer.dim());
-    if layer.linear().is_none() {
-        return prior;
-    }
-    let any: Box<dyn Likelihood> = Box::new(Gaussian::new(1.0));
-    let alone = LatentModel::new(layer.clone(), any, true);
-    let variances = Posterior::new(&alone, &prior).marginals(train.x).variance;
-    let widest = variances.into_iter().fold(1.0, f64::max);
-    let (m, narrow) = (prior.dim(), 1.0 / widest);
-    let narrower = match family {
-        Family::Full => {
-            Normal::new(vec![0.0; m], Mat::from_fn(m, m, |i, j| if i == j { narrow } else { 0.0 }))
-        }
-        Family::Diagonal => Normal::diagonal(vec![0.0; m], vec![narrow; m]),
-    };
-    // Inputs that are not finite make no variance; the first step then says what is wrong.
-    narrower.unwrap_or(prior)
-}
-
-/// Returns a random subset of the rows, in their order.
-pub(super) fn subset(train: Dataset<'_>, most: usize, seed: u64) -> RowBuffer {
-    let mut rows: Vec<usize> = (0..train.len()).collect();
-    if rows.len() > most {
-        rows.shuffle(&mut generator(seed, Purpose::WarmStart, 0));
-        rows.truncate(most);
-        rows.sort_unstable();
-    }
-    let mut subset = RowBuffer::new(train, rows.len());
-    subset.take(train, &rows);
-    subset
-}
-
-/// Improves a Gaussian model on the collapsed bound of a random subset.
-pub(super) fn evidence_start(
-    model: LatentModel,
-    train: Dataset<'_>,
-    plan: &Plan,
-    monitor: &mut Monitor<'_>,
-) -> Result<LatentModel> {
-    let subset = subset(train, WARM_ROWS, plan.seed);
-    gaussian_start(model, (plan.hyper.warm_start, 1.0), subset.data(), monitor).map(|(model, ..)| model)
-}
-
-/// Fits the hyper-parameters of a model to fewer rows with fewer inducing inputs; `None` if there are not many more rows than that.
-///
-/// # Errors
-///
-/// As for a fit.
-fn rehearsed(
-    model: &LatentModel,
-    (iterations, beta): (usize, f64),
-    data: Dataset<'_>,
-    monitor: &mut Monitor<'_>,
-) -> Result<Option<LatentModel>> {
-    let Some(layer) = model.layer().inducing() else { return Ok(None) };
-    let (m, n) = (layer.z().nrows(), data.len());
-    let work = |rows: usize, inducing: usize| rows * inducing * inducing;
-    // Fewer inducing inputs alone favour lengthscales that are too long, and no later step leaves those.
-    let small = n < 2 * REHEARSAL_ROWS || work(n, m) < 4 * work(REHEARSAL_ROWS, REHEARSAL_INDUCING);
-    if iterations == 0 || small {
-        return Ok(None);
-    }
-    let (z, few) = (layer.z(), m.min(REHEARSAL_INDUCING));
-    let z = Mat::from_fn(few, z.ncols(), |i, j| z[(i * m / few, j)]);
-    let mean = layer.mean();
-    let small = InducingPrior::new(layer.kernel().boxed_clone(), z, layer.jitter())?;
-    let small = small.with_means(mean.values.clone(), mean.fixed).factorised().map_err(|_| failed_start())?;
-    let small = LatentModel { layers: vec![small.into()], ..model.clone() };
-    let rows = subset(data, REHEARSAL_ROWS, 0);
-    let (small, ..) = gaussian_start(small, (iterations, beta), rows.data(), monitor)?;
-    let mut model = model.clone();
-    let (mut natural, found) = (model.natural(), small.natural());
-    let named = found.len() - few * layer.z().ncols();
-    natural[..named].copy_from_slice(&found[..named]);
-    model.set_natural(&natural).map_err(|_| failed_start())?;
-    Ok(Some(model))
-}
-
-/// Improves the collapsed β-ELBO of a Gaussian model on some rows by L-BFGS, and returns the model with its optimal q.
-pub(super) fn gaussian_start(
-    model: LatentModel,
-    (iterations, beta): (usize, f64),
-    subset: Dataset<'_>,
-    monitor: &mut Monitor<'_>,
-) -> Result<(LatentModel, Normal, UpdateCounts)> {
-    let bound = CollapsedBound::Elbo { beta: beta.clamp(0.1, 10.0) };
-    let mut objective = CollapsedObjective::new(model, subset, bound);
-    let mut theta = objective.start();
-    let mut counts = UpdateCounts::default();
-    if iterations > 0 && !theta.is_empty() {
-        let limits = Limits {
-            epochs: iterations,
-            seconds: monitor.limits().seconds.map(|s| 0.5 * s),
-            plateaus: 0,
-            target: None,
-            range: None,
-            ..*monitor.limits()
-        };
-        let mut warm = monitor.warm_start(subset.len(), limits);
-        let count = subset.len() as f64;
-        let outcome = minimize_lbfgs(&mut objective, theta, count, LbfgsOptions::default(), &mut warm);
-        monitor.check()?;
-        counts.rollbacks = outcome.rollbacks;
-        theta = outcome.theta;
-    }
-    objective.solve(&theta).ok_or_else(failed_start)?;
-    let (model, q) = objective.into_parts();
-    Ok((model, q, counts))
 }

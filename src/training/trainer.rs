@@ -1,25 +1,25 @@
 //! Mini-batch training one step at a time, in a loop of the caller: steps, epochs, state, and a model in the end.
 
-use super::batch_training::BatchTraining;
 use super::builder::Prepared;
 use super::check::check_data;
-use super::inference::InferenceOptions;
 use super::outcome::TakenBack;
 use super::outcome::Trained;
 use super::owned::{OwnedData, OwnedRows};
 use super::rows::{MemoryBatches, TrainingData, TrainingRows};
-use super::run::{
-    Ended, adam_options, batch_model, finish, polished, ready, solves_in_one_step, with_best_q,
+use super::run::{Job, finish, ready};
+use super::solver::adam_options;
+use super::start::initial_model;
+use super::steps::{
+    BatchTraining, InferenceOptions, Sweep, Valued, batch_model, polished, solves_in_one_step,
+    trained_values, with_best_q,
 };
-use super::solve::Sweep;
-use super::start::{initial_model, warm_start};
+use super::warm_start::warm_start;
 use crate::checkpoint::Archive;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{
-    Adam, EpochMean, Event, FreeVector, Outcome, Pace, Record, Session, StochasticObjective, StopReason,
-    Taken,
+    Adam, EpochMean, Event, Outcome, Pace, Record, Session, StochasticObjective, StopReason, Taken,
 };
 use crate::likelihood::ObservationModel;
 use crate::model::{Model, Posterior, Score};
@@ -85,13 +85,13 @@ impl Trainer {
         };
         let train = rows.train.dataset();
         let model = ready(initial_model(train, &plan, &prototype)?, &plan.hyper, train)?;
+        let job = Job { rows: &rows, plan: &plan, fresh: true };
         let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore);
         let mut monitor = session.monitor(plan.limits);
-        let (model, q, _) = warm_start((model, None), true, train, (&plan, &steps), &mut monitor)?;
+        let (model, q, _) = warm_start(model, None, &steps, &job, &mut monitor)?;
         let mut svgp = batch_model(model, q, &steps, plan.seed).with_precision(steps.precision);
-        let all = FreeVector::new(&svgp.model.descriptors());
-        let free = if plan.hyper.trains { all } else { FreeVector::new(&[]) };
+        let free = trained_values(&svgp, &plan);
         let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
         if inference.step == Schedule::Theorem {
             return Err(Error::usage(
@@ -100,7 +100,7 @@ impl Trainer {
         }
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
         let source = MemoryBatches::new(Arc::clone(&rows), inference.batches, inference.seed);
-        let training = BatchTraining::new(svgp, free, (Box::new(source), None), inference);
+        let training = BatchTraining::new(svgp, free, Box::new(source), None, inference);
         let start = training.start();
         let per_epoch = training.steps_per_epoch();
         let epochs = options.epochs.map(|epochs| epochs.saturating_mul(per_epoch));
@@ -229,16 +229,12 @@ impl Trainer {
         let sampled = svgp.objective().estimator().is_sampled();
         let sampling = sampled.then(|| svgp.estimator_counts());
         let train = rows.train.dataset();
+        let job = Job { rows: &rows, plan: &plan, fresh: false };
         let one_step = steps.polish && solves_in_one_step(&svgp, &plan, &steps);
         let closed = if one_step { with_best_q(svgp.model.clone(), train, plan.beta) } else { None };
-        let (model, q, value) = match closed {
+        let Valued { model, q, value } = match closed {
             Some(best) => best,
-            None => {
-                let sample = Sweep::of(&train, steps.batch_size);
-                let Ended { at, .. } =
-                    polished(svgp, &rows, (&plan, &steps, sample), one_step, &mut outcome)?;
-                at
-            }
+            None => polished(svgp, &job, &steps, Sweep::of(&train, steps.batch_size), &mut outcome)?.at,
         };
         if !value.is_finite() {
             return Err(Error::fit("training ended where the objective is not finite")
@@ -246,22 +242,10 @@ impl Trainer {
         }
         outcome.value = value;
         let has_elbo = plan.beta == 1.0 && plan.loss == LossKind::Elbo;
-        let trained = Trained {
-            model,
-            q,
-            value,
-            elbo: has_elbo.then_some(-value),
-            upper: None,
-            sampling,
-            outcome,
-            taken_back,
-            estimated_on: None,
-            nearby: None,
-            effects: None,
-            guarantee: None,
-        };
+        let elbo = has_elbo.then_some(-value);
+        let trained = Trained { elbo, sampling, taken_back, ..Trained::at(model, q, value, outcome) };
         let n = rows.train.y.len();
-        let fitted = finish(trained, &rows, &plan, (&trace, started.elapsed().as_secs_f64()));
+        let fitted = finish(trained, &job, &trace, started.elapsed().as_secs_f64());
         Ok(fitted.into_model(scaling, &options.decided_for(n), n))
     }
 

@@ -7,10 +7,11 @@ mod start;
 
 use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
-use super::outcome::{TakenBack, Trained};
+use super::outcome::Trained;
 use super::place::Place;
-use super::rows::TrainingRows;
-use super::run::{evaluated_once, minimize, whole};
+use super::rows::whole;
+use super::run::Job;
+use super::solver::{Solved, minimize_solved};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, EffectSweep, GroupedEvidence, GroupedSums,
@@ -23,7 +24,7 @@ use crate::hyper::{HyperObjective, Monitor};
 use crate::latent::LayerScratch;
 use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
-use crate::options::{GroupedBound, Plan};
+use crate::options::GroupedBound;
 use crate::variational::{Matrix, Normal};
 use faer::Mat;
 use sites::{Losses, SiteValues, Sites};
@@ -360,54 +361,38 @@ const MOST_COUPLED: usize = 6000;
 /// # Errors
 ///
 /// When the rows are not in memory, too many levels are coupled, or not even the start can be evaluated.
-pub(super) fn train_grouped(
+pub(super) fn train(
     model: LatentModel,
-    rows: &dyn TrainingRows,
     bound: GroupedBound,
-    plan: &Plan,
+    job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     check_coupled(&model)?;
-    let n = rows.all().count() as f64;
-    let mut objective = GroupedObjective::new(model, whole(rows, "⟨group⟩")?, bound);
-    if let Some(validation) = rows.validation() {
-        objective = objective.with_validation(validation, Score::of(plan.loss));
+    let mut objective = GroupedObjective::new(model, whole(job.rows, "⟨group⟩")?, bound);
+    if let Some(validation) = job.rows.validation() {
+        objective = objective.with_validation(validation, Score::of(job.plan.loss));
     }
-    let start = objective.start();
-    let mut outcome = if plan.hyper.trains && !start.is_empty() {
-        minimize(&mut objective, start, n, &plan.hyper, monitor)
-    } else {
-        let value = solved(&mut objective, &start)?;
-        evaluated_once(start, value, n, monitor)
-    };
-    monitor.check()?;
-    if let Some(best) = objective.kept() {
-        outcome.theta = best;
-    }
-    let value = solved(&mut objective, &outcome.theta)?;
-    let rolled_back = objective.rollbacks;
+    let outcome = minimize_solved(&mut objective, job, monitor)?;
+    let (value, rolled_back) = (outcome.value, objective.rollbacks);
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
-    let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
-    outcome.rollbacks += rolled_back;
-    Ok(Trained {
-        model,
-        q: vec![q],
-        value,
-        elbo: (plan.beta == 1.0).then_some(-value),
-        upper: None,
-        sampling: None,
-        outcome,
-        taken_back,
-        estimated_on: None,
-        nearby: None,
-        effects: Some(effects),
-        guarantee: None,
-    })
+    let elbo = (job.plan.beta == 1.0).then_some(-value);
+    let mut trained = Trained::at(model, vec![q], value, outcome);
+    trained.outcome.rollbacks += rolled_back;
+    Ok(Trained { elbo, effects: Some(effects), ..trained })
 }
 
-/// Returns the value at a point, or the error that explains its absence.
-fn solved(objective: &mut GroupedObjective<'_>, theta: &[f64]) -> Result<f64> {
-    objective.solve(theta).ok_or_else(|| objective.failure())
+impl Solved for GroupedObjective<'_> {
+    fn start(&self) -> Vec<f64> {
+        self.at.start()
+    }
+
+    fn kept(&self) -> Option<Vec<f64>> {
+        self.at.kept()
+    }
+
+    fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
+        self.solve(theta).ok_or_else(|| self.failure())
+    }
 }
 
 /// Refuses groupings that one dense matrix cannot couple.

@@ -5,10 +5,10 @@ mod objective;
 mod sites;
 
 use super::failure::failed_start;
-use super::outcome::TakenBack;
 use super::outcome::Trained;
-use super::rows::TrainingRows;
-use super::run::{hold_amplitude, minimize, whole};
+use super::rows::whole;
+use super::run::{Job, hold_amplitude};
+use super::solver::minimize;
 use crate::collapsed::Dataset;
 use crate::error::Result;
 use crate::hyper::{Limits, Monitor, Outcome, StopReason};
@@ -51,12 +51,13 @@ fn in_rounds(mut round: impl FnMut(f64) -> Option<f64>) {
 
 /// Trains hyper-parameters on the terms of some rows, looking up neighbours again as lengthscales move, and then q on all rows. Direct
 /// losses start from the evidence, which determines the amplitude.
-pub(super) fn train_neighbours(
+pub(super) fn train(
     mut model: LatentModel,
-    rows: &dyn TrainingRows,
-    (plan, neighbours, fresh): (&Plan, &NeighbourPlan, bool),
+    neighbours: &NeighbourPlan,
+    job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
+    let Job { rows, plan, fresh } = *job;
     let train = whole(rows, "⟨neighbours⟩")?;
     let (n, few) = (train.len(), neighbours.count.min(TRAINED_WITH));
     let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
@@ -109,21 +110,7 @@ pub(super) fn train_neighbours(
     let nearby = objective.nearby();
     let (mut model, q) = objective.into_parts();
     model.fix_inducing = stays;
-    let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
-    Ok(Trained {
-        model,
-        q: vec![q],
-        value,
-        elbo: None,
-        upper: None,
-        sampling: None,
-        outcome,
-        taken_back,
-        estimated_on: None,
-        nearby,
-        effects: None,
-        guarantee: None,
-    })
+    Ok(Trained { nearby, ..Trained::at(model, vec![q], value, outcome) })
 }
 
 /// Returns the model after some rounds on the evidence of few rows each. Inducing inputs stay fixed, because hyper-parameters alone are

@@ -17,8 +17,9 @@ use crate::training::collapsed::CollapsedObjective;
 use crate::training::failure::{failed_start, unless_failed};
 use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
-use crate::training::run::{Fitted, fit_from, ready};
-use crate::training::start::{Prototype, Start, WARM_ROWS, gaussian_start, initial_model, subset};
+use crate::training::run::{Fitted, Job, fit_from, ready};
+use crate::training::start::{Prototype, Start, initial_model};
+use crate::training::warm_start::{WARM_ROWS, gaussian_start, subset};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
@@ -93,7 +94,7 @@ pub(in crate::training) fn fit_grown(
     let (start, mut curve) = grow(data, options, prototype, session)?;
     let options = within(options, started);
     let plan = Plan::new(&options, &start.model.likelihood, data.train.len())?;
-    let mut fitted = fit_from(&data, &plan, start, false, session)?;
+    let mut fitted = fit_from(start, &Job { rows: &data, plan: &plan, fresh: false }, session)?;
     curve.certificate = certificate(&fitted, data.train, curve.tolerance);
     if let Some(certificate) = curve.certificate {
         fitted.summary.evidence_upper_bound = Some(certificate.upper);
@@ -317,8 +318,7 @@ impl Grower<'_, '_, '_> {
         };
         let mut session = self.session.silent();
         let mut monitor = session.monitor(limits);
-        let (model, _, counts) =
-            gaussian_start(model, (iterations, options.beta), rows.data(), &mut monitor)?;
+        let (model, _, counts) = gaussian_start(model, rows.data(), iterations, options.beta, &mut monitor)?;
         self.rollbacks += counts.rollbacks;
         let n = self.train.len() as f64;
         let mut objective = CollapsedObjective::new(model, self.train, CollapsedBound::Elbo { beta: 1.0 });
@@ -346,8 +346,8 @@ impl Grower<'_, '_, '_> {
         let plan = Plan::new(&options, &model.likelihood, n)?;
         let data = TrainingData::of(self.train);
         let fresh = q.is_none();
-        let fitted =
-            fit_from(&data, &plan, Start { model: model.to_prior(), q }, fresh, &mut self.session.silent())?;
+        let job = Job { rows: &data, plan: &plan, fresh };
+        let fitted = fit_from(Start { model: model.to_prior(), q }, &job, &mut self.session.silent())?;
         self.rollbacks += fitted.summary.rollbacks;
         let lower = Some(-fitted.summary.objective);
         let model = fitted.model.factorised().map_err(|_| failed_start())?;

@@ -7,7 +7,7 @@ use crate::hyper::{Session, Stage, stem};
 use crate::model::{LatentPrior, Restart, Score, Search};
 use crate::options::{FitOptions, LossKind, ObjectiveKind, Plan};
 use crate::training::rows::TrainingData;
-use crate::training::run::{Fitted, fit_from};
+use crate::training::run::{Fitted, Job, fit_from};
 use crate::training::start::{Prototype, Start, initial_model};
 use rand::RngExt;
 use sparsegp_kernels::Transform;
@@ -59,7 +59,7 @@ pub(in crate::training) fn fit_restarted(
         let start = starts.best()?;
         let options = within(options, started);
         let plan = Plan::new(&options, &start.model.likelihood, data.train.len())?;
-        match fit_from(&data, &plan, start, true, session) {
+        match fit_from(start, &Job { rows: &data, plan: &plan, fresh: true }, session) {
             Ok(mut fitted) => {
                 fitted.search = Search { restarts: starts.into_report(), ..Search::default() };
                 return Ok(fitted);
@@ -180,7 +180,7 @@ impl Starts {
         }
         let start = Start { model: candidate.model.clone(), q: None };
         let plan = Plan::new(short, &start.model.likelihood, data.train.len())?;
-        match fit_from(&data, &plan, start, true, session) {
+        match fit_from(start, &Job { rows: &data, plan: &plan, fresh: true }, session) {
             Ok(fitted) => {
                 let score = score(&fitted, data, plan.loss);
                 if score.is_none() {

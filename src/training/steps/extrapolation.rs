@@ -7,8 +7,8 @@
 //! among all weights with `Σ α_j = 1`, it takes those with the smallest residual `Σ α_j r_j` in the metric of Fisher information. In this
 //! metric `½ β ‖r‖²` is also the gain of a step to second order.
 
+use super::model::VariationalModel;
 use super::solve::{FullBatch, SolveLimits, UpdateCounts};
-use super::variational::VariationalModel;
 use crate::error::Result;
 use crate::hyper::{Monitor, StopReason};
 use crate::linalg::{self, Part, Shape, dot, product};
@@ -159,7 +159,7 @@ impl History {
 /// # Errors
 ///
 /// If rows cannot be read.
-pub(super) fn descend_together(
+pub(in crate::training) fn descend_together(
     svgp: &mut VariationalModel,
     full: &mut FullBatch<'_>,
     (limits, n): (SolveLimits, f64),

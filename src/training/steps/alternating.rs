@@ -1,14 +1,19 @@
 //! The objective at its best q, as a function of θ and Z: q is optimised at every point, and the gradient follows from the envelope
 //! theorem; no solver.
 
-use super::rows::AllRows;
+use super::model::VariationalModel;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
-use super::variational::VariationalModel;
+use super::{Stepped, Stepping};
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
-use crate::hyper::{FreeVector, HyperObjective};
+use crate::hyper::{FreeVector, HyperObjective, Monitor, Outcome};
 use crate::model::{Posterior, Score};
+use crate::training::failure::failed_start;
+use crate::training::outcome::TakenBack;
+use crate::training::rows::{AllRows, TrainingRows, whole};
+use crate::training::run::Job;
+use crate::training::solver::minimize;
 use crate::variational::Parameterization;
 use crate::variational::{Guard, Normal};
 
@@ -22,10 +27,16 @@ const FIRST: f64 = 1e-3;
 /// A step of θ and Z that gains nothing multiplies the expected gain by this.
 const LESS: f64 = 0.3;
 
+/// The maximum number of full-batch steps on q for one step on hyper-parameters.
+const MOST_STEPS: usize = 30;
+
+/// The gain of a step on the q of several functions, in nats over all rows, below which steps end.
+const KNOWN: f64 = 1e-4;
+
 /// A model whose q is optimised on all rows whenever θ and Z have moved, by natural gradients from the previous q.
 ///
 /// At the best q the derivative of the objective in q is zero, so its derivative in θ is the partial one.
-pub(super) struct Alternating<'a> {
+pub(in crate::training) struct Alternating<'a> {
     model: VariationalModel,
     free: FreeVector,
     natural: Vec<f64>,
@@ -79,10 +90,10 @@ impl Solved {
 }
 
 impl<'a> Alternating<'a> {
-    pub(super) fn new(
+    pub(in crate::training) fn new(
         model: VariationalModel,
         free: FreeVector,
-        (train, validation): (&'a dyn AllRows, Option<Dataset<'a>>),
+        rows: &'a dyn TrainingRows,
         guard: Guard,
         limits: SolveLimits,
     ) -> Self {
@@ -92,8 +103,8 @@ impl<'a> Alternating<'a> {
             natural,
             model,
             free,
-            train,
-            validation,
+            train: rows.all(),
+            validation: rows.validation(),
             batch,
             guard,
             limits,
@@ -106,17 +117,17 @@ impl<'a> Alternating<'a> {
     }
 
     /// Returns the free vector to start from.
-    pub(super) fn start(&self) -> Vec<f64> {
+    pub(in crate::training) fn start(&self) -> Vec<f64> {
         self.free.pack(&self.natural)
     }
 
     /// Returns the error of sums over remote rows, if there was one; from then on the objective has no value.
-    pub(super) fn error(&self) -> Option<&Error> {
+    pub(in crate::training) fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
     /// Returns the best point, its value (a sum, without priors), and the work counts of q.
-    pub(super) fn into_best(mut self) -> (VariationalModel, f64, UpdateCounts) {
+    pub(in crate::training) fn into_best(mut self) -> (VariationalModel, f64, UpdateCounts) {
         let Some(best) = self.best.take() else { return (self.model, f64::NAN, self.counts) };
         self.model.set_natural(&best.natural);
         self.model.set_q(best.q);
@@ -227,4 +238,34 @@ impl HyperObjective for Alternating<'_> {
         archive.count(&mut self.counts.evaluations);
         archive.count(&mut self.counts.rollbacks);
     }
+}
+
+/// Trains hyper-parameters on all rows, with q optimised at every step.
+pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+    let Job { rows, plan, .. } = *job;
+    let train = rows.all();
+    if train.elsewhere().is_none() {
+        whole(rows, "solving for q at every step")?;
+    }
+    let Stepping { svgp, free, steps, .. } = stepping;
+    let mut tolerance = 1e-2 * plan.limits.tolerance;
+    if svgp.posteriors().len() > 1 {
+        // Of few data the sum is known well enough long before that.
+        tolerance = tolerance.max(KNOWN / train.count() as f64);
+    }
+    let limits = SolveLimits { steps: MOST_STEPS, tolerance };
+    let mut objective = Alternating::new(svgp, free, rows, steps.guard, limits);
+    let start = objective.start();
+    let mut outcome = minimize(&mut objective, start, train.count() as f64, &plan.hyper, monitor);
+    if let Some(error) = objective.error() {
+        return Err(error.clone());
+    }
+    monitor.check()?;
+    let (svgp, value, counts) = objective.into_best();
+    if !value.is_finite() {
+        return Err(failed_start());
+    }
+    let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
+    outcome.evaluations = counts.evaluations;
+    Ok(Stepped { svgp, outcome: Outcome { value, ..outcome }, taken_back })
 }

@@ -1,23 +1,27 @@
 //! Full-batch training of q at fixed hyper-parameters: natural-gradient steps that never raise the objective; no θ.
 
 use super::extrapolation::descend_together;
-use super::rows::AllRows;
-use super::variational::VariationalModel;
+use super::model::VariationalModel;
+use super::{Stepped, Stepping};
 use crate::error::Result;
-use crate::hyper::{Monitor, StopReason};
+use crate::hyper::{Monitor, Outcome, StopReason};
+use crate::training::failure::failed_start;
+use crate::training::outcome::TakenBack;
+use crate::training::rows::AllRows;
+use crate::training::run::Job;
 use crate::variational::{
     DataGradient, Evidence, Family, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules,
 };
 
 /// Evaluation and rollback counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct UpdateCounts {
+pub(in crate::training) struct UpdateCounts {
     pub evaluations: usize,
     pub rollbacks: usize,
 }
 
 impl UpdateCounts {
-    pub(super) fn add(&mut self, other: UpdateCounts) {
+    pub(in crate::training) fn add(&mut self, other: UpdateCounts) {
         self.evaluations += other.evaluations;
         self.rollbacks += other.rollbacks;
     }
@@ -25,7 +29,7 @@ impl UpdateCounts {
 
 /// The stopping rule of the optimisation of q.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SolveLimits {
+pub(in crate::training) struct SolveLimits {
     /// The maximum number of steps.
     pub steps: usize,
     /// Stop once three steps in a row improve the objective by less than this, in nats per row; with several functions, once a step would.
@@ -34,7 +38,7 @@ pub(super) struct SolveLimits {
 
 /// A pass over all rows.
 #[derive(Clone, Copy)]
-pub(super) struct Sweep<'a> {
+pub(in crate::training) struct Sweep<'a> {
     rows: &'a dyn AllRows,
     /// The number of rows that are evaluated at once.
     part: usize,
@@ -46,23 +50,23 @@ pub(super) struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     /// Creates a pass over `rows` in parts of `part` rows.
-    pub(super) fn of(rows: &'a dyn AllRows, part: usize) -> Self {
+    pub(in crate::training) fn of(rows: &'a dyn AllRows, part: usize) -> Self {
         Sweep { rows, part, scale: 1.0, earlier: &[] }
     }
 
     /// Adds the evidence of earlier rows about every process.
-    pub(super) fn after(self, earlier: &'a [Evidence]) -> Self {
+    pub(in crate::training) fn after(self, earlier: &'a [Evidence]) -> Self {
         Sweep { earlier, ..self }
     }
 
     /// Marks the rows as a sample that represents `n` rows.
-    pub(super) fn standing_for(self, n: usize) -> Self {
+    pub(in crate::training) fn standing_for(self, n: usize) -> Self {
         Sweep { scale: n as f64 / self.rows.count() as f64, ..self }
     }
 }
 
 /// The value and gradients of an objective over all rows, collected batch by batch.
-pub(super) struct FullBatch<'a> {
+pub(in crate::training) struct FullBatch<'a> {
     sweep: Sweep<'a>,
     processes: Vec<Gathered>,
 }
@@ -79,7 +83,7 @@ struct Gathered {
 /// # Errors
 ///
 /// If rows cannot be read, or summed over.
-pub(super) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
+pub(in crate::training) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
     let trained = svgp.objective();
     svgp.set_objective(trained.without_samples());
     let value = FullBatch::new(svgp, sweep).evaluate(svgp);
@@ -121,12 +125,12 @@ impl<'a> FullBatch<'a> {
     }
 
     /// Returns the gradients of all processes at the q evaluated last.
-    pub(super) fn gradients(&self) -> impl Iterator<Item = DataGradient<'_>> {
+    pub(in crate::training) fn gradients(&self) -> impl Iterator<Item = DataGradient<'_>> {
         self.processes.iter().map(Gathered::gradient)
     }
 
     /// Returns the objective at the current q, and leaves the data part of the gradients in `processes`.
-    pub(super) fn evaluate(&mut self, svgp: &mut VariationalModel) -> Result<f64> {
+    pub(in crate::training) fn evaluate(&mut self, svgp: &mut VariationalModel) -> Result<f64> {
         self.processes.iter_mut().for_each(Gathered::clear);
         let mut value = 0.0;
         let Sweep { rows, part, scale, earlier } = self.sweep;
@@ -159,7 +163,7 @@ impl<'a> FullBatch<'a> {
 /// # Errors
 ///
 /// When rows cannot be read; q is then the one before the step at hand or the one after it.
-pub(super) fn solve_q(
+pub(in crate::training) fn solve_q(
     svgp: &mut VariationalModel,
     sweep: Sweep<'_>,
     guard: Guard,
@@ -240,4 +244,24 @@ fn descend(
         }
     }
     Ok((value, counts))
+}
+
+/// Trains q by steps on all rows in memory, with fixed hyper-parameters.
+pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+    let Stepping { mut svgp, steps, .. } = stepping;
+    let limits = SolveLimits { steps: job.plan.limits.epochs, tolerance: job.plan.limits.tolerance };
+    let all = Sweep::of(job.rows.all(), steps.batch_size);
+    let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, Some(monitor))?;
+    if !value.is_finite() {
+        return Err(failed_start());
+    }
+    let outcome = Outcome {
+        theta: Vec::new(),
+        value,
+        iterations: monitor.records().len(),
+        evaluations: counts.evaluations,
+        rollbacks: counts.rollbacks,
+        reason: monitor.stopped().unwrap_or(StopReason::NoProgress),
+    };
+    Ok(Stepped { svgp, outcome, taken_back: TakenBack::default() })
 }

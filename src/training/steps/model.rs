@@ -1,7 +1,5 @@
 //! A latent linear model with its posteriors: evaluates a batch, passes on the gradient of θ and Z, and moves q along with them.
 
-use super::parts::{Losses, OwnedFactor, no_rows};
-use super::rows::Portion;
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::error::Result;
@@ -10,6 +8,8 @@ use crate::linalg;
 use crate::model::{LatentModel, MixedUse};
 use crate::objective::{EstimatorCounts, Objective};
 use crate::threads::{self, on_pool};
+use crate::training::parts::{Losses, OwnedFactor, no_rows};
+use crate::training::rows::Portion;
 use crate::variational::carry::{SiteAdjoint, SiteCarrier};
 use crate::variational::{DataGradient, Factor, Normal, Parameterization, Rules, StepInfo, UpdateRule};
 use faer::MatMut;
@@ -71,7 +71,7 @@ impl VariationalModel {
     }
 
     /// Chooses what stays fixed when θ moves from here on; returns the previous choice.
-    pub(super) fn hold(&mut self, parameterization: Parameterization) -> Parameterization {
+    pub(in crate::training) fn hold(&mut self, parameterization: Parameterization) -> Parameterization {
         std::mem::replace(&mut self.parameterization, parameterization)
     }
 
@@ -115,7 +115,7 @@ impl VariationalModel {
     }
 
     /// Replaces the objective by another one on the same rows, which draws no other samples of w.
-    pub(super) fn set_objective(&mut self, objective: Objective) {
+    pub(in crate::training) fn set_objective(&mut self, objective: Objective) {
         self.objective = objective;
     }
 
@@ -132,7 +132,7 @@ impl VariationalModel {
     }
 
     /// Reserves memory for exactly this number of rows.
-    pub(super) fn make_room(&mut self, batch: usize) {
+    pub(in crate::training) fn make_room(&mut self, batch: usize) {
         if batch != self.capacity {
             self.resize(batch);
         }
@@ -148,7 +148,7 @@ impl VariationalModel {
 
     /// Passes parameters, q and the state of sampling through an archive. Buffers get their earlier size, because the grouping of sums
     /// depends on it.
-    pub(super) fn archive(&mut self, archive: &mut Archive) {
+    pub(in crate::training) fn archive(&mut self, archive: &mut Archive) {
         let (mut natural, mut capacity) = (self.model.natural(), self.capacity);
         archive.numbers(&mut natural);
         archive.value(&mut capacity);
@@ -240,7 +240,7 @@ impl VariationalModel {
     /// # Errors
     ///
     /// If sums over remote rows are unavailable.
-    pub(super) fn evaluate_with(
+    pub(in crate::training) fn evaluate_with(
         &mut self,
         rows: Portion<'_>,
         scale: f64,
@@ -260,17 +260,17 @@ impl VariationalModel {
     /// # Errors
     ///
     /// As for [`VariationalModel::evaluate_with`].
-    pub(super) fn evaluate_data(&mut self, rows: Portion<'_>, scale: f64) -> Result<f64> {
+    pub(in crate::training) fn evaluate_data(&mut self, rows: Portion<'_>, scale: f64) -> Result<f64> {
         on_pool(self.batch_work(rows.len()), || self.run_data((rows, scale), false, None))
     }
 
     /// Sets if features are kept from one evaluation to the next; then only q may change between them, and the batch must stay.
-    pub(super) fn keep_features(&mut self, keep: bool) {
+    pub(in crate::training) fn keep_features(&mut self, keep: bool) {
         self.pass.keep_features(keep);
     }
 
     /// Returns the number of multiplications of one product over a batch of this many rows.
-    pub(super) fn batch_work(&self, rows: usize) -> usize {
+    pub(in crate::training) fn batch_work(&self, rows: usize) -> usize {
         self.q.iter().map(|q| q.dim().pow(2)).sum::<usize>() * rows
     }
 
@@ -361,7 +361,7 @@ impl VariationalModel {
     }
 
     /// Like [`update_all`](Self::update_all), along gradients collected elsewhere.
-    pub(super) fn update_all_along<'g>(
+    pub(in crate::training) fn update_all_along<'g>(
         &mut self,
         rules: &mut Rules,
         gradient: &dyn Fn(usize) -> DataGradient<'g>,

@@ -1,18 +1,24 @@
 //! Joint training on mini-batches: one gradient moves q by its rule, and θ and Z by the solver; no solver here.
 
 use super::inference::{Inference, InferenceOptions};
-use super::rows::BatchSource;
-use super::variational::VariationalModel;
+use super::model::VariationalModel;
+use super::{Stepped, Stepping};
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
-use crate::error::Error;
-use crate::hyper::{FreeVector, StochasticObjective};
+use crate::error::{Error, Result};
+use crate::gradient::Precision;
+use crate::hyper::{FreeVector, Monitor, StochasticObjective, StopReason, minimize_adam};
 use crate::model::{LatentModel, Posterior, Score};
 use crate::threads::on_pool;
+use crate::training::failure::failed_start;
+use crate::training::outcome::TakenBack;
+use crate::training::rows::BatchSource;
+use crate::training::run::Job;
+use crate::training::solver::adam_options;
 use crate::variational::Normal;
 
 /// A model whose q, θ and Z are trained together.
-pub(super) struct BatchTraining<'a> {
+pub(in crate::training) struct BatchTraining<'a> {
     inference: Inference<'a>,
     free: FreeVector,
     natural: Vec<f64>,
@@ -25,18 +31,19 @@ pub(super) struct BatchTraining<'a> {
 }
 
 impl<'a> BatchTraining<'a> {
-    pub(super) fn new(
+    pub(in crate::training) fn new(
         model: VariationalModel,
         free: FreeVector,
-        (source, validation): (Box<dyn BatchSource + 'a>, Option<Dataset<'a>>),
-        plan: InferenceOptions,
+        source: Box<dyn BatchSource + 'a>,
+        validation: Option<Dataset<'a>>,
+        options: InferenceOptions,
     ) -> Self {
         let natural = model.model.natural();
         BatchTraining {
             theta: free.pack(&natural),
             natural,
             prior_terms: 0.0,
-            inference: Inference::of(model, source, plan),
+            inference: Inference::of(model, source, options),
             free,
             validation,
             best: None,
@@ -45,31 +52,31 @@ impl<'a> BatchTraining<'a> {
     }
 
     /// Returns the free vector to start from.
-    pub(super) fn start(&self) -> Vec<f64> {
+    pub(in crate::training) fn start(&self) -> Vec<f64> {
         self.theta.clone()
     }
 
     /// Returns the model at the last evaluation.
-    pub(super) fn model(&self) -> &LatentModel {
+    pub(in crate::training) fn model(&self) -> &LatentModel {
         &self.inference.model().model
     }
 
     /// Returns the posteriors of the step before the last, averaged if an average was requested.
-    pub(super) fn q(&self) -> Vec<Normal> {
+    pub(in crate::training) fn q(&self) -> Vec<Normal> {
         self.inference.averaged()
     }
 
     /// Returns the error of the batches, if there was one.
-    pub(super) fn error(&self) -> Option<&Error> {
+    pub(in crate::training) fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
     /// Returns the model and q with the best validation score, and the number of q updates that were shrunk or rejected. Without
     /// validation, they are the last ones, averaged if an average was requested.
-    pub(super) fn into_best(mut self) -> (VariationalModel, usize) {
-        self.inference.motion().complete_step();
+    pub(in crate::training) fn into_best(mut self) -> (VariationalModel, usize) {
+        self.inference.complete_step();
         let averaged = self.inference.averaged();
-        let model = self.inference.motion().model_mut();
+        let model = self.inference.model_mut();
         match self.best.take() {
             Some((natural, q)) => {
                 model.set_natural(&natural);
@@ -87,11 +94,7 @@ impl<'a> BatchTraining<'a> {
             return f64::NAN;
         }
         let train_theta = !self.free.is_empty();
-        let value = match batch {
-            Some(batch) => self.inference.evaluate_on(batch, train_theta),
-            None => self.inference.evaluate_next(train_theta),
-        };
-        let value = match value {
+        let value = match self.inference.evaluate(batch, train_theta) {
             Ok(value) => value,
             Err(error) => {
                 self.error = Some(error);
@@ -100,14 +103,19 @@ impl<'a> BatchTraining<'a> {
         };
         self.prior_terms = 0.0;
         if value.is_finite() && train_theta {
-            let flat = self.inference.motion().model_mut().theta_gradient();
+            let flat = self.inference.model_mut().theta_gradient();
             self.prior_terms = self.free.pull_back(&self.natural, flat, gradient);
         }
         value + self.prior_terms
     }
 
     /// Takes a step of [`StochasticObjective::step`] on a batch of the caller.
-    pub(super) fn step_on(&mut self, batch: Dataset<'_>, theta: &[f64], gradient: &mut [f64]) -> f64 {
+    pub(in crate::training) fn step_on(
+        &mut self,
+        batch: Dataset<'_>,
+        theta: &[f64],
+        gradient: &mut [f64],
+    ) -> f64 {
         let work = self.inference.model().batch_work(batch.len());
         on_pool(work, || self.differentiate(theta, gradient, Some(batch)))
     }
@@ -115,14 +123,14 @@ impl<'a> BatchTraining<'a> {
     /// Completes the previous step and moves the model to `theta`; if that fails, the model stays.
     fn move_to(&mut self, theta: &[f64]) -> bool {
         if theta == self.theta {
-            self.inference.motion().complete_step();
+            self.inference.complete_step();
             return true;
         }
         self.free.unpack(theta, &mut self.natural);
         let moved = if self.natural.iter().all(|x| x.is_finite()) {
-            self.inference.motion().complete_step_at(&self.natural)
+            self.inference.complete_step_at(&self.natural)
         } else {
-            self.inference.motion().complete_step();
+            self.inference.complete_step();
             false
         };
         if moved {
@@ -182,4 +190,30 @@ impl StochasticObjective for BatchTraining<'_> {
         self.natural = self.inference.model().model.natural();
         archive.numbers(&mut self.theta);
     }
+}
+
+/// Trains q and hyper-parameters by mini-batches.
+///
+/// # Errors
+///
+/// If a batch cannot be read, or not even the start can be evaluated.
+pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+    let Stepping { svgp, free, steps, inference } = stepping;
+    let source = job.rows.batches(inference.batches, inference.seed)?;
+    let n = source.all().count() as f64;
+    let svgp = svgp.with_precision(steps.precision);
+    let mut training = BatchTraining::new(svgp, free, source, job.rows.validation(), inference);
+    let start = training.start();
+    let mut outcome = minimize_adam(&mut training, start, n, adam_options(&job.plan.hyper), monitor);
+    if let Some(error) = training.error() {
+        return Err(error.clone());
+    }
+    monitor.check()?;
+    if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
+        return Err(failed_start());
+    }
+    let (svgp, q) = training.into_best();
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q, mixed: svgp.mixed_use() };
+    outcome.rollbacks += q;
+    Ok(Stepped { svgp: svgp.with_precision(Precision::Double), outcome, taken_back })
 }

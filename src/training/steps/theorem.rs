@@ -11,7 +11,7 @@
 //! on it; the mode is within `‖∇‖/ϖ` of where the gradient ∇ of the energy in w was taken, w = 0.
 
 use super::inference::InferenceOptions;
-use super::variational::VariationalModel;
+use super::model::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::data::BatchPlan;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ use sparsegp_kernels::Scratch;
 ///
 /// Usage errors if the theorem does not apply: trained parameters in addition to q, mini-batches, losses with unbounded curvature, or an
 /// energy that is not strongly convex.
-pub(super) fn with_proven_steps(
+pub(in crate::training) fn with_proven_steps(
     mut options: InferenceOptions,
     svgp: &VariationalModel,
     rows: Option<Dataset<'_>>,
@@ -123,7 +123,7 @@ fn own_of(likelihood: &dyn Likelihood) -> Vec<f64> {
 }
 
 /// The constants of a theorem and its bound.
-pub(super) struct Proven {
+pub(in crate::training) struct Proven {
     curvature: Curvature,
     /// a.
     noise: f64,
@@ -161,7 +161,7 @@ impl Proven {
     }
 
     /// Returns the guarantee after this number of steps.
-    pub(super) fn after(&self, steps: usize) -> StepGuarantee {
+    pub(in crate::training) fn after(&self, steps: usize) -> StepGuarantee {
         let Curvature { smoothness, strong_convexity } = self.curvature;
         StepGuarantee {
             smoothness,

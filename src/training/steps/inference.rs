@@ -1,0 +1,332 @@
+//! q(w) moved by one rule along mini-batch gradients, with schedules and averages, one step at a time; no θ, no stopping.
+
+use super::model::VariationalModel;
+use super::solve::{Sweep, full_objective};
+use crate::checkpoint::Archive;
+use crate::collapsed::Dataset;
+use crate::data::BatchPlan;
+use crate::data::SizeSchedule;
+use crate::error::Result;
+use crate::model::LatentModel;
+use crate::objective::{MOST_SAMPLES, Objective};
+use crate::options::StepPlan;
+use crate::training::rows::{BatchSource, MemoryBatches, Portion};
+use crate::variational::{
+    Average, Family, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo,
+};
+
+/// The options of the steps on q.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InferenceOptions {
+    /// The rule.
+    pub rule: RuleOptions,
+    /// The step size at iteration t.
+    pub step: Schedule,
+    /// The batches.
+    pub batches: BatchPlan,
+    /// The number of samples at iteration t, if the estimator of the objective draws any; `None` means the estimator's number.
+    pub samples: Option<SizeSchedule>,
+    /// The average of the iterates to keep.
+    pub average: Average,
+    /// The seed of batches and samples.
+    pub seed: u64,
+}
+
+impl InferenceOptions {
+    /// Returns the options of a plan, for the q of `model`.
+    pub(in crate::training) fn of(steps: &StepPlan, model: &LatentModel, seed: u64) -> Self {
+        let mut rule = steps.rule.clone();
+        if let (true, Some(layer)) = (steps.nonnegative, model.layer().linear()) {
+            rule.lower = layer.nonnegative_weights();
+        }
+        InferenceOptions {
+            rule,
+            step: steps.step,
+            batches: steps.batches,
+            samples: steps.samples,
+            average: steps.average,
+            seed,
+        }
+    }
+
+    /// Returns the options of a rule with a step schedule on all rows, without averages.
+    pub fn full_batch(rule: impl Into<RuleOptions>, step: Schedule) -> Self {
+        InferenceOptions {
+            rule: rule.into(),
+            step,
+            batches: BatchPlan::Sized(SizeSchedule::Constant(usize::MAX)),
+            samples: None,
+            average: Average::None,
+            seed: 0,
+        }
+    }
+}
+
+/// Variational inference of q on the batches of some rows, with fixed θ and Z.
+///
+/// If a batch cannot be evaluated, q returns to its value an epoch before, and the following steps are halved.
+pub struct Inference<'a> {
+    source: Box<dyn BatchSource + 'a>,
+    model: VariationalModel,
+    rules: Rules,
+    options: InferenceOptions,
+    /// The average of every process.
+    averages: Vec<IterateAverage>,
+    flat: Vec<f64>,
+    iterations: usize,
+    rows_used: usize,
+    samples_used: usize,
+    rollbacks: usize,
+    safe: Vec<Normal>,
+    shrink: f64,
+    pending: Option<Pending>,
+}
+
+/// The rest of a step whose batch has been evaluated.
+struct Pending {
+    step: f64,
+    /// True if later failures return to q after this step.
+    remember: bool,
+}
+
+impl<'a> Inference<'a> {
+    /// Creates an inference on `data` from the whitened posterior `q` of every process; `model` must be refreshed.
+    pub fn new(
+        model: LatentModel,
+        q: impl Into<Vec<Normal>>,
+        objective: Objective,
+        data: Dataset<'a>,
+        options: InferenceOptions,
+    ) -> Self {
+        let first = options.batches.first(data.len());
+        let model = VariationalModel::new(model, q, objective, first).with_seed(options.seed);
+        let source = MemoryBatches::new(data, options.batches, options.seed);
+        Inference::of(model, Box::new(source), options)
+    }
+
+    /// Like [`new`](Self::new), for a prepared model and an existing batch source.
+    pub(in crate::training) fn of(
+        model: VariationalModel,
+        source: Box<dyn BatchSource + 'a>,
+        options: InferenceOptions,
+    ) -> Self {
+        Inference {
+            source,
+            rules: Rules::of_all(&options.rule, model.posteriors()),
+            averages: model.posteriors().iter().map(|_| IterateAverage::new(options.average)).collect(),
+            flat: Vec::new(),
+            iterations: 0,
+            rows_used: 0,
+            samples_used: 0,
+            rollbacks: 0,
+            safe: model.posteriors().to_vec(),
+            shrink: 1.0,
+            pending: None,
+            model,
+            options,
+        }
+    }
+
+    /// Takes one step. Returns the objective estimated on its batch before the step (a sum over the data; not finite if it could not be
+    /// evaluated), and the outcome of the step.
+    pub fn step(&mut self) -> (f64, StepInfo) {
+        // Rows in memory, as all of them are for who may call this, can always be read.
+        let value = self.evaluate(None, false).unwrap_or(f64::NAN);
+        (value, self.complete_step())
+    }
+
+    /// Continues with the batches, steps and samples after `iterations` steps. q, the memory of rules and averages, and the counts of rows
+    /// and samples stay.
+    ///
+    /// # Errors
+    ///
+    /// If the rows cannot be read again.
+    pub fn seek(&mut self, iterations: usize) -> Result<()> {
+        self.source.seek(iterations)?;
+        self.iterations = iterations;
+        Ok(())
+    }
+
+    /// Returns the last iterate of the only process, or of the first.
+    pub fn q(&self) -> &Normal {
+        self.model.q()
+    }
+
+    /// Passes everything that determines the further inference through an archive.
+    pub(in crate::training) fn archive(&mut self, archive: &mut Archive) {
+        self.archive_steps(archive);
+        let iterations = self.iterations;
+        if archive.is_reading() && archive.is_sound() && self.seek(iterations).is_err() {
+            archive.refuse();
+        }
+    }
+
+    /// Returns the objective of the last iterate on all rows, a sum.
+    pub fn objective(&mut self) -> f64 {
+        let rows = self.source.all();
+        let part = self.model.capacity().min(rows.count());
+        full_objective(&mut self.model, Sweep::of(rows, part)).unwrap_or(f64::NAN)
+    }
+
+    /// Returns the number of steps.
+    pub fn iterations(&self) -> usize {
+        self.iterations
+    }
+
+    /// Returns the number of rows evaluated in all steps.
+    pub fn rows_used(&self) -> usize {
+        self.rows_used
+    }
+
+    /// Returns the number of samples of w drawn in all steps.
+    pub fn samples_used(&self) -> usize {
+        self.samples_used
+    }
+
+    /// Returns the number of shrunk or rejected steps.
+    pub fn rollbacks(&self) -> usize {
+        self.rollbacks
+    }
+
+    /// Returns the number of steps in the first pass over the rows.
+    pub(crate) fn steps_per_epoch(&self) -> usize {
+        self.source.per_epoch()
+    }
+
+    /// Returns the model with its posterior.
+    pub fn model(&self) -> &VariationalModel {
+        &self.model
+    }
+
+    /// Runs the first half of a step: estimates the objective on the next batch, or on a batch of other rows, which represents all rows of the
+    /// source. With `train_theta` it leaves the gradient in θ and Z in the model. The second half is [`Inference::complete_step`] or
+    /// [`Inference::complete_step_at`]; before it, q is that of the previous step.
+    ///
+    /// # Errors
+    ///
+    /// If no batch or no sums over remote rows are available; q is then that of the previous step.
+    pub(in crate::training) fn evaluate(
+        &mut self,
+        other: Option<Dataset<'_>>,
+        train_theta: bool,
+    ) -> Result<f64> {
+        let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
+        let batch = match other {
+            Some(rows) => Portion::Here(rows),
+            None => self.source.next_batch()?,
+        };
+        self.rows_used += batch.len();
+        self.model.reserve(batch.here().map_or(0, |rows| rows.len()));
+        if let Some(samples) = self.options.samples {
+            self.model.set_samples(samples.at(self.iterations, MOST_SAMPLES));
+        }
+        self.model.set_iteration(self.iterations);
+        self.samples_used += self.model.samples();
+        let scale = n as f64 / batch.len() as f64;
+        let step = self.shrink * self.options.step.at(self.iterations);
+        let remember = self.iterations.is_multiple_of(per_epoch);
+        self.iterations += 1;
+        let value = self.model.evaluate_with(batch, scale, (train_theta, self.rules.factor()))?;
+        if value.is_finite() {
+            self.pending = Some(Pending { step, remember });
+        } else {
+            self.replace_q(self.safe.clone());
+            self.shrink *= 0.5;
+        }
+        Ok(value)
+    }
+
+    /// Runs the second half of a step, if one has begun: moves q along the gradient of the batch.
+    pub(in crate::training) fn complete_step(&mut self) -> StepInfo {
+        let Some(pending) = self.pending.take() else { return StepInfo { step: 0.0, rollbacks: 0 } };
+        let info = self.model.update_all(&mut self.rules, pending.step);
+        self.finish(pending, info);
+        info
+    }
+
+    /// Like [`Inference::complete_step`], and also moves θ and Z, and q with them as the parameterisation of the model says. Returns false if
+    /// θ and Z cannot be moved; they stay then.
+    pub(in crate::training) fn complete_step_at(&mut self, natural: &[f64]) -> bool {
+        let Some(pending) = self.pending.take() else {
+            return self.model.set_natural_under(natural, &mut self.rules);
+        };
+        let (info, moved) = self.model.advance(&mut self.rules, pending.step, natural);
+        self.finish(pending, info);
+        moved
+    }
+
+    fn finish(&mut self, pending: Pending, info: StepInfo) {
+        self.rollbacks += info.rollbacks;
+        // The batch could be evaluated at the q before, which is one step away.
+        if pending.remember && self.model.kl().is_finite() {
+            self.safe.clone_from_slice(self.model.posteriors());
+        }
+        self.take_in();
+    }
+
+    /// Adds the iterate to the average.
+    fn take_in(&mut self) {
+        if self.options.average == Average::None {
+            return;
+        }
+        for (q, average) in self.model.posteriors().iter().zip(&mut self.averages) {
+            self.flat.clear();
+            match &q.cov {
+                Matrix::Full(cov) => (0..q.dim()).for_each(|j| self.flat.extend(cov.col(j).iter())),
+                Matrix::Diagonal(variances) => self.flat.extend_from_slice(variances),
+            }
+            // All shapes are those of the same q, and a wrong shape is the only possible error.
+            let _ = average.push(q.mean(), &self.flat);
+        }
+    }
+
+    /// Returns the averages of the iterates, one for each process, or the last iterates if there is no average (or it has no Cholesky
+    /// factor, by rounding).
+    pub fn averaged(&self) -> Vec<Normal> {
+        let averaged = |q: &Normal, average: &IterateAverage| {
+            let (mean, second) = average.result()?;
+            let m = mean.len();
+            match q.cov {
+                Matrix::Full(_) => {
+                    let cov = faer::Mat::from_fn(m, m, |i, j| second[j * m + i]);
+                    Normal::new(mean, cov).ok()
+                }
+                Matrix::Diagonal(_) => Normal::diagonal(mean, second).ok(),
+            }
+        };
+        let all = self.model.posteriors().iter().zip(&self.averages);
+        all.map(|(q, average)| averaged(q, average).unwrap_or_else(|| q.clone())).collect()
+    }
+
+    /// Continues from other posteriors.
+    fn replace_q(&mut self, q: Vec<Normal>) {
+        self.model.set_q(q);
+        self.rules.restart(self.model.posteriors());
+    }
+
+    /// Passes everything except the rows through an archive.
+    fn archive_steps(&mut self, archive: &mut Archive) {
+        self.complete_step();
+        self.model.archive(archive);
+        self.rules.archive(archive);
+        for (q, average) in self.model.posteriors().iter().zip(&mut self.averages) {
+            let m = q.dim();
+            let second = if q.family() == Family::Full { m * m } else { m };
+            average.archive(archive, (m, second));
+        }
+        self.safe.iter_mut().for_each(|q| q.archive(archive));
+        archive.value(&mut self.shrink);
+        archive.count(&mut self.rows_used);
+        archive.count(&mut self.samples_used);
+        archive.count(&mut self.rollbacks);
+        archive.count(&mut self.iterations);
+    }
+
+    pub(in crate::training) fn model_mut(&mut self) -> &mut VariationalModel {
+        &mut self.model
+    }
+
+    pub(in crate::training) fn into_model(self) -> VariationalModel {
+        self.model
+    }
+}

@@ -1,0 +1,259 @@
+//! Training by steps on q: the start, the way that steps are taken, the end on all rows, and the better of start and end.
+
+mod alternating;
+mod batches;
+mod extrapolation;
+mod inference;
+mod model;
+mod solve;
+mod theorem;
+
+use super::collapsed::CollapsedObjective;
+use super::failure::diverged;
+use super::outcome::{TakenBack, Trained};
+use super::run::Job;
+use super::warm_start::warm_start;
+use crate::collapsed::{CollapsedBound, Dataset};
+use crate::error::Result;
+use crate::hyper::{FreeVector, Monitor, Outcome, StopReason};
+use crate::model::LatentModel;
+use crate::options::{LossKind, Plan, StepPlan, Way};
+use crate::variational::{Family, Normal, Parameterization};
+use theorem::with_proven_steps;
+
+pub(super) use batches::BatchTraining;
+pub use inference::{Inference, InferenceOptions};
+pub use model::VariationalModel;
+pub(super) use solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
+
+/// The maximum number of rows for which training at fixed hyper-parameters takes steps on all of them.
+const ALL_ROWS_WILL_DO: usize = 20_480;
+
+/// The difference in nats per row below which two fits are equally good.
+const NEGLIGIBLE_LOSS: f64 = 0.01;
+
+/// A model that is about to be trained by steps on q.
+struct Stepping<'a> {
+    svgp: VariationalModel,
+    /// The parameters in θ and Z that are trained.
+    free: FreeVector,
+    steps: &'a StepPlan,
+    inference: InferenceOptions,
+}
+
+/// The model after its steps.
+struct Stepped {
+    svgp: VariationalModel,
+    outcome: Outcome,
+    taken_back: TakenBack,
+}
+
+/// A model with its posteriors, and the objective there, a sum.
+#[derive(Clone)]
+pub(super) struct Valued {
+    pub model: LatentModel,
+    pub q: Vec<Normal>,
+    pub value: f64,
+}
+
+/// The end of training.
+pub(super) struct Ended {
+    /// The end, with the objective on the sample.
+    pub at: Valued,
+    /// The objective on all rows, if it was summed over them.
+    summed: Option<f64>,
+}
+
+impl Ended {
+    fn on_all(at: Valued) -> Ended {
+        Ended { summed: Some(at.value), at }
+    }
+}
+
+/// Trains q by gradients, and hyper-parameters with it. The objective is compared before and after: on all rows if they are in memory,
+/// otherwise on a sample that did not choose the start.
+pub(super) fn train(
+    model: LatentModel,
+    q: Option<Vec<Normal>>,
+    steps: &StepPlan,
+    job: &Job<'_>,
+    monitor: &mut Monitor<'_>,
+) -> Result<Trained> {
+    let Job { rows, plan, .. } = *job;
+    let (n, check) = (rows.all().count(), rows.check_sample());
+    let sample = Sweep::of(&check, steps.batch_size).standing_for(n);
+    let (model, q, warm) = warm_start(model, q, steps, job, monitor)?;
+    monitor.check()?;
+    let mut svgp = batch_model(model, q, steps, plan.seed);
+    if rows.all().elsewhere().is_some() {
+        // No rows but the samples are ever here.
+        svgp.make_room(steps.batch_size.min(check.len()));
+    }
+    let free = trained_values(&svgp, plan);
+    let closed = rows.in_memory().filter(|_| steps.polish && solves_in_one_step(&svgp, plan, steps));
+    let on_all_rows =
+        free.is_empty() && steps.all_rows_will_do && n <= ALL_ROWS_WILL_DO && rows.in_memory().is_some();
+    let inference = InferenceOptions::of(steps, &svgp.model, plan.seed);
+    let (inference, proven) = with_proven_steps(inference, &svgp, rows.in_memory(), !free.is_empty())?;
+    let before = match closed {
+        // Steps on all rows only ever improve.
+        _ if on_all_rows => None,
+        Some(train) => with_best_q(svgp.model.clone(), train, plan.beta),
+        None => {
+            svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
+            let value = solve::full_objective(&mut svgp, sample)?;
+            Some(Valued { model: svgp.model.clone(), q: svgp.posteriors().to_vec(), value })
+        }
+    };
+    let stepping = Stepping { svgp, free: free.clone(), steps, inference };
+    let Stepped { svgp, mut outcome, taken_back } = match &plan.way {
+        _ if on_all_rows => solve::train(stepping, job, monitor)?,
+        Way::Alternating(_) if !free.is_empty() => alternating::train(stepping, job, monitor)?,
+        _ => batches::train(stepping, job, monitor)?,
+    };
+    monitor.check()?;
+    outcome.rollbacks += warm.rollbacks;
+    let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.estimator_counts());
+    let guarantee = proven.map(|proven| proven.after(outcome.iterations));
+    let ended = match closed {
+        _ if on_all_rows && closed.is_none() => Ended::on_all(valued(svgp, outcome.value)),
+        // The closed form removes what is left of the mini-batches' noise.
+        Some(train) => Ended::on_all(best_of_all(svgp, train, plan.beta)),
+        None => polished(svgp, job, steps, sample, &mut outcome)?,
+    };
+    // Held-out rows, if there are any, make the final decision.
+    let last = ended.at.value;
+    let before = before.filter(|_| rows.validation().is_none() || !last.is_finite());
+    let Valued { model, q, value: estimate } = better_of(ended.at, before, &free, n, &mut outcome);
+    // A start that was kept was not summed over all rows, unless the sample is of all.
+    let summed = if check.len() == n { Some(estimate) } else { ended.summed.filter(|_| estimate == last) };
+    let value = summed.unwrap_or(estimate);
+    if !value.is_finite() {
+        return Err(diverged(taken_back));
+    }
+    let elbo = summed.filter(|_| plan.beta == 1.0 && plan.loss == LossKind::Elbo).map(|value| -value);
+    let estimated_on = summed.is_none().then_some(check.len());
+    let trained = Trained::at(model, q, value, outcome);
+    Ok(Trained { elbo, sampling, taken_back, estimated_on, guarantee, ..trained })
+}
+
+/// Returns the number of full-batch steps on q at the end of a fit: at most 20, and at most a few passes over large data.
+fn polish_steps(n: usize) -> usize {
+    (200_000 / n.max(1)).clamp(3, 20)
+}
+
+/// Ends mini-batch training: takes the steps on all rows that the plan has, and returns the objective.
+pub(super) fn polished(
+    mut svgp: VariationalModel,
+    job: &Job<'_>,
+    steps: &StepPlan,
+    sample: Sweep<'_>,
+    outcome: &mut Outcome,
+) -> Result<Ended> {
+    let Job { rows, plan, .. } = *job;
+    let (n, one_step) = (rows.all().count(), solves_in_one_step(&svgp, plan, steps));
+    let complete = rows.check_sample().len() == n;
+    let all = if complete { sample } else { Sweep::of(rows.all(), steps.batch_size) };
+    let most = match complete {
+        _ if !steps.polish => 0,
+        // Nothing is left of a time limit but the step that makes q fit.
+        _ if outcome.reason == StopReason::MaxSeconds => usize::from(complete && one_step),
+        true => polish_steps(n),
+        // Each step takes a pass, after a first one.
+        false => {
+            let useful = if one_step { 1 } else { polish_steps(n) };
+            let epochs = outcome.iterations / n.div_ceil(steps.batch_size);
+            useful.min(passes_left(epochs, outcome.reason).saturating_sub(1))
+        }
+    };
+    let mut summed = None;
+    if most > 0 {
+        let limits = SolveLimits { steps: most, tolerance: 0.1 * plan.limits.tolerance };
+        let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, None)?;
+        outcome.rollbacks += counts.rollbacks;
+        summed = Some(value);
+    }
+    let value = match summed.filter(|_| complete) {
+        Some(value) => value,
+        None => solve::full_objective(&mut svgp, sample)?,
+    };
+    Ok(Ended { at: valued(svgp, value), summed })
+}
+
+/// Returns the number of passes over a file that may end a fit of this many whole epochs: none if a limit ended it, and at most as many as
+/// there were epochs.
+fn passes_left(epochs: usize, reason: StopReason) -> usize {
+    if matches!(reason, StopReason::MaxSteps | StopReason::MaxSeconds) { 0 } else { epochs }
+}
+
+/// Returns a model of Gaussian noise with the q of the best ELBO, which takes one natural-gradient step with ρ = 1 on all rows; `None` if
+/// that cannot be evaluated.
+pub(super) fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> Option<Valued> {
+    let mut bound = CollapsedObjective::new(model, train, CollapsedBound::Elbo { beta });
+    let theta = bound.start();
+    let value = bound.solve(&theta)?;
+    let (model, q) = bound.into_parts();
+    Some(Valued { model, q: vec![q], value })
+}
+
+/// Returns the model with the q of the best ELBO, or as it is, without a value, if that cannot be evaluated.
+fn best_of_all(svgp: VariationalModel, train: Dataset<'_>, beta: f64) -> Valued {
+    with_best_q(svgp.model.clone(), train, beta).unwrap_or_else(|| valued(svgp, f64::NAN))
+}
+
+fn valued(svgp: VariationalModel, value: f64) -> Valued {
+    let (model, q) = svgp.into_parts();
+    Valued { model, q, value }
+}
+
+/// Returns the parameters of a model that its plan trains.
+pub(super) fn trained_values(svgp: &VariationalModel, plan: &Plan) -> FreeVector {
+    if plan.hyper.trains { FreeVector::new(&svgp.model.descriptors()) } else { FreeVector::new(&[]) }
+}
+
+/// Prepares a model for the batches of the plan.
+pub(super) fn batch_model(
+    model: LatentModel,
+    q: Vec<Normal>,
+    steps: &StepPlan,
+    seed: u64,
+) -> VariationalModel {
+    // The direct form's M³ products outweigh what it saves on small batches (docs/mathematics.md#one-step-the-order-of-products).
+    let guard = (steps.batch_size >= 2 * model.layer().dim()).then_some(VariationalModel::DIRECT_GUARD);
+    VariationalModel::new(model, q, steps.objective, steps.batch_size)
+        .with_direct_guard(guard)
+        .with_parameterization(if steps.sites { Parameterization::Sites } else { Parameterization::Whitened })
+        .with_seed(seed)
+}
+
+/// Returns true if one natural-gradient step with ρ = 1 on all rows gives the optimal q, as for an ELBO with Gaussian noise.
+pub(super) fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &StepPlan) -> bool {
+    svgp.model.likelihood.gaussian_noise().is_some()
+        && plan.loss == LossKind::Elbo
+        && steps.family == Family::Full
+}
+
+/// Returns the result of training, or its start if that is better including the priors, so that diverged training does no harm.
+fn better_of(
+    after: Valued,
+    before: Option<Valued>,
+    free: &FreeVector,
+    n: usize,
+    outcome: &mut Outcome,
+) -> Valued {
+    let penalised = |at: &Valued| at.value + free.penalty(&at.model.natural());
+    match before {
+        Some(before)
+            if before.value.is_finite()
+                && (!after.value.is_finite() || penalised(&after) > penalised(&before)) =>
+        {
+            // Training that ends close to an already good start is not a failure.
+            let loss = (penalised(&after) - penalised(&before)) / n as f64;
+            if loss.is_nan() || loss > NEGLIGIBLE_LOSS {
+                outcome.reason = StopReason::NoProgress;
+            }
+            before
+        }
+        _ => after,
+    }
+}
