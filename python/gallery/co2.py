@@ -19,12 +19,11 @@ co2 = pd.read_csv(data / "co2_monthly.csv")
 past, future = co2[co2.year < 1992], co2[co2.year >= 1992]
 
 # %% [markdown]
-# Inputs are standardised before the kernel sees them, so a year is `1 / std(year)` there.
+# Names with a column in brackets take numbers in units of that column, here years.
 
 # %%
-year = 1 / past.year.std(ddof=0)
-season = Periodic(period=year).fix("period") * RBF()
-kernel = Linear() + RBF() + season + RationalQuadratic(lengthscales=year)
+season = Periodic().fix("period[year]", 1.0) * RBF()
+kernel = Linear() + RBF() + season + RationalQuadratic().start("lengthscales[year]", 1.0)
 model = SparseGPRegressor(kernel, objective="vfe", n_inducing=150, auto="none", epochs=60, random_state=0)
 model.fit(past[["year"]], past.co2)
 
