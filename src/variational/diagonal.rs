@@ -17,7 +17,7 @@
 //! projected-ngvi with `m ≥ lower` Guilmeau, Hendrikx & Forbes 2026.
 
 use super::limits::{PRECISION_RANGE, TRUST_RADIUS, clip, needs_trust, usable};
-use super::smoothness::Smoothness;
+use super::research::smoothness::Smoothness;
 use super::{
     DataGradient, Factor, Guard, MAX_HALVINGS, Matrix, MatrixRef, Normal, Rule, RuleOptions, StepInfo,
     UpdateRule, is_sane,

@@ -2,11 +2,10 @@
 
 use super::diagonal::DiagonalRule;
 use super::limits::{clip, usable};
+use super::research::{gradient_descent, projected, proximal, wasserstein};
 use super::rule::{Rule, RuleOptions};
 use super::{Family, Guard, Matrix, Normal, Schedule, UpdateRule, clip_eigenvalues};
-use super::{
-    adam, gradient_descent, natural, projected, projected_natural, proximal, square_root, wasserstein,
-};
+use super::{adam, natural, projected_natural, square_root};
 use crate::error::{Error, Result};
 use crate::words::{either, stored_as_text};
 use serde::{Deserialize, Serialize};

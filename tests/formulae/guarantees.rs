@@ -6,7 +6,7 @@ use faer::{Mat, MatRef};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::linalg::{Factorizer, dot, gram_of_inverse, invert_lower, log_det, matvec, symmetric_eigen};
-use sparsegp::variational::guarantees::*;
+use sparsegp::variational::research::guarantees::*;
 use sparsegp::variational::{Average, IterateAverage, Schedule};
 use sparsegp_testkit::problems::Normals;
 use sparsegp_testkit::reference::{load, matrix, number, numbers};

@@ -20,7 +20,7 @@ use crate::likelihood::Likelihood;
 use crate::linalg::{self, Part, Shape, product, symmetric_eigen};
 use crate::model::StepGuarantee;
 use crate::quadrature::Integrator;
-use crate::variational::guarantees::{Curvature, DistanceBound};
+use crate::variational::research::guarantees::{Curvature, DistanceBound};
 use crate::variational::{Normal, Schedule, Theorem};
 use faer::{Accum, Mat};
 use sparsegp_kernels::Scratch;

@@ -9,7 +9,7 @@ use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::training::{CollapsedObjective, TrainingData, VariationalModel, fit_arrays};
-use sparsegp::variational::guarantees::{ConjugateAsymptotic, ConjugateBound, Curvature, Sampling};
+use sparsegp::variational::research::guarantees::{ConjugateAsymptotic, ConjugateBound, Curvature, Sampling};
 use sparsegp::variational::{Average, Family, Normal};
 use sparsegp_tables::prelude::*;
 use sparsegp_tables::schema::{SchemaOptions, input_warnings};

@@ -3,7 +3,7 @@
 use super::{Natural, inverse, kl};
 use faer::Mat;
 use sparsegp::linalg::{Factorizer, dot, matvec, symmetric_eigen};
-use sparsegp::variational::guarantees::{Curvature, ProjectedBound, SquareRootRate, price_noise};
+use sparsegp::variational::research::guarantees::{Curvature, ProjectedBound, SquareRootRate, price_noise};
 use sparsegp::variational::{DataGradient, Family, Guard, MatrixRef, Normal, SquareRoot, UpdateRule};
 use sparsegp_testkit::problems::Normals;
 

@@ -7,9 +7,9 @@ use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Layer, Layers, LinearLayer};
 use sparsegp::likelihood::BernoulliLogit;
 use sparsegp::objective::Objective;
+use sparsegp::variational::research::{Wasserstein, prox_negative_entropy, raise_singular_values};
 use sparsegp::variational::{
-    Factor, Guard, Normal, QUpdate, RuleOptions, SquareRoot, UpdateRule, Wasserstein, clip_eigenvalues,
-    prox_negative_entropy, raise_singular_values,
+    Factor, Guard, Normal, QUpdate, RuleOptions, SquareRoot, UpdateRule, clip_eigenvalues,
 };
 use sparsegp_testkit::reference::{load, matrix, number, numbers};
 

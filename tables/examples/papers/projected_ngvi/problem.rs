@@ -10,7 +10,7 @@ use sparsegp::data::{BatchPlan, SizeSchedule};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::guarantees::ProjectedBound;
+use sparsegp::variational::research::guarantees::ProjectedBound;
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
 
 /// The variance of the coefficients at the start of conjugate runs, whose means are uniform in [−5, 5].

@@ -6,7 +6,7 @@ use crate::paper::{Paper, Verdict, runs};
 use faer::{Mat, Scale};
 use sparsegp::Result;
 use sparsegp::variational::Schedule;
-use sparsegp::variational::guarantees::ConvexBound;
+use sparsegp::variational::research::guarantees::ConvexBound;
 
 /// The average of the iterates of a run with weights `decay^{t+1}`, of t = 1, …, T or t = 0, …, T − 1.
 fn averaged(problem: &Problem, run: Run<'_>, (decay, steps): (f64, usize)) -> Result<Parameters> {

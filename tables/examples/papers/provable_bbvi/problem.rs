@@ -9,7 +9,9 @@ use sparsegp::linalg::{Factorizer, clear_upper, solve_factored, symmetric_eigen}
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions, Start};
-use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule, guarantees::Curvature};
+use sparsegp::variational::{
+    Family, Normal, QUpdate, RuleOptions, Schedule, research::guarantees::Curvature,
+};
 use sparsegp::{Error, Result};
 
 /// The prior is N(0, I), the noise of the linear model has variance 1.

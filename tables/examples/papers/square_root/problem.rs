@@ -8,7 +8,9 @@ use sparsegp::latent::LinearLayer;
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule, guarantees::Curvature};
+use sparsegp::variational::{
+    Family, Normal, QUpdate, RuleOptions, Schedule, research::guarantees::Curvature,
+};
 use sparsegp_tables::report::CurveSeries;
 use std::time::Instant;
 

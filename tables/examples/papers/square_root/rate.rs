@@ -8,7 +8,7 @@ use sparsegp::likelihood::BernoulliLogit;
 use sparsegp::linalg::symmetric_eigen;
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
-use sparsegp::variational::guarantees::{Curvature, SquareRootRate};
+use sparsegp::variational::research::guarantees::{Curvature, SquareRootRate};
 use sparsegp::variational::{Guard, Normal, QUpdate, RuleOptions, Schedule};
 
 /// 100 rows of three inputs with labels at random.

@@ -9,7 +9,7 @@ use sparsegp::likelihood::{Gaussian, TargetKind};
 use sparsegp::model::{Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::guarantees::{ConjugateAsymptotic, ConjugateBound, Sampling};
+use sparsegp::variational::research::guarantees::{ConjugateAsymptotic, ConjugateBound, Sampling};
 use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp_tables::report::Curves;
 

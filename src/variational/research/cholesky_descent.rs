@@ -6,16 +6,16 @@
 //! sgd         C_ii ← max(C_ii + γβ/c_ii, 1e-10),  c the diagonal before the step
 //! ```
 
-use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
 use super::proximal::{prox_entry, prox_negative_entropy};
 use super::smoothness::Smoothness;
-use super::{
-    CONDITION, DataGradient, Factor, MAX_HALVINGS, Normal, RuleOptions, StepInfo, UpdateRule, mean_gradient,
-    move_mean,
-};
 use crate::checkpoint::Archive;
 use crate::columns;
 use crate::linalg::{self, Part, Shape};
+use crate::variational::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
+use crate::variational::{
+    CONDITION, DataGradient, Factor, MAX_HALVINGS, Normal, RuleOptions, StepInfo, UpdateRule, mean_gradient,
+    move_mean,
+};
 use faer::{Mat, MatMut, MatRef};
 
 /// How a step deals with the entropy `−β Σ log C_ii`.
@@ -32,7 +32,7 @@ impl Finish {
     const LEAST: f64 = 1e-10;
 
     /// The new diagonal entry of C from the old one, the one after the gradient step on the energy, and γβ.
-    pub(super) fn entry(self, old: f64, stepped: f64, weight: f64) -> f64 {
+    pub(in crate::variational) fn entry(self, old: f64, stepped: f64, weight: f64) -> f64 {
         match self {
             Finish::Proximal => prox_entry(stepped, weight),
             Finish::Clamped => (stepped + weight / old).max(Self::LEAST),

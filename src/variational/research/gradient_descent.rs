@@ -3,9 +3,9 @@
 //! `cholesky_descent` takes its steps; this file declares the rule.
 
 use super::cholesky_descent::{CholeskyDescent, Finish};
-use super::rule::Rule;
+use crate::variational::rule::Rule;
 
-pub(super) const RULE: Rule = Rule {
+pub(in crate::variational) const RULE: Rule = Rule {
     word: "sgd",
     mixes: false,
     entropy_gradient: true,

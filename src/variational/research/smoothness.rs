@@ -1,14 +1,14 @@
 //! The smoothness 𝓜 of the negative log joint, given or met so far, and the steps in its units; no rules.
 
-use super::DataGradient;
 use crate::checkpoint::Archive;
 use crate::linalg::{self, dot};
+use crate::variational::DataGradient;
 use faer::MatRef;
 
 /// 𝓜 as given, or the largest eigenvalue in size of `H = 2B + βI` met so far, by power iteration.
 ///
 /// Gradients from samples make it too large, since it takes the noise for curvature: there it is better given.
-pub(super) struct Smoothness {
+pub(in crate::variational) struct Smoothness {
     given: Option<f64>,
     relative: bool,
     largest: f64,
@@ -27,7 +27,7 @@ impl Smoothness {
     const REFRESH: f64 = 0.1;
 
     /// The options for 𝓜 and for steps in units of 1/𝓜, in dimension `m`.
-    pub(super) fn new((given, relative): (Option<f64>, bool), m: usize) -> Self {
+    pub(in crate::variational) fn new((given, relative): (Option<f64>, bool), m: usize) -> Self {
         Smoothness {
             given: given.filter(|s| *s > 0.0 && s.is_finite()),
             relative,
@@ -40,46 +40,46 @@ impl Smoothness {
     }
 
     /// Forgets what was met.
-    pub(super) fn reset(&mut self) {
+    pub(in crate::variational) fn reset(&mut self) {
         self.largest = 0.0;
         self.warm = false;
     }
 
     /// Passes what was met through an archive.
-    pub(super) fn archive(&mut self, archive: &mut Archive) {
+    pub(in crate::variational) fn archive(&mut self, archive: &mut Archive) {
         archive.value(&mut self.largest);
         archive.value(&mut self.warm);
         archive.numbers(&mut self.vector);
     }
 
     /// 𝓜. At least β, which is the prior's part of it.
-    pub(super) fn value(&self, beta: f64) -> f64 {
+    pub(in crate::variational) fn value(&self, beta: f64) -> f64 {
         self.given.unwrap_or(self.largest.max(beta))
     }
 
     /// The step γ that a step size asks for.
-    pub(super) fn gamma(&self, step: f64, beta: f64) -> f64 {
+    pub(in crate::variational) fn gamma(&self, step: f64, beta: f64) -> f64 {
         if self.relative { step / self.value(beta) } else { step }
     }
 
     /// True if γ depends on observed gradients.
-    pub(super) fn scales_steps(&self) -> bool {
+    pub(in crate::variational) fn scales_steps(&self) -> bool {
         self.relative && self.given.is_none()
     }
 
     /// True if 𝓜 is given, so that no gradient has to be observed.
-    pub(super) fn is_given(&self) -> bool {
+    pub(in crate::variational) fn is_given(&self) -> bool {
         self.given.is_some()
     }
 
     /// Takes in the diagonal of H. Its largest entry is the smoothness in the variances; in m it is the largest eigenvalue, up
     /// to M times as much where features are correlated: there 𝓜 is better given.
-    pub(super) fn observe_diagonal(&mut self, hessian: impl Iterator<Item = f64>) {
+    pub(in crate::variational) fn observe_diagonal(&mut self, hessian: impl Iterator<Item = f64>) {
         self.largest = hessian.fold(self.largest, |a, h| a.max(h.abs()));
     }
 
     /// Takes in `H = 2B + βI`, or `K + βI` with the Hessian K in m of the predictive log loss, which is at least 2B.
-    pub(super) fn observe(&mut self, gradient: &DataGradient<'_>, beta: f64) {
+    pub(in crate::variational) fn observe(&mut self, gradient: &DataGradient<'_>, beta: f64) {
         let (hessian, scale) = match gradient.curvature {
             Some(curvature) => (curvature.full(), 1.0),
             None => (gradient.cov.full(), 2.0),
@@ -92,7 +92,7 @@ impl Smoothness {
 
     /// Takes in `½ (G C⁻¹ + C⁻ᵀ Gᵀ) + βI` from samples' gradient `G` in C. `solve` turns a vector x into `C⁻¹x`, or into
     /// `C⁻ᵀx` when told so, with a buffer to use.
-    pub(super) fn observe_path(
+    pub(in crate::variational) fn observe_path(
         &mut self,
         path: MatRef<'_, f64>,
         beta: f64,

@@ -9,17 +9,17 @@
 //! With the Cholesky factor L of S, `(I − γĜ) L = L − γ (H L − β L⁻ᵀ)` is a root of S₊, so that no inverse of S is needed
 //! and S₊ is symmetric and positive semi-definite as computed.
 
-use super::rule::Rule;
 use super::smoothness::Smoothness;
-use super::{
+use crate::checkpoint::Archive;
+use crate::linalg::{self, Factorizer, Part, Shape, product, reflect_lower};
+use crate::variational::rule::Rule;
+use crate::variational::{
     DataGradient, MAX_HALVINGS, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, factor, is_sane_matrix,
     mean_gradient, move_mean,
 };
-use crate::checkpoint::Archive;
-use crate::linalg::{self, Factorizer, Part, Shape, product, reflect_lower};
 use faer::{Accum, Mat};
 
-pub(super) const RULE: Rule = Rule {
+pub(in crate::variational) const RULE: Rule = Rule {
     word: "bw-gd",
     mixes: false,
     entropy_gradient: true,

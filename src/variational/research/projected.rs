@@ -11,16 +11,18 @@
 //! symmetric matrix with large enough singular values, [`raise_singular_values`], keeps the signs of the eigenvalues; the two
 //! are the same unless a step crosses zero.
 
-use super::factor::energy_gradient;
-use super::rule::{Rule, Theorem};
 use super::smoothness::Smoothness;
-use super::{CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
-use super::{is_sane_matrix, mean_gradient, move_mean};
 use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver, Part, Shape};
+use crate::variational::factor::energy_gradient;
+use crate::variational::rule::{Rule, Theorem};
+use crate::variational::{
+    CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule,
+};
+use crate::variational::{is_sane_matrix, mean_gradient, move_mean};
 use faer::{Mat, MatRef};
 
-pub(super) const RULE: Rule = Rule {
+pub(in crate::variational) const RULE: Rule = Rule {
     word: "proj-sgd",
     mixes: false,
     entropy_gradient: true,

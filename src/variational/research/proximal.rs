@@ -8,10 +8,10 @@
 //! ```
 
 use super::cholesky_descent::{CholeskyDescent, Finish};
-use super::rule::{Rule, Theorem};
+use crate::variational::rule::{Rule, Theorem};
 use faer::MatMut;
 
-pub(super) const RULE: Rule = Rule {
+pub(in crate::variational) const RULE: Rule = Rule {
     word: "prox-sgd",
     mixes: false,
     entropy_gradient: false,
@@ -40,7 +40,7 @@ pub fn prox_negative_entropy(mut c: MatMut<'_, f64>, weight: f64) {
 }
 
 /// `½ (c + √(c² + 4w))`, the positive root of `x² − c x − w`, without cancellation where c < 0.
-pub(super) fn prox_entry(c: f64, weight: f64) -> f64 {
+pub(in crate::variational) fn prox_entry(c: f64, weight: f64) -> f64 {
     let root = c.hypot(2.0 * weight.sqrt());
     if c < 0.0 { 2.0 * weight / (root - c) } else { 0.5 * (c + root) }
 }

@@ -1,0 +1,15 @@
+//! Rules that a fit seldom needs, from the papers that compare them, and bounds that the papers prove; no rule that is a default.
+//!
+//! `--q-update prox-sgd`, `proj-sgd`, `bw-gd` and `sgd` name these rules. docs/update-rules.md says when to use them.
+
+mod cholesky_descent;
+pub(super) mod gradient_descent;
+pub mod guarantees;
+pub(super) mod projected;
+pub(super) mod proximal;
+pub(super) mod smoothness;
+pub(super) mod wasserstein;
+
+pub use projected::{Projected, raise_singular_values};
+pub use proximal::prox_negative_entropy;
+pub use wasserstein::Wasserstein;
