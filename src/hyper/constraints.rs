@@ -345,7 +345,6 @@ impl Constraints {
             ("⟨prior⟩", !self.priors.is_empty()),
             ("⟨bounds⟩", !self.bounds.is_empty()),
             ("⟨tie⟩", !self.ties.is_empty()),
-            ("⟨start⟩", !self.starts.is_empty()),
             ("⟨fix⟩ without a value", fixed_at_start),
         ]
         .into_iter()
