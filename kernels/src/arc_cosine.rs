@@ -113,6 +113,45 @@ impl ArcCosine {
         Side { units, squares, units_bar, squares_bar }
     }
 
+    /// Sets `angular_bar` to K̄ times the factors that do not depend on the angle, and adds the gradient in the squared norms of both sides;
+    /// returns `Σ_ij K̄_ij K_ij`.
+    fn radial_adjoint(
+        &self,
+        k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        [left, right]: [&mut Side; 2],
+        angular_bar: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> f64 {
+        let rows = left.squares.len();
+        let (mut k_buffer, mut kbar_buffer) = (scratch.take(rows), scratch.take(rows));
+        let factor = self.variance.at(0) * FRAC_1_PI;
+        let half_order = 0.5 * self.order as f64;
+        let mut total = 0.0;
+        for (j, angular_bar) in angular_bar.chunks_exact_mut(rows).enumerate() {
+            let radial = factor * self.radial(right.squares[j]);
+            let k = column(k, j, &mut k_buffer);
+            let kbar = column(kbar, j, &mut kbar_buffer);
+            let mut column_total = 0.0;
+            for i in 0..rows {
+                let product = kbar[i] * k[i];
+                column_total += product;
+                left.squares_bar[i] += product;
+                angular_bar[i] = kbar[i] * radial * self.radial(left.squares[i]);
+            }
+            right.squares_bar[j] += column_total;
+            total += column_total;
+        }
+        for side in [left, right] {
+            for (bar, &square) in side.squares_bar.iter_mut().zip(&side.squares) {
+                *bar *= half_order / square.max(f64::MIN_POSITIVE);
+            }
+        }
+        scratch.give(k_buffer);
+        scratch.give(kbar_buffer);
+        total
+    }
+
     /// Converts the gradients in unit vectors and squares of one side to gradients in its points, the weights and the bias.
     fn chain(
         &self,
@@ -240,31 +279,8 @@ impl Kernel for ArcCosine {
         let mut scales = scratch.take(x.ncols() + 1);
         scales.fill(1.0);
         let mut log_scales = scratch.take(x.ncols() + 1);
-        // kbar with the factors that do not depend on the angle, and the gradient in those.
         let mut angular_bar = scratch.take(rows * cols);
-        let (mut k_buffer, mut kbar_buffer) = (scratch.take(rows), scratch.take(rows));
-        let factor = self.variance.at(0) * FRAC_1_PI;
-        let half_order = 0.5 * self.order as f64;
-        let mut total = 0.0;
-        for (j, angular_bar) in angular_bar.chunks_exact_mut(rows).enumerate() {
-            let radial = factor * self.radial(right.squares[j]);
-            let k = column(k, j, &mut k_buffer);
-            let kbar = column(kbar, j, &mut kbar_buffer);
-            let mut column_total = 0.0;
-            for i in 0..rows {
-                let product = kbar[i] * k[i];
-                column_total += product;
-                left.squares_bar[i] += product;
-                angular_bar[i] = kbar[i] * radial * self.radial(left.squares[i]);
-            }
-            right.squares_bar[j] += column_total;
-            total += column_total;
-        }
-        for side in [&mut left, &mut right] {
-            for (bar, &square) in side.squares_bar.iter_mut().zip(&side.squares) {
-                *bar *= half_order / square.max(f64::MIN_POSITIVE);
-            }
-        }
+        let total = self.radial_adjoint(k, kbar, [&mut left, &mut right], &mut angular_bar, scratch);
         let units = x.ncols() + 1;
         let (mut left_bar, mut right_bar) =
             (std::mem::take(&mut left.units_bar), std::mem::take(&mut right.units_bar));
@@ -302,7 +318,7 @@ impl Kernel for ArcCosine {
         self.chain(x, &left, left_points, rest);
         left.release(scratch);
         right.release(scratch);
-        for buffer in [scales, log_scales, angular_bar, k_buffer, kbar_buffer] {
+        for buffer in [scales, log_scales, angular_bar] {
             scratch.give(buffer);
         }
     }

@@ -59,7 +59,8 @@ def test_a_period_is_in_units_of_the_column():
 def test_starting_values_are_in_units_of_the_column_and_are_trained():
     name = "kernel.lengthscales[hour]"
     for start in (3.0, 30.0):
-        for model in (fitted(start=f"{name}={start}", hyper="fixed"), fitted(RBF(ard=True).start("lengthscales[hour]", start), hyper="fixed")):
+        kernel = RBF(ard=True).start("lengthscales[hour]", start)
+        for model in (fitted(start=f"{name}={start}", hyper="fixed"), fitted(kernel, hyper="fixed")):
             assert model.hyperparameters_[name] == pytest.approx(start)
     trained, usual = fitted(start=f"{name}=30", epochs=200), fitted(epochs=200)
     assert trained.hyperparameters_ == pytest.approx(usual.hyperparameters_, rel=1e-2)

@@ -3,9 +3,11 @@
 //! `r²_ij = Σ_d (s_d (x_id − z_jd))²` with one scale (inverse lengthscale) per dimension. Points are centred on the mean of the left set
 //! before they are scaled, so a shared offset of all inputs costs no digits. A dimension of categories adds `s_d²` if the codes differ.
 
-use crate::dimension::{AddWhere, Dimension, SumWhere, is_category};
+mod adjoint;
+
+use crate::dimension::{AddWhere, Dimension, is_category};
 use crate::kernel::{Inputs, Scratch};
-use crate::matrix::{add_transpose, column, column_mut, mirror_upper};
+use crate::matrix::{column, column_mut, mirror_upper};
 use crate::vector_math::{Pass, dispatch, dot};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -265,143 +267,6 @@ impl<'a> ScaledPair<'a> {
             }
         }
     }
-
-    /// Adds the gradient of a function of `r²`.
-    ///
-    /// For a Gram matrix `weigh` sees each pair once, above the diagonal, `kbar` summed over both orders.
-    pub fn adjoint(
-        &self,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        needs_distance: bool,
-        weigh: &mut Weigh<'_>,
-        mut gradient: PairGradient<'_>,
-        scratch: &mut Scratch,
-    ) {
-        let (rows, cols, dims) = (self.rows, self.cols, self.dims);
-        let step = self.panel_width();
-        let mut weights = scratch.take(rows * step);
-        let mut both = scratch.take(if self.gram { rows * step } else { 0 });
-        let mut k_buffer = scratch.take(rows);
-        let mut kbar_buffer = scratch.take(rows);
-        // Σ_j w_ij (x_i − z_j), or only Σ_j w_ij z_j in the product form.
-        let mut left_sums = scratch.take(rows * dims);
-        left_sums.fill(0.0);
-        let mut row_sums = scratch.take(rows);
-        row_sums.fill(0.0);
-        let mut right_sums = scratch.take(step * dims);
-        let mut squares = scratch.take(dims);
-        squares.fill(0.0);
-        // Σ_ij w_ij where codes differ.
-        let mut mismatches = scratch.take(self.measure.scales.len() - dims);
-        mismatches.fill(0.0);
-        let wants_right = gradient.right.is_some();
-
-        for first in (0..cols).step_by(step) {
-            let width = step.min(cols - first);
-            if needs_distance {
-                self.squared(
-                    first,
-                    MatMut::from_column_major_slice_mut(&mut weights[..rows * width], rows, width),
-                );
-            }
-            if self.gram {
-                add_transpose(kbar, first, width, &mut both);
-            }
-            for j in 0..width {
-                let height = self.height(first + j);
-                let k = &column(k, first + j, &mut k_buffer)[..height];
-                let kbar = if self.gram {
-                    &both[j * rows..][..height]
-                } else {
-                    column(kbar, first + j, &mut kbar_buffer)
-                };
-                weigh(&mut weights[j * rows..][..height], k, kbar);
-                self.add_mismatches(first + j, &weights[j * rows..][..height], &mut mismatches);
-            }
-            right_sums.fill(0.0);
-            if self.product_form() {
-                let panel = MatRef::from_column_major_slice(&weights[..rows * width], rows, width);
-                let right = self.right_matrix(first, width);
-                let sums = MatMut::from_column_major_slice_mut(&mut left_sums, rows, dims);
-                matmul(sums, Accum::Add, panel, right.transpose(), 1.0, Par::Seq);
-                if wants_right {
-                    let sums =
-                        MatMut::from_column_major_slice_mut(&mut right_sums[..dims * width], dims, width);
-                    matmul(sums, Accum::Replace, self.left_matrix().transpose(), panel, 1.0, Par::Seq);
-                }
-                for j in 0..width {
-                    let column = &weights[j * rows..][..rows];
-                    let total = dispatch(AddAndSum { column, sums: &mut row_sums });
-                    let point = &self.right[(first + j) * dims..][..dims];
-                    for d in 0..dims {
-                        squares[d] += total * point[d] * point[d];
-                        right_sums[j * dims + d] -= total * point[d];
-                    }
-                }
-            } else {
-                for block in (0..self.height(cols)).step_by(ROW_BLOCK) {
-                    for j in 0..width {
-                        let end = self.height(first + j).min(block + ROW_BLOCK);
-                        if block < end {
-                            dispatch(Accumulate {
-                                weights: &weights[j * rows..][block..end],
-                                left: &self.left[block..],
-                                stride: rows,
-                                point: &self.right[(first + j) * dims..][..dims],
-                                left_sums: &mut left_sums[block..],
-                                right_sums: &mut right_sums[j * dims..][..dims],
-                                squares: &mut squares,
-                            });
-                        }
-                    }
-                }
-            }
-            let target = if self.gram { &mut gradient.left } else { &mut gradient.right };
-            if let Some(target) = target {
-                for j in 0..width {
-                    for (slot, (d, scale)) in self.measure.columns(false).enumerate() {
-                        target[(first + j, d)] -= 2.0 * scale * right_sums[j * dims + slot];
-                    }
-                }
-            }
-        }
-
-        for (slot, (d, scale)) in self.measure.columns(false).enumerate() {
-            let sums = &mut left_sums[slot * rows..][..rows];
-            let mut square = squares[slot];
-            if self.product_form() {
-                // Σ_ij w (x − z)² = Σ_i x_i (Σ_j w x_i − 2 Σ_j w z_j) + Σ_ij w z_j²
-                for ((sum, &x), &total) in sums.iter_mut().zip(&self.left[slot * rows..]).zip(&row_sums) {
-                    square += x * (total * x - 2.0 * *sum);
-                    *sum = total * x - *sum;
-                }
-            }
-            gradient.log_scales[d] += 2.0 * square;
-            if let Some(left) = &mut gradient.left {
-                for (i, sum) in sums.iter().enumerate() {
-                    left[(i, d)] += 2.0 * scale * sum;
-                }
-            }
-        }
-        for (&sum, (d, scale)) in mismatches.iter().zip(self.measure.columns(true)) {
-            gradient.log_scales[d] += 2.0 * scale * scale * sum;
-        }
-        for buffer in
-            [weights, both, k_buffer, kbar_buffer, left_sums, row_sums, right_sums, squares, mismatches]
-        {
-            scratch.give(buffer);
-        }
-    }
-
-    /// Adds the weights of the left points (a run from the first on) whose codes differ from the code of right point `j`.
-    fn add_mismatches(&self, j: usize, weights: &[f64], sums: &mut [f64]) {
-        let [left, right] = &self.codes;
-        for (slot, sum) in sums.iter_mut().enumerate() {
-            let codes = &left[slot * self.rows..][..weights.len()];
-            *sum += dispatch(SumWhere { equal: false, codes, code: right[slot * self.cols + j], weights });
-        }
-    }
 }
 
 /// Completes `−2 x·z` to `‖x − z‖²`, never negative.
@@ -473,76 +338,6 @@ impl Pass for Differences<'_> {
         }
         for (i, out) in rest.iter_mut().enumerate() {
             [*out] = distances::<Scalar, 1>(Scalar, left, stride, point, offset + i);
-        }
-    }
-}
-
-/// `sums += column`; returns the total of the column.
-struct AddAndSum<'a> {
-    column: &'a [f64],
-    sums: &'a mut [f64],
-}
-
-impl Pass for AddAndSum<'_> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) -> f64 {
-        let (column, column_rest) = S::as_simd_f64s(self.column);
-        let (sums, sums_rest) = S::as_mut_simd_f64s(self.sums);
-        let mut total = simd.splat_f64s(0.0);
-        for (&value, sum) in column.iter().zip(sums) {
-            *sum = simd.add_f64s(*sum, value);
-            total = simd.add_f64s(total, value);
-        }
-        for (value, sum) in column_rest.iter().zip(sums_rest) {
-            *sum += value;
-        }
-        simd.reduce_sum_f64s(total) + column_rest.iter().sum::<f64>()
-    }
-}
-
-/// The adjoint of [`Differences`] for one right point: `w_i (x_i − z)` to both sides, `w_i (x_i − z)²` to the scales.
-struct Accumulate<'a> {
-    weights: &'a [f64],
-    left: &'a [f64],
-    stride: usize,
-    point: &'a [f64],
-    left_sums: &'a mut [f64],
-    right_sums: &'a mut [f64],
-    squares: &'a mut [f64],
-}
-
-/// One run of one dimension; adds `w (x − z)` to `sums`, returns its total and that of `w (x − z)²`.
-#[inline(always)]
-fn accumulate<S: Simd>(simd: S, w: &[S::f64s], x: &[S::f64s], z: f64, sums: &mut [S::f64s]) -> (f64, f64) {
-    let z = simd.splat_f64s(z);
-    let mut total = simd.splat_f64s(0.0);
-    let mut square = simd.splat_f64s(0.0);
-    for ((&w, &x), sum) in w.iter().zip(x).zip(sums) {
-        let difference = simd.sub_f64s(x, z);
-        let term = simd.mul_f64s(w, difference);
-        *sum = simd.add_f64s(*sum, term);
-        total = simd.add_f64s(total, term);
-        square = simd.mul_add_e_f64s(term, difference, square);
-    }
-    (simd.reduce_sum_f64s(total), simd.reduce_sum_f64s(square))
-}
-
-impl Pass for Accumulate<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let n = self.weights.len();
-        let (weights, weights_rest) = S::as_simd_f64s(self.weights);
-        for (d, &z) in self.point.iter().enumerate() {
-            let (left, left_rest) = S::as_simd_f64s(&self.left[d * self.stride..][..n]);
-            let (sums, sums_rest) = S::as_mut_simd_f64s(&mut self.left_sums[d * self.stride..][..n]);
-            let (total, square) = accumulate(simd, weights, left, z, sums);
-            let (total_rest, square_rest) = accumulate(Scalar, weights_rest, left_rest, z, sums_rest);
-            self.right_sums[d] += total + total_rest;
-            self.squares[d] += square + square_rest;
         }
     }
 }
