@@ -144,9 +144,10 @@ impl ScaledPair<'_> {
             let column = &weights[j * rows..][..rows];
             let total = dispatch(AddAndSum { column, sums: &mut sums.row });
             let point = &self.right[(first + j) * dims..][..dims];
-            for d in 0..dims {
-                sums.squares[d] += total * point[d] * point[d];
-                sums.right[j * dims + d] -= total * point[d];
+            let right = &mut sums.right[j * dims..][..dims];
+            for ((&z, square), right) in point.iter().zip(&mut sums.squares).zip(right) {
+                *square += total * z * z;
+                *right -= total * z;
             }
         }
     }
