@@ -51,8 +51,8 @@ pub struct FitArgs {
     /// coregionalisation)
     #[arg(long, value_name = "L", conflicts_with = "outputs", help_heading = "Model")]
     pub mixing: Option<usize>,
-    /// What several targets share: own (nothing), shared (one kernel and one set of inducing inputs; Gaussian noise, closed form), or
-    /// mixed:L (L processes, like --mixing L) [default: chosen on held-out rows; own with --auto none]
+    /// Sharing between several targets: own (nothing is shared), shared (one kernel and one set of inducing inputs; Gaussian noise, closed
+    /// form), or mixed:L (L processes, like --mixing L) [default: chosen on held-out rows; own with --auto none]
     #[arg(long, value_name = "WHAT", help_heading = "Model")]
     pub outputs: Option<Sharing>,
     /// Number of random starts of inducing inputs and hyper-parameters; the worse half is dropped after short fits, until one start is left
