@@ -24,8 +24,8 @@ After an interruption, the same command continues where it stopped.";
 pub struct CompareArgs {
     /// Data file: CSV with a header row, plain or gzipped, or Parquet
     pub data: PathBuf,
-    /// Objectives to compare, separated by commas. dlm-log, dlm-square and beta-elbo start from the elbo fit to the same rows;
-    /// with :fixed, only the posterior is trained, at the hyper-parameters of that fit
+    /// Objectives to compare, separated by commas. dlm-log, dlm-square and beta-elbo start from the elbo fit to the same rows; with :fixed
+    /// they keep the hyper-parameters of that fit and train only the posterior
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "elbo,dlm-log", value_parser = words(Contender::WORDS, Contender::from_str), help_heading = "Comparison")]
     pub objectives: Vec<Contender>,
     /// Choose the β of beta-elbo, dlm-log and dlm-square from this list by the log loss (dlm-square: the squared error) of held-out
@@ -35,8 +35,8 @@ pub struct CompareArgs {
     /// Number of repeats, each with another seed (counted from --seed) and other test rows
     #[arg(long, value_name = "R", default_value_t = 1, help_heading = "Comparison")]
     pub repeats: u64,
-    /// Numbers of training rows, separated by commas; the smaller sets are parts of the larger [default: all rows except those
-    /// held out]
+    /// Numbers of training rows, separated by commas; each smaller training set is a part of the larger ones [default: all rows except
+    /// those held out]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Comparison")]
     pub train_sizes: Vec<usize>,
     /// Share of all rows to hold out for the comparison
@@ -48,7 +48,7 @@ pub struct CompareArgs {
     /// Number of fits that run at a time, each on one thread; the results do not depend on it [default: all cores]
     #[arg(long, help_heading = "Comparison")]
     pub threads: Option<usize>,
-    /// Folder for results.csv, summary.csv, report.html and the state that continues an interrupted comparison (made if absent)
+    /// Folder for results.csv, summary.csv, report.html and the state from which an interrupted comparison continues (made if absent)
     #[arg(long, value_name = "DIR", help_heading = "Comparison")]
     pub out: PathBuf,
     /// Save every figure of the report as SVG and PNG in this folder (made if absent)

@@ -24,11 +24,12 @@ pub struct FitArgs {
     pub data: PathBuf,
     #[command(flatten)]
     pub columns: ColumnArgs,
-    /// Grouped (random) effects beside f: a column, 'slope | column', 'slope || column' for independent ones, or 'outer/inner'; may be repeated
+    /// Grouped (random) effects: 'COLUMN', 'SLOPE | COLUMN', 'SLOPE || COLUMN' (slopes independent of intercepts) or 'OUTER/INNER'; may be
+    /// repeated
     ///
-    /// Every level of the column has an intercept of its own, and with a slope a slope in that column of numbers. 'outer/inner' stands for outer
-    /// and outer:inner. Columns of groups are inputs only if --features names them. All rows train together: Gaussian noise (elbo, vfe, fitc) in
-    /// closed form, every other likelihood of one function (elbo) with natural-gradient steps on q.
+    /// Every level of COLUMN has its own intercept and, with SLOPE (a column of numbers), its own slope. 'OUTER/INNER' has effects of OUTER
+    /// and of INNER within OUTER. Group columns are inputs only if --features names them. Training uses all rows at once: with Gaussian
+    /// noise (elbo, vfe, fitc) in closed form, with any other likelihood of one function (elbo) by natural-gradient steps on q.
     #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
     pub group: Vec<GroupFormula>,
     /// Estimate variance components by restricted maximum likelihood (glm with --group)
@@ -40,9 +41,9 @@ pub struct FitArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub training: TrainingArgs,
-    /// Settings to choose by short fits, judged on held-out training rows: all, none, or parts separated by commas
+    /// Settings to choose by short fits, judged on held-out training rows: all, none, or names separated by commas
     ///
-    /// Parts are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and inducing. Settings given by other options are
+    /// The names are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and inducing. Settings given by other options are
     /// never changed. The fit prints its choices as options that repeat the fit.
     #[arg(long, value_name = "PARTS", default_value_t = Open::EVERYTHING, conflicts_with = "from", help_heading = "Model")]
     pub auto: Open,
@@ -50,11 +51,11 @@ pub struct FitArgs {
     /// coregionalisation)
     #[arg(long, value_name = "L", conflicts_with = "outputs", help_heading = "Model")]
     pub mixing: Option<usize>,
-    /// Parts that several targets share: nothing (own); the kernel and the inducing inputs of separate processes with Gaussian noise, fitted
-    /// together in closed form (shared); or L processes (mixed:L, like --mixing L) [default: chosen on held-out rows; own with --auto none]
+    /// Sharing between several targets: own (nothing is shared), shared (one kernel and one set of inducing inputs; Gaussian noise, closed
+    /// form), or mixed:L (L processes, like --mixing L) [default: chosen on held-out rows; own with --auto none]
     #[arg(long, value_name = "WHAT", help_heading = "Model")]
     pub outputs: Option<Sharing>,
-    /// Number of random starts (inducing inputs and hyper-parameters); short fits repeatedly drop the worse half until one is left
+    /// Number of random starts of inducing inputs and hyper-parameters; the worse half is dropped after short fits, until one start is left
     #[arg(long, value_name = "K", default_value_t = FitOptions::default().restarts, conflicts_with = "from", help_heading = "Training")]
     pub restarts: usize,
     /// Number of threads [default: all cores]
@@ -95,8 +96,8 @@ pub struct InterruptionArgs {
         allow_negative_numbers = true
     )]
     pub checkpoint_every: f64,
-    /// Continue from a checkpoint, to the same numbers as without the interruption; data and options must be the same. If
-    /// --checkpoint names the same file, the file may be absent, and the fit starts from the beginning
+    /// Continue from a checkpoint, to the same numbers as without the interruption; data and options must be the same. If --checkpoint
+    /// names the same file and it does not exist, the fit starts from the beginning
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 }
@@ -107,32 +108,32 @@ pub struct InterruptionArgs {
 pub struct ObjectiveArgs {
     /// Objective to minimise [default: elbo; with neighbours dlm-log if held-out rows prefer it]
     ///
-    /// By mini-batches: the negative (β-)ELBO (elbo; collapsed with --hyper collapsed) or the log loss of predictions (dlm-log). On all
-    /// rows at once, with Gaussian noise: the squared error of predictions (dlm-square), the negative collapsed ELBO (vfe) or FITC's
-    /// negative log evidence (fitc).
+    /// elbo: the negative ELBO, with the weight --beta of its KL term. dlm-log: the log loss of predictions. Both train on mini-batches;
+    /// --hyper collapsed solves elbo in closed form. dlm-square: the squared error of predictions. vfe: the negative collapsed ELBO. fitc:
+    /// FITC's negative log evidence. These three use all rows at once and need Gaussian noise.
     #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str))]
     pub objective: Option<ObjectiveKind>,
     /// Weight of the KL term (not for fitc)
     #[arg(long, default_value_t = FitOptions::default().beta, conflicts_with = "betas", allow_negative_numbers = true)]
     pub beta: f64,
-    /// Choose β from this list by the log loss (dlm-square: the squared error) of held-out rows, then fit again with the best;
-    /// auto is the list n, n/2, n/4, … down to 0.01
+    /// Choose β from this list by the log loss (dlm-square: the squared error) of held-out rows, then fit again with the best; auto is the
+    /// list n, n/2, n/4, … down to 0.01, for n training rows
     #[arg(long, value_name = "LIST", value_parser = betas)]
     pub betas: Option<Betas>,
     /// Method that tunes hyper-parameters and inducing inputs
     ///
-    /// joint: together with q, from the gradients of mini-batches. dual: like joint, with q stored as sites, which move with the prior
-    /// (elbo). alternating: on all rows, with q optimised by natural gradients at every step. collapsed: on all rows, with the best q in
-    /// closed form (Gaussian noise). fixed: not at all. The default is collapsed for vfe, fitc and dlm-square, and for elbo with Gaussian
-    /// noise, at most 100000 rows and no option about mini-batches; otherwise dual for elbo (gp, --q-update ngd, full covariances, exact
-    /// gradients), otherwise joint.
+    /// joint: together with q, from the gradients of mini-batches. dual: like joint, with q stored relative to the prior, so that q follows
+    /// when the prior changes (elbo). alternating: on all rows, with q optimised by natural gradients at every step. collapsed: on all
+    /// rows, with the best q in closed form (Gaussian noise). fixed: not at all. The default is collapsed for vfe, fitc and dlm-square, and
+    /// for elbo with Gaussian noise, at most 100000 rows and no option about mini-batches. For any other elbo with gp, --q-update ngd, full
+    /// covariances and exact gradients it is alternating if n·M² is small, and otherwise dual. In all other cases it is joint.
     #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
     pub hyper: Option<Hyper>,
     /// Optimiser of hyper-parameters and inducing inputs [default: lbfgs for alternating and collapsed, otherwise adam]
     #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
     pub hyper_optimizer: Option<HyperOptimizer>,
-    /// Start from a saved model: its columns, scaling, hyper-parameters, and kernel and inducing inputs (gp) or prior (glm);
-    /// --hyper fixed then trains only the posterior
+    /// Start from a saved model: take over its columns, scaling and hyper-parameters, and its kernel and inducing inputs (gp) or prior
+    /// (glm). --hyper fixed then trains only the posterior
     #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM)]
     pub from: Option<PathBuf>,
 }
@@ -166,7 +167,8 @@ const DECIDED_BY_FROM: [&str; 21] = [
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Held-out rows")]
 pub struct HeldOutArgs {
-    /// Share of the rows to hold out for early stopping and the choice of the parameters to keep, or of β [default: 0; 0.2 with --betas]
+    /// Share of the rows to hold out for validation, which decides when to stop, which parameters to keep, and β with --betas [default: 0;
+    /// 0.2 with --betas]
     #[arg(long, value_name = "SHARE")]
     pub validation_fraction: Option<f64>,
     /// File of test rows
@@ -177,14 +179,14 @@ pub struct HeldOutArgs {
     pub test_fraction: Option<f64>,
     /// Also cross-validate: K fits that each leave out one of K parts of the rows and predict it, before the fit to all rows
     ///
-    /// The parts have equal shares of the classes, hold whole groups with --split-by, and are predicted from the rows before them with
-    /// --split-time. Every fit makes its own choices, and --max-seconds is the time of all fits together.
+    /// The parts have equal shares of the classes. With --split-by every group is in one part; with --split-time every part is predicted
+    /// from the rows before it. Every fit makes its own choices, and --max-seconds limits all fits together.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume", "outputs", "mixing"])]
     pub cv: Option<u16>,
     /// With --cv, also cross-validate the fit with these options changed, on the same parts; may be repeated
     ///
-    /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows by how much the score of
-    /// each differs. The fit to all rows does not have these options.
+    /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows the difference of each
+    /// score from that of the unchanged fit. The saved model does not use these options.
     #[arg(long, value_name = "OPTIONS", requires = "cv", allow_hyphen_values = true)]
     pub against: Vec<String>,
     /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error

@@ -127,7 +127,7 @@ pub enum Command {
     Predict(PredictArgs),
     /// Answer requests for predictions over HTTP: rows as JSON in, predictions as JSON out
     Serve(ServeArgs),
-    /// Compare a saved model's predictions with the target in a data file
+    /// Score the predictions of a saved model against the target in a data file
     Evaluate(EvaluateArgs),
     /// Write the grouped effects of a saved model: the estimate of every level with its standard deviation
     Effects(EffectsArgs),
@@ -139,7 +139,7 @@ pub enum Command {
     Compare(Box<CompareArgs>),
     /// Show the contents of a model file
     Inspect(InspectArgs),
-    /// Fit and forecast embedded real data; needs no files; --list shows the data sets
+    /// Fit models to data sets inside the program; needs no files; --list shows the data sets
     Demo(DemoArgs),
     /// Print a completion script for a shell
     Completions(CompletionArgs),
@@ -190,7 +190,7 @@ pub struct PredictArgs {
     /// Add the covariance of the latent functions of each pair of outputs fitted with --mixing
     #[arg(long)]
     pub covariance: bool,
-    /// Add K draws of the latent function as columns sample0, …, each drawn at all rows together (at most 2000 rows). Outputs fitted with
+    /// Add K draws of the latent function as columns sample0, …, each drawn jointly at all rows (at most 2000 rows). Outputs fitted with
     /// --mixing are drawn together too, other outputs independently
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub samples: usize,
@@ -206,7 +206,7 @@ pub struct PredictArgs {
     /// Put an apostrophe before text that a spreadsheet would run as a formula: text, not a number, that begins with = + - @ or a tab
     #[arg(long)]
     pub csv_safe: bool,
-    /// Predict without grouped effects: at the mean over levels, without the variance of levels; the data need no columns of groups
+    /// Predict without grouped effects: for the mean over all levels, without their variance; the data need no group columns
     #[arg(long, conflicts_with = "unseen")]
     pub population: bool,
     #[command(flatten)]
@@ -217,9 +217,9 @@ pub struct PredictArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp effects schools.model --out effects.csv")]
 pub struct EffectsArgs {
-    /// The model file
+    /// Model file
     pub model: PathBuf,
-    /// Where the effects go, one row per level and effect (.csv; '-' for standard output)
+    /// File for the effects, one row per level and effect (.csv; '-' for standard output)
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub out: PathBuf,
 }
@@ -270,11 +270,11 @@ pub struct ExplainArgs {
     /// Rows whose predictions to explain: numbers from 1 and ranges, separated by commas, or none
     #[arg(long, value_name = "LIST", value_parser = numbers, default_value = "1-5")]
     pub rows: RowNumbers,
-    /// Maximum number of columns to permute, and to list one by one in the explanation of a row
+    /// Maximum number of columns to permute, and to list in the explanation of each row
     #[arg(long, value_name = "K", default_value_t = Settings::default().columns, value_parser = positive)]
     pub columns: usize,
-    /// Number of random orders of the columns (each used forwards and backwards) for contributions to rows, if the model is not a sum over
-    /// columns
+    /// Number of random orders of the columns, each used forwards and backwards, that contributions to rows are averaged over, if the model
+    /// is not a sum over columns
     #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = orders)]
     pub orders: usize,
     /// Random seed
@@ -302,13 +302,13 @@ pub struct UpdateArgs {
     /// File to write the updated model to; the name of the model file itself replaces it, but only if the update succeeds
     #[arg(long, value_name = "FILE")]
     pub model_out: PathBuf,
-    /// Share of the earlier information to forget: 0 keeps all of it, 1 keeps only the hyper-parameters
+    /// Share of the earlier information to forget: 0 keeps everything, 1 keeps only hyper-parameters and inducing inputs
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub forget: f64,
     /// Character between the columns of a CSV file, or tab [default: found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// Print only the figures as JSON, on standard output
+    /// Print only the scores of the new rows before and after the update as JSON, on standard output
     #[arg(long)]
     pub json: bool,
 }

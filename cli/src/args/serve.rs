@@ -17,8 +17,8 @@ const MOST_MIB: usize = 4096;
 pub struct ServeArgs {
     /// Model file
     pub model: PathBuf,
-    /// Address and port to listen on. Port 0 takes a free port, which the program prints. Other machines reach only an address that is not
-    /// of the loopback interface, such as 0.0.0.0
+    /// Address and port to listen on. With port 0 the program chooses a free port and prints it. For access from other machines, name an
+    /// address outside the loopback interface, such as 0.0.0.0
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8000", value_parser = address)]
     pub listen: SocketAddr,
     /// Maximum size of the body of a request in MiB
@@ -30,7 +30,7 @@ pub struct ServeArgs {
     /// Seconds that a client has to send a request, and then to receive the answer; idle connections close after this time too
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     pub timeout: f64,
-    /// Number of worker threads, which predict; receiving and sending are separate from them [default: one for each core]
+    /// Number of threads that predict; other threads receive requests and send answers [default: one for each core]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 }

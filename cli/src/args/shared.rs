@@ -42,8 +42,8 @@ pub struct ColumnArgs {
     pub ordered: Vec<(String, Vec<String>)>,
     /// Columns of longitude and latitude in degrees, in this order, as LON,LAT: one input, with one lengthscale in km
     ///
-    /// Every row becomes a point on the sphere, and kernels see the straight distance between points. Columns beside the place, such as a date,
-    /// have their own lengthscales.
+    /// Every row becomes a point on the sphere, and kernels see the straight distance between points. Other columns, such as a date, have
+    /// their own lengthscales.
     #[arg(long, value_name = "LON,LAT", value_parser = places, conflicts_with = "plane")]
     pub places: Option<[String; 2]>,
     /// Columns of coordinates in a plane, as X,Y: one input, with one lengthscale in their unit
@@ -67,10 +67,11 @@ pub struct ColumnArgs {
     /// Do not standardise inputs and target
     #[arg(long)]
     pub no_standardize: bool,
-    /// Class whose probability is predicted, for two classes [default: yes, true, positive, the larger number, the rarer word]
+    /// Class whose probability is predicted, for two classes [default: yes, true or positive; otherwise the larger number or the rarer
+    /// word]
     #[arg(long, value_name = "VALUE")]
     pub positive_label: Option<String>,
-    /// Column of factors of a count's rate (time at risk, area, …); predictions need it too
+    /// Column of exposures (time at risk, area, …), which multiply the rates of counts; predictions need it too
     #[arg(long, value_name = "COL")]
     pub exposure: Option<String>,
     /// Column of sample weights, which multiply the losses of rows in training
@@ -90,7 +91,7 @@ pub struct ModelArgs {
     pub task: Option<Task>,
     /// Distribution of the target around the latent function [default: chosen on held-out rows]
     ///
-    /// With --auto none the default of the task: gaussian, bernoulli-probit, softmax, poisson or ordinal.
+    /// With --auto none it is the first likelihood of the task: gaussian, bernoulli-probit, softmax, poisson or ordinal.
     #[arg(long, value_parser = words(LikelihoodKind::WORDS, LikelihoodKind::from_str))]
     pub likelihood: Option<LikelihoodKind>,
     /// Number of quadrature nodes per row, for likelihoods without closed forms [default: as many as each row needs]
@@ -98,24 +99,24 @@ pub struct ModelArgs {
     pub quadrature_nodes: Option<usize>,
     /// Estimator of the gradients in q
     ///
-    /// exact: by closed forms or quadrature. From L samples of f per row (dlm-log): bmc:L, bmc-price:L (second derivatives),
-    /// smooth-bmc:L:NU, smooth-bmc:L:NU/t (ν falls as 1/t), ups:L. From L samples of w per batch (elbo): price:L (slopes and curvatures),
-    /// reparam:L (the energy, for rules that treat the entropy without its gradient), reparam-ent:L (with the entropy, for rules that
-    /// use its gradient), stl:L (sticking the landing). piecewise:PIECES: the gradients of a bound of PIECES pieces (elbo with
-    /// bernoulli-logit).
+    /// exact: by closed forms or quadrature. For dlm-log, from L samples of f per row: bmc:L, bmc-price:L (with second derivatives),
+    /// smooth-bmc:L:NU, smooth-bmc:L:NU/t (ν falls as 1/t), ups:L. For elbo, from L samples of the weights per batch: price:L (slopes and
+    /// curvatures), reparam:L (without the entropy; for ngd, sr-vn, projected-ngvi and prox-sgd), reparam-ent:L (with the entropy; for
+    /// proj-sgd, bw-gd and adam), stl:L (sticking the landing). For elbo with bernoulli-logit, piecewise:PIECES: gradients of a bound of
+    /// PIECES pieces.
     #[arg(long, default_value_t = FitOptions::default().estimator)]
     pub estimator: Estimator,
     /// Kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' (gp) [default: chosen; rbf(ard) with --auto none]
     #[arg(long, value_name = "EXPRESSION")]
     pub kernel: Option<String>,
     /// Map of the inputs before they are standardised: none, or normal-scores, which gives every column of more than ten values a normal
-    /// distribution (gp) [default: chosen if the kernel is; none with --auto none]
+    /// distribution (gp) [default: chosen, unless --kernel is given; none with --auto none]
     #[arg(long, value_parser = words(InputWarp::WORDS, InputWarp::from_str))]
     pub warp_inputs: Option<InputWarp>,
     /// Map of a positive target before it is standardised (gp, gaussian) [default: chosen; none with --auto none]
     ///
-    /// none, log, or softplus: z in y = s log(1 + e^z), where s is the median of y. It is close to log y below s, and linear in y above.
-    /// Predictions are in the units of y.
+    /// log models log y. softplus models the z of y = s log(1 + e^z), where s is the median of y; z resembles log y below s and is nearly
+    /// linear in y above. Predictions are in the units of y.
     #[arg(long, value_parser = words(TargetWarp::WORDS, TargetWarp::from_str))]
     pub warp_target: Option<TargetWarp>,
     /// Prior mean of the latent function on the standardised scale: zero, or a constant (gp trains it; glm gives it a wide prior)
@@ -129,12 +130,13 @@ pub struct ModelArgs {
     pub prior_variance: Option<f64>,
     /// Number of inducing inputs (gp), or auto [default: by the number of rows]
     ///
-    /// auto doubles the number until the bounds on the log evidence are close and rise no more (Gaussian noise, up to 16384 rows), or until
-    /// held-out rows gain nothing. The default is the larger of a tenth of the training rows and 5√n, between 50 and 500 (300 unless the
-    /// noise is Gaussian); with neighbours a tenth of the rows, between 50 and 200.
+    /// auto increases the number by half until the bounds on the log evidence are close and the lower one stops rising (Gaussian noise, up
+    /// to 16384 rows), or until predictions of held-out rows stop improving. The default for n training rows is the larger of n/10 and 5√n,
+    /// but at least 50 and at most 500 (300 unless the noise is Gaussian). With neighbours it is n/10, between 50 and 200.
     #[arg(long, value_name = "M|auto", value_parser = inducing)]
     pub inducing: Option<Inducing>,
-    /// With --inducing auto, the gap of the bounds and the gain of a doubling at which growth ends, in nats per row [default: 0.01]
+    /// With --inducing auto, stop when the gap between the bounds and the gain from a doubling fall below NATS, in nats per row [default:
+    /// 0.01]
     #[arg(long, value_name = "NATS", requires = "inducing", allow_negative_numbers = true)]
     pub inducing_tolerance: Option<f64>,
     /// With --inducing auto, the maximum number of inducing inputs [default: half the training rows, at most 2000]
@@ -183,8 +185,8 @@ pub struct ConstraintArgs {
     /// Keep hyper-parameters between two values; one of them may be left out, as in '*.lengthscales=0.1,'
     #[arg(long, value_name = "NAME=LO,HI")]
     pub bounds: Vec<BoundsFor>,
-    /// Give hyper-parameters a prior: lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd), halfcauchy(scale), or none;
-    /// training then finds the mode of the objective with it
+    /// Give hyper-parameters a prior: lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd), halfcauchy(scale), or none; training then
+    /// also minimises the negative log density of the prior
     #[arg(long, value_name = "NAME=DIST")]
     pub prior: Vec<PriorFor>,
     /// Keep hyper-parameters equal, for example kernel.rbf.lengthscales,kernel.matern52.lengthscales
@@ -218,19 +220,19 @@ pub struct TrainingArgs {
     /// Rule that updates q on mini-batches (elbo, dlm-log) [default: ngd]
     #[arg(long, value_parser = words(QUpdate::WORDS, QUpdate::from_str))]
     pub q_update: Option<QUpdate>,
-    /// Guard that keeps the covariance of q positive definite after ngd steps on losses with negative curvature; none also lets sr-vn take its
-    /// full steps [default: trust]
+    /// Guard that keeps the covariance of q positive definite in ngd steps on losses with negative curvature. With none, sr-vn does not
+    /// shorten its steps either [default: trust]
     #[arg(long, value_parser = words(Guard::WORDS, Guard::from_str))]
     pub q_guard: Option<Guard>,
     /// Schedule of the step size of --q-update at iterations t = 0, 1, … [default: by the rule]
     ///
     /// const:STEP, warm-up:START:END:STEPS, two-over-t (2/(t+2)), half-t:W (1/(W(t/2+1))), domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}),
-    /// theorem (like domke, with W and A from the rows; prox-sgd or proj-sgd with --hyper fixed and all rows in a batch), invsqrt:S
-    /// (S/√(t+1)) or inverse:C (1/(C+t)). Steps of ngd and projected-ngvi are mixing weights, so they are at most 1.
+    /// theorem (domke with W and A computed from the rows; for prox-sgd or proj-sgd with --hyper fixed and all rows in one batch),
+    /// invsqrt:S (S/√(t+1)) or inverse:C (1/(C+t)). Steps of ngd and projected-ngvi are mixing weights, so they are at most 1.
     #[arg(long, value_name = "SCHEDULE")]
     pub q_step: Option<Schedule>,
-    /// Average of the iterates of q to return (elbo, dlm-log): none (the last iterate), an average of the expectation parameters with
-    /// growing weights, or an average of the later half [default: none]
+    /// Average of the iterates of q to return (elbo, dlm-log): none (the last iterate), expectation (expectation parameters with growing
+    /// weights) or tail (the later half of the iterates) [default: none]
     #[arg(long, value_parser = words(Average::WORDS, Average::from_str))]
     pub q_average: Option<Average>,
     /// Smallest and largest variance of q in any direction that projected-ngvi allows; the prior variance is 1 [default: 1e-4,1e4]
@@ -260,8 +262,8 @@ pub struct TrainingArgs {
     /// (t+1)^K); never more than all rows
     #[arg(long, value_name = "SCHEDULE", conflicts_with = "batch_size")]
     pub batch_schedule: Option<SizeSchedule>,
-    /// Precision of the large products of mini-batches: f64, or mixed, which is single except in sums over rows. A mixed fit returns to
-    /// f64 if the objectives of both differ by more than 0.001 nats per row [default: f64]
+    /// Precision of the large products of mini-batches: f64, or mixed (single precision, except in sums over rows). A mixed fit returns to
+    /// f64 if the two precisions give objectives that differ by more than 0.001 nats per row [default: f64]
     #[arg(long, value_parser = words(Precision::WORDS, Precision::from_str))]
     pub precision: Option<Precision>,
     /// Schedule of the number of samples at iterations t = 0, 1, …: const:N, power:K, max:N:K, or bias:M:ROWS:DELTA for bmc
@@ -270,8 +272,8 @@ pub struct TrainingArgs {
     pub sample_schedule: Option<SizeSchedule>,
     /// Maximum number of passes over the data, or of L-BFGS iterations [default: by the objective]
     ///
-    /// The default for mini-batches is 20 for elbo with --hyper dual and 100 otherwise, but at least 200 steps. Without mini-batches it is 500
-    /// for dlm-square, 50 with neighbours (after shorter rounds), and otherwise 200.
+    /// With mini-batches the default is 50 passes for elbo with --hyper dual and otherwise 100, but at least 200 steps. Without
+    /// mini-batches it is 50 iterations with neighbours (after shorter rounds), 500 for dlm-square without neighbours, and otherwise 200.
     #[arg(long)]
     pub epochs: Option<usize>,
     /// Maximum number of mini-batch steps (elbo, dlm-log)
@@ -283,7 +285,7 @@ pub struct TrainingArgs {
     /// Stop when the smoothed objective falls by less than NATS per row and epoch; 0 never stops [default: 1e-5]
     #[arg(long, value_name = "NATS")]
     pub tolerance: Option<f64>,
-    /// Stop when the validation NLL is at most NATS; without validation rows, when the objective per row is
+    /// Stop when the validation NLL, or without validation rows the objective per row, is at most NATS
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub stop_at: Option<f64>,
     /// Stop once the objective per row stays within NATS for EPOCHS epochs (Wei, Sheth & Khardon 2021: 50:1e-4 for regression, 20:1e-4
