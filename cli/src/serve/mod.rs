@@ -1,4 +1,4 @@
-//! `serve`: a model that answers requests over HTTP until a signal; no fitting.
+//! `serve`: answers requests for predictions over HTTP until a signal; no fitting.
 //!
 //! Each connection has a thread, which only reads and writes, so slow clients do not delay others. A pool with a fixed number of threads
 //! computes the predictions of all connections.
@@ -27,13 +27,13 @@ use std::time::{Duration, Instant};
 /// The maximum number of open connections.
 const MOST_CONNECTIONS: usize = 128;
 
-/// The time between two looks at the flag of signals.
+/// The interval between two checks for a signal.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The time that requests have to end after a signal.
+/// The time that running requests have to finish after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The pause after a connection could not be accepted, for lack of descriptors for example.
+/// The pause after a connection could not be accepted, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The state that all connections share.
@@ -43,7 +43,7 @@ struct Server {
     limits: Limits,
     /// The number of open connections.
     connections: AtomicUsize,
-    /// The number of requests that arrive or are answered now.
+    /// The number of requests that are being received or answered.
     requests: AtomicUsize,
 }
 
@@ -113,12 +113,12 @@ fn accept(server: &Arc<Server>, listener: &TcpListener) {
         }
         let counted = Counted::new(server, |server| &server.connections);
         let thread = Builder::new().name("sparsegp-connection".to_owned());
-        // Without a thread the stream is closed.
+        // If no thread can start, `stream` is dropped, which closes the connection.
         let _ = thread.spawn(move || converse(&counted.server, stream, client));
     }
 }
 
-/// A number of the server that is one higher as long as this exists.
+/// A guard that keeps one of the server's counters one higher until it is dropped.
 struct Counted {
     server: Arc<Server>,
     number: fn(&Server) -> &AtomicUsize,

@@ -1,4 +1,4 @@
-//! Fits to tables in parts that other machines hold: the work of the holders on a part, and the fit that asks them; no transport.
+//! Fits to a table whose parts are on other machines: the work on one part, and the fit that combines the answers; no transport.
 
 use super::model::TableModel;
 use super::resolve::schema_options;
@@ -18,8 +18,7 @@ use sparsegp::training::{
     AllRows, BatchSource, Origin, PartedRows, Parts, Prototype, Sums, TrainingRows, fit_rows, unreadable,
 };
 
-/// The default batch size of mini-batch training on parts. A round has a fixed cost, to reach all parts and to return, so its work has to
-/// be worth that.
+/// The default batch size of mini-batch training on parts. It is large because every round has the fixed cost of reaching all parts.
 const BATCH_ROWS: usize = 32_768;
 
 /// The request for a fit to a table in parts.
@@ -108,13 +107,13 @@ pub trait TableParts: Sync {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PartSurvey {
     sums: TableSums,
-    /// The number of training rows of each part.
+    /// The numbers of the parts, each with its number of training rows.
     train: Vec<(usize, usize)>,
 }
 
 impl PartSurvey {
-    /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`]. With `readings`, columns are read
-    /// accordingly.
+    /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`]. `readings`, if there are any, say how text
+    /// columns are converted.
     ///
     /// # Errors
     ///
@@ -137,7 +136,7 @@ impl PartSurvey {
     ///
     /// # Errors
     ///
-    /// If they are not later parts, or have other columns.
+    /// If `later` contains an earlier part, or other columns.
     pub fn merge(&mut self, later: PartSurvey) -> Result<()> {
         self.sums.merge(later.sums)?;
         self.train.extend(later.train);
