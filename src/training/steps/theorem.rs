@@ -108,7 +108,7 @@ impl Sums {
     /// 𝓜 and ϖ.
     fn curvature(&self, (least, most): (f64, f64), beta: f64) -> Result<Curvature> {
         let (values, _) = symmetric_eigen(self.gram.as_ref()).ok_or_else(|| {
-            Error::fit("the features are too large for their curvature to be a finite number")
+            Error::fit("the curvature is not a finite number, because the features are too large")
         })?;
         let extremes = [values.first(), values.last()].map(|value| value.copied().unwrap_or(0.0).max(0.0));
         let all = [least, most].into_iter().flat_map(|bound| extremes.map(|value| beta + bound * value));
