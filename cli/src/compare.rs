@@ -44,7 +44,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
     if args.data == Path::new("-") {
         return Err(Error::usage("compare reads its data from a file, not from standard input")
-            .hint("an interrupted comparison reads the file again"));
+            .hint("save the data in a file: an interrupted comparison reads them again"));
     }
     settings.validate()?;
     let given = &args.given;
@@ -91,7 +91,7 @@ fn write(args: &CompareArgs, plan: &Plan<'_>, results: &Results, groups: &[Group
 fn show(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
     let failed = results.failures().count();
     for failure in results.failures_alike() {
-        output::note(&format!("warning: {failed} of {} units failed: {failure}", results.chosen().count()));
+        output::note(&format!("warning: {failed} of {} fits failed: {failure}", results.chosen().count()));
     }
     output::print(&output::table(&table(groups, plan.task())))?;
     output::print(&format!("{}\n", legend()))

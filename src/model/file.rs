@@ -143,8 +143,8 @@ impl Model {
         AtomicFile::write_all_to(path, &self.to_bytes()?)
     }
 
-    /// Reads a model file. The predictions equal those of the saved model bit for bit. If the model was fitted to a table, its inputs are the
-    /// numbers that the columns were coded as.
+    /// Reads a model file. The predictions equal those of the saved model bit for bit. If the model was fitted to a table, its inputs are
+    /// the numbers that the columns were coded as.
     ///
     /// # Errors
     ///
@@ -356,12 +356,13 @@ fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
     // model file at all.
     let (_, header) = header.map_err(|error| match error {
         safetensors::SafeTensorError::MetadataIncompleteBuffer => {
-            Unusable::damaged("its length is not what it says")
+            Unusable::damaged("its length differs from the length in its header")
         }
         _ => Unusable::Foreign,
     })?;
     let metadata = header.metadata().as_ref().ok_or(Unusable::Foreign)?;
-    let entry = |name: &str| metadata.get(name).ok_or_else(|| Unusable::damaged(format!("it has no {name}")));
+    let entry =
+        |name: &str| metadata.get(name).ok_or_else(|| Unusable::damaged(format!("its header has no {name}")));
     if metadata.get(key::FORMAT).map(String::as_str) != Some(FORMAT) {
         return Err(Unusable::Foreign);
     }
@@ -379,7 +380,7 @@ fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
         digest.add(name, tensor.shape(), tensor.data());
     }
     if digest.finish() != *entry(key::CHECKSUM)? {
-        return Err(Unusable::damaged("its checksum is not that of its contents"));
+        return Err(Unusable::damaged("its checksum does not match its contents"));
     }
     let mut description = described(description, registry)?;
     let schema = description.schema.take();
@@ -412,17 +413,17 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     };
     let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
     if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
-        return Err(Unusable::damaged("a scale is not above 0"));
+        return Err(Unusable::damaged("the scale of a column is not above 0"));
     }
     if !description.scaling.is_consistent() {
-        return Err(Unusable::damaged("its maps are for another number of inputs"));
+        return Err(Unusable::damaged("its warps do not match its number of inputs"));
     }
     let known = &description.options.dimensions;
     if !(known.is_empty() || known.len() == dims) {
-        return Err(Unusable::damaged("it says of another number of inputs what they hold"));
+        return Err(Unusable::damaged("its list of kinds of inputs does not match its number of inputs"));
     }
     if known.iter().any(|of| of.levels() > MOST_LEVELS) {
-        return Err(Unusable::damaged("a category has more levels than any fit makes"));
+        return Err(Unusable::damaged(format!("a column has more than {MOST_LEVELS} levels")));
     }
     let several = !description.more_layers.is_empty();
     let described = std::iter::once(&description.layer).chain(&description.more_layers).enumerate();
@@ -439,12 +440,12 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     };
     let shared = layers.len() == 1 && suits(&layers[0], functions);
     if !shared && (layers.len() != functions || !layers.iter().all(|layer| suits(layer, 1))) {
-        return Err(Unusable::damaged("its layers are not those of its likelihood's functions"));
+        return Err(Unusable::damaged("its layers do not match the latent functions of its likelihood"));
     }
     let mut latent = LatentPrior::of_layers(layers, likelihood, fixed[0]);
     latent.effects = description.effects.clone();
     if !description.settings.suits(&latent.descriptors()) {
-        return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
+        return Err(Unusable::damaged("its settings of hyper-parameters do not match its hyper-parameters"));
     }
     latent.settings = description.settings.clone();
     let (q, factors) = posteriors(&description, &latent, arrays)?;
@@ -477,7 +478,7 @@ fn posteriors(
 ) -> Checked<(Vec<Normal>, Vec<Factors>)> {
     let layers = latent.layers();
     if description.more_log_det_q.len() + 1 != layers.processes() {
-        return Err(Unusable::damaged("its posteriors are not those of its likelihood's functions"));
+        return Err(Unusable::damaged("its posteriors do not match the latent functions of its likelihood"));
     }
     let log_dets = std::iter::once(&description.log_det_q).chain(&description.more_log_det_q);
     let one = |(process, &log_det): (usize, &f64)| {
@@ -508,13 +509,16 @@ fn beside(
     let has_noise = rows.noise.is_some() || latent.likelihood.gaussian_noise().is_some();
     let full = matches!(q.cov(), MatrixRef::Full(_)) && has_noise;
     let (Some(layer), true) = (latent.layer().inducing(), full) else {
-        return Err(Unusable::damaged("it has neighbours that its model has no use for"));
+        return Err(Unusable::damaged("it has neighbours, which a model of its kind cannot use"));
     };
     if rows.x.nrows() != layer.z().ncols() || count > MOST_NEIGHBOURS {
-        return Err(Unusable::damaged("its neighbours do not suit its model"));
+        return Err(Unusable::damaged(
+            "its neighbours have another number of inputs than its model, or are too many",
+        ));
     }
     let layer = layer.factorised();
-    let layer = layer.map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
+    let layer =
+        layer.map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
     let nearby = Nearby::new(&layer, rows, count);
     Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
 }
@@ -585,12 +589,14 @@ fn likelihood(description: &Description, registry: &Registry) -> Checked<Observa
     let values = values.saturating_add(description.more_log_det_q.len());
     let kind = kind_of(description, registry)?;
     if description.levels > values.saturating_add(2) {
-        return Err(Unusable::damaged("its levels are more than its parameters"));
+        return Err(Unusable::damaged("it has more levels than its parameters allow"));
     }
     let mut likelihood = registry.likelihood(kind, description.levels).map_err(Unusable::damaged)?;
     if description.mixes {
         let ObservationModel::One(one) = likelihood else {
-            return Err(Unusable::damaged("its likelihood sees several functions and mixes them"));
+            return Err(Unusable::damaged(
+                "it mixes processes for a likelihood that takes several functions",
+            ));
         };
         let weights = vec![0.0; description.more_log_det_q.len() + 1];
         let mixed: Box<dyn JointLikelihood> = Box::new(Mixed::new(one, weights, 0.0));

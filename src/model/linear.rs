@@ -60,8 +60,8 @@ impl LinearLayer {
         moments((offset, &a, residual), q)
     }
 
-    /// Returns this prior in the coordinates that suit the training inputs `x` (`n × D`) and the family of covariances: a basis of n vectors
-    /// for full covariances of more than n coefficients, and otherwise the coefficients themselves.
+    /// Returns this prior in the coordinates that suit the training inputs `x` (`n × D`) and the family of covariances: a basis of n
+    /// vectors for full covariances of more than n coefficients, and otherwise the coefficients themselves.
     pub(crate) fn suited_to(&self, x: MatRef<'_, f64>, family: Family) -> LinearLayer {
         let whole = self.clone().whole();
         match family {
@@ -70,8 +70,8 @@ impl LinearLayer {
         }
     }
 
-    /// Returns the posterior q(w) of this layer in the coordinates of `other`, a layer with the same prior. Outside the basis of this layer it
-    /// equals the prior. Returns `None` if the covariance is not positive definite.
+    /// Returns the posterior q(w) of this layer in the coordinates of `other`, a layer with the same prior. Outside the basis of this layer
+    /// it equals the prior. Returns `None` if the covariance is not positive definite.
     pub fn carry(&self, q: &Normal, other: &LinearLayer) -> Option<Normal> {
         let (from, to) = (q.dim(), other.dim());
         let turn = match (self.basis(), other.basis()) {

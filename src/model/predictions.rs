@@ -73,7 +73,8 @@ impl Predictions<'_> {
         self.moments(row, &mut JointIntegrator::default())
     }
 
-    /// The quantile of y for `p` in (0, 1): the smallest t with P(y ≤ t) ≥ p, in units of the target. NaN for models that define a mean alone.
+    /// The quantile of y for `p` in (0, 1): the smallest t with P(y ≤ t) ≥ p, in units of the target. NaN for models that define a mean
+    /// alone.
     pub fn quantile(&self, row: usize, p: f64) -> f64 {
         self.quantile_with(row, p, &mut JointIntegrator::default())
     }
@@ -117,7 +118,8 @@ impl Predictions<'_> {
         self.latent.row(row).of(function)
     }
 
-    /// Further quantities that the likelihood predicts at a row, such as the noise; [`detail_names`](Self::detail_names) names them in this order.
+    /// Further quantities that the likelihood predicts at a row, such as the noise; [`detail_names`](Self::detail_names) names them in this
+    /// order.
     pub fn details(&self, row: usize) -> Vec<f64> {
         let Some(joint) = self.posterior.likelihood().joint() else { return Vec::new() };
         let (latent, mut tools) = (self.latent.row(row), JointIntegrator::default());

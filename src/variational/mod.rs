@@ -54,8 +54,8 @@ pub struct DataGradient<'a> {
     pub cov: MatrixRef<'a>,
     /// `A diag(∂²ℓ/∂μ²) Aᵀ`, positive semi-definite, if it differs from `2 A diag(h) Aᵀ`.
     pub curvature: Option<MatrixRef<'a>>,
-    /// The data part of `∇_C F` for `S = C Cᵀ` (all entries), if reparameterised samples estimate it directly; rules without a factor use `cov`
-    /// instead.
+    /// The data part of `∇_C F` for `S = C Cᵀ` (all entries), if reparameterised samples estimate it directly; rules without a factor use
+    /// `cov` instead.
     pub path: Option<MatrixRef<'a>>,
 }
 
@@ -92,8 +92,8 @@ pub trait UpdateRule: Send {
         None
     }
 
-    /// Like [`UpdateRule::restart`], if the caller knows `S⁻¹` (`precision`, lower triangle). A rule that carries `S⁻¹` takes the matrix and
-    /// leaves another one of the same size.
+    /// Like [`UpdateRule::restart`], if the caller knows `S⁻¹` (`precision`, lower triangle). A rule that carries `S⁻¹` takes the matrix
+    /// and leaves another one of the same size.
     fn restart_at(&mut self, q: &Normal, precision: &mut Mat<f64>) {
         let _ = precision;
         self.restart(q);

@@ -20,8 +20,8 @@
 //! P₊ = (1 − ρ) P + ρ (I + A diag(2h + g²) Aᵀ/β),    m₊ = m − (ρ/β) P₊⁻¹ ĝ,    S₊⁻¹ = S⁻¹ + (γ/β) Ĝ,  γ ≤ ρ
 //! ```
 //!
-//! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size. Reparameterised gradients, whose curvature is mostly noise, have the
-//! same trust region, and the second-order term of the retraction in every step, so that noise does not let S drift.
+//! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size. Reparameterised gradients, whose curvature is mostly noise, have
+//! the same trust region, and the second-order term of the retraction in every step, so that noise does not let S drift.
 
 use super::diagonal::DiagonalRule;
 use super::factor::is_valid_lower;
@@ -108,8 +108,8 @@ impl NaturalGradient {
         }
     }
 
-    /// Factorises `candidate` and leaves it unchanged. Returns false if it is not positive definite, or so nearly singular that its computed
-    /// inverse might not be.
+    /// Factorises `candidate` and leaves it unchanged. Returns false if it is not positive definite, or so nearly singular that its
+    /// computed inverse might not be.
     fn factorises(&mut self) -> bool {
         linalg::copy_lower(self.candidate.as_ref(), self.factor.as_mut());
         let (factor, inverse) = (self.factor.as_mut(), self.inverse.as_mut());
@@ -128,7 +128,8 @@ impl NaturalGradient {
         true
     }
 
-    /// Finds a valid new precision and its factor. Returns its step size, or `None` if there is none, and the number of repairs and halvings.
+    /// Finds a valid new precision and its factor. Returns its step size, or `None` if there is none, and the number of repairs and
+    /// halvings.
     fn admissible(
         &mut self,
         q: &Normal,

@@ -55,7 +55,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let workers = ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build();
     let server = Arc::new(Server {
         service: Service::new(outputs, args.max_rows),
-        workers: workers.map_err(|error| Error::data(format!("no threads to predict with: {error}")))?,
+        workers: workers.map_err(|error| {
+            Error::data(format!("the threads for predictions cannot be started: {error}"))
+        })?,
         limits: Limits { body: args.max_body << 20, time: Duration::from_secs_f64(args.timeout) },
         connections: AtomicUsize::new(0),
         requests: AtomicUsize::new(0),
@@ -64,7 +66,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let accepting = server.clone();
     let thread = Builder::new().name("sparsegp-accept".to_owned());
     let thread = thread.spawn(move || accept(&accepting, &listener));
-    thread.map_err(|error| Error::data(format!("no thread to listen with: {error}")))?;
+    thread.map_err(|error| {
+        Error::data(format!("the thread that accepts connections cannot be started: {error}"))
+    })?;
     output::print(&format!("listening on http://{address}\n"))?;
     wait(&server);
     Ok(())
@@ -72,7 +76,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
 
 /// Listens on an address, and returns the address with the port that was taken.
 fn listen(asked: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
-    let failed = |error| Error::data(format!("{asked}: cannot be listened on: {error}"));
+    let failed = |error| Error::data(format!("{asked}: cannot listen on this address: {error}"));
     let listener = TcpListener::bind(asked).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     if !address.ip().is_loopback() {
@@ -89,7 +93,10 @@ fn wait(server: &Server) {
         sleep(LOOK);
     }
     let requests = || server.requests.load(Ordering::SeqCst);
-    output::note(&format!("stopping: requests that have begun: {}; Ctrl-C again stops at once", requests()));
+    output::note(&format!(
+        "stopping after the requests that have begun: {}; press Ctrl-C again to stop at once",
+        requests()
+    ));
     let deadline = Instant::now() + GRACE;
     while requests() > 0 && Instant::now() < deadline {
         sleep(LOOK);
@@ -185,6 +192,9 @@ fn answer(server: &Server, request: &Request) -> Answer {
         false => server.service.answer(request),
     };
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-        Answer::error(500, "a defect of sparsegp, please report it; standard error has its place")
+        Answer::error(
+            500,
+            "a defect of sparsegp, please report it with the message on the server's standard error",
+        )
     })
 }

@@ -23,7 +23,7 @@ fn require_positive(what: &str, value: f64) -> Result<()> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
-    Err(Error::usage(format!("{what} must be positive, not {value}")))
+    Err(Error::usage(format!("{what} is {value}, expected a positive number")))
 }
 
 /// Checks that `value` is at least 0 and finite; otherwise returns a usage error.
@@ -31,7 +31,7 @@ fn require_non_negative(what: &str, value: f64) -> Result<()> {
     if value >= 0.0 && value.is_finite() {
         return Ok(());
     }
-    Err(Error::usage(format!("{what} must not be negative, got {value}")))
+    Err(Error::usage(format!("{what} is {value}, expected 0 or more")))
 }
 
 /// Returns the inputs `x` (`n × D`) transposed, one contiguous column per row (`D × n`).
@@ -41,10 +41,14 @@ fn require_non_negative(what: &str, value: f64) -> Result<()> {
 /// Usage errors if there are no rows or no columns, or if a value is not finite.
 fn columns_of(x: MatRef<'_, f64>) -> Result<Mat<f64>> {
     if x.nrows() == 0 || x.ncols() == 0 {
-        return Err(Error::usage(format!("{} inputs of {} dimensions hold no datum", x.nrows(), x.ncols())));
+        return Err(Error::usage(format!(
+            "the inputs are {} × {}, expected at least one row and one column",
+            x.nrows(),
+            x.ncols()
+        )));
     }
     if !all_finite(x) {
-        return Err(Error::usage("an input is not finite"));
+        return Err(Error::usage("an input is not finite, expected finite numbers"));
     }
     Ok(x.transpose().to_owned())
 }
@@ -52,10 +56,14 @@ fn columns_of(x: MatRef<'_, f64>) -> Result<Mat<f64>> {
 /// Checks that `y` has one finite target for every column of `x` (`D × n`); otherwise returns a usage error.
 fn require_targets(x: MatRef<'_, f64>, y: &[f64]) -> Result<()> {
     if y.len() != x.ncols() {
-        return Err(Error::usage(format!("{} targets for {} inputs", y.len(), x.ncols())));
+        return Err(Error::usage(format!(
+            "there are {} targets for {} rows of inputs, expected one each",
+            y.len(),
+            x.ncols()
+        )));
     }
     if !y.iter().all(|y| y.is_finite()) {
-        return Err(Error::usage("a target is not finite"));
+        return Err(Error::usage("a target is not finite, expected finite numbers"));
     }
     Ok(())
 }
@@ -80,8 +88,8 @@ fn require_symmetric(what: &str, a: MatRef<'_, f64>, d: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the inverse of the lower Cholesky factor of `a`; only the lower triangle of `a` is read. If `a` is not positive definite, returns a
-/// usage error about `what`.
+/// Returns the inverse of the lower Cholesky factor of `a`; only the lower triangle of `a` is read. If `a` is not positive definite,
+/// returns a usage error about `what`.
 fn inverse_factor(what: &str, mut a: Mat<f64>) -> Result<Mat<f64>> {
     let d = a.nrows();
     let mut inverse = Mat::zeros(d, d);
@@ -106,6 +114,6 @@ fn extreme_eigenvalues(a: MatRef<'_, f64>) -> Result<(f64, f64)> {
     let values = symmetric_eigen(a).map(|(values, _)| values).unwrap_or_default();
     match (values.first(), values.last()) {
         (Some(&low), Some(&high)) if low.is_finite() && high.is_finite() => Ok((low, high)),
-        _ => Err(Error::usage("the data are too large for their curvature to be a finite number")),
+        _ => Err(Error::usage("the curvature is not a finite number, because the data are too large")),
     }
 }

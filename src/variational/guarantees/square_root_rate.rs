@@ -7,8 +7,8 @@ use serde::Serialize;
 /// Convergence of SR-VN with exact gradients and a constant mixing step ρ, in the manner of Theorems 2 and 3 of Kumar, Möllenhoff, Khan &
 /// Lucchi 2025; derived here, since the constants differ.
 ///
-/// Let the negative log joint be ϖ-strongly convex and 𝓜-smooth, and let the eigenvalues of every S along the way lie in [λ, Λ]. F(m, C) is then
-/// ϖ-strongly convex, and L-smooth with `L = 𝓜 + β/λ`, since `C_ii ≥ √λ`. With `X = Cᵀ Ĝ C`, symmetric, and γ = ρ/β a step moves m by
+/// Let the negative log joint be ϖ-strongly convex and 𝓜-smooth, and let the eigenvalues of every S along the way lie in [λ, Λ]. F(m, C) is
+/// then ϖ-strongly convex, and L-smooth with `L = 𝓜 + β/λ`, since `C_ii ≥ √λ`. With `X = Cᵀ Ĝ C`, symmetric, and γ = ρ/β a step moves m by
 /// `−γ S ĝ` and C by `−γ C T`, `T = tril½ X`. From `⟨X, T⟩ = ½‖X‖² ≥ ‖T‖²` follow, for `D = ĝᵀSĝ + ½‖X‖²`,
 ///
 /// ```text

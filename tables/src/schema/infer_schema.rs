@@ -87,7 +87,7 @@ impl Schema {
         warnings.extend(schema.gaps_note(facts)?);
         if schema.dims() == 0 && !intercept_will_do {
             return Err(Error::data(format!(
-                "{}: every feature is a column of a single category, expected one that varies",
+                "{}: every feature has the same category in all rows, expected at least one feature that varies",
                 facts.source()
             )));
         }
@@ -244,7 +244,8 @@ impl SchemaOptions {
         self.demand(name).is_some()
     }
 
-    /// Decides from the cells and the options how text columns are converted. Returns the conversions, and one line about them for the user.
+    /// Decides from the cells and the options how text columns are converted. Returns the conversions, and one line about them for the
+    /// user.
     pub(crate) fn readings_of(&self, facts: &TableFacts) -> Result<(Readings, Option<String>)> {
         check_ordered(facts, self)?;
         let (mut readings, mut words) = (Readings::new(), Vec::new());

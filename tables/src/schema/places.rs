@@ -32,8 +32,8 @@ pub struct Places {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Surface {
-    /// The Earth as a sphere. Longitude and latitude in degrees make three coordinates in km, whose distance is the straight line through the
-    /// Earth (the chord): kernels of distances stay positive definite, which they need not be for distances along the surface.
+    /// The Earth as a sphere. Longitude and latitude in degrees make three coordinates in km, whose distance is the straight line through
+    /// the Earth (the chord): kernels of distances stay positive definite, which they need not be for distances along the surface.
     Sphere,
     /// A plane: the two columns are coordinates in a common unit.
     Plane,

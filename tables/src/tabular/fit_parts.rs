@@ -48,8 +48,10 @@ impl PartsRequest<'_> {
             ("⟨model glm⟩", options.model == ModelKind::Glm),
         ];
         match whole.into_iter().find(|(_, asked)| *asked) {
-            Some((name, _)) => Err(Error::usage(format!("{name} needs all rows in one place, not in parts"))
-                .hint("leave it out, or fit a sample of the rows")),
+            Some((name, _)) => {
+                Err(Error::usage(format!("{name} needs all rows in one place, but the rows are in parts"))
+                    .hint("leave it out, or fit to a sample of the rows in one place"))
+            }
             None => Ok(()),
         }
     }
@@ -112,8 +114,8 @@ pub struct PartSurvey {
 }
 
 impl PartSurvey {
-    /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`]. `readings`, if there are any, say how text
-    /// columns are converted.
+    /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`]. `readings`, if there are any, say how
+    /// text columns are converted.
     ///
     /// # Errors
     ///
@@ -241,7 +243,7 @@ impl<'a> PartsFit<'a> {
         let mut counts = vec![0; parts.count()];
         for (part, rows) in train {
             let count = counts.get_mut(part).ok_or_else(|| {
-                Error::data(format!("there is a part {part}, expected less than {}", parts.count()))
+                Error::data(format!("found part {part}, expected a number below {}", parts.count()))
             })?;
             *count = rows;
         }
@@ -258,7 +260,7 @@ impl<'a> PartsFit<'a> {
     pub fn identity(&self) -> Result<Identity> {
         let Surveyed { start, check, scaling, .. } = &self.surveyed;
         let written = |value: serde_json::Result<serde_json::Value>| {
-            value.map_err(|error| Error::usage(format!("the options cannot be written down: {error}")))
+            value.map_err(|error| Error::usage(format!("the options cannot be serialised: {error}")))
         };
         let mut identity: Identity = vec![
             ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),

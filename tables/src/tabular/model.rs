@@ -214,9 +214,9 @@ impl TableModel {
         if n > Model::MOST_JOINT_ROWS {
             let (source, most) = (table.source(), Model::MOST_JOINT_ROWS);
             return Err(Error::usage(format!(
-                "{source}: samples are drawn at all rows together, at most {most} rows"
+                "{source}: has more than {most} rows, the most for samples, which are drawn at all rows together"
             ))
-            .hint("give fewer rows, or use quantiles, which are per row"));
+            .hint("give fewer rows, or use quantiles, which have no such limit"));
         }
         let x = self.schema.design(table, unseen)?;
         self.model.output_samples(x.as_ref(), count_and_seed, output)
@@ -326,8 +326,8 @@ impl TableModel {
     pub fn from_bytes_with(name: &str, bytes: &[u8], registry: &Registry) -> Result<TableModel> {
         let (model, schema) = Model::from_bytes_with(name, bytes, registry)?;
         let schema = schema.ok_or_else(|| {
-            Error::data(format!("{name}: the model was fitted to arrays and knows no columns"))
-                .hint("load it from a program, which gives it arrays")
+            Error::data(format!("{name}: the model was fitted to arrays, so it has no names of columns"))
+                .hint("load it in a program, and pass arrays to it")
         })?;
         let schema: Schema = serde_json::from_value(schema).map_err(|error| damaged_model(name, &error))?;
         if !schema.places_are_consistent() {
