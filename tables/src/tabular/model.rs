@@ -331,20 +331,23 @@ impl TableModel {
         })?;
         let schema: Schema = serde_json::from_value(schema).map_err(|error| damaged_model(name, &error))?;
         if !schema.places_are_consistent() {
-            return Err(damaged_model(name, &"its places have another number of coordinates"));
+            return Err(damaged_model(
+                name,
+                &"the number of coordinates of its places does not match their surface",
+            ));
         }
         if schema.dims() != model.inputs() {
-            return Err(damaged_model(name, &"its columns are for another number of inputs"));
+            return Err(damaged_model(name, &"its columns do not match its number of inputs"));
         }
         if schema.dimensions() != model.options().dimensions {
-            return Err(damaged_model(name, &"its columns hold other categories than its inputs"));
+            return Err(damaged_model(name, &"the categories of its columns do not match its inputs"));
         }
         let levels = schema.encoding().levels().len();
         let likelihood = &model.latent().likelihood;
         if likelihood.target_kind() != schema.encoding().kind()
             || (levels > 0 && likelihood.levels() != levels)
         {
-            return Err(damaged_model(name, &"its likelihood is not one of its target"));
+            return Err(damaged_model(name, &"its likelihood does not match the kind of its target"));
         }
         Ok(TableModel { schema, model })
     }

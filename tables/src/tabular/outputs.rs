@@ -429,7 +429,10 @@ impl TableOutputs {
         let inputs = |model: &TableModel| model.schema().features().len();
         let alike = models.iter().all(|model| inputs(model) == inputs(&models[0]));
         if models.len() < 2 || !alike {
-            return Err(damaged_model(name, &"its models do not fit together as several outputs"));
+            return Err(damaged_model(
+                name,
+                &"its models contradict each other as models of several outputs",
+            ));
         }
         Ok(models.into())
     }
