@@ -121,7 +121,7 @@ impl Error {
     /// Sums over data, of these dimensions, that belong to different models and cannot be added.
     pub(crate) fn unlike_sums(own: usize, other: usize) -> Self {
         Error::data(format!(
-            "sums over data of dimension {own} and {other} are of different shapes and cannot be added"
+            "found sums over data of dimensions {own} and {other}, expected equal dimensions: the sums belong to different models"
         ))
         .hint("compute every part with the same layer, posterior, objective and form")
     }

@@ -100,8 +100,8 @@ impl Registry {
     fn with(mut self, entered: Entered) -> Result<Registry> {
         let kind = LikelihoodKind::of(&entered.make(2));
         if self.likelihood_kind(kind.name()).is_some() {
-            return Err(Error::usage(format!("'{kind}' is the name of another likelihood"))
-                .hint("choose a name of its own"));
+            return Err(Error::usage(format!("another likelihood already has the name '{kind}'"))
+                .hint("choose another name"));
         }
         self.likelihoods.push((kind, entered));
         Ok(self)
@@ -138,8 +138,8 @@ impl Registry {
         }
         let entered = self.likelihoods.iter().find(|(known, _)| *known == kind);
         entered.map(|(_, entered)| entered.make(levels)).ok_or_else(|| {
-            Error::usage(format!("the {kind} likelihood is not known by name"))
-                .hint("enter it in the registry of the options, or start from a model that has it")
+            Error::usage(format!("the registry contains no likelihood named {kind}"))
+                .hint("add it to the registry of the options, or start from a model that has it")
         })
     }
 }

@@ -1,4 +1,4 @@
-//! `compare`: objectives on one data file over repeats and training-set sizes, to tables and a report; no maths.
+//! `compare`: runs objectives on one data file, over repeats and training-set sizes, and writes tables and a report; no maths.
 
 use super::args::CompareArgs;
 use super::progress::Progress;
@@ -44,7 +44,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
     if args.data == Path::new("-") {
         return Err(Error::usage("compare reads its data from a file, not from standard input")
-            .hint("an interrupted comparison reads the file again"));
+            .hint("save the data in a file: an interrupted comparison reads them again"));
     }
     settings.validate()?;
     let given = &args.given;
@@ -70,7 +70,7 @@ fn text(news: &Finished<'_>) -> String {
     let Some(row) = news.row else { return "done before".to_owned() };
     let what = format!("{}  {} rows  repeat {}", row.objective, row.train_size, row.repeat);
     if row.error.is_some() {
-        // The end of the comparison gives the reason, once for all units that fail for the same one.
+        // `show` prints the reason at the end, once for all units that fail with it.
         return format!("{what}  failed");
     }
     let nll = row.test.nll.map_or_else(|| "-".to_owned(), output::number);
@@ -87,11 +87,11 @@ fn write(args: &CompareArgs, plan: &Plan<'_>, results: &Results, groups: &[Group
     page::write(&page, Some(&args.out.join("report.html")), args.plots.as_deref())
 }
 
-/// Prints the table, and on standard error the failures.
+/// Prints the table on standard output and the failures on standard error.
 fn show(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
     let failed = results.failures().count();
     for failure in results.failures_alike() {
-        output::note(&format!("warning: {failed} of {} units failed: {failure}", results.chosen().count()));
+        output::note(&format!("warning: {failed} of {} fits failed: {failure}", results.chosen().count()));
     }
     output::print(&output::table(&table(groups, plan.task())))?;
     output::print(&format!("{}\n", legend()))

@@ -49,7 +49,9 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
     output::check_paths(&outputs, &[&args.model, &args.data])?;
     let models = TableOutputs::load(&args.model)?;
     if models.models().len() > 1 && args.data == Path::new("-") {
-        return Err(Error::usage("a model of several targets reads the data again for each: give a file"));
+        return Err(Error::usage(
+            "a model of several targets reads the data once for each: give a file, not standard input",
+        ));
     }
     let of_model = |model| of_model(args, model);
     let of_models = models.models().map(of_model).collect::<Result<Vec<_>>>()?;

@@ -31,7 +31,9 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     let models = TableOutputs::load(&args.model)?;
     models.models().try_for_each(|model| model.check_no_groups("explain"))?;
     if models.models().len() > 1 && args.data == Path::new("-") {
-        return Err(Error::usage("a model of several targets reads the data again for each: give a file"));
+        return Err(Error::usage(
+            "a model of several targets reads the data once for each: give a file, not standard input",
+        ));
     }
     let read = models.models().map(|model| read(args, model)).collect::<Result<Vec<_>>>()?;
     let settings =
@@ -82,12 +84,12 @@ fn read(args: &ExplainArgs, model: &TableModel) -> Result<(KeptRows, Vec<Explain
     }
     let name = args.data.display();
     if count == 0 {
-        return Err(Error::data(format!("{name}: there are no rows, expected rows to explain by")));
+        return Err(Error::data(format!("{name}: has no rows, expected at least one row to explain")));
     }
     // The default range may end after the last row.
     let last = args.rows.0.last().copied().filter(|&last| last > count && last > DEFAULT_ROWS);
     if let Some(last) = last {
-        return Err(Error::usage(format!("--rows asks for row {last}, {name} has {count}")));
+        return Err(Error::usage(format!("--rows names row {last}, but {name} has {count} rows")));
     }
     unfamiliar.tell(&args.data);
     Ok((kept, rows))

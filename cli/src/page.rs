@@ -36,7 +36,7 @@ fn quoted(word: &str) -> String {
 /// Refuses, before any work, a folder for figures that cannot be made or written to.
 pub fn check_folder(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)
-        .map_err(|error| Error::data(format!("{}: cannot be made: {error}", folder.display())))?;
+        .map_err(|error| Error::data(format!("{}: cannot be created: {error}", folder.display())))?;
     output::check_paths(&[&folder.join("figure.svg")], &[])
 }
 

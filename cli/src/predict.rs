@@ -314,7 +314,7 @@ impl<'a> Contents<'a> {
         } else if self.unseen == UnseenLevels::Population
             && outputs.models().all(|model| model.schema().groups().is_empty())
         {
-            ("population", "is for models with --group, and this one was fitted without")
+            ("population", "needs a model fitted with --group; this one was fitted without it")
         } else {
             return Ok(());
         };

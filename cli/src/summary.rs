@@ -23,7 +23,7 @@ const MOST_BETAS: usize = 5;
 /// The number of lines around the coefficients: a heading, a header, and the note about the file with all of them.
 const COEFFICIENT_FRAME: usize = 3;
 
-/// Returns the summary of a fit, most important lines first; `where_all` is the note that says where all parameters are.
+/// Returns the summary of a fit, most important lines first. `where_all` is a note that tells where to find parameters that are not shown.
 pub fn text(
     (model, document): (&TableModel, &Document),
     test: Option<&Evaluation>,
@@ -35,7 +35,7 @@ pub fn text(
     head.extend(document.next.iter().map(|line| row("next", line.clone())));
     head.extend(trained(model));
     let mut head = output::wrapped(&head, COLUMNS);
-    // The choices get the lines that the hyper-parameters leave.
+    // If not even the shortest list of hyper-parameters fits on the screen, the row about choices is shortened.
     let least = parameters::within(model, 0, where_all).len();
     let excess = (head.len() + least).saturating_sub(LINES);
     shorten(&mut head, "chosen", excess);
@@ -52,7 +52,7 @@ pub fn text(
     output::table(&head) + gap + &parameters
 }
 
-/// Cuts up to this many lines off the end of a wrapped row; the last remaining line gets a mark.
+/// Cuts up to `excess` lines off the end of the wrapped row `name`; the last remaining line then ends with `…`.
 fn shorten(lines: &mut Vec<Vec<String>>, name: &str, excess: usize) {
     let Some(start) = lines.iter().position(|line| line[0] == name) else { return };
     let more = lines[start + 1..].iter().take_while(|line| line[0].is_empty()).count();
@@ -133,8 +133,8 @@ fn trained(model: &TableModel) -> Vec<Vec<String>> {
 fn guarantee(proven: &StepGuarantee) -> String {
     let StepGuarantee { smoothness, strong_convexity, noise, steps, distance } = proven;
     format!(
-        "smoothness {smoothness:.4}, strong convexity {strong_convexity:.4}, noise {noise:.4e}; after {steps} steps (m, C) of the whitened \
-         weights is within {distance:.3e} of the optimum, squared, on average"
+        "smoothness {smoothness:.4}, strong convexity {strong_convexity:.4}, noise {noise:.4e}; after {steps} steps the mean squared \
+         distance of the whitened (m, C) from the optimum is at most {distance:.3e}"
     )
 }
 
@@ -144,7 +144,7 @@ fn sampling(counts: EstimatorCounts) -> Option<String> {
     let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
     (counts.proposals > 0).then(|| {
         format!(
-            "{:.3} % of {:.2e} proposals accepted; {:.3} % of the samples drawn by inversion, since rejection starved",
+            "{:.3} % of {:.2e} proposals accepted; {:.3} % of the samples drawn by inversion, because every proposal was rejected",
             percent(counts.accepted, counts.proposals),
             counts.proposals as f64,
             percent(counts.starved, samples)
@@ -189,5 +189,5 @@ fn scores(curve: &BetaCurve) -> String {
     };
     let best: Vec<String> = points.iter().take(MOST_BETAS).map(score).collect();
     let of = if curve.squared_error { "squared error" } else { "log loss" };
-    format!("{} of {} by validation {of}: {}", best.len(), points.len(), best.join(", "))
+    format!("best {} of {} by validation {of}: {}", best.len(), points.len(), best.join(", "))
 }

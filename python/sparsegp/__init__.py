@@ -1,10 +1,20 @@
 """Sparse Gaussian processes that feel like scikit-learn, on a Rust engine.
 
-``SparseGPRegressor``, ``SparseGPClassifier`` and ``SparseGPCountRegressor`` are estimators of numbers, classes and counts,
-``SparseGPMultiOutputRegressor`` of several targets at once; ``BayesianLinearRegressor`` and ``BayesianLinearClassifier`` are linear models with coefficients. Importing the package is quick:
-scikit-learn is imported with the first estimator. ``sparsegp.kernels`` has kernels that add and multiply and the base of kernels
-written in Python, ``sparsegp.likelihoods`` that of likelihoods, ``sparsegp.testing`` what checks them, ``sparsegp.metrics`` scorers,
-``sparsegp.guarantees`` bounds on what update rules reach, ``sparsegp.plot`` figures, ``grid`` points to predict on; ``SVGP`` is for training loops that you write yourself.
+Estimators:
+
+- ``SparseGPRegressor``, ``SparseGPClassifier`` and ``SparseGPCountRegressor`` predict numbers, classes and counts.
+- ``SparseGPMultiOutputRegressor`` predicts several targets at once.
+- ``BayesianLinearRegressor`` and ``BayesianLinearClassifier`` are linear models with coefficients.
+- ``SVGP`` is a model for training loops that you write yourself.
+
+Functions and modules:
+
+- ``compare`` compares objectives on held-out rows; ``grid`` makes points to predict on.
+- ``sparsegp.kernels`` contains kernels that you can add and multiply, and the base class of your own kernels.
+- ``sparsegp.likelihoods`` contains the base class of your own likelihoods; ``sparsegp.testing`` checks your kernels and likelihoods.
+- ``sparsegp.metrics`` contains scorers, ``sparsegp.plot`` figures, and ``sparsegp.guarantees`` bounds on update rules.
+
+Importing the package is quick: scikit-learn is imported with the first estimator.
 """
 
 from __future__ import annotations

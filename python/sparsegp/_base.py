@@ -1,4 +1,4 @@
-"""The base of all estimators: it makes a model of the engine from parameters and rows, and reports what the model says of itself."""
+"""The base of all estimators: it fits a model of the engine to rows, and returns the model's predictions and results."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Estimator(BaseEstimator):
             warnings.warn(told, UserWarning, stacklevel=4)
 
     def _tell_left_out(self):
-        """Warns of columns that no parameter excludes and that are no inputs all the same."""
+        """Warns of columns that were left out automatically."""
         for told in self._document["fit"]["warnings"]:
             if " left out: " in told:
                 warnings.warn(told, UserWarning, stacklevel=5)
@@ -167,8 +167,8 @@ class Estimator(BaseEstimator):
         return self
 
     def _fit_outputs(self, X, y, names, sample_weight, sharing):
-        """Fits a model of every column of ``y``, with cells that may be missing; copies of this estimator with the models, and what
-        these have in common."""
+        """Fits a model to every column of ``y``, whose cells may be missing. Returns copies of this estimator with the models, and the
+        structure that the models share."""
         if isinstance(self.beta, (str, list, tuple)):
             raise ValueError(f"beta is {self.beta!r}, of which held-out rows choose for one target: expected a number for several")
         options, _ = engine_options(self._engine_params(), **self._given_options())
@@ -197,7 +197,7 @@ class Estimator(BaseEstimator):
         return copy
 
     def _heard(self, work):
-        """Does work of the engine that tells of its progress."""
+        """Runs work of the engine, and shows its progress if ``verbose``."""
         progress = Progress() if self.verbose else None
         try:
             hear = listener(progress, self.callbacks or ())
@@ -207,8 +207,8 @@ class Estimator(BaseEstimator):
                 progress.close()
 
     def _training_table(self, X, y, targets, sample_weight=None, exposure=None, groups=None):
-        """The table of rows with targets, exposures and weights, and what its columns are for. Rows of weight 0 are left out; ``targets``
-        makes named columns of ``y``, given the names that are taken."""
+        """The table of rows with targets, exposures and weights, and the roles of its columns. Rows of weight 0 are left out. ``targets``
+        makes named columns of ``y``, given the names that are already used."""
         table, keep_all = self._rows(X, reset=True)
         check_consistent_length(np.empty(len(table)), y)
         weights = None
@@ -315,26 +315,26 @@ class Estimator(BaseEstimator):
         Parameters
         ----------
         path : str or path-like
-            The file, which appears complete or not at all.
+            The file. A failed call leaves no partial file.
         """
         self._fitted().save(path)
 
     def report(
         self, path: str | PathLike[str], X_test: Rows = None, y_test: Column = None, exposure: Column = None
     ) -> None:
-        """Write a report of the fit with figures, one HTML file that needs nothing else to show.
+        """Write a report of the fit with figures, as one self-contained HTML file.
 
         Parameters
         ----------
         path : str or path-like
-            The file, which appears complete or not at all.
+            The file. A failed call leaves no partial file.
         X_test : array-like or table of shape (n, d), optional
-            Rows that the model was not fitted to. Without them there are no figures of test rows, of relevance, of
-            partial dependence and of the function.
+            Rows that the model was not fitted to. Without them the report has no figures of test rows, relevance,
+            partial dependence or the function.
         y_test : array-like of shape (n,), optional
-            The targets of these rows. Without them the rows are used only for partial dependence and the function. The report
-            also shows figures of the training rows, of the best constant and of a linear model, unless the model was loaded or has
-            learned more since its fit, or its rows have more than four million numbers.
+            The targets of these rows. Without them the rows are used only for partial dependence and the function. For
+            comparison, the report also scores the training rows, the best constant and a linear model, unless the model was loaded
+            or updated after its fit, or the training rows have more than four million numbers.
         exposure : array-like of shape (n,), optional
             The exposures of these rows, for counts that were fitted with exposures.
         """
@@ -361,15 +361,15 @@ class Estimator(BaseEstimator):
         path : str or path-like
             The file.
         kernels : sequence of CustomKernel, optional
-            The kernels written in Python that it names.
+            The kernels written in Python that the model uses.
         likelihoods : sequence of CustomLikelihood, optional
-            The likelihood written in Python that it names.
+            The likelihood written in Python that the model uses.
 
         Returns
         -------
         estimator
-            A fitted estimator, which predicts the same as the saved model to the last bit. Its parameters are the
-            defaults; what the model was fitted with is in ``document_``.
+            A fitted estimator, whose predictions equal those of the saved model bit for bit. Its parameters have their
+            default values; ``document_`` contains the options of the fit.
         """
         with open(path, "rb"):
             # Python's own error for a file that is absent or cannot be read.
@@ -391,7 +391,7 @@ class Estimator(BaseEstimator):
 
     @property
     def document_(self) -> dict[str, Any]:
-        """The metrics document of the fit: options as used, figures, hyper-parameters, trace."""
+        """The metrics document of the fit: the options used, the metrics, the hyper-parameters and the trace."""
         self._fitted()
         return self._document
 
@@ -413,13 +413,14 @@ class Estimator(BaseEstimator):
 
     @property
     def input_names_(self) -> NDArray[Any]:
-        """The model's inputs: numbers, categories and what dates are made into, in the order of gradients and ``inducing_points_``."""
+        """The names of the model's inputs (numbers, categories and the inputs derived from dates), in the order of gradients and
+        ``inducing_points_``."""
         self._fitted()
         return np.array(self._columns["inputs"], dtype=object)
 
     @property
     def inducing_points_(self) -> Array | None:
-        """The inducing inputs in original units, a row each; None for linear models."""
+        """The inducing inputs in original units, one per row; None for linear models."""
         return self._fitted().inducing_points()
 
     @property
@@ -442,17 +443,17 @@ class Estimator(BaseEstimator):
 
     @property
     def warnings_(self) -> list[str]:
-        """Notes about the fit that a user should read."""
+        """The warnings and notes about the fit."""
         return self.document_["fit"]["warnings"]
 
     @property
     def n_iter_(self) -> int:
-        """Epochs of the training."""
+        """The number of epochs of the training."""
         return self.document_["fit"]["epochs"]
 
     @property
     def choices_(self) -> dict[str, Any]:
-        """The decisions of held-out rows as parameters. An estimator with these and with your own parameters makes the same fit."""
+        """The parameters that held-out rows chose. An estimator with these parameters and yours repeats the fit without choosing again."""
         choices = (self.document_["fit"].get("choices") or {"parts": []})["parts"]
         chosen: dict = {"auto": "none"}
         for part in choices:
@@ -475,8 +476,8 @@ class Estimator(BaseEstimator):
         self, X: Rows, full_cov: Literal[False] = False, *, return_gradient: Literal[True]
     ) -> tuple[Array, Array, Array, Array]: ...
     def predict_f(self, X: Rows, full_cov: bool = False, return_gradient: bool = False) -> Any:
-        """Predict the function: the target without its noise, in units of the target. For a warped target it is the curve that
-        the noise surrounds, also in units of the target; for classes it is the latent function, which has no unit.
+        """Predict the function: the target without its noise, in units of the target. For a warped target it is the curve
+        around which the noise varies, also in units of the target; for classes it is the latent function, which has no unit.
 
         Parameters
         ----------
@@ -485,8 +486,8 @@ class Estimator(BaseEstimator):
         full_cov : bool, default=False
             Return the covariance of all rows (at most 2000 rows) instead of variances.
         return_gradient : bool, default=False
-            Whether the gradients of mean and variance in the inputs are wanted too, unless ``full_cov``. Categories have none; with
-            ``warp_inputs`` there are none.
+            Also return the gradients of mean and variance with respect to the inputs. This cannot be combined with ``full_cov`` or with
+            ``warp_inputs``. The gradient for a category is 0.
 
         Returns
         -------
@@ -507,19 +508,19 @@ class Estimator(BaseEstimator):
         return (*found, *_sparsegp.slopes(model, table, threads=self.n_threads)[2:]) if return_gradient else found
 
     def sample_f(self, n_samples: int = 1, random_state: Seed = 0) -> FunctionDraws:
-        """Draw functions of the posterior, in units of the target, which can be evaluated anywhere, any number of rows at a time, and
-        differentiated.
+        """Draw functions from the posterior, in units of the target. You can evaluate them at any rows, as often as you like, and
+        differentiate them.
 
-        They are pathwise draws: a draw of the prior by random features, which the inducing inputs, and neighbours if there are some,
-        pull to the posterior (Wilson et al. 2020). Of linear models and of kernels without random features (``wendland``, ``white``,
-        custom ones) they are exact draws at rows instead, at most 2000 different ones in all calls, without gradients.
+        Each is a pathwise draw: a draw of the prior by random features, corrected to the posterior by the inducing inputs and the
+        neighbours, if any (Wilson et al. 2020). Linear models and kernels without random features (``wendland``, ``white``, custom
+        kernels) give exact draws at rows instead: at most 2000 different rows over all calls, and no gradients.
 
         Parameters
         ----------
         n_samples : int, default=1
             The number of functions.
         random_state : int, RandomState or None, default=0
-            The seed.
+            The random seed.
 
         Returns
         -------
@@ -556,7 +557,7 @@ class Estimator(BaseEstimator):
         return _sparsegp.design(model, table)
 
     def _unit_exposure(self, X):
-        """Exposures of 1 for what does not depend on them."""
+        """Exposures of 1, for results that do not depend on exposures."""
         self._fitted()
         if self._columns["exposure"] is None:
             return None

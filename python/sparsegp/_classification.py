@@ -35,11 +35,11 @@ class Classification(ClassifierMixin, Estimator):
         y : array-like of shape (n,)
             The classes, two or more, of any type.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts. A row of weight 2 is two rows.
+            The weights of the rows' losses: a row of weight 2 counts as two rows.
         groups : str, list of str or array-like of shape (n,), optional
-            Grouped (random) effects beside the function, for two classes. Texts are formulae with columns of the table ``X``: ``"school"``,
-            ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series holds the level of
-            each row, and :meth:`predict` takes one too.
+            Grouped (random) effects in addition to the function, for two classes. A string is a formula with columns of the table ``X``:
+            ``"school"``, ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series
+            contains the level of each row; pass one to :meth:`predict` too.
 
         Returns
         -------
@@ -60,11 +60,11 @@ class Classification(ClassifierMixin, Estimator):
     def partial_fit(
         self, X: Rows, y: Column, classes: Column = None, sample_weight: Column = None, *, forget: float = 0.0
     ) -> Self:
-        """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
+        """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
-        With Gaussian noise the parts of a data set may come one after the other, and the end is the posterior of all rows; with
-        other noise it is close to it. The first call chooses no neighbours, unless the parameter says so: a model with
-        neighbours keeps every row that it learns from, and takes no sample weights.
+        With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an approximation
+        of it. The first call uses no neighbours unless the parameter ``neighbours`` is set, because a model with neighbours keeps
+        every row that it learns from and takes no sample weights.
 
         Parameters
         ----------
@@ -73,11 +73,11 @@ class Classification(ClassifierMixin, Estimator):
         y : array-like of shape (n,)
             The classes. The first call needs rows of every class.
         classes : array-like, optional
-            All classes, as scikit-learn expects. The model takes the classes of the first call's rows.
+            All classes; accepted for compatibility with scikit-learn. The rows of the first call must contain every one of them.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
         forget : float, default=0.0
-            The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters.
+            The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class Classification(ClassifierMixin, Estimator):
         return logs if logs.shape[1] > 2 else logs[:, 1] - logs[:, 0]
 
     def sample_y(self, X: Rows, n_samples: int = 1, random_state: Seed = 0, joint: bool = True) -> NDArray[Any]:
-        """Draw classes: the latent functions at all rows together, then a class at every row.
+        """Draw classes: first the latent functions jointly at all rows, then a class at every row.
 
         Parameters
         ----------
@@ -196,10 +196,10 @@ class Classification(ClassifierMixin, Estimator):
         n_samples : int, default=1
             The number of draws.
         random_state : int, RandomState or None, default=0
-            The seed.
+            The random seed.
         joint : bool, default=True
-            Whether the functions are drawn at all rows together; otherwise at every row by itself, which is quicker. Linear models
-            and kernels without random features (see :meth:`sample_f`) take at most 2000 rows together.
+            Draw the functions jointly at all rows. If False, they are drawn independently at every row, which is faster. Joint draws of
+            linear models and of kernels without random features (see :meth:`sample_f`) take at most 2000 rows.
 
         Returns
         -------
@@ -214,7 +214,7 @@ class Classification(ClassifierMixin, Estimator):
 
 
 def _classes_of(levels) -> np.ndarray:
-    """Classes of a saved model: numbers where all are, else texts."""
+    """The classes of a saved model: numbers if all are numbers, else strings."""
     if set(levels) <= {"true", "false", "True", "False"}:
         return np.array([False, True])
     try:

@@ -1,4 +1,4 @@
-"""Objectives side by side on held-out rows: the engine's comparison with its tables as arrays. All fits are made by the engine."""
+"""The comparison of objectives on held-out rows. The engine makes all fits; this module returns its tables as arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .kernels import Kernel
 from .likelihoods import CustomLikelihood
 
 
-#: The figures that a comparison is printed with, where its task has them.
+#: The metrics in the printed table of a comparison, if its task has them.
 FIGURES = {
     "nll": "NLL",
     "error_rate": "error rate",
@@ -41,12 +41,12 @@ class Comparison:
     Parameters
     ----------
     results : dict of ndarray
-        A row per fit: ``objective``, ``beta``, ``train_size``, ``repeat``, ``seconds``, figures of the test rows, and more.
+        A row per fit: ``objective``, ``beta``, ``train_size``, ``repeat``, ``seconds``, metrics of the test rows, and more.
         ``pandas.DataFrame(results)`` makes a frame of it.
     summary : dict of ndarray
         Means and standard errors over the repeats, a row per objective and number of training rows.
     notes : list of str
-        Notes about the data that a user should read.
+        Notes about the data.
     """
 
     results: dict[str, NDArray[Any]]
@@ -76,14 +76,14 @@ class Comparison:
         return pandas.DataFrame(self.summary)
 
     def plot(self, figure: str = "nll", ax: Any = None) -> Any:
-        """Plot a figure of the test rows against the number of training rows, with standard errors.
+        """Plot a metric of the test rows against the number of training rows, with standard errors.
 
         Parameters
         ----------
         figure : str, default="nll"
-            The figure, by its name in ``summary`` without ``_mean``.
+            The metric, by its name in ``summary`` without ``_mean``.
         ax : matplotlib Axes, optional
-            Where to plot.
+            The axes to plot on; new ones by default.
 
         Returns
         -------
@@ -118,7 +118,7 @@ def compare(
 ) -> Comparison:
     """Compare objectives by held-out rows, over repeats and numbers of training rows.
 
-    Ctrl-C is heard when all fits are done.
+    Ctrl-C takes effect only after all fits have finished.
 
     Parameters
     ----------
@@ -127,18 +127,18 @@ def compare(
     y : array-like of shape (n,)
         The targets.
     objectives : sequence of str, default=("elbo", "dlm-log")
-        Of ``"elbo"``, ``"beta-elbo"``, ``"dlm-log"``, ``"dlm-square"``, ``"vfe"`` and ``"fitc"``, among others; ``":fixed"``
-        behind one trains the posterior alone, at the hyper-parameters of the ELBO fit.
+        The objectives: ``"elbo"``, ``"beta-elbo"``, ``"dlm-log"``, ``"dlm-square"``, ``"vfe"``, ``"fitc"`` and others. The suffix
+        ``":fixed"`` trains only the posterior, at the hyper-parameters of the ELBO fit.
     likelihood, task, kernel : str, optional
-        As for the estimators; nothing is chosen by held-out rows.
+        As for the estimators, but unset parameters have fixed defaults: held-out rows choose nothing.
     betas : "auto" or list of float, optional
         The grid of β for objectives with a KL weight.
     repeats : int, default=1
-        How many times everything is repeated, each time with other test rows.
+        The number of repeats, each with other test rows.
     train_sizes : sequence of int, optional
         Numbers of training rows; all by default.
     test_fraction : float, default=0.2
-        The share of the rows to compare by.
+        The share of the rows to hold out for testing.
     exposure : array-like of shape (n,), optional
         Exposures, for counts.
     keep, exclude : str or list of str, optional
@@ -146,13 +146,13 @@ def compare(
     categorical : list of str, optional
         Columns that are categories although they look like numbers.
     ordered : dict of str to list, optional
-        Columns of ordered levels, each with its levels from the least to the most.
+        Columns of ordered levels, each with its levels from the lowest to the highest.
     folder : path-like, optional
         The folder to keep finished fits in, to continue after an interruption.
     n_threads : int, optional
-        The number of fits at a time.
+        The number of fits that run at the same time.
     random_state : int, RandomState or None
-        The seed.
+        The random seed.
     options : dict, optional
         Other options of the command line's ``compare``, by name.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _sparsegp
 
-#: Arguments of their methods, which no parameter can be called.
+#: Names of the methods' arguments, which hyper-parameters cannot have.
 _ARGUMENTS = frozenset({"self", "X", "Y", "W", "y", "f", "rng", "exposure"})
 
 
@@ -20,10 +20,10 @@ class Parameter:
     Parameters
     ----------
     start : float, optional
-        The start value in training. Without it, ``variance`` and ``lengthscales`` of a kernel start from the data, as for built-in
+        The starting value in training. Without it, ``variance`` and ``lengthscales`` of a kernel start from the data, as for built-in
         kernels; other parameters start at 1, or inside their range if 1 is outside, unless a likelihood's ``start`` sets them.
     lower, upper : float, optional
-        Bounds that the values stay between. By default values are positive. None for no bound.
+        Bounds of the values; None for no bound. By default values are positive.
     per_column : bool, default=False
         True for a separate value for each column of the inputs, as for lengthscales (kernels only).
 
@@ -43,7 +43,7 @@ class Parameter:
         return (-np.inf if self.lower is None else float(self.lower), np.inf if self.upper is None else float(self.upper))
 
     def _first(self) -> float:
-        """The value that training starts at unless something else sets it."""
+        """The starting value in training, unless another rule sets it."""
         low, high = self._ends()
         if self.start is not None:
             return float(self.start)
@@ -57,10 +57,10 @@ class Parameter:
 class Custom:
     """The methods that the engine calls on a kernel or likelihood written in Python."""
 
-    #: The word that texts, reports and model files have for it.
+    #: The name in texts, reports and model files.
     name: str = ""
 
-    #: Its hyper-parameters by name.
+    #: The hyper-parameters by name.
     hyperparameters: dict[str, Parameter] = {}
 
     _required: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Kernels written in Python: what a subclass defines, and what the engine calls; no kernels of the grammar."""
+"""The base class of kernels written in Python: the methods that a subclass defines and that the engine calls; no kernels of the grammar."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ._kernels import _PRIMARY, Kernel
 class CustomKernel(Custom, Kernel):
     """A kernel written in Python: its values and gradients as NumPy functions.
 
-    A subclass says what it is called and what its hyper-parameters are, and defines ``covariance`` and ``gradient``. Its objects
-    are kernels like others: they add and multiply, are given as ``kernel=`` to an estimator or :class:`~sparsegp.SVGP`, and given
-    again when a saved model is loaded (``kernels=[…]``). :func:`sparsegp.testing.check_kernel` finds what is wrong with one.
+    A subclass declares its name and hyper-parameters, and defines ``covariance`` and ``gradient``. You can add and multiply its
+    objects like other kernels. Pass an object as ``kernel=`` to an estimator or :class:`~sparsegp.SVGP`, and again when you load a
+    saved model (``kernels=[…]``). :func:`sparsegp.testing.check_kernel` finds mistakes in a kernel.
 
-    The functions get points as arrays of shape (n, d), on the scale the model sees: inputs are standardised. Hyper-parameters are
-    keyword arguments: numbers, or arrays of shape (d,). The functions are called on the engine's threads, one at a time; an
-    exception that one raises ends the fit and is raised from it.
+    The methods receive points as arrays of shape (n, d), on the scale the model sees: inputs are standardised. Hyper-parameters are
+    keyword arguments: numbers, or arrays of shape (d,). The engine's threads call the methods one at a time. An exception in a
+    method ends the fit, and ``fit`` raises it.
 
     Attributes
     ----------
     name : str
-        The word for it in texts, reports and model files.
+        The name in texts, reports and model files.
     hyperparameters : dict of str to Parameter
-        What training tunes.
+        The hyper-parameters that training tunes.
 
     Methods
     -------
     covariance(X, Y, **hyperparameters)
-        The covariances of the rows of X with those of Y, of shape (n, m), by a function of the points that is symmetric in them.
+        The covariances of the rows of X with the rows of Y, of shape (n, m). The kernel must be symmetric: k(x, y) = k(y, x).
     gradient(X, Y, W, **hyperparameters)
-        The gradient of ``np.sum(W * covariance(X, Y))``: a dict of that in every hyper-parameter, and an array of shape (n, d) of
-        that in X. The gradient in Y follows by symmetry.
+        The gradient of ``np.sum(W * covariance(X, Y))``: a dict with the gradient for every hyper-parameter, and an array of shape
+        (n, d) with the gradient for X. The gradient for Y follows by symmetry.
 
     Examples
     --------
@@ -68,11 +68,11 @@ class CustomKernel(Custom, Kernel):
         pass
 
     def _check(self) -> None:
-        """Values are the object's own affair."""
+        """Does nothing: a subclass may have any values."""
 
     @property
     def text(self) -> str:
-        """Its name."""
+        """The name of the kernel."""
         return self.name
 
     @property
@@ -80,21 +80,21 @@ class CustomKernel(Custom, Kernel):
         return {self.name: self}
 
     def __eq__(self, other) -> bool:
-        # Two objects that have nothing of their own do the same.
+        # Objects without attributes behave alike.
         return self is other or type(self) is type(other) and not vars(self) and not vars(other)
 
     def __hash__(self) -> int:
         return hash(type(self))
 
     def variance(self, X: NDArray[np.float64], /, **hyperparameters: Any) -> NDArray[np.float64]:
-        """The variance at every row: the diagonal of ``covariance(X, X)`` unless a subclass has a formula, which is quicker.
+        """The variance at every row: the diagonal of ``covariance(X, X)``. A subclass may override it with a faster formula.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
             Points.
         **hyperparameters
-            Their values.
+            The values of the hyper-parameters.
 
         Returns
         -------
@@ -106,7 +106,7 @@ class CustomKernel(Custom, Kernel):
     def variance_gradient(
         self, X: NDArray[np.float64], w: NDArray[np.float64], /, **hyperparameters: Any
     ) -> tuple[dict[str, Any], NDArray[np.float64]]:
-        """The gradient of ``np.sum(w * variance(X))`` as ``gradient`` gives it, from which it follows unless a subclass has a formula.
+        """The gradient of ``np.sum(w * variance(X))``, computed by ``gradient``. A subclass may override it with a faster formula.
 
         Parameters
         ----------
@@ -115,14 +115,14 @@ class CustomKernel(Custom, Kernel):
         w : ndarray of shape (n,)
             Weights.
         **hyperparameters
-            Their values.
+            The values of the hyper-parameters.
 
         Returns
         -------
         dict of str to float or ndarray
-            The gradient in every hyper-parameter.
+            The gradient for every hyper-parameter.
         ndarray of shape (n, d)
-            The gradient in X.
+            The gradient for X.
         """
         totals, points = dict.fromkeys(self.hyperparameters, 0.0), np.empty_like(X)
         for first in range(0, len(X), _ROWS):
@@ -136,7 +136,7 @@ class CustomKernel(Custom, Kernel):
     # The methods that the engine calls.
 
     def _given(self, values: dict) -> dict:
-        """Values as the functions get them: arrays where every column has its own, of one column as well."""
+        """Values as the methods receive them: a value per column is an array, even for a single column."""
         return {name: np.atleast_1d(value) if self.hyperparameters[name].per_column else value for name, value in values.items()}
 
     def _covariances(self, X, Y, values):
@@ -175,5 +175,5 @@ class CustomKernel(Custom, Kernel):
         return np.concatenate(own or [np.empty(0)]), self._array(found[1], X.shape, method)
 
 
-#: Rows that are looked at together where only a diagonal is wanted.
+#: The number of rows per block if only a diagonal is needed.
 _ROWS = 64

@@ -1,4 +1,4 @@
-"""Documentation of the estimators' parameters, for their docstrings, and the name that error messages use; no estimators."""
+"""The documentation of the estimators' parameters, for their docstrings, and the names of estimators in error messages; no estimators."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 #: The meaning of the parameters, for the docstrings of all estimators of sparse processes.
 PARAMETERS = """kernel : str or Kernel, optional
-        The kernel, one of :mod:`sparsegp.kernels` or a text, for example ``"matern52(ard)"`` or ``"rbf[0] + periodic[0] * rbf[0]"``. Held-out rows choose
-        it by default; with ``auto="none"`` it is ``"rbf(ard)"``.
+        The kernel: an object of :mod:`sparsegp.kernels` or a string, such as ``"matern52(ard)"`` or
+        ``"rbf[0] + periodic[0] * rbf[0]"``. Held-out rows choose it by default; with ``auto="none"`` it is ``"rbf(ard)"``.
     likelihood : str or CustomLikelihood, optional
         The distribution of the target around the latent function. Held-out rows choose it by default. For numbers
         ``"gaussian"``, ``"gaussian-heteroskedastic"``, ``"student-t"``, ``"student-t-heteroskedastic"``; for positive numbers
@@ -19,14 +19,14 @@ PARAMETERS = """kernel : str or Kernel, optional
         ``"zero-inflated-poisson"``, ``"zero-inflated-negative-binomial"``, ``"hurdle-poisson"``, ``"hurdle-negative-binomial"``;
         for two classes ``"bernoulli-probit"``, ``"bernoulli-logit"``; for more classes ``"softmax"``; for ordered levels ``"ordinal"``.
     objective : {"elbo", "dlm-log", "dlm-square", "vfe", "fitc"}, optional
-        The objective that training minimises.
+        The objective that training minimises. By default ``"elbo"``, or ``"dlm-log"`` if held-out rows choose it.
     beta : float, "auto" or list of float, default=1.0
         The weight of the KL term. From a list, held-out rows choose one value; ``"auto"`` makes a list that suits the data.
     n_inducing : int or "auto", optional
         The number of inducing inputs, or ``"auto"`` to add inputs until they suffice. By default held-out rows choose between a
         small number and the default for the number of rows.
     neighbours : int, "auto" or "none", optional
-        The number of nearest training rows in addition to the inducing inputs. Held-out rows choose it by default.
+        The number of nearest training rows that a prediction uses in addition to the inducing inputs. Held-out rows choose it by default.
     auto : str or list of str, default="all"
         The settings that held-out training rows choose if no parameter sets them: ``"all"``, ``"none"``, or some of ``"likelihood"``,
         ``"warp-inputs"``, ``"warp-target"``, ``"kernel"``, ``"neighbours"``, ``"objective"`` and ``"inducing"``.
@@ -37,35 +37,37 @@ PARAMETERS = """kernel : str or Kernel, optional
     mean : {"constant", "zero"}, default="constant"
         The prior mean of the latent function.
     hyper : {"joint", "dual", "alternating", "collapsed", "fixed"}, optional
-        How hyper-parameters and inducing inputs are tuned.
+        The training mode of hyper-parameters and inducing inputs. The default depends on objective, likelihood and number of rows.
     batch_size : int, default=1024
-        Rows of a mini-batch.
+        The number of rows in a mini-batch.
     learning_rate : float, default=0.01
-        Adam's rate.
+        The learning rate of Adam.
     epochs, max_seconds, tolerance : optional
-        The most epochs (the default depends on the number of rows), the most seconds of choices and training together (no limit
-        by default), and the progress below which training ends (the default depends on ``hyper``).
+        The maximum number of epochs (the default depends on the number of rows), the maximum number of seconds for choices and
+        training together (no limit by default), and the progress per epoch below which training ends (the default depends on
+        ``hyper``).
     validation_fraction : float, default=0
         The share of the rows held out to choose when to stop.
     patience : int, default=20
-        Epochs without a better score of these rows before stopping.
+        The number of epochs without a better score on these rows after which training stops.
     restarts : int, default=1
-        The number of starts that are compared by short fits.
+        The number of starting points. Short fits compare them, and training continues from the best one.
     start, fix, bounds, prior, tie : list of str, optional
-        Starting values and knowledge about hyper-parameters, such as ``"likelihood.noise_variance=0.1"`` or ``"*.lengthscales=0.1,"``, on the scale
-        the model sees. A name with a column in brackets takes numbers in units of that column:
-        ``"kernel.periodic.period[hour]=24"``, ``"kernel.lengthscales[x0]=0.5,2"`` for the first column of an array, and
-        ``"likelihood.noise_variance[y]=0.1"`` for Gaussian noise around the target ``y``. Columns are those of ``input_names_``.
+        Starting values, fixed values, bounds, priors and ties of hyper-parameters, such as ``"likelihood.noise_variance=0.1"``
+        or ``"*.lengthscales=0.1,"``, on the scale the model sees (standardised columns). A name with a column in brackets takes
+        numbers in units of that column: ``"kernel.periodic.period[hour]=24"``, ``"kernel.lengthscales[x0]=0.5,2"`` for the
+        first column of an array, and ``"likelihood.noise_variance[y]=0.1"`` for Gaussian noise around the target ``y``. Columns
+        are those of ``input_names_``.
     standardize : bool, default=True
         Standardise inputs and target.
     keep, exclude : str or list of str, optional
         Columns of a table to keep as inputs although they look like identifiers, and columns to leave out. A warning names every
-        column that is left out by itself. Identifiers that help to predict the target are kept.
+        column that is left out automatically. Identifiers that help to predict the target are kept.
     categorical : list of str, optional
         Columns of a table that are categories although they look like numbers.
     ordered : dict of str to list, optional
         Columns of a table that have ordered levels, each with its levels from the lowest to the highest. Each becomes one input,
-        the number of the level. Ordered categories of pandas are such columns unless ``categorical`` names them.
+        the number of the level. Ordered categoricals of pandas count as such columns unless ``categorical`` names them.
     places : list of str, optional
         The columns of longitude and latitude in degrees, in this order. They become one input, a point on the sphere, with one
         lengthscale in km.
@@ -77,14 +79,14 @@ PARAMETERS = """kernel : str or Kernel, optional
     options : dict, optional
         Any other option of the command line's ``fit``, by its name with ``_`` for ``-``.
     callbacks : list of callable, optional
-        Called after every epoch with its record, a dict of ``epoch``, ``epochs`` (the most), ``seconds``, ``objective`` and
+        Called after every epoch with its record, a dict of ``epoch``, ``epochs`` (the maximum), ``seconds``, ``objective`` and
         ``validation_nll``. A callback that returns True ends the training and keeps the model reached so far.
     verbose : bool, default=False
         Show progress.
     n_threads : int, optional
         The number of threads. By default the value of ``OMP_NUM_THREADS``, or one per core. Results do not depend on it.
     random_state : int, RandomState or None, default=None
-        The seed of everything random. None stands for 0, so that the same call gives the same model."""
+        The random seed. None stands for 0, so that the same call gives the same model."""
 
 
 def named_init(cls: type[T]) -> type[T]:

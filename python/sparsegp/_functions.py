@@ -1,4 +1,4 @@
-"""Draws of functions as callables, by the engine, or exact at a limited number of rows if the engine has no way; no fitting."""
+"""Draws of functions as callables: by the engine, or exact draws at a limited number of rows if the engine cannot draw them; no fitting."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FunctionDraws:
         return self._functions.values(self._design(X), threads=self._threads)
 
     def gradient(self, X: Any) -> Array:
-        """Differentiate the functions in their inputs.
+        """Differentiate the functions with respect to their inputs.
 
         Parameters
         ----------
@@ -43,15 +43,15 @@ class FunctionDraws:
         Returns
         -------
         ndarray of shape (n, inputs, n_samples)
-            In units of the target per unit of each input; 0 for categories. Inputs are the columns of an array, and
-            ``input_names_`` of a table.
+            In units of the target per unit of each input; 0 for categories. The inputs are the columns of an array, or
+            ``input_names_`` for a table.
         """
         return np.stack(self._functions.gradients(self._design(X), threads=self._threads), axis=-1)
 
 
 class ExactDraws:
-    """Draws at rows given those at rows evaluated before, for models whose functions the engine cannot draw: linear models and kernels
-    without random features. ``joint`` gives mean and covariance at rows of inputs."""
+    """Draws at rows, conditioned on the draws at rows evaluated before, for models whose functions the engine cannot draw: linear
+    models and kernels without random features. ``joint`` gives mean and covariance at rows of inputs."""
 
     def __init__(self, joint: Callable[[Array], tuple[Any, Array]], n_samples: int, seed: Any) -> None:
         self._joint = joint
@@ -73,11 +73,11 @@ class ExactDraws:
         return self._values[[known[row.tobytes()] for row in X]]
 
     def gradients(self, X: Array, threads: int | None = None) -> list[Array]:
-        """Refused: draws at rows say nothing of what lies between them."""
+        """Raises an error: draws at rows have no gradient."""
         raise ValueError("the functions have no gradients: the model is linear, or its kernel has no random features")
 
     def _draw(self, old: Array, new: Array) -> None:
-        """Draws values at new rows given those at the old ones: ``f | f_old ~ N(m + K (f_old - m_old), C - K C_old Kᵀ)``."""
+        """Draws values at new rows, conditioned on the values at the old rows: ``f | f_old ~ N(m + K (f_old - m_old), C - K C_old Kᵀ)``."""
         rows = np.vstack([old, new])
         mean, covariance = self._joint(rows)
         mean = np.asarray(mean)
@@ -104,7 +104,7 @@ class OutputFunctionDraws:
         return np.stack([output(X) for output in self._outputs], axis=1)
 
     def gradient(self, X: Any) -> Array:
-        """The gradients in the inputs at rows, of shape (n, inputs, outputs, n_samples)."""
+        """The gradients with respect to the inputs at rows, of shape (n, inputs, outputs, n_samples)."""
         return np.stack([output.gradient(X) for output in self._outputs], axis=2)
 
 
@@ -119,18 +119,18 @@ class MixedDraws:
         return self._offset + sum(weight * process.values(X) for weight, process in zip(self._weights, self._processes))
 
     def gradients(self, X: Array, threads: int | None = None) -> list[Array]:
-        """Refused, as by the processes."""
+        """Raises an error, as the processes do."""
         return self._processes[0].gradients(X)
 
 
 def _solve(covariance: Array, right: Array) -> Array:
-    """``C⁻¹ B`` where C may be singular: along directions that are known already nothing is left to say."""
+    """``C⁻¹ B`` for a C that may be singular: directions of almost no variance, which the old rows determine, are left out."""
     values, vectors = np.linalg.eigh(covariance)
     kept = values > 1e-10 * values[-1]
     return vectors[:, kept] @ ((vectors[:, kept].T @ right) / values[kept, None])
 
 
 def _root(covariance: Array, scale: float) -> Array:
-    """``R`` with ``R Rᵀ = C``; what is below rounding of the prior's scale is nothing."""
+    """``R`` with ``R Rᵀ = C``; eigenvalues below rounding error, relative to the prior's ``scale``, count as 0."""
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
     return vectors * np.sqrt(np.where(values > 1e-12 * scale, values, 0.0))

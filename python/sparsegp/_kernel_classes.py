@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ._kernels import _PRIMARY, Kernel, _operand, _value
 
-#: One value of all columns, or one for each.
+#: One value for all columns, or one value per column.
 Values: TypeAlias = float | Sequence[float] | NDArray[np.float64]
 
 
 def _written(word: str, kernels: list[str], values: dict[str, Any]) -> str:
-    """The text of a word with options: flags that are set, and values that are given."""
+    """The text of a kernel with its options: the flags that are set, and the values that are given."""
     given = {name: value for name, value in values.items() if value is not None and value is not False}
     options = [name if value is True else f"{name}={_value(value)}" for name, value in given.items()]
     inside = ", ".join([*kernels, *options])
@@ -23,7 +23,7 @@ def _written(word: str, kernels: list[str], values: dict[str, Any]) -> str:
 
 
 class _Named(Kernel):
-    """A kernel with a word in the grammar, whose options are its arguments."""
+    """A kernel with a name in the grammar, whose options are the arguments of the class."""
 
     _word = ""
     _binding = _PRIMARY
@@ -40,9 +40,9 @@ class RBF(_Named):
     Parameters
     ----------
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
         Give every column its own lengthscale.
     """
@@ -62,9 +62,9 @@ class Matern12(_Named):
     Parameters
     ----------
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
         Give every column its own lengthscale.
     """
@@ -84,9 +84,9 @@ class Matern32(_Named):
     Parameters
     ----------
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
         Give every column its own lengthscale.
     """
@@ -106,9 +106,9 @@ class Matern52(_Named):
     Parameters
     ----------
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
         Give every column its own lengthscale.
     """
@@ -128,11 +128,11 @@ class RationalQuadratic(_Named):
     Parameters
     ----------
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     alpha : float, optional
-        The start value of the shape of the mixture of lengthscales.
+        The starting value of the shape of the mixture of lengthscales.
     ard : bool, default=False
         Give every column its own lengthscale.
     """
@@ -155,9 +155,9 @@ class Wendland(_Named):
     smoothness : int, optional
         The number of derivatives of the function: 0, 1 (default) or 2.
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
         Give every column its own lengthscale.
     """
@@ -178,11 +178,11 @@ class Periodic(_Named):
     Parameters
     ----------
     period : float or sequence of float, optional
-        The start value of the period, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the period, on the scale the model sees: one for all columns, or one for each.
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
         Give every column its own lengthscale.
     ard_period : bool, default=False
@@ -206,9 +206,9 @@ class Cosine(_Named):
     Parameters
     ----------
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
         Give every column its own lengthscale.
     """
@@ -230,11 +230,11 @@ class SpectralMixture(_Named):
     components : int, optional
         The number of components.
     weights : float or sequence of float, optional
-        Their weights: where training starts.
+        The starting values of the weights.
     frequencies : float or sequence of float, optional
-        Their frequencies: where training starts.
+        The starting values of the frequencies.
     bandwidths : float or sequence of float, optional
-        Their bandwidths: where training starts.
+        The starting values of the bandwidths.
     """
 
     _word = "spectral_mixture"
@@ -248,16 +248,16 @@ class SpectralMixture(_Named):
 
 
 class Additive(_Named):
-    """The kernel of all interactions of columns up to an order.
+    """The additive kernel: all interactions of columns up to an order.
 
     Parameters
     ----------
     order : int, optional
         The highest order, 2 by default.
     variances : float or sequence of float, optional
-        The variance of every order: where training starts.
+        The starting values of the variance of every order.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     """
 
     _word = "additive"
@@ -275,7 +275,7 @@ class Linear(_Named):
     Parameters
     ----------
     variance : float or sequence of float, optional
-        The start value of the variance of the slopes: one for all columns, or one for each.
+        The starting value of the variance of the slopes: one for all columns, or one for each.
     ard : bool, default=False
         Give every column its own variance.
     """
@@ -296,9 +296,9 @@ class Polynomial(_Named):
     degree : int, optional
         The degree, 2 by default.
     variance : float or sequence of float, optional
-        The start value of the variance of the slopes: one for all columns, or one for each.
+        The starting value of the variance of the slopes: one for all columns, or one for each.
     offset : float, optional
-        The start value of the constant that is added to the inner product.
+        The starting value of the constant that is added to the inner product.
     ard : bool, default=False
         Give every column its own variance.
     """
@@ -321,13 +321,13 @@ class ArcCosine(_Named):
     order : int, optional
         The order: 0, 1 or 2.
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     weight_variances : float or sequence of float, optional
-        The variances of the weights: where training starts.
+        The starting values of the variances of the weights.
     bias_variance : float, optional
-        The variance of the bias: where training starts.
+        The starting value of the variance of the bias.
     ard : bool, default=False
-        Give every column its own variance of its weights.
+        Give the weights of every column their own variance.
     """
 
     _word = "arccosine"
@@ -347,7 +347,7 @@ class Constant(_Named):
     Parameters
     ----------
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     """
 
     _word = "constant"
@@ -363,7 +363,7 @@ class White(_Named):
     Parameters
     ----------
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     """
 
     _word = "white"
@@ -374,16 +374,16 @@ class White(_Named):
 
 
 class Coregion(_Named):
-    """The kernel between levels of a category or outputs.
+    """The coregionalisation kernel, between the levels of a category or between outputs.
 
     Parameters
     ----------
     rank : int, optional
-        The rank of what levels share, 1 by default.
+        The rank of the part that levels share, 1 by default.
     weights : float or sequence of float, optional
-        The weights of every level: where training starts.
+        The starting values of the weights of every level.
     variances : float or sequence of float, optional
-        The variance of every level's own part: where training starts.
+        The starting values of the variance of the independent part of every level.
     """
 
     _word = "coregion"
@@ -396,14 +396,14 @@ class Coregion(_Named):
 
 
 class Hamming(_Named):
-    """The kernel of how many categories differ.
+    """The Hamming kernel, which depends on the number of columns whose categories differ.
 
     Parameters
     ----------
     variance : float, optional
-        The start value of the function's variance.
+        The starting value of the function's variance.
     lengthscales : float or sequence of float, optional
-        The start value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
+        The starting value of the lengthscale, on the scale the model sees: one for all columns, or one for each.
     ard : bool, default=False
         Give every column its own lengthscale.
     """
@@ -422,16 +422,16 @@ SquaredExponential = RBF
 
 
 class Changepoint(Kernel):
-    """One kernel after the other along the first column selected.
+    """A sequence of kernels along the first selected column, each changing into the next.
 
     Parameters
     ----------
     *kernels : Kernel
         The kernels, two or more.
     locations : float or sequence of float, optional
-        Where one goes over into the next: where training starts.
+        The starting values of the locations at which each kernel changes into the next.
     steepness : float or sequence of float, optional
-        How sharply: where training starts.
+        The starting values of the steepness of the changes.
     """
 
     _binding, _first = _PRIMARY, 1
@@ -456,14 +456,14 @@ class Changepoint(Kernel):
 
 
 class Warp(Kernel):
-    """A kernel of inputs that are bent by trained monotone maps.
+    """A kernel of inputs that trained monotone maps warp.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel of the bent inputs.
+        The kernel of the warped inputs.
     left_slopes, right_slopes : float or sequence of float, optional
-        The slopes of the maps far to the left and to the right: where training starts.
+        The starting values of the slopes of the maps far to the left and to the right.
     """
 
     _binding, _first = _PRIMARY, 1

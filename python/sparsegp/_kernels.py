@@ -1,4 +1,4 @@
-"""The algebra of kernels: texts, sums, products and selections of columns, and what is said of parameters; no names of kernels."""
+"""The algebra of kernels: texts, sums, products, selections of columns, and constraints on parameters; no names of kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SUM, _PRODUCT, _PRIMARY = range(3)
 #: Words that kernels in parentheses follow.
 _AROUND = ("scale", "warp", "changepoint")
 
-#: Points of more columns than this are not tried where a text does not say how many there are.
+#: The maximum number of columns to try if a text does not determine the number.
 _MOST_COLUMNS = 256
 
 #: Columns of a table by name, or of an array by number, one or several.
@@ -30,8 +30,8 @@ Columns: TypeAlias = "int | str | slice | tuple[int | str | slice, ...] | list[i
 class Kernel:
     """A kernel in the text grammar of ``kernel=``.
 
-    Values that are given are where training starts; others are found from the data. Kernels change by ``set_params`` alone: every
-    other method that returns a kernel returns a new one.
+    Values in the text are starting values; other parameters start from values computed from the data. Only ``set_params`` changes a
+    kernel: every other method that returns a kernel returns a new one.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Kernel:
     """
 
     _binding = _SUM
-    #: Statements about parameters: the word, the piece of the text, the parameter, and the rest of the option.
+    #: Constraints on parameters: the option, the piece of the text, the parameter, and the rest of the option's text.
     _own_said: tuple[tuple[str, int, str, str], ...] = ()
     #: The pieces of the text that come before the operands' pieces.
     _first = 0
@@ -94,13 +94,13 @@ class Kernel:
         return custom
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments that make the kernel, as scikit-learn asks for them; a grid search sets ``kernel__lengthscales``, or
-        ``kernel__k1__period`` of the first kernel of a sum or product.
+        """The arguments of the kernel's class, as scikit-learn asks for them. A grid search sets ``kernel__lengthscales``, or
+        ``kernel__k1__period`` for the first kernel of a sum or product.
 
         Parameters
         ----------
         deep : bool, default=True
-            Include the parameters of the kernels that it is made of.
+            Include the parameters of the kernels inside.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class Kernel:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set arguments that make the kernel; what was said of parameters by ``start``, ``fix``, ``bounds`` and ``prior`` stays.
+        """Set arguments of the kernel's class. Constraints set by ``start``, ``fix``, ``bounds`` and ``prior`` stay.
 
         Parameters
         ----------
@@ -219,19 +219,20 @@ class Kernel:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The values by name, as ``start=``, ``fix=``, ``bounds=`` and ``prior=`` call them behind ``kernel.``, for points of the fewest columns
-        that the text can be of. 1 stands for what training finds a start for."""
+        """The parameters by name, with their values for the smallest number of columns that the text allows. The options ``start=``,
+        ``fix=``, ``bounds=`` and ``prior=`` use these names after the prefix ``kernel.``. A value of 1 may mean that training computes
+        the starting value from the data."""
         return dict(self._narrow().values())
 
     def start(self, name: str, value: float) -> Self:
-        """The kernel with a parameter that training starts from a value.
+        """Return the kernel with a starting value for a parameter.
 
         Parameters
         ----------
         name : str
             The parameter, as for :meth:`fix`.
         value : float
-            The starting value, in the unit that the name says.
+            The starting value, in units of the column in ``name``, if there is one.
 
         Returns
         -------
@@ -240,16 +241,16 @@ class Kernel:
         return self._saying("start", name, f"={float(value)!r}")
 
     def fix(self, name: str, value: float | None = None) -> Self:
-        """The kernel with a parameter that training does not move.
+        """Return the kernel with a parameter that training does not change.
 
         Parameters
         ----------
         name : str
-            The parameter: ``"period"`` for the period of every piece that has one, ``"periodic.period"`` for the period of one
-            piece, ``"period[hour]"`` for a period along the column ``hour``, in units of that column (``x0`` is the first column
+            The parameter: ``"period"`` for the period of every term that has one, ``"periodic.period"`` for the period of one
+            term, ``"period[hour]"`` for a period along the column ``hour``, in units of that column (``x0`` is the first column
             of an array). Without a column, numbers are on the scale the model sees.
         value : float, optional
-            The fixed value. By default the parameter stays at its start value.
+            The fixed value. By default the parameter stays at its starting value.
 
         Returns
         -------
@@ -258,14 +259,14 @@ class Kernel:
         return self._saying("fix", name, "" if value is None else f"={float(value)!r}")
 
     def bounds(self, name: str, lower: float | None = None, upper: float | None = None) -> Self:
-        """The kernel with a range for a parameter.
+        """Return the kernel with bounds for a parameter.
 
         Parameters
         ----------
         name : str
             The parameter, as for :meth:`fix`.
         lower, upper : float, optional
-            Bounds that its values stay between, in the unit that the name says.
+            The bounds, in units of the column in ``name``, if there is one.
 
         Returns
         -------
@@ -277,15 +278,15 @@ class Kernel:
         return self._saying("bounds", name, "=" + ",".join(ends))
 
     def prior(self, name: str, distribution: str | None) -> Self:
-        """The kernel with a prior of a parameter.
+        """Return the kernel with a prior for a parameter.
 
         Parameters
         ----------
         name : str
             The parameter, as for :meth:`fix`.
         distribution : str or None
-            The prior as the command line has it, such as ``"lognormal(0, 1)"`` or ``"gamma(2, 1)"``; None for none, not even the weak
-            one that lengthscales have by default.
+            The prior, written as on the command line: ``"lognormal(0, 1)"`` or ``"gamma(2, 1)"``, for example. None removes the
+            weak prior that lengthscales have by default.
 
         Returns
         -------

@@ -93,7 +93,7 @@ class _Parameters:
 
     @property
     def coef_names_(self) -> NDArray[Any]:
-        """The inputs that the slopes are of: columns, or ``column=category``."""
+        """The names of the inputs that the slopes multiply: columns, or ``column=category``."""
         self._fitted()
         return np.array(self._columns["inputs"], dtype=object)
 
@@ -113,16 +113,17 @@ class _Parameters:
 
 
 _ABOUT = PARAMETERS.replace(PARAMETERS[: PARAMETERS.index("likelihood : str")], "")
-for _name in ("n_inducing", "neighbours", "warp_inputs", "warp_target", "validation_fraction", "patience", "restarts"):
+for _name in ("n_inducing", "neighbours", "warp_inputs", "warp_target", "validation_fraction", "patience", "restarts", "places", "plane"):
     _start = _ABOUT.index(f"    {_name} :")
     _end = _ABOUT.index("\n    ", _start)
     while _ABOUT[_end + 1 :].startswith("        "):
         _end = _ABOUT.index("\n    ", _end + 1)
     _ABOUT = _ABOUT[:_start] + _ABOUT[_end + 1 :]
-_ABOUT = _ABOUT.replace("start, fix, bounds, prior, tie", "fix, bounds, prior").replace(
+_ABOUT = _ABOUT.replace("start, fix, bounds, prior, tie", "fix, bounds, prior")
+_ABOUT = _ABOUT.replace("Starting values, fixed values, bounds, priors and ties", "Fixed values, bounds and priors").replace(
     "    standardize : bool",
     "    prior_mean, prior_variance : float, optional\n"
-    "        The prior of every coefficient on standardised columns, the intercept apart: N(0, 1) by default.\n"
+    "        The prior of every coefficient except the intercept, on standardised columns: N(0, 1) by default.\n"
     "    standardize : bool",
 )
 
@@ -147,9 +148,9 @@ class BayesianLinearRegressor(_Parameters, Regression):
     coef_cov_, coef_sd_ : ndarray
         Their posterior covariance and standard deviations.
     coef_names_ : ndarray
-        The inputs that they are of.
+        The names of the inputs that the slopes multiply.
     intercept_ : float
-        The value where all inputs are 0.
+        The value of the latent function at inputs of 0.
 
     Examples
     --------
@@ -173,7 +174,7 @@ class BayesianLinearRegressor(_Parameters, Regression):
 
     @property
     def intercept_(self) -> float:
-        """The value where all inputs are 0."""
+        """The value of the latent function at inputs of 0."""
         means, slopes = self._coefficients()
         return float(means[0]) if slopes else 0.0
 
@@ -186,20 +187,20 @@ class BayesianLinearClassifier(_Parameters, Classification):
     ----------
     {parameters}
     class_weight : dict or "balanced", optional
-        How much the rows of every class count, as in scikit-learn: by class, or by one over its frequency.
+        Weights of the classes, as in scikit-learn: a dict, or ``"balanced"`` for weights inversely proportional to the frequencies.
 
     Attributes
     ----------
     classes_ : ndarray
         The classes.
     coef_ : ndarray of shape (1, number of inputs)
-        The posterior means of the slopes of two classes, per unit of each input.
+        The posterior means of the slopes, for two classes, per unit of each input.
     coef_cov_, coef_sd_ : ndarray
         Their posterior covariance and standard deviations.
     coef_names_ : ndarray
-        The inputs that they are of.
+        The names of the inputs that the slopes multiply.
     intercept_ : ndarray of shape (1,)
-        The value where all inputs are 0.
+        The value of the latent function at inputs of 0.
 
     Examples
     --------
@@ -280,13 +281,13 @@ class BayesianLinearClassifier(_Parameters, Classification):
 
     @property
     def coef_(self) -> Array:
-        """The posterior means of the slopes of two classes, per unit of each input."""
+        """The posterior means of the slopes, for two classes, per unit of each input."""
         means, slopes = self._coefficients()
         return means[None, slopes:]
 
     @property
     def intercept_(self) -> Array:
-        """The value where all inputs are 0."""
+        """The value of the latent function at inputs of 0."""
         means, slopes = self._coefficients()
         return means[:1] if slopes else np.zeros(1)
 

@@ -19,7 +19,7 @@ def grid(axes: Mapping[str, Any] | None = None, **more: Any) -> Any:
     Parameters
     ----------
     axes : dict, optional
-        Columns by name, for names that are no Python names.
+        Columns by name, for names that are not valid Python identifiers.
     **more
         Columns by name: ``(start, stop, step)`` with both ends included, a list or array of values, or a single value.
 
@@ -59,7 +59,7 @@ def _values(name: str, given: Any) -> np.ndarray:
 
 
 def map(model: Any, X: Rows, *, points: int = 80, at: Mapping[str, Any] | None = None, ax: Any = None) -> Any:
-    """Plot the predictive mean and its standard deviation over the places of a model, side by side. Dots are the rows of ``X``.
+    """Plot the predictive mean and standard deviation over the places of a model, side by side. Dots are the rows of ``X``.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ def map(model: Any, X: Rows, *, points: int = 80, at: Mapping[str, Any] | None =
     X : array-like or table of shape (n, d)
         The rows whose places the map covers.
     points : int, default=80
-        The number of points along either side of the map.
+        The number of points along each side of the map.
     at : dict, optional
-        Values of other columns. By default they are those of the row whose prediction is the median.
+        Values of other columns. By default, the values in the row whose prediction is the median.
     ax : sequence of two matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Parameters of estimators as options of the engine: names, types, what is not given; the engine decides what they mean."""
+"""Translates parameters of estimators into options of the engine: names, types and unset values; the engine interprets them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._custom import engine_custom
 from .kernels import Kernel
 from .likelihoods import CustomLikelihood
 
-#: Options of the engine whose parameter is called otherwise, as scikit-learn's habits have it.
+#: Parameters whose option in the engine has another name, by the conventions of scikit-learn.
 RENAMED = {"n_inducing": "inducing", "random_state": "seed"}
 PARAMETER_OF = {option: parameter for parameter, option in RENAMED.items()}
 
@@ -108,7 +108,7 @@ def _type_word(kind: type) -> str:
 
 
 def seed_of(random_state) -> int:
-    """The engine's seed: 0 unless one is given, so that the same call gives the same model."""
+    """The engine's random seed: 0 if ``random_state`` is None, so that the same call gives the same model."""
     if random_state is None:
         return 0
     if isinstance(random_state, numbers.Integral):
@@ -119,7 +119,7 @@ def seed_of(random_state) -> int:
 
 
 def engine_options(params: dict, **given) -> tuple[str, str | None]:
-    """The options as JSON text, and the grid of beta or None. A parameter that is None was not given. Settings of a kernel's parameters
+    """The options as JSON text, and the grid of beta or None. A parameter that is None counts as unset. A kernel's constraints
     join ``start``, ``fix``, ``bounds``, ``prior`` and ``tie``, whether these are parameters or ``options``."""
     check_types(params)
     options = {RENAMED.get(name, name): value for name, value in params.items() if name not in OWN}
@@ -163,7 +163,7 @@ def custom_of(params: dict):
 
 
 def _united(name: str, kernels: list, own: list) -> list:
-    """The kernel's statements about its parameters, then the estimator's; both may not concern one name."""
+    """The kernel's constraints on its parameters, then the estimator's; a name must not occur in both."""
     about = {str(text).partition("=")[0].strip() for text in own}
     twice = [text for text in kernels if text.partition("=")[0] in about]
     if twice:

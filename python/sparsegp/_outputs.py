@@ -1,4 +1,4 @@
-"""The estimator of several targets at once: a fitted estimator for each of them, trained together or one by one."""
+"""The estimator of several targets: it contains a fitted estimator for each target, trained together or one by one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .likelihoods import CustomLikelihood
 class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
     """Sparse Gaussian process regression of several targets, which may share processes or a kernel.
 
-    A target that is missing (NaN) in a row is left out there, and the others of the row count.
+    If a target is missing (NaN) in a row, the other targets of the row are still used.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     estimators_ : list of estimators
-        The fitted model of every target, which says everything about it.
+        The fitted estimator of every target, with all attributes of a fit.
     target_names_ : list of str
         The names of the targets: the names of a table's columns, or else y0, y1, …
     outputs_ : str
@@ -82,7 +82,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         y : array-like or table of shape (n, targets)
             The targets: numbers, with NaN for a missing value.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts. A row of weight 2 is two rows.
+            The weights of the rows' losses: a row of weight 2 counts as two rows.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         return self._with(names)
 
     def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:
-        """Fit the models, or let each learn from the new rows that have its target; see ``SparseGPRegressor.partial_fit``.
+        """Fit the models, or update the model of each target with the new rows that have the target; see ``SparseGPRegressor.partial_fit``.
 
         Parameters
         ----------
@@ -109,9 +109,9 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         y : array-like or table of shape (n, targets)
             The targets.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
         forget : float, default=0.0
-            The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters.
+            The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
 
         Returns
         -------
@@ -156,12 +156,12 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         return_cov : bool, default=False
             Return the covariance of each target at all rows (Gaussian noise, at most 2000 rows).
         quantiles : sequence of float, optional
-            Probabilities whose quantiles of the targets are wanted.
+            Probabilities between 0 and 1; the quantiles of the targets at these probabilities are returned.
 
         Returns
         -------
         mean : ndarray of shape (n, targets)
-            The means. They are returned alone unless more is asked for.
+            The means. They are returned alone, not in a tuple, unless another argument adds a result.
         std : ndarray of shape (n, targets)
             With ``return_std``.
         cov : ndarray of shape (n, n, targets)
@@ -177,14 +177,14 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         return tuple(np.stack(parts, axis=axis) for parts, axis in zip(zip(*answers), axes))
 
     def predict_f(self, X: Rows, full_output_cov: bool = False) -> tuple[Array, Array]:
-        """The functions, the targets without their noise.
+        """Predict the functions: the targets without their noise.
 
         Parameters
         ----------
         X : array-like or table of shape (n, d)
             The inputs.
         full_output_cov : bool, default=False
-            Whether the covariances between the functions at each row are wanted instead of variances. Functions that mix processes are
+            Return the covariances between the functions at each row instead of variances. Functions that mix processes are
             correlated, others are independent.
 
         Returns
@@ -200,7 +200,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         return mean, covariances if full_output_cov else np.einsum("npp->np", covariances).copy()
 
     def sample_y(self, X: Rows, n_samples: int = 1, random_state: Seed = 0) -> Array:
-        """Draw targets, each row by itself. Targets that mix processes are drawn together, others independently.
+        """Draw targets, independently at each row. Targets that mix processes are drawn jointly, others independently.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         n_samples : int, default=1
             The number of draws.
         random_state : int, RandomState or None, default=0
-            The seed.
+            The random seed.
 
         Returns
         -------
@@ -224,14 +224,14 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
     def sample_f(self, n_samples: int = 1, random_state: Seed = 0) -> OutputFunctionDraws:
         """Draw the functions of all targets, which can be evaluated anywhere; see ``SparseGPRegressor.sample_f``.
 
-        Functions that mix processes are combinations of the same draws of the processes, others are independent.
+        Functions that mix processes combine the same draws of these processes; other functions are independent.
 
         Parameters
         ----------
         n_samples : int, default=1
             The number of draws.
         random_state : int, RandomState or None, default=0
-            The seed.
+            The random seed.
 
         Returns
         -------
@@ -246,7 +246,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         return OutputFunctionDraws(draws)
 
     def _mix(self, draws, n_samples, seed):
-        """Lets exact draws of outputs that mix processes share draws of these."""
+        """Makes exact draws of outputs that mix processes combine shared draws of these processes."""
         models = [estimator._model for estimator in self._fitted()]
         mixing = [model.mixing() for model in models]
         if any(mixed is None for mixed in mixing):
@@ -300,7 +300,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         y : array-like or table of shape (n, targets)
             The targets.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
 
         Returns
         -------
@@ -320,7 +320,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         path : str or path-like
-            The file, which appears complete or not at all.
+            The file. A failed call leaves no partial file.
         """
         _sparsegp.save_outputs([estimator._model for estimator in self._fitted()], path)
 
@@ -339,14 +339,14 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         path : str or path-like
             The file.
         kernels : sequence of CustomKernel, optional
-            The kernels written in Python that it names.
+            The kernels written in Python that the models use.
         likelihoods : sequence of CustomLikelihood, optional
-            The likelihood written in Python that it names.
+            The likelihood written in Python that the models use.
 
         Returns
         -------
         estimator
-            A fitted estimator, which predicts the same as the saved one to the last bit.
+            A fitted estimator, whose predictions equal those of the saved estimator bit for bit.
         """
         models = _sparsegp.load_outputs(path, engine_custom(kernels, likelihoods))
         kinds = [(model.columns()["kind"], model.kernel() is None) for model in models]

@@ -1,4 +1,4 @@
-"""Estimators of sparse Gaussian processes: their parameters and what each is for; the engine does the work."""
+"""The estimators of sparse Gaussian processes for numbers, classes and counts, with their parameters; the engine does the work."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class SparseGPRegressor(Regression, _Parameters):
     objective_, history_, n_iter_, log_marginal_likelihood_bounds_ :
         The course of the training.
     choices_, warnings_, document_ :
-        The choices that held-out rows made, notes that a user should read, and all results of the fit.
+        The choices by held-out rows, the notes for the user, and all results of the fit.
     n_features_in_, feature_names_in_ :
         As in scikit-learn.
 
@@ -168,7 +168,7 @@ class SparseGPClassifier(Classification, _Parameters):
     ----------
     {parameters}
     class_weight : dict or "balanced", optional
-        How much the rows of every class count, as in scikit-learn: by class, or by one over its frequency.
+        Weights of the classes, as in scikit-learn: a dict, or ``"balanced"`` for weights inversely proportional to the frequencies.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class SparseGPClassifier(Classification, _Parameters):
     objective_, history_, n_iter_, log_marginal_likelihood_bounds_ :
         The course of the training.
     choices_, warnings_, document_ :
-        The choices that held-out rows made, notes that a user should read, and all results of the fit.
+        The choices by held-out rows, the notes for the user, and all results of the fit.
     n_features_in_, feature_names_in_ :
         As in scikit-learn.
 
@@ -295,7 +295,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
     objective_, history_, n_iter_, log_marginal_likelihood_bounds_ :
         The course of the training.
     choices_, warnings_, document_ :
-        The choices that held-out rows made, notes that a user should read, and all results of the fit.
+        The choices by held-out rows, the notes for the user, and all results of the fit.
     n_features_in_, feature_names_in_ :
         As in scikit-learn.
 
@@ -327,13 +327,13 @@ class SparseGPCountRegressor(Regression, _Parameters):
         y : array-like of shape (n,)
             The counts: whole numbers, 0 or more.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
         groups : str, list of str or array-like of shape (n,), optional
-            Grouped (random) effects beside the function. Texts are formulae with columns of the table ``X``: ``"school"``,
-            ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series holds the level of
-            each row, and :meth:`predict` takes one too.
+            Grouped (random) effects in addition to the function. A string is a formula with columns of the table ``X``: ``"school"``,
+            ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series contains the level
+            of each row; pass one to :meth:`predict` too.
         exposure : array-like of shape (n,), optional
-            The factor of each row's rate: time at risk, area, … Predictions need it too.
+            The factor by which each row's rate is multiplied: time at risk, area, … Predictions need it too.
 
         Returns
         -------
@@ -344,11 +344,11 @@ class SparseGPCountRegressor(Regression, _Parameters):
     def partial_fit(
         self, X: Rows, y: Column, sample_weight: Column = None, *, exposure: Column = None, forget: float = 0.0
     ) -> Self:
-        """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
+        """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
-        With Gaussian noise the parts of a data set may come one after the other, and the end is the posterior of all rows; with
-        other noise it is close to it. The first call chooses no neighbours, unless the parameter says so: a model with
-        neighbours keeps every row that it learns from, and takes no sample weights.
+        With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an approximation
+        of it. The first call uses no neighbours unless the parameter ``neighbours`` is set, because a model with neighbours keeps
+        every row that it learns from and takes no sample weights.
 
         Parameters
         ----------
@@ -357,11 +357,11 @@ class SparseGPCountRegressor(Regression, _Parameters):
         y : array-like of shape (n,)
             The counts.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
         exposure : array-like of shape (n,), optional
-            The factor of each row's rate.
+            The factor by which each row's rate is multiplied.
         forget : float, default=0.0
-            The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters.
+            The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
 
         Returns
         -------
@@ -379,7 +379,7 @@ class SparseGPCountRegressor(Regression, _Parameters):
         y : array-like of shape (n,)
             The counts.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
         exposure : array-like of shape (n,), optional
             Exposures, for a model that was fitted with them.
 

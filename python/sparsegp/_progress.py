@@ -38,13 +38,13 @@ class Progress:
         print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Close the bar and leave it on the screen."""
         if self.bar is not None:
             self.bar.close()
 
 
 def listener(progress: Progress | None, callbacks):
-    """The function that the engine calls with every event, or None if no callback was given; it ends the training by True."""
+    """The function that the engine calls with every event; it returns True to end the training. None if there is nothing to call."""
     if progress is None and not callbacks:
         return None
 

@@ -22,7 +22,7 @@ class Regression(RegressorMixin, Estimator):
     _task = "regression"
 
     def _given_options(self) -> dict[str, Any]:
-        # A likelihood is for one kind of target, which is then known.
+        # Every likelihood belongs to one kind of target, so a likelihood determines the task.
         return {**self._given, "task": self._task if self.likelihood is None else None}
 
     def _target_column(self, y):
@@ -40,11 +40,11 @@ class Regression(RegressorMixin, Estimator):
         y : array-like of shape (n,)
             The targets.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts. A row of weight 2 is two rows.
+            The weights of the rows' losses: a row of weight 2 counts as two rows.
         groups : str, list of str or array-like of shape (n,), optional
-            Grouped (random) effects beside the function. Texts are formulae with columns of the table ``X``: ``"school"``,
-            ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series holds the level of
-            each row, and :meth:`predict` takes one too.
+            Grouped (random) effects in addition to the function. A string is a formula with columns of the table ``X``: ``"school"``,
+            ``"days | subject"``, ``"days || subject"`` for independent effects, ``"batch/cask"``. An array or a series contains the level
+            of each row; pass one to :meth:`predict` too.
 
         Returns
         -------
@@ -53,11 +53,11 @@ class Regression(RegressorMixin, Estimator):
         return self._fit(X, named_target(y, numeric=True), sample_weight, groups=groups)
 
     def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:
-        """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
+        """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
-        With Gaussian noise the parts of a data set may come one after the other, and the end is the posterior of all rows; with
-        other noise it is close to it. The first call chooses no neighbours, unless the parameter says so: a model with
-        neighbours keeps every row that it learns from, and takes no sample weights.
+        With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an approximation
+        of it. The first call uses no neighbours unless the parameter ``neighbours`` is set, because a model with neighbours keeps
+        every row that it learns from and takes no sample weights.
 
         Parameters
         ----------
@@ -66,9 +66,9 @@ class Regression(RegressorMixin, Estimator):
         y : array-like of shape (n,)
             The targets.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
         forget : float, default=0.0
-            The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters.
+            The share of the information from earlier rows to forget: 0 keeps all of it, 1 keeps only the hyper-parameters.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class Regression(RegressorMixin, Estimator):
         return self._partial_fit(X, named_target(y, numeric=True), sample_weight, forget=forget)
 
     def _first_level(self) -> float:
-        """The prefix of the engine's codes of ordered levels."""
+        """The lowest ordered level, which is added to the engine's codes 0, 1, …; 0 for other targets."""
         levels = self._columns["levels"]
         return float(levels[0]) if levels and self._columns["kind"] == "ordinal" else 0.0
 
@@ -195,19 +195,19 @@ class Regression(RegressorMixin, Estimator):
         return_cov : bool, default=False
             Return the covariance of the targets of all rows (likelihoods of one function, at most 2000 rows).
         quantiles : sequence of float, optional
-            Probabilities whose quantiles of the target are wanted.
+            Probabilities between 0 and 1; the quantiles of the target at these probabilities are returned.
         exposure : array-like of shape (n,), optional
             Exposures, for counts that were fitted with them.
         return_gradient : bool, default=False
-            Whether the gradient of the mean in the inputs is wanted, and with ``return_std`` that of the standard deviation.
-            Categories have none; with ``warp_inputs`` there are none.
+            Also return the gradient of the mean with respect to the inputs and, with ``return_std``, the gradient of the standard
+            deviation. This cannot be combined with ``warp_inputs``. The gradient for a category is 0.
         groups : array-like of shape (n,), optional
             The level of each row, for models whose levels were given to :meth:`fit` as an array.
 
         Returns
         -------
         mean : ndarray of shape (n,)
-            The mean of the target. It is returned alone unless more is asked for.
+            The mean of the target. It is returned alone, not in a tuple, unless another argument adds a result.
         std : ndarray of shape (n,)
             With ``return_std``.
         cov : ndarray of shape (n, n)
@@ -215,8 +215,8 @@ class Regression(RegressorMixin, Estimator):
         quantiles : ndarray of shape (n, number of quantiles)
             With ``quantiles``.
         mean_gradient : ndarray of shape (n, inputs)
-            With ``return_gradient``: in units of the target per unit of each input. Inputs are the columns of an array, and
-            ``input_names_`` of a table.
+            With ``return_gradient``: in units of the target per unit of each input. The inputs are the columns of an array, or
+            ``input_names_`` for a table.
         std_gradient : ndarray of shape (n, inputs)
             With ``return_gradient`` and ``return_std``.
         """
@@ -248,7 +248,7 @@ class Regression(RegressorMixin, Estimator):
     def sample_y(
         self, X: Rows, n_samples: int = 1, random_state: Seed = 0, exposure: Column = None, joint: bool = True
     ) -> Array:
-        """Draw targets: the function at all rows together, then a target around it at every row, as scikit-learn's do.
+        """Draw targets: first the function jointly at all rows, then a target at every row given the function.
 
         Parameters
         ----------
@@ -257,12 +257,12 @@ class Regression(RegressorMixin, Estimator):
         n_samples : int, default=1
             The number of draws.
         random_state : int, RandomState or None, default=0
-            The seed.
+            The random seed.
         exposure : array-like of shape (n,), optional
             Exposures, for counts that were fitted with them.
         joint : bool, default=True
-            Whether the function is drawn at all rows together; otherwise at every row by itself, which is quicker. Linear models and
-            kernels without random features (see :meth:`sample_f`) take at most 2000 rows together.
+            Draw the function jointly at all rows. If False, it is drawn independently at every row, which is faster. Joint draws of linear
+            models and of kernels without random features (see :meth:`sample_f`) take at most 2000 rows.
 
         Returns
         -------
@@ -293,7 +293,7 @@ class Regression(RegressorMixin, Estimator):
         return model.predict(table, ["crps"], threads=self.n_threads)[0][:, 0].copy()
 
     def pit(self, X: Rows, y: Column, exposure: Column = None) -> Array:
-        """For each target the predicted probability of less than it and of no more than it; uniform where predictions are right.
+        """The probability integral transform of each target: P(Y < y) and P(Y ≤ y). It is uniform if the predictions are calibrated.
 
         Parameters
         ----------
@@ -307,7 +307,7 @@ class Regression(RegressorMixin, Estimator):
         Returns
         -------
         ndarray of shape (n, 2)
-            Twice the same number unless targets are discrete.
+            The two columns are equal unless targets are discrete.
         """
         model, table = self._prediction_table(X, y=y, exposure=exposure)
         return model.pit(table, threads=self.n_threads)

@@ -1,4 +1,4 @@
-"""The building blocks for loops of one's own: a stochastic variational GP, its losses, gradients and moves; no loop."""
+"""Building blocks for your own training loop: a stochastic variational GP with losses, gradients and steps."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _OPTIONS = frozenset(
 
 
 class SVGP:
-    """A stochastic variational Gaussian process, a step at a time.
+    """A stochastic variational Gaussian process for training loops that you write yourself.
 
-    It works on the scale it is given: nothing is standardised. ``q(u)`` is kept as ``q(w) = N(m, S)`` of the whitened inducing
-    variables ``u = L w``, whose prior is N(0, I); likelihoods of several functions have one for each.
+    Nothing is standardised: inputs and targets are used as they are. ``q(u)`` is stored as ``q(w) = N(m, S)`` of the whitened inducing
+    variables, ``u = L w``, whose prior is N(0, I). A likelihood of several functions has one q(w) per function.
 
     Parameters
     ----------
     kernel : str or Kernel
-        The kernel; values that it does not give are 1.
+        The kernel; hyper-parameters to which it gives no value start at 1.
     inducing_points : array-like of shape (M, d)
         The inducing inputs.
     likelihood : str or CustomLikelihood, default="gaussian"
         The likelihood, by the name that estimators know, or one written in Python.
     objective : {"elbo", "dlm-log"}, default="elbo"
-        The expected or the predictive log loss of a datum.
+        The loss of a row: the expected (``"elbo"``) or the predictive (``"dlm-log"``) log loss.
     update : str, default="ngd"
         The rule that moves q: ``"ngd"``, ``"sr-vn"``, ``"adam"``, ``"bw-gd"``, ``"prox-sgd"``, ``"proj-sgd"``, ``"projected-ngvi"``,
         ``"sgd"``.
@@ -51,13 +51,13 @@ class SVGP:
     n_threads : int, optional
         The number of threads.
     random_state : int, RandomState or None, default=None
-        The seed of estimators that sample.
+        The random seed of estimators that sample.
     options : dict, optional
         Options of a fit about the model or its objective, by name: ``estimator``, ``quadrature_nodes``, ``mean``, ``fix_inducing``,
         ``jitter``, ``family``, ``q_guard``, ``q_bounds``, ``q_smoothness``, ``start``, ``fix``, ``bounds``, ``prior`` and ``tie``. Examples:
         ``{"estimator": "bmc:10", "family": "diagonal"}``; ``{"fix_inducing": True}`` keeps the inducing inputs and
-        ``{"mean": "zero"}`` the mean unchanged. ``start``, ``fix``, ``bounds`` and ``prior`` are added to the kernel's statements about its
-        parameters. Other options are refused: they concern the loops and the scaling of estimators.
+        ``{"mean": "zero"}`` the mean unchanged. ``start``, ``fix``, ``bounds`` and ``prior`` are added to the kernel's own constraints
+        on its parameters. Other options are refused: they concern the loops and the scaling of estimators.
 
     Examples
     --------
@@ -123,8 +123,8 @@ class SVGP:
     def loss(
         self, X: ArrayLike, y: ArrayLike, *, exposure: ArrayLike | None = None, scale: float = 1.0, hyper: bool = False
     ) -> float:
-        """The objective at a batch, ``scale · Σ loss of a datum + β KL(q ‖ p) − Σ log p(θ)`` with the priors of hyper-parameters, to be
-        minimised; its gradients are kept.
+        """Evaluate the objective on a batch, which training minimises, and keep its gradients for :meth:`step`. The objective is
+        ``scale · Σ loss of a row + β KL(q ‖ p) − Σ log p(θ)``, where p(θ) are the priors of hyper-parameters.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class SVGP:
         scale : float, default=1.0
             The weight of each row of the batch: the number of all rows divided by ``b``.
         hyper : bool, default=False
-            Return the gradient in hyper-parameters and inducing inputs too.
+            Also compute :attr:`theta_gradient`, the gradient with respect to hyper-parameters and inducing inputs.
 
         Returns
         -------
@@ -152,18 +152,18 @@ class SVGP:
         Parameters
         ----------
         size : float, default=1.0
-            The step; of natural gradients the mixing weight ρ, at most 1.
+            The step size; for natural gradients it is the mixing weight ρ, at most 1.
 
         Returns
         -------
         float
-            The step that was taken. Guards may have shrunk it, down to 0 if no step is possible.
+            The step size that was used. Guards may reduce it, down to 0 if no step is possible.
         """
         return self._svgp.step(float(size))[0]
 
     @property
     def gradient(self) -> list[tuple[Array, Array]]:
-        """The gradient of the last :meth:`loss` without the KL term in ``(m, S)``, a pair for every function."""
+        """The gradient of the last :meth:`loss` with respect to ``(m, S)``, without the KL term; a pair for every function."""
         return self._svgp.gradients()
 
     @property
@@ -217,7 +217,7 @@ class SVGP:
         X : array-like of shape (n, d)
             The inputs.
         function : int, default=0
-            Which of the functions.
+            The index of the function.
 
         Returns
         -------
@@ -286,7 +286,7 @@ class SVGP:
     def to_estimator(
         self, X: ArrayLike, y: ArrayLike, *, exposure: ArrayLike | None = None
     ) -> SparseGPRegressor | SparseGPClassifier | SparseGPCountRegressor:
-        """Make a fitted estimator of the model, which predicts, saves to a file and learns from new rows as any other.
+        """Make a fitted estimator of the model. Like any other, it predicts, can be saved, and learns from new rows.
 
         Parameters
         ----------
@@ -358,7 +358,7 @@ class SVGP:
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """Hyper-parameters by name, inducing inputs apart."""
+        """Hyper-parameters by name, without the inducing inputs."""
         return dict(self._svgp.hyperparameters())
 
     @property
@@ -368,8 +368,8 @@ class SVGP:
 
     @property
     def theta(self) -> Array:
-        """Hyper-parameters and inducing inputs as one unconstrained vector, for an optimiser. Can be set: q stays as it is in
-        whitened form. ``FitError`` is raised, and nothing has changed, where the model cannot be evaluated."""
+        """Hyper-parameters and inducing inputs as one unconstrained vector, for an optimiser. Setting it
+        leaves q(w) unchanged. If the model cannot be evaluated there, ``FitError`` is raised and nothing changes."""
         return self._svgp.theta()
 
     @theta.setter
@@ -384,7 +384,7 @@ class SVGP:
 
     @property
     def theta_gradient(self) -> Array:
-        """The gradient of the last ``loss(…, hyper=True)`` in :attr:`theta`."""
+        """The gradient of the last ``loss(…, hyper=True)`` with respect to :attr:`theta`."""
         return self._svgp.theta_gradient()
 
 

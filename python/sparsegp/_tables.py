@@ -1,4 +1,4 @@
-"""From arrays, pandas, polars and Arrow tables to tables of the engine; no meaning of columns."""
+"""Converts arrays and pandas, polars and Arrow tables to tables of the engine; no meaning of columns."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def named_table(X) -> _sparsegp.Table:
 
 
 def category_columns(X, categorical, ordered) -> dict:
-    """The columns with categories and with ordered levels: as they are named, else as the types of a pandas frame say."""
+    """The columns with categories and with ordered levels: those that are named, and those with such a type in a pandas frame."""
     categorical = names_of(categorical)
     levels = {name: [_label(level) for level in known] for name, known in dict(ordered or {}).items()}
     if is_pandas(X):
@@ -69,7 +69,7 @@ def place_columns(estimator) -> dict:
     return found
 
 
-#: Columns with more texts that are numbers are no categories.
+#: The maximum number of distinct numeric texts in a categorical column.
 _MOST_NUMBERS_AS_TEXT = 64
 
 
@@ -114,7 +114,7 @@ def frame_names(X) -> list[str]:
 
 
 def _parquet_bytes(X) -> bytes:
-    """The table as a Parquet file in memory, by polars or pyarrow, whichever made it or is at hand."""
+    """The table as a Parquet file in memory, written by the library that made it, or else by pyarrow or polars."""
     out = io.BytesIO()
     if hasattr(X, "write_parquet"):
         _refuse_durations(X.schema.items())
@@ -170,7 +170,7 @@ def column(values, name: str):
 
 
 def _text(cells, name: str):
-    """A column of objects: numbers where all are, else distinct texts in the order of their first row."""
+    """A column of objects: numbers if all cells are numbers, else distinct texts in the order of their first row."""
     known: dict[str, int] = {}
     codes = np.empty(len(cells), dtype=np.int64)
     plain = [cell for cell in cells if not _is_missing(cell)]
@@ -187,7 +187,7 @@ def _text(cells, name: str):
 
 
 def _levels(categories, codes):
-    """Categories as texts, those without a row left out, in the order of their first row."""
+    """Categories as texts in the order of their first row, without categories that have no row."""
     texts = [_label(category) for category in categories]
     used, first = np.unique(codes[codes >= 0], return_index=True)
     order = used[np.argsort(first)]
@@ -197,7 +197,7 @@ def _levels(categories, codes):
 
 
 def _label(value) -> str:
-    """How a category or class is written; a number in the one way the engine spells it."""
+    """The text of a category or class; numbers are written as the engine writes them."""
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value))
     if isinstance(value, numbers.Real):
@@ -221,7 +221,7 @@ def classes_column(y: np.ndarray, classes: np.ndarray, codes: np.ndarray):
 
 
 def class_places(levels: list[str], classes: np.ndarray) -> np.ndarray:
-    """For each class its place among the engine's levels."""
+    """The index of each class among the engine's levels."""
     if classes.dtype.kind in "iuf":
         known = {float(level): place for place, level in enumerate(levels)}
         return np.array([known[float(label)] for label in classes])
@@ -235,7 +235,7 @@ def class_places(levels: list[str], classes: np.ndarray) -> np.ndarray:
 
 
 def free_name(wanted: str, taken) -> str:
-    """``wanted``, with underscores behind it as long as it is taken."""
+    """Returns ``wanted`` with as many underscores appended as make it unique."""
     while wanted in taken:
         wanted += "_"
     return wanted

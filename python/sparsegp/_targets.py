@@ -1,4 +1,4 @@
-"""Targets as the engine takes them: checked, with the names they came with; no estimators."""
+"""Checks targets for the engine and keeps their names; no estimators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def checked_target(y, *, numeric: bool) -> np.ndarray:
 
 
 def named_target(y, *, numeric: bool):
-    """A checked target that keeps the name it came with."""
+    """A checked target with its name, if it has one."""
     if y is None:
         return None
     name = getattr(y, "name", None)

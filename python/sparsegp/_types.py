@@ -1,4 +1,4 @@
-"""The types of what users hand over and get back; no values."""
+"""The types of public arguments and results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
-#: Numbers that are handed back.
+#: Numeric results.
 Array: TypeAlias = NDArray[np.float64]
 
 #: Rows: an array, a sparse matrix, or a pandas, polars or Arrow table, whose types depend on what is installed.

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-#: Kernels whose variance is one of the function itself.
+#: Kernels whose variance is a variance of the function.
 _PLAIN = ("rbf", "squared_exponential", "matern12", "matern32", "matern52", "rational_quadratic", "rq", "wendland")
 _PLAIN += ("periodic", "cosine", "constant", "white")
 
 
 def in_units(values: dict[str, float], lengths: list[tuple[str, list[int]]], columns: dict[str, Any]) -> dict[str, float]:
-    """The values with their units. ``lengths`` gives for every name the inputs that it is a length of. ``columns`` gives the names
-    of the inputs, the unit of each (None for a warped input), the place among them and the unit of the target."""
+    """The values with their units. ``lengths`` contains names of lengthscales and periods, each with the inputs along which it is a
+    length. ``columns`` gives the names of the inputs, the unit of each (None for a warped input),
+    the place among them and the unit of the target."""
     kernel, gaussian = columns["kernel"], columns["kind"] == "real" and not columns["warped"]
     unit, shift = columns["target_unit"], columns["target_shift"]
     place, found = columns["place"], {}

@@ -7,7 +7,7 @@
 >>> k([[0.0], [1.0]]).shape
 (2, 2)
 
-A kernel takes knowledge about its hyper-parameters to the estimator:
+A kernel carries constraints on its hyper-parameters, which the estimator applies:
 
 >>> k = RBF().bounds("lengthscales", upper=5.0) + Periodic().fix("period", 1.0)
 >>> k

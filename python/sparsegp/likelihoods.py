@@ -1,4 +1,4 @@
-"""Likelihoods written in Python: how a target is distributed around the latent function, as NumPy functions; no expectations.
+"""Likelihoods written in Python: the distribution of the target given the latent function, as NumPy functions; no expectations.
 
 >>> import numpy as np
 >>> from sparsegp import SparseGPRegressor
@@ -47,34 +47,35 @@ TARGETS = ("real", "positive", "unit interval", "count", "binary")
 class CustomLikelihood(Custom):
     """A likelihood ``p(y | f)`` of one latent function, written in Python.
 
-    A subclass declares its name and targets and defines the density with its derivatives; the engine integrates it. An object is given as
-    ``likelihood=`` to an estimator or :class:`~sparsegp.SVGP`, and again when a saved model is loaded (``likelihoods=[…]``).
-    :func:`sparsegp.testing.check_likelihood` finds mistakes in one.
+    A subclass declares its name and targets and defines the density with its derivatives; the engine integrates it. Pass an object as
+    ``likelihood=`` to an estimator or :class:`~sparsegp.SVGP`, and again when you load a saved model (``likelihoods=[…]``).
+    :func:`sparsegp.testing.check_likelihood` finds mistakes in a likelihood.
 
     The functions take ``y`` and ``f`` as numbers or arrays that broadcast, and every hyper-parameter as a keyword argument. For
-    counts they also take ``exposure``. ``f`` is on the scale the model sees: real targets are standardised. The functions are
-    called on the engine's threads, one at a time; an exception that one raises ends the fit and is raised from it.
+    counts they also take ``exposure``. ``f`` is on the scale the model sees: real targets are standardised. The engine's
+    threads call the methods one at a time. An exception in a method ends the fit, and ``fit`` raises it.
 
     Attributes
     ----------
     name : str
-        The word that reports and model files have for it.
+        The name in reports and model files.
     target : {"real", "positive", "unit interval", "count", "binary"}
         The values that targets may have.
     hyperparameters : dict of str to Parameter
         The parameters that training tunes, as numbers; empty by default.
     width : float or str, default=1.0
         The distance in f over which the log density changes its shape, such as the scale of noise, or the name of the
-        hyper-parameter that is this distance. Quadrature resolves it: a smaller one is slower, a larger one may be wrong.
+        hyper-parameter that is this distance. Quadrature places its nodes by this width: too small a width makes it slow, too
+        large a width makes it inaccurate.
 
     Methods
     -------
     log_density(y, f, **hyperparameters)
         ``log p(y | f)``.
     derivatives(y, f, **hyperparameters)
-        Its first and second derivative in f.
+        The first and second derivatives of the log density with respect to f.
     gradient(y, f, **hyperparameters)
-        A dict of its derivatives in every hyper-parameter; not needed if there are no hyper-parameters.
+        A dict of the derivatives of the log density with respect to every hyper-parameter; not needed without hyper-parameters.
     mean_and_variance(f, **hyperparameters)
         Mean and variance of y given f; not needed for binary targets.
     cdf(y, f, **hyperparameters)
@@ -82,7 +83,7 @@ class CustomLikelihood(Custom):
 
     Notes
     -----
-    A fit calls these functions with arrays ``y`` and ``f`` of one length, which hold the nodes of quadrature of many rows: write them
+    A fit calls these methods with arrays ``y`` and ``f`` of equal length, which contain quadrature nodes of many rows, so write them
     without branches on ``y``. ``cdf`` gets one ``y`` at a time.
     """
 
@@ -95,7 +96,7 @@ class CustomLikelihood(Custom):
         return ("log_density", "derivatives", *more, *(() if self.target == "binary" else ("mean_and_variance", "cdf")))
 
     def start(self, y: NDArray[np.float64]) -> dict[str, float]:
-        """Where training starts, from the targets as the model sees them.
+        """Return starting values of hyper-parameters, computed from the targets on the scale the model sees.
 
         Parameters
         ----------
@@ -110,7 +111,8 @@ class CustomLikelihood(Custom):
         return {}
 
     def sample(self, f: float, rng: np.random.Generator, **hyperparameters: float) -> float:
-        """A draw of y given f; of targets that are not binary by inversion of ``cdf``, which is slower, where a subclass has no formula.
+        """Draw y given f. If a subclass does not override this method, the engine draws targets that are not binary by inversion of
+        ``cdf``, which is slower.
 
         Parameters
         ----------
@@ -119,7 +121,7 @@ class CustomLikelihood(Custom):
         rng : numpy.random.Generator
             The source of randomness.
         **hyperparameters
-            Their values.
+            The values of the hyper-parameters.
 
         Returns
         -------
@@ -167,7 +169,7 @@ class CustomLikelihood(Custom):
         return _descent(slope, y if real else 0.0, 12.0 if real else 6.0)
 
     def _peaks(self, y, values):
-        """The f of the highest density of every target."""
+        """The f at which each target has its highest density."""
         values = {name: value[:, None] if np.ndim(value) else value for name, value in values.items()}
 
         def slopes(f):
@@ -196,7 +198,7 @@ class CustomLikelihood(Custom):
         return float(self.sample(f, np.random.default_rng(seed), **values))
 
     def _start(self, y, exposure, values):
-        """The one f that suits all targets best, and where hyper-parameters start."""
+        """The constant f with the highest density of all targets, and the starting values of hyper-parameters."""
         if not len(y):
             return 0.0, []
         starts = {name: float(value) for name, value in dict(self.start(y)).items()}

@@ -22,7 +22,7 @@ __all__ = [
     "comparison",
 ]
 
-#: The shades of bands, from the widest on.
+#: The probabilities of the bands and their shades, widest band first.
 _BANDS = ((0.95, 0.18), (0.5, 0.32))
 
 
@@ -61,7 +61,7 @@ def _cells(X, feature):
 
 
 def _column(X, feature):
-    """The same as numbers."""
+    """A column of an array or a table as numbers, and its name."""
     column, name = _cells(X, feature)
     return np.asarray(column, dtype=np.float64), name
 
@@ -113,7 +113,7 @@ def fit(model: Any, X: Rows, y: Column = None, *, feature: int | str = 0, ax: An
     feature : int or str, default=0
         The input of the horizontal axis.
     ax : matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def fit(model: Any, X: Rows, y: Column = None, *, feature: int | str = 0, ax: An
 
 
 def calibration(model: Any, X: Rows, y: Column, *, bins: int = 10, ax: Any = None) -> Any:
-    """Plot how often targets are where predictions say: observed against predicted probabilities.
+    """Plot observed against predicted probabilities; calibrated predictions lie on the diagonal.
 
     Parameters
     ----------
@@ -168,9 +168,9 @@ def calibration(model: Any, X: Rows, y: Column, *, bins: int = 10, ax: Any = Non
     y : array-like of shape (n,)
         The targets of these rows.
     bins : int, default=10
-        For classifiers the number of bins of the probability of the predicted class.
+        For classifiers, the number of bins of the predicted probability.
     ax : matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def calibration(model: Any, X: Rows, y: Column, *, bins: int = 10, ax: Any = Non
         return ax
     pit = model.pit(X, y)
     levels = np.linspace(0, 1, 101)
-    # A discrete target's jump counts by the part of it that is below the level.
+    # The jump of a discrete target counts by the share of the jump that is below the level.
     low, high = pit[:, :1], pit[:, 1:]
     width = np.where(high > low, high - low, 1.0)
     below = np.where(high > low, np.clip((levels - low) / width, 0.0, 1.0), levels >= high)
@@ -222,7 +222,7 @@ def trace(model: Any, *, ax: Any = None) -> Any:
     model : estimator
         A fitted estimator of this package.
     ax : matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------
@@ -252,7 +252,7 @@ def trace(model: Any, *, ax: Any = None) -> Any:
 
 
 def residuals(model: Any, X: Rows, y: Column, *, ax: Any = None) -> Any:
-    """Plot standardised residuals against predicted means, with the lines that 95 % of them should be within.
+    """Plot standardised residuals against predicted means; 95 % of them should lie between the dashed lines.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def residuals(model: Any, X: Rows, y: Column, *, ax: Any = None) -> Any:
     y : array-like of shape (n,)
         The targets of these rows.
     ax : matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------
@@ -293,15 +293,15 @@ def residuals(model: Any, X: Rows, y: Column, *, ax: Any = None) -> Any:
 
 
 def relevance(model: Any, X: Rows = None, y: Column = None, *, repeats: int = 5, random_state: Seed = 0, ax: Any = None) -> Any:
-    """Plot how much each input matters: by its lengthscale, or by what is lost when its values are permuted.
+    """Plot how much each input matters: by its lengthscale, or by the loss of accuracy when its values are permuted.
 
     Parameters
     ----------
     model : estimator
         A fitted estimator of this package.
     X : array-like or table of shape (n, d), optional
-        Rows, best rows that the model has not seen. With them, the relevance of an input is the rise of the mean NLL when its values
-        are permuted among the rows. Without them, it is the inverse lengthscale on the scale the model sees.
+        Rows, preferably rows that the model was not fitted to. With them, the relevance of an input is the rise of the mean NLL
+        when its values are permuted among the rows. Without them, it is the inverse lengthscale on the scale the model sees.
     y : array-like of shape (n,), optional
         The targets of these rows.
     repeats : int, default=5
@@ -309,7 +309,7 @@ def relevance(model: Any, X: Rows = None, y: Column = None, *, repeats: int = 5,
     random_state : int, default=0
         The seed of the permutations.
     ax : matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------
@@ -367,7 +367,7 @@ def _inverse_lengthscales(model):
 
 
 def partial_dependence(model: Any, X: Rows, feature: int | str = 0, *, points: int = 40, mass: float = 0.9, rows: int = 200, ax: Any = None) -> Any:
-    """Plot how predictions depend on one input, averaged over rows in which it is given every value in turn.
+    """Plot how predictions depend on one input: in every row the input takes each value in turn, and predictions are averaged over rows.
 
     Parameters
     ----------
@@ -378,19 +378,19 @@ def partial_dependence(model: Any, X: Rows, feature: int | str = 0, *, points: i
     feature : int or str, default=0
         The input.
     points : int, default=40
-        How many values of a number are looked at, from its least to its greatest; of a category every level is.
+        The number of values of a numeric input, from its minimum to its maximum. For a category, every level is used.
     mass : float, default=0.9
         The probability of the intervals. A regressor's intervals are the target's, averaged over rows; a classifier's intervals hold
         this share of the rows' probabilities.
     rows : int, default=200
-        The most rows that are averaged over, evenly spaced in ``X``.
+        The maximum number of rows to average over, evenly spaced in ``X``.
     ax : matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------
     matplotlib Axes
-        With the predicted mean; of classifiers the probability of the last class of ``classes_``.
+        With the predicted mean or, for classifiers, the probability of the last class in ``classes_``.
 
     Examples
     --------
@@ -433,7 +433,7 @@ def partial_dependence(model: Any, X: Rows, feature: int | str = 0, *, points: i
 
 
 def decision_regions(model: Any, X: Rows, y: Column = None, *, features: tuple[int | str, int | str] = (0, 1), points: int = 80, ax: Any = None) -> Any:
-    """Plot which class is predicted where two inputs are, darker where the model is surer; other inputs stay as in the middle row.
+    """Plot the predicted class over two inputs, darker for higher probabilities. Other inputs keep their values in the middle row.
 
     Parameters
     ----------
@@ -446,9 +446,9 @@ def decision_regions(model: Any, X: Rows, y: Column = None, *, features: tuple[i
     features : pair of int or str, default=(0, 1)
         The inputs of the axes, both of them numbers.
     points : int, default=80
-        How many values of each are looked at.
+        The number of values of each input.
     ax : matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------
@@ -499,7 +499,7 @@ _ADDS_NOISE = ("gaussian", "student-t", "gaussian-heteroskedastic", "student-t-h
 
 
 def noise(model: Any, X: Rows, *, feature: int | str = 0, ax: Any = None) -> Any:
-    """Plot the standard deviation of the noise along one input: what of the target's own remains where the function is known.
+    """Plot the standard deviation of the noise along one input: the variation of the target around the function.
 
     Parameters
     ----------
@@ -510,7 +510,7 @@ def noise(model: Any, X: Rows, *, feature: int | str = 0, ax: Any = None) -> Any
     feature : int or str, default=0
         The input of the horizontal axis.
     ax : matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------
@@ -545,16 +545,16 @@ def noise(model: Any, X: Rows, *, feature: int | str = 0, ax: Any = None) -> Any
 
 
 def comparison(compared: Any, figure: str = "nll", *, ax: Any = None) -> Any:
-    """Plot a figure of test rows against the number of training rows, a line per objective.
+    """Plot a metric of test rows against the number of training rows, with a line per objective.
 
     Parameters
     ----------
     compared : Comparison
-        What :func:`sparsegp.compare` returned.
+        The result of :func:`sparsegp.compare`.
     figure : str, default="nll"
-        The figure, by its name in the results.
+        The metric, by its name in the results.
     ax : matplotlib Axes, optional
-        Where to plot.
+        The axes to plot on; new ones by default.
 
     Returns
     -------

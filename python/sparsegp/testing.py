@@ -1,4 +1,4 @@
-"""The engine's test kits for kernels and likelihoods written in Python: what is wrong with one, if anything; no fits."""
+"""Checks that find mistakes in kernels and likelihoods written in Python; no fits."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ __all__ = ["check_kernel", "check_likelihood"]
 def check_kernel(
     kernel: Kernel, X: ArrayLike | None = None, Y: ArrayLike | None = None, *, columns: int = 2
 ) -> None:
-    """Check the whole contract of a kernel at two sets of points.
+    """Check all requirements on a kernel at two sets of points.
 
-    Covariances have to be symmetric and positive semi-definite with the variances as diagonal, gradients have to agree with
-    finite differences to seven digits, and the kernel has to be recovered from its text.
+    Covariances must be symmetric and positive semi-definite, with the variances as diagonal. Gradients must agree with finite
+    differences to seven digits. The text of the kernel must parse to the same kernel.
 
     Parameters
     ----------
     kernel : Kernel or str
         The kernel, such as an object of a subclass of :class:`~sparsegp.kernels.CustomKernel`.
     X, Y : array-like of shape (n, d) and (m, d), optional
-        Points, all of them distinct and of order 1 in the units of the kernel; drawn at random by default.
+        Points, all of them distinct and of order 1 in units of the kernel's lengthscales; random by default.
     columns : int, default=2
-        How many columns these have.
+        The number of columns of the random points.
 
     Raises
     ------
     AssertionError
-        That says the first clause that is violated, and where.
+        If a requirement is violated. The message names the first violated requirement, and where it was violated.
 
     Examples
     --------
@@ -51,24 +51,24 @@ def check_kernel(
 
 
 def check_likelihood(likelihood: CustomLikelihood, y: ArrayLike, exposure: ArrayLike | None = None) -> None:
-    """Check the whole contract of a likelihood written in Python at some targets.
+    """Check all requirements on a likelihood written in Python at some targets.
 
-    Derivatives have to agree with finite differences, expectations with slow integration (so ``width`` is not too large), and
-    mean, variance and distribution function with the density and with draws. It takes some seconds: a hundred thousand calls.
+    Derivatives must agree with finite differences. Expectations must agree with slow integration, which fails if ``width`` is too
+    large. Mean, variance and distribution function must agree with the density and with draws. The check takes some seconds.
 
     Parameters
     ----------
     likelihood : CustomLikelihood
         The likelihood.
     y : array-like of shape (n,)
-        Targets that a model of it would meet, for latent values within ±5: three or four are enough.
+        Three or four targets that are plausible for latent values within ±5.
     exposure : array-like of shape (n,), optional
         Their exposures, for counts.
 
     Raises
     ------
     AssertionError
-        That says the first clause that is violated, and where.
+        If a requirement is violated. The message names the first violated requirement, and where it was violated.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def check_likelihood(likelihood: CustomLikelihood, y: ArrayLike, exposure: Array
 
 
 def _difference_of_arrays(likelihood: CustomLikelihood, y: np.ndarray, exposure: np.ndarray) -> str | None:
-    """The function that gives other numbers for arrays ``y`` and ``f`` than for one target after the other, as fits need them."""
+    """Returns a message if a method gives other numbers for arrays ``y`` and ``f``, which fits pass, than for single targets."""
     own = {name: start[0] for name, start, *_ in likelihood._described(1)}
     targets, f = np.repeat(y, 3), np.tile([-1.0, 0.2, 1.5], len(y))
     counts = {"exposure": np.repeat(exposure, 3)} if likelihood.target == "count" else {}

@@ -53,7 +53,7 @@ def test_classes_by_hand_are_an_estimator(n_classes):
     assert type(estimator) is SparseGPClassifier and estimator.classes_.tolist() == list(range(n_classes))
     assert estimator.score(X, y) > 0.8
     assert np.allclose(np.log(estimator.predict_proba(X)[np.arange(200), y]), model.log_density(X, y))
-    with pytest.raises(ValueError, match="expected rows of each of 0 to 2|has one class only"):
+    with pytest.raises(ValueError, match="expected rows with each value from 0 to 2|has one class only"):
         model.to_estimator(X[y > 0], y[y > 0])
 
 

@@ -160,7 +160,7 @@ def test_searches_and_tables(petals):
     ("given", "error", "words"),
     [
         ({"outputs": "some"}, ValueError, "'some' is not one of own, shared or mixed:L"),
-        ({"outputs": "mixed:3"}, ValueError, "expected from 1 process to as many as there are outputs, 2"),
+        ({"outputs": "mixed:3"}, ValueError, "expected 1 to 2, the number of outputs"),
         ({"outputs": 2}, TypeError, "outputs is 2, expected a string"),
         ({"estimator": SparseGPClassifier()}, TypeError, "expected a regressor of sparsegp"),
         ({"estimator": SparseGPRegressor(beta=[1.0, 0.1])}, ValueError, "expected a number for several"),

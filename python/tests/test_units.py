@@ -79,8 +79,8 @@ def test_short_fits_that_choose_options_keep_constraints_in_units():
     ("params", "words"),
     [
         ({"fix": "kernel.lengthscales[hours]=6"}, "there is no input 'hours' .the inputs are hour, metres .*; the target is load"),
-        ({"fix": "kernel.lengthscales[hour]=6", "kernel": "rbf"}, "no such value is a length along 'hour' alone"),
-        ({"fix": "kernel.variance[hour]=6"}, "no such value is a length along 'hour' alone"),
+        ({"fix": "kernel.lengthscales[hour]=6", "kernel": "rbf"}, "the kernel has no value of this name for 'hour' alone"),
+        ({"fix": "kernel.variance[hour]=6"}, "the kernel has no value of this name for 'hour' alone"),
         ({"fix": "kernel.variance[load]=6"}, "only likelihood.noise_variance has the unit of 'load'"),
         ({"fix": "kernel.lengthscales[hour]=6", "warp_inputs": "normal-scores"}, "'hour' is warped, so it has no unit"),
         ({"fix": "kernel.lengthscales[hour]=-6"}, "outside the range"),

@@ -40,10 +40,12 @@ impl Lock {
                 }
                 Err(TryLockError::WouldBlock) => {
                     return Err(Error::data(format!(
-                        "{}: another fit keeps its state there",
+                        "{}: another fit is writing this checkpoint",
                         path.display()
                     ))
-                    .hint("give each fit a ⟨checkpoint⟩ of its own, or wait for the other one"));
+                    .hint(
+                        "give each fit a separate ⟨checkpoint⟩, or wait until the other fit has finished",
+                    ));
                 }
                 Err(TryLockError::Error(_)) => {
                     return Ok(Lock { _file: None, path: beside, _transient: None });
@@ -72,7 +74,7 @@ mod tests {
         std::fs::write(&beside, "").expect("written");
         let lock = Lock::of(&path).expect("nobody else");
         let error = Lock::of(&path).expect_err("claimed");
-        assert!(error.to_string().ends_with("another fit keeps its state there"), "{error}");
+        assert!(error.to_string().ends_with("another fit is writing this checkpoint"), "{error}");
         assert_eq!(error.exit_code(), 3);
         drop(lock);
         assert!(!beside.exists());

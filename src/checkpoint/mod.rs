@@ -306,7 +306,9 @@ impl Checkpoint {
 
     /// The error for states that did not fit.
     pub(crate) fn damage(&self) -> Option<Error> {
-        self.damaged.then(|| damaged(&self.path.display().to_string(), "a state does not fit its stage"))
+        self.damaged.then(|| {
+            damaged(&self.path.display().to_string(), "the stored state does not match its stage of the fit")
+        })
     }
 
     /// Removes the file, which a finished fit does not need.
@@ -336,11 +338,13 @@ fn parse(name: &str, mut bytes: Vec<u8>) -> Result<(Identity, Vec<Stage>)> {
     let contents = bytes.split_off(HEADER);
     let (version, checksum) = bytes[MAGIC.len()..].split_at(4);
     if version != VERSION.to_le_bytes() {
-        return Err(Error::data(format!("{name}: a checkpoint of another version of the program"))
-            .hint("resume with the version that wrote it, or fit from the start"));
+        return Err(Error::data(format!(
+            "{name}: the checkpoint was written by another version of sparsegp"
+        ))
+        .hint("resume with the version that wrote it, or fit from the start"));
     }
     if checksum != Sha256::digest(&contents).as_slice() {
-        return Err(damaged(name, "its checksum is not that of its contents"));
+        return Err(damaged(name, "its checksum does not match its contents"));
     }
     let mut contents = Archive::reader(contents);
     let (mut identity, mut count) = (Identity::new(), 0usize);
@@ -355,7 +359,7 @@ fn parse(name: &str, mut bytes: Vec<u8>) -> Result<(Identity, Vec<Stage>)> {
     if contents.is_intact() {
         Ok((identity, stages))
     } else {
-        Err(damaged(name, "its contents make no sense"))
+        Err(damaged(name, "its contents cannot be decoded"))
     }
 }
 
@@ -374,7 +378,7 @@ fn check_identity(name: &str, found: &Identity, expected: &Identity) -> Result<(
             let (there, here) =
                 (there.unwrap_or_else(|| "absent".into()), here.unwrap_or_else(|| "absent".into()));
             return Err(Error::data(format!(
-                "{name}: belongs to another fit: {key} is {there} there, {here} here"
+                "{name}: belongs to another fit: {key} is {there} in the checkpoint and {here} in this fit"
             ))
             .hint("resume with the same data and options, or fit from the start"));
         }
@@ -423,7 +427,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = stored(folder.path());
         let other = Checkpoint::new(&path, identity("1"), None).resume(&path).expect_err("another seed");
-        assert!(other.to_string().ends_with("belongs to another fit: seed is 0 there, 1 here"), "{other}");
+        assert!(
+            other
+                .to_string()
+                .ends_with("belongs to another fit: seed is 0 in the checkpoint and 1 in this fit"),
+            "{other}"
+        );
         let bytes = std::fs::read(&path).expect("the file");
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();

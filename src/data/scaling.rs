@@ -312,8 +312,10 @@ impl Scaling {
     /// A usage error when inputs are warped: their maps have kinks.
     pub fn input_slopes(&self) -> Result<Vec<f64>> {
         if !self.scores.is_empty() {
-            return Err(Error::usage("gradients in inputs do not exist where inputs are warped")
-                .hint("fit with ⟨warp_inputs none⟩"));
+            return Err(Error::usage(
+                "gradients with respect to the inputs are unavailable for warped inputs",
+            )
+            .hint("fit with ⟨warp_inputs none⟩"));
         }
         Ok(self.inputs.iter().map(|input| input.scale.recip()).collect())
     }

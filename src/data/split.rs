@@ -69,8 +69,11 @@ impl Roles {
             return Ok(Roles::default());
         }
         let end = u32::try_from(n).map_err(|_| {
-            Error::data(format!("of {n} rows none can be held out at random, at most of {}", u32::MAX))
-                .hint("put the rows to test on into a file of their own")
+            Error::data(format!(
+                "{n} rows are too many to hold rows out at random, expected at most {}",
+                u32::MAX
+            ))
+            .hint("put the test rows into a separate file")
         })?;
         let mut order: Vec<u32> = (0..end).collect();
         order.shuffle(&mut generator(seed, Purpose::Split, 0));
@@ -125,7 +128,7 @@ impl Roles {
         }
         if left < 2 {
             return Err(Error::data(format!(
-                "of {} groups with {n} rows, those held out leave {left} rows to train on, expected at least 2",
+                "there are {} groups with {n} rows; the groups held out leave {left} rows to train on, expected at least 2",
                 sizes.len()
             )));
         }
@@ -152,7 +155,7 @@ impl Roles {
         let left = sorted.len();
         if left < 2 {
             return Err(Error::data(format!(
-                "of {n} rows, those of the latest times leave {left} to train on, expected at least 2"
+                "there are {n} rows; holding out the latest times leaves {left} to train on, expected at least 2"
             ))
             .hint("make the test or validation fraction smaller"));
         }

@@ -156,10 +156,8 @@ impl TargetMap {
         sorted.sort_by(f64::total_cmp);
         let (least, scale) = (sorted[0], sorted[sorted.len() / 2]);
         if least <= 0.0 {
-            return Err(Error::data(format!(
-                "⟨warp_target {warp}⟩ is for targets above 0, there is {least}"
-            ))
-            .hint("use ⟨warp_target none⟩"));
+            return Err(Error::data(format!("⟨warp_target {warp}⟩ needs targets above 0, found {least}"))
+                .hint("use ⟨warp_target none⟩"));
         }
         let floor = (0.5 * least).max(f64::MIN_POSITIVE);
         Ok(match warp {

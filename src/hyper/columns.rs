@@ -109,8 +109,10 @@ impl Columns {
         match (chosen.is_empty(), input) {
             (false, Some(_)) => Ok((chosen, Unit(size))),
             (false, None) => Ok((chosen, Unit(size * size))),
-            (true, Some(_)) => Err(wrong(format!("no such value is a length along '{called}' alone"))
-                .hint("a kernel with (ard) has a lengthscale for every column")),
+            (true, Some(_)) => {
+                Err(wrong(format!("the kernel has no value of this name for '{called}' alone"))
+                    .hint("a kernel with (ard) has a lengthscale for every column"))
+            }
             (true, None) => Err(wrong(format!("only {OF_TARGET} has the unit of '{called}'"))),
         }
     }

@@ -171,8 +171,8 @@ impl FromStr for BoundsFor {
         };
         let (lower, upper) = (end(lower)?, end(upper)?);
         match (lower, upper) {
-            (None, None) => Err(wrong("has no end")),
-            (Some(lower), Some(upper)) if lower >= upper => Err(wrong("holds no values")),
+            (None, None) => Err(wrong("has neither LO nor HI")),
+            (Some(lower), Some(upper)) if lower >= upper => Err(wrong("has a LO that is not below HI")),
             _ => Ok(BoundsFor { name: name.parse()?, lower, upper }),
         }
     }

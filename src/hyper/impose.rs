@@ -72,7 +72,7 @@ impl Imposing<'_> {
             let own = self.own[index].transform;
             let transform = own.within(lower, upper).ok_or_else(|| {
                 Error::usage(format!(
-                    "⟨bounds {bounds}⟩: {} is {} anyway",
+                    "⟨bounds {bounds}⟩: the bounds leave no value for {}, which is {}",
                     self.own[index].name,
                     range_words(own)
                 ))
@@ -156,7 +156,7 @@ impl Imposing<'_> {
             let (lower, _) = self.transform(index).range();
             if lower < 0.0 && prior.prior.is_some_and(Prior::needs_positive) {
                 return Err(Error::usage(format!(
-                    "⟨prior {prior}⟩: the prior is of positive numbers, but {} may be negative",
+                    "⟨prior {prior}⟩: the prior is for positive numbers, but {} may be negative",
                     self.own[index].name
                 ))
                 .hint("use normal(mean,sd), or ⟨bounds⟩ with a lower end of 0 or above"));
@@ -194,7 +194,7 @@ impl Imposing<'_> {
                     || (self.is_fixed(first) && self.values[first] != self.values[other])
                 {
                     return Err(Error::usage(format!(
-                        "⟨tie⟩: {names} are one number, but only one of them is fixed, or at another value"
+                        "⟨tie⟩: {names} are tied, but only one of them is fixed, or they are fixed at different values"
                     ))
                     .hint("fix all tied values at one value, or none"));
                 }
@@ -377,7 +377,10 @@ mod tests {
             ("fix kernel.nothing=1", "no hyper-parameter 'kernel.nothing'"),
             ("fix inducing.0.0=1", "no hyper-parameter 'inducing.0.0'"),
             ("fix kernel.variance=-1", "outside the range of kernel.variance, which is above 0"),
-            ("bounds kernel.variance=-2,-1", "kernel.variance is above 0 anyway"),
+            (
+                "bounds kernel.variance=-2,-1",
+                "the bounds leave no value for kernel.variance, which is above 0",
+            ),
             ("bounds kernel.variance=2,3\nfix kernel.variance=4", "between 2 and 3"),
             ("prior mean.constant=gamma(1,1)", "may be negative"),
             ("tie kernel.variance", "only one such value"),

@@ -208,7 +208,7 @@ impl Frame {
         let (dims, n) = (x.nrows(), x.ncols());
         if n == 0 || dims == 0 {
             return Err(Error::data(format!(
-                "no inducing inputs can be chosen from {n} rows of {dims} inputs"
+                "no inducing inputs can be chosen from {n} rows of {dims} inputs, expected at least one of each"
             )));
         }
         let (mut low, mut high) = (vec![f64::INFINITY; dims], vec![f64::NEG_INFINITY; dims]);

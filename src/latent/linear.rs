@@ -52,7 +52,7 @@ impl LinearLayer {
     pub fn independent(means: &[f64], variances: &[f64]) -> Result<Self> {
         if means.len() != variances.len() || means.is_empty() {
             return Err(Error::usage(format!(
-                "there are {} prior means and {} prior variances, expected as many, and one at least",
+                "there are {} prior means and {} prior variances, expected equal numbers, and at least one of each",
                 means.len(),
                 variances.len()
             )));

@@ -140,7 +140,7 @@ fn largest(blocks: &[Block], kernel: &dyn Kernel) -> Result<(usize, f64)> {
         for (i, &variance) in block.residual.iter().enumerate() {
             if !variance.is_finite() {
                 return Err(Error::fit(format!(
-                    "the kernel {} is not finite at its present parameters",
+                    "the kernel {} has values that are not finite at its current parameters",
                     kernel.expression()
                 ))
                 .hint("check the initial lengthscales and variances, or choose inducing inputs by kmeans"));

@@ -52,7 +52,7 @@ impl fmt::Display for TargetKind {
     }
 }
 
-/// The whole numbers that a 64-bit float tells apart go up to 2^53.
+/// The largest whole number, 2^53, up to which a 64-bit float represents every whole number exactly.
 pub const HIGHEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 impl TargetKind {
@@ -73,7 +73,7 @@ impl TargetKind {
         }
     }
 
-    /// The coded targets of this kind, in words.
+    /// The coded targets that this kind admits, in words.
     pub fn values(self) -> &'static str {
         match self {
             TargetKind::Real => "a finite number",
@@ -86,7 +86,7 @@ impl TargetKind {
         }
     }
 
-    /// The task that a target of this kind makes.
+    /// The task of models with targets of this kind.
     pub fn task(self) -> Task {
         match self {
             TargetKind::Real | TargetKind::Positive | TargetKind::UnitInterval => Task::Regression,

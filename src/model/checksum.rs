@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 pub(super) struct Checksum(Sha256);
 
 impl Checksum {
+    /// Starts with the description. Each text and shape comes after its length, so that neighbouring parts cannot be confused.
     pub fn new(description: &str) -> Checksum {
         let mut hash = Sha256::new();
         hash.update((description.len() as u64).to_le_bytes());

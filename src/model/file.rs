@@ -1,4 +1,4 @@
-//! The model file: a safetensors container with one JSON description and a checksum; read back without trust; no fitting.
+//! The model file: a safetensors container with one JSON description and a checksum. Reading checks every part; no fitting.
 
 use super::arrays::{Array, Arrays, name};
 use super::checksum::Checksum;
@@ -31,40 +31,41 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the file says it is.
+/// The name of the format in the metadata of a file.
 const FORMAT: &str = "sparsegp-model";
 
-/// The version of the format; files of a higher one are refused.
+/// The highest version of the format; files of a higher version are refused. A file has the lowest version that can hold its model, so that
+/// older programs can read it.
 pub(super) const VERSION: u32 = 9;
 
-/// The version of a file without places.
+/// The version for models without inputs from longitude and latitude.
 const WITHOUT_PLACES: u32 = 8;
 
-/// The version of a file without places or grouped effects.
+/// The version for models that also have no grouped effects.
 const WITHOUT_GROUPS: u32 = 7;
 
-/// The version of a file without categories as inputs of their own, and without noise variances of single rows beside Gaussian noise.
+/// The version for models that also have no categorical inputs, and no noise variances of single rows in addition to Gaussian noise.
 const WITHOUT_CATEGORIES: u32 = 6;
 
-/// The version of a file of a model with one latent process.
+/// The version for models that also have one latent process.
 const WITHOUT_PROCESSES: u32 = 5;
 
-/// The version of a file without warps.
+/// The version for models that also have no warps.
 const WITHOUT_WARPS: u32 = 4;
 
-/// The version of a file without warps or neighbours.
+/// The version for models that also have no neighbours.
 const WITHOUT_NEIGHBOURS: u32 = 3;
 
-/// The version of a file with columns of a table, which all had before version 3.
+/// The version for models as in version 3 that also describe the columns of a table, as all files did before version 3.
 const WITH_COLUMNS: u32 = 2;
 
-/// What a file of several models begins with; eight bytes that no model file begins with, since they would be the length of its header.
+/// The first eight bytes of a file of several models. A file of one model begins with the length of its header, which is never that large.
 pub const SEVERAL: &[u8; 8] = b"sgp-many";
 
 /// The longest header that is read: far more than any model needs, far less than the memory of a machine.
 const LONGEST_HEADER: u64 = 64 << 20;
 
-/// Far more levels than a column of categories has: some kernels take memory for each.
+/// The maximum number of levels of a categorical column. Some kernels allocate memory for each level, so a damaged file could exhaust it.
 const MOST_LEVELS: usize = 1 << 20;
 
 /// Keys of the container's metadata.
@@ -75,7 +76,7 @@ mod key {
     pub(crate) const CHECKSUM: &str = "sha256";
 }
 
-/// Everything but the arrays.
+/// The contents of a model file except the arrays.
 #[derive(Serialize, Deserialize)]
 struct Description {
     program: String,
@@ -93,18 +94,18 @@ struct Description {
     /// The terms of grouped effects and their factors.
     #[serde(default, skip_serializing_if = "Effects::is_empty")]
     effects: Effects,
-    /// The layers after the first, where every latent process has its own.
+    /// The layers after the first, if every latent process has its own layer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     more_layers: Vec<LayerDescription>,
     log_det_q: f64,
-    /// Of the processes after the first.
+    /// The values of `log_det_q` for the processes after the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     more_log_det_q: Vec<f64>,
     training_rows: usize,
-    /// How many of the training rows that are kept a prediction takes.
+    /// The number of neighbours per prediction, if the model keeps training rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     neighbours: Option<usize>,
-    /// The columns of the table it was fitted to, if it was one; read by those who know tables.
+    /// The columns of the table that the model was fitted to, if any; the crate for tables interprets them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schema: Option<Value>,
     scaling: Scaling,
@@ -116,7 +117,7 @@ struct Description {
     search: Search,
 }
 
-/// The layer without its arrays; files of version 1 have sparse GPs alone.
+/// The layer without its arrays; files of version 1 contain only sparse GPs.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum LayerDescription {
@@ -137,21 +138,22 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         AtomicFile::write_all_to(path, &self.to_bytes()?)
     }
 
-    /// Reads a model that [`Model::save`] wrote, or one that was fitted to a table, whose columns are then its inputs; its predictions are the same to the last bit.
+    /// Reads a model file. The predictions equal those of the saved model bit for bit. If the model was fitted to a table, its inputs are
+    /// the numbers that the columns were coded as.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is not a model file, was written by a newer version, or is damaged.
+    /// If the file cannot be read, is not a model file, was written by a newer version, or is damaged.
     pub fn load(path: &Path) -> Result<Model> {
         Model::load_with(path, &Registry::default())
     }
 
-    /// [`Model::load`] for a model with a kernel or a likelihood from outside, which `registry` knows by name.
+    /// Like [`Model::load`], for a model with a custom kernel or likelihood, which `registry` contains by name.
     ///
     /// # Errors
     ///
@@ -161,16 +163,16 @@ impl Model {
         Model::from_bytes_with(&name, &bytes, registry).map(|(model, _)| model)
     }
 
-    /// The contents of a model file.
+    /// Returns the bytes of a model file.
     ///
     /// # Errors
     ///
-    /// When the model holds numbers that are not finite.
+    /// If the model contains numbers that are not finite.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         self.to_bytes_with(None)
     }
 
-    /// Returns the contents of a model file that also holds a description of the columns that the inputs were made from.
+    /// Returns the bytes of a model file that also describes the columns from which the inputs were coded.
     ///
     /// # Errors
     ///
@@ -209,7 +211,7 @@ impl Model {
         safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))
     }
 
-    /// Reads the contents of a model file; `name` is what messages call it. Never panics, whatever the bytes.
+    /// Reads the bytes of a model file; messages call it `name`. Damaged bytes cause an error, never a panic.
     ///
     /// # Errors
     ///
@@ -218,8 +220,8 @@ impl Model {
         Model::from_bytes_with(name, bytes, &Registry::default()).map(|(model, _)| model)
     }
 
-    /// Reads the contents of a model file with the kernels and likelihoods that `registry` knows by name. Returns the model and the
-    /// description of its columns, if the file holds one.
+    /// Like [`Model::from_bytes`], for a model with kernels and likelihoods that `registry` contains by name. Returns the model and the
+    /// description of its columns, if the file contains one.
     ///
     /// # Errors
     ///
@@ -246,7 +248,7 @@ impl Model {
         let mut likelihood_parameters = Vec::new();
         self.latent.likelihood.for_each_parameter(&mut |p| likelihood_parameters.push(p.clone()));
         let mut summary = self.summary.clone();
-        // JSON has no word for an epoch whose objective was not finite.
+        // JSON cannot store numbers that are not finite.
         summary.trace.retain(|record| record.objective.is_finite());
         Description {
             program: self.program.clone(),
@@ -313,11 +315,11 @@ impl Model {
     }
 }
 
-/// The contents of a model file, with what messages call it.
+/// Reads the bytes of a model file. Returns the name of the file for messages, and the bytes.
 ///
 /// # Errors
 ///
-/// When it cannot be read, or is of another kind by its first bytes.
+/// If the file cannot be read, or if its first bytes show that it is not a file of one model.
 pub fn read_model_file(path: &Path) -> Result<(String, Vec<u8>)> {
     let name = path.display().to_string();
     let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
@@ -325,14 +327,14 @@ pub fn read_model_file(path: &Path) -> Result<(String, Vec<u8>)> {
     let length = file.metadata().map_err(unreadable)?.len();
     let mut start = Vec::with_capacity(8);
     (&mut file).take(8).read_to_end(&mut start).map_err(unreadable)?;
-    // A file of another kind may be too large for the memory: its first bytes already tell.
+    // The first bytes reveal a file of another kind, which may be too large for the memory.
     check_start(&start, length).map_err(|why| why.about(&name))?;
     let mut bytes = start;
     file.read_to_end(&mut bytes).map_err(unreadable)?;
     Ok((name, bytes))
 }
 
-/// Checks the length of the header, which comes first.
+/// Checks the first eight bytes, which hold the length of the header.
 fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
     let header = <[u8; 8]>::try_from(bytes).map(u64::from_le_bytes).map_err(|_| Unusable::Foreign)?;
     if bytes == SEVERAL {
@@ -350,16 +352,17 @@ fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
 fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
     check_start(bytes.get(..8).unwrap_or(bytes), bytes.len() as u64)?;
     let header = SafeTensors::read_metadata(bytes);
-    // What the header says decides what to blame, so it is looked at before the arrays; one that cannot be read tells
-    // nothing of its origin.
+    // The header is read before the arrays because it decides the message: a file whose header is unreadable may not be a
+    // model file at all.
     let (_, header) = header.map_err(|error| match error {
         safetensors::SafeTensorError::MetadataIncompleteBuffer => {
-            Unusable::damaged("its length is not what it says")
+            Unusable::damaged("its length differs from the length in its header")
         }
         _ => Unusable::Foreign,
     })?;
     let metadata = header.metadata().as_ref().ok_or(Unusable::Foreign)?;
-    let entry = |name: &str| metadata.get(name).ok_or_else(|| Unusable::damaged(format!("it has no {name}")));
+    let entry =
+        |name: &str| metadata.get(name).ok_or_else(|| Unusable::damaged(format!("its header has no {name}")));
     if metadata.get(key::FORMAT).map(String::as_str) != Some(FORMAT) {
         return Err(Unusable::Foreign);
     }
@@ -377,7 +380,7 @@ fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
         digest.add(name, tensor.shape(), tensor.data());
     }
     if digest.finish() != *entry(key::CHECKSUM)? {
-        return Err(Unusable::damaged("its checksum is not that of its contents"));
+        return Err(Unusable::damaged("its checksum does not match its contents"));
     }
     let mut description = described(description, registry)?;
     let schema = description.schema.take();
@@ -389,7 +392,7 @@ fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
 /// The description of a model, with a likelihood that the registry knows.
 fn described(text: &str, registry: &Registry) -> Checked<Description> {
     let mut value: Value = serde_json::from_str(text).map_err(Unusable::damaged)?;
-    // The options name the model's likelihood by a word of which reading them alone knows nothing.
+    // The options may name a custom likelihood, which only the registry can resolve, so its name is taken out before they are read.
     let named = value.pointer_mut("/options/likelihood").map(Value::take);
     let mut description: Description = serde_json::from_value(value).map_err(Unusable::damaged)?;
     let kind = kind_of(&description, registry)?;
@@ -410,17 +413,17 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     };
     let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
     if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
-        return Err(Unusable::damaged("a scale is not above 0"));
+        return Err(Unusable::damaged("the scale of a column is not above 0"));
     }
     if !description.scaling.is_consistent() {
-        return Err(Unusable::damaged("its maps are for another number of inputs"));
+        return Err(Unusable::damaged("its warps do not match its number of inputs"));
     }
     let known = &description.options.dimensions;
     if !(known.is_empty() || known.len() == dims) {
-        return Err(Unusable::damaged("it says of another number of inputs what they hold"));
+        return Err(Unusable::damaged("its list of kinds of inputs does not match its number of inputs"));
     }
     if known.iter().any(|of| of.levels() > MOST_LEVELS) {
-        return Err(Unusable::damaged("a category has more levels than any fit makes"));
+        return Err(Unusable::damaged(format!("a column has more than {MOST_LEVELS} levels")));
     }
     let several = !description.more_layers.is_empty();
     let described = std::iter::once(&description.layer).chain(&description.more_layers).enumerate();
@@ -437,12 +440,12 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     };
     let shared = layers.len() == 1 && suits(&layers[0], functions);
     if !shared && (layers.len() != functions || !layers.iter().all(|layer| suits(layer, 1))) {
-        return Err(Unusable::damaged("its layers are not those of its likelihood's functions"));
+        return Err(Unusable::damaged("its layers do not match the latent functions of its likelihood"));
     }
     let mut latent = LatentPrior::of_layers(layers, likelihood, fixed[0]);
     latent.effects = description.effects.clone();
     if !description.settings.suits(&latent.descriptors()) {
-        return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
+        return Err(Unusable::damaged("its settings of hyper-parameters do not match its hyper-parameters"));
     }
     latent.settings = description.settings.clone();
     let (q, factors) = posteriors(&description, &latent, arrays)?;
@@ -467,7 +470,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     })
 }
 
-/// The posterior of every process, and what predictions of it are made of.
+/// The posterior q of every process, and the factors from which its predictions are computed.
 fn posteriors(
     description: &Description,
     latent: &LatentPrior,
@@ -475,7 +478,7 @@ fn posteriors(
 ) -> Checked<(Vec<Normal>, Vec<Factors>)> {
     let layers = latent.layers();
     if description.more_log_det_q.len() + 1 != layers.processes() {
-        return Err(Unusable::damaged("its posteriors are not those of its likelihood's functions"));
+        return Err(Unusable::damaged("its posteriors do not match the latent functions of its likelihood"));
     }
     let log_dets = std::iter::once(&description.log_det_q).chain(&description.more_log_det_q);
     let one = |(process, &log_det): (usize, &f64)| {
@@ -495,7 +498,7 @@ fn posteriors(
     Ok(log_dets.enumerate().map(one).collect::<Checked<Vec<_>>>()?.into_iter().unzip())
 }
 
-/// A posterior with the training rows that the file has.
+/// Adds the training rows in the file to the posterior, as the neighbours of predictions.
 fn beside(
     posterior: Posterior,
     latent: &LatentPrior,
@@ -506,18 +509,21 @@ fn beside(
     let has_noise = rows.noise.is_some() || latent.likelihood.gaussian_noise().is_some();
     let full = matches!(q.cov(), MatrixRef::Full(_)) && has_noise;
     let (Some(layer), true) = (latent.layer().inducing(), full) else {
-        return Err(Unusable::damaged("it has neighbours that its model has no use for"));
+        return Err(Unusable::damaged("it has neighbours, which a model of its kind cannot use"));
     };
     if rows.x.nrows() != layer.z().ncols() || count > MOST_NEIGHBOURS {
-        return Err(Unusable::damaged("its neighbours do not suit its model"));
+        return Err(Unusable::damaged(
+            "its neighbours have another number of inputs than its model, or are too many",
+        ));
     }
     let layer = layer.factorised();
-    let layer = layer.map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
+    let layer =
+        layer.map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
     let nearby = Nearby::new(&layer, rows, count);
     Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
 }
 
-/// What a layer is about.
+/// The inputs of a layer.
 struct Inputs<'a> {
     dims: usize,
     dimensions: &'a [Dimension],
@@ -554,7 +560,7 @@ fn layer(
             let deviations = arrays.values(&named(name::DEVIATIONS), &[p])?;
             let variances: Vec<f64> = deviations.iter().map(|d| d * d).collect();
             let means = arrays.values(&named(name::PRIOR_MEAN), &[p])?;
-            // The deviations themselves, so that predictions come back bit for bit.
+            // This call only checks the values. The layer takes the deviations as stored: √(d²) may differ from d in the last bit.
             LinearLayer::independent(&means, &variances).map_err(Unusable::damaged)?;
             let mut layer = LinearLayer::with_deviations(means, deviations);
             if *intercept {
@@ -578,17 +584,19 @@ fn kind_of(description: &Description, registry: &Registry) -> Checked<Likelihood
 }
 
 fn likelihood(description: &Description, registry: &Registry) -> Checked<ObservationModel> {
-    // Each level takes memory before a parameter could contradict it; all but two of them have a value of their own, or a posterior.
+    // The likelihood allocates memory for each level, so the number is checked first: all levels but two have a parameter or a posterior.
     let values: usize = description.likelihood_parameters.iter().map(|stored| stored.values.len()).sum();
     let values = values.saturating_add(description.more_log_det_q.len());
     let kind = kind_of(description, registry)?;
     if description.levels > values.saturating_add(2) {
-        return Err(Unusable::damaged("its levels are more than its parameters"));
+        return Err(Unusable::damaged("it has more levels than its parameters allow"));
     }
     let mut likelihood = registry.likelihood(kind, description.levels).map_err(Unusable::damaged)?;
     if description.mixes {
         let ObservationModel::One(one) = likelihood else {
-            return Err(Unusable::damaged("its likelihood sees several functions and mixes them"));
+            return Err(Unusable::damaged(
+                "it mixes processes for a likelihood that takes several functions",
+            ));
         };
         let weights = vec![0.0; description.more_log_det_q.len() + 1];
         let mixed: Box<dyn JointLikelihood> = Box::new(Mixed::new(one, weights, 0.0));

@@ -342,7 +342,7 @@ impl Model {
         let processes = self.latent.processes();
         if process >= processes {
             return Err(Error::usage(format!(
-                "the model has no process {process}, expected one below {processes}"
+                "the model has no process {process}, expected a number below {processes}"
             )));
         }
         Ok(self.joint_of(process, &self.on_scale(x)))
@@ -395,9 +395,9 @@ impl Model {
         let (n, most) = (x.nrows(), Self::MOST_JOINT_ROWS);
         if n > most {
             return Err(Error::usage(format!(
-                "covariances are of all {n} rows together, at most {most} rows"
+                "found {n} rows, expected at most {most}: the covariance has an entry for every pair of rows"
             ))
-            .hint("give fewer rows, or use quantiles, which are per row"));
+            .hint("give fewer rows, or use quantiles, which need no covariance"));
         }
         Ok(())
     }

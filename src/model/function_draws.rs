@@ -74,7 +74,9 @@ impl Model {
         (seed, output): (u64, u64),
     ) -> Result<FunctionDraws> {
         if self.mean_only() {
-            return Err(Error::usage("a model that defines a mean alone has no functions to draw"));
+            return Err(Error::usage(
+                "functions cannot be drawn from a model of ⟨objective dlm-square⟩, which defines only a mean",
+            ));
         }
         let random = |stream: u64, draw: usize| part_generator(seed, Purpose::Functions, stream, draw as u64);
         let process = |&(process, weight): &(usize, f64)| {
@@ -136,7 +138,7 @@ impl Process {
         let layers = model.latent().layers();
         let own = layers.of(process);
         let Layer::Inducing(prior) = layers.get(own) else {
-            return Err(Error::usage("a linear model has no random features"));
+            return Err(Error::usage("a linear model has no random features, which draws of functions need"));
         };
         let layer = prior
             .factorised()
@@ -209,7 +211,10 @@ impl OneDraw {
         let features: Option<Vec<_>> =
             (0..FEATURES).map(|_| layer.kernel().random_feature(dims, &mut chance)).collect();
         let features = features.ok_or_else(|| {
-            Error::usage(format!("the kernel {} has no random features", layer.kernel().expression()))
+            Error::usage(format!(
+                "the kernel {} has no random features, which draws of functions need",
+                layer.kernel().expression()
+            ))
         })?;
         // u = L (m + R w), so that L⁻ᵀ (L⁻¹ u − L⁻¹ (g + √j ε)) is the update.
         let at_z = rows_of(layer.z());

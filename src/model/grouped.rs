@@ -95,7 +95,7 @@ impl Model {
             return Ok(());
         }
         Err(Error::usage(format!("{what} cannot be combined with ⟨group⟩, and the model was fitted with it"))
-            .hint("predictions and their intervals are available, row by row"))
+            .hint("predictions and intervals of single rows are available"))
     }
 
     /// The scale of every column behind the inputs of f.
@@ -148,7 +148,7 @@ pub(super) fn beside(
     let offsets = whole(name::EFFECT_STARTS, levels + 1, met)?;
     let columns = whole(name::EFFECT_MET, met, others.saturating_sub(1))?;
     if offsets.windows(2).any(|pair| pair[0] > pair[1]) {
-        return Err(Unusable::damaged("the levels of its groups are in no order"));
+        return Err(Unusable::damaged("the levels of its groups are not sorted"));
     }
     let moments = Moments {
         eliminated,
@@ -166,7 +166,7 @@ pub(super) fn beside(
         others: arrays.matrix(name::EFFECT_OTHERS, others, others)?,
     };
     let factorised = latent.factorised();
-    let factorised =
-        factorised.map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
+    let factorised = factorised
+        .map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
     Ok(posterior.with_effects(EffectPosterior::new(latent.effects.clone(), moments, factorised.layer())))
 }

@@ -12,7 +12,7 @@ impl LinearLayer {
         moments.map(|(mean, variance)| (mean, variance.sqrt())).unzip()
     }
 
-    /// Mean and variance of coefficient j, without a vector of p for independent ones.
+    /// Mean and variance of coefficient j. Independent coefficients need no vector of length p.
     fn coefficient(&self, j: usize, q: &Normal) -> (f64, f64) {
         let prior = self.prior_mean()[j];
         match (self.prior_deviations(), self.basis()) {
@@ -44,7 +44,7 @@ impl LinearLayer {
         let mut inner = q.cov().to_dense();
         let mut mean = Mat::from_fn(q.dim(), 1, |i, _| q.mean()[i]);
         if let Some(u) = self.basis() {
-            // The prior stays what it is outside the basis: I + U (S − I) Uᵀ.
+            // Outside the basis U, q(w) equals the prior: its covariance is I + U (S − I) Uᵀ.
             inner -= Mat::<f64>::identity(q.dim(), q.dim());
             inner = Mat::<f64>::identity(p, p) + u * inner * u.transpose();
             mean = u * mean;
@@ -60,8 +60,8 @@ impl LinearLayer {
         moments((offset, &a, residual), q)
     }
 
-    /// The same prior for the training inputs `x` (`n × D`) and covariances of a family: reduced where there are fewer
-    /// data than coefficients, unless the family is one of the coefficients' own coordinates.
+    /// Returns this prior in the coordinates that suit the training inputs `x` (`n × D`) and the family of covariances: a basis of n
+    /// vectors for full covariances of more than n coefficients, and otherwise the coefficients themselves.
     pub(crate) fn suited_to(&self, x: MatRef<'_, f64>, family: Family) -> LinearLayer {
         let whole = self.clone().whole();
         match family {
@@ -70,8 +70,8 @@ impl LinearLayer {
         }
     }
 
-    /// The posterior q(w) of this layer in the coordinates of `other`, a layer of the same prior. What lies outside its
-    /// basis is the prior's there; `None` if the covariance is not positive definite.
+    /// Returns the posterior q(w) of this layer in the coordinates of `other`, a layer with the same prior. Outside the basis of this layer
+    /// it equals the prior. Returns `None` if the covariance is not positive definite.
     pub fn carry(&self, q: &Normal, other: &LinearLayer) -> Option<Normal> {
         let (from, to) = (q.dim(), other.dim());
         let turn = match (self.basis(), other.basis()) {

@@ -1,4 +1,5 @@
-//! A row of a model with neighbours given the ones it has: what the data add to draws, and gradients; no search.
+//! One row of a model with neighbours, conditioned on its neighbours: gradients of its mean and variance, and corrections of draws of the
+//! function; no search.
 
 use super::nearby::{Beside, Nearby};
 use crate::latent::{whiten, whiten_adjoint};
@@ -77,21 +78,21 @@ impl<'a> Local<'a> {
         (a, r)
     }
 
-    /// `C⁻¹r`: what the data add to a draw of the function is `rᵀC⁻¹(y_N − f_N − ε_N)`.
+    /// `C⁻¹r` (u): the neighbours correct a draw of the function by `rᵀC⁻¹(y_N − f_N − ε_N)`.
     pub fn weights(&self, point: MatRef<'_, f64>) -> Vec<f64> {
         let mut weights: Vec<f64> = self.at(point).1.col(0).iter().copied().collect();
         solve_factored(self.factor.as_ref(), &mut weights);
         weights
     }
 
-    /// The gradient in the point of what the data add to a draw, given the brackets.
+    /// The gradient of that correction with respect to the point (`1 × D`), given the brackets `rest = y_N − f_N − ε_N` (u).
     pub fn update_slopes(&self, point: MatRef<'_, f64>, mut rest: Vec<f64>) -> Mat<f64> {
         solve_factored(self.factor.as_ref(), &mut rest);
         let near = Mat::from_fn(rest.len(), 1, |i, _| rest[i]);
         self.pull_back(point, Bars { features: -(&self.features * &near), near })
     }
 
-    /// The gradient in the point of `features·a + near·k(N, x)`.
+    /// The gradient of `features·a + near·k(N, x)` with respect to the point x.
     fn pull_back(&self, point: MatRef<'_, f64>, bars: Bars) -> Mat<f64> {
         let Beside { layer, .. } = self.given;
         let mut out = Mat::zeros(1, point.ncols());
@@ -114,13 +115,13 @@ impl<'a> Local<'a> {
     }
 }
 
-/// Gradients in `a` (M) and in `k(N, x)` (u).
+/// Gradients with respect to `a` (M) and to `k(N, x)` (u).
 struct Bars {
     features: Mat<f64>,
     near: Mat<f64>,
 }
 
-/// `L⁻¹ k(Z, x)` of some points.
+/// `L⁻¹ k(Z, x)` (`M × n`) for n points.
 fn whitened(given: Beside<'_>, x: MatRef<'_, f64>) -> Mat<f64> {
     let (layer, m) = (given.layer, given.layer.z().nrows());
     let (mut k, mut a) = (Mat::zeros(m, x.nrows()), Mat::zeros(m, x.nrows()));

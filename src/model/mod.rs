@@ -1,4 +1,4 @@
-//! What a model is and tells: latent processes, posterior, predictions, the record of its fit, its file; no training, no tables.
+//! Fitted models: latent processes, posterior, predictions, the record of the fit, the model file; no training, no tables.
 
 mod arrays;
 mod checksum;

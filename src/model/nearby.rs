@@ -64,10 +64,10 @@ impl NearbyRows {
         let single = arrays.tensors.tensor(name::NEIGHBOUR_INPUTS).is_ok_and(|x| x.dtype() == Dtype::F32);
         let shape = arrays.shape(name::NEIGHBOUR_INPUTS)?;
         let &[rows, dims] = &shape[..] else {
-            return Err(Unusable::damaged("the inputs of its neighbours are no matrix"));
+            return Err(Unusable::damaged("the inputs of its neighbours are not a matrix"));
         };
         if u32::try_from(rows).is_err() {
-            return Err(Unusable::damaged("its neighbours are too many"));
+            return Err(Unusable::damaged("it has too many neighbours"));
         }
         let x = arrays.matrix(name::NEIGHBOUR_INPUTS, rows, dims)?.transpose().to_owned();
         let y = arrays.values(name::NEIGHBOUR_TARGETS, &[rows])?;

@@ -14,7 +14,7 @@ const NOISE_SD: &str = "noise_sd";
 
 /// Predictions for the rows of one table; everything is in original units of the target.
 ///
-/// Classes are 1 (positive) and 0, ordered levels 0, 1, …; a count's exposure is that of its row.
+/// Of two classes, 1 is the positive one and 0 the other. Ordered levels are 0, 1, …. The mean of a count is for the exposure of its row.
 ///
 /// ```
 /// use faer::{Mat, mat};
@@ -26,10 +26,10 @@ const NOISE_SD: &str = "noise_sd";
 /// let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y)?;
 ///
 /// let predictions = model.predict(mat![[1.0], [9.0]].as_ref(), &[])?;
-/// // Of two classes the mean is the probability of class 1.
+/// // For two classes the mean is the probability of class 1.
 /// assert!(predictions.row(0).mean < 0.1 && predictions.row(1).mean > 0.9);
 /// assert_eq!(predictions.most_probable(1), Some(1));
-/// // Figures of targets that came, and the log density of one.
+/// // Metrics for observed targets, and the log density of one target.
 /// let report = predictions.report(&[0.0, 1.0]);
 /// assert_eq!(report.error_rate, Some(0.0));
 /// assert!(predictions.log_density(0, 1.0) < predictions.log_density(0, 0.0));
@@ -39,9 +39,9 @@ pub struct Predictions<'a> {
     pub(super) scaling: &'a Scaling,
     pub(super) posterior: &'a Posterior,
     pub(super) latent: Marginals,
-    /// Exposures, or empty when all are 1.
+    /// Exposures, or empty if all are 1.
     pub(super) exposure: Vec<f64>,
-    /// Whether the model defines a mean but no distribution (square-loss training).
+    /// True if the model defines a mean but no distribution (square-loss training).
     pub(super) mean_only: bool,
 }
 
@@ -52,9 +52,9 @@ pub struct Prediction {
     pub mean: f64,
     /// The variance of y.
     pub variance: f64,
-    /// The mean of the latent function (of several, the first) in units of the target.
+    /// The mean of the latent function, or of the first of several, in units of the target.
     pub latent_mean: f64,
-    /// The variance of the latent function, likewise.
+    /// The variance of the same latent function, in squared units of the target.
     pub latent_variance: f64,
 }
 
@@ -68,12 +68,13 @@ impl Predictions<'_> {
     ///
     /// # Panics
     ///
-    /// When there is no such row, as for the other methods.
+    /// If there is no such row. This holds for all methods that take a row.
     pub fn row(&self, row: usize) -> Prediction {
         self.moments(row, &mut JointIntegrator::default())
     }
 
-    /// The smallest value that y is at or below with probability `p` at least, for p in (0, 1).
+    /// The quantile of y for `p` in (0, 1): the smallest t with P(y ≤ t) ≥ p, in units of the target. NaN for models that define a mean
+    /// alone.
     pub fn quantile(&self, row: usize, p: f64) -> f64 {
         self.quantile_with(row, p, &mut JointIntegrator::default())
     }
@@ -89,12 +90,12 @@ impl Predictions<'_> {
         self.crps_with(row, target, &mut JointIntegrator::default())
     }
 
-    /// The probability of every class or level at a row, in the order of the target's levels; none for other targets.
+    /// The probability of every class or level at a row, in the order of the target's levels; empty for other targets.
     pub fn probabilities(&self, row: usize) -> Vec<f64> {
         self.probabilities_with(row, &mut JointIntegrator::default())
     }
 
-    /// The place of the most probable class or level at a row among the target's levels; none for other targets.
+    /// The index of the most probable class or level at a row among the target's levels; `None` for other targets.
     pub fn most_probable(&self, row: usize) -> Option<usize> {
         let tools = &mut JointIntegrator::default();
         let place = match self.kind() {
@@ -112,12 +113,13 @@ impl Predictions<'_> {
     ///
     /// # Panics
     ///
-    /// When there is no such function.
+    /// If there is no such function.
     pub fn latent(&self, row: usize, function: usize) -> (f64, f64) {
         self.latent.row(row).of(function)
     }
 
-    /// What else the likelihood says of a row, in the order of [`detail_names`](Self::detail_names).
+    /// Further quantities that the likelihood predicts at a row, such as the noise; [`detail_names`](Self::detail_names) names them in this
+    /// order.
     pub fn details(&self, row: usize) -> Vec<f64> {
         let Some(joint) = self.posterior.likelihood().joint() else { return Vec::new() };
         let (latent, mut tools) = (self.latent.row(row), JointIntegrator::default());
@@ -128,12 +130,12 @@ impl Predictions<'_> {
         names.map(|(which, name)| scale(joint.detail(which, exposure, latent, &mut tools), name)).collect()
     }
 
-    /// The names of what else the likelihood says of a row.
+    /// The names of the quantities that [`details`](Self::details) returns.
     pub fn detail_names(&self) -> &'static [&'static str] {
         self.posterior.likelihood().joint().map_or(&[], |joint| joint.details())
     }
 
-    /// A draw of y at a row: of the latent function there, then of y given that. NaN for models that define a mean alone.
+    /// A draw of y at a row: first the latent functions are drawn, then y given their values. NaN for models that define a mean alone.
     pub fn draw(&self, row: usize, random: &mut ChaCha8Rng) -> f64 {
         let functions = self.draw_functions(row, random);
         self.draw_given(row, &functions, random)
@@ -155,18 +157,18 @@ impl Predictions<'_> {
         self.defined(self.scaling.unscaled_target(y))
     }
 
-    /// What a comparison of each row with its observed target needs.
+    /// Compares each row with its observed target.
     ///
     /// # Panics
     ///
-    /// When there are not as many targets as rows.
+    /// If the numbers of targets and rows differ.
     pub fn compare(&self, targets: &[f64]) -> Vec<Compared> {
         assert_eq!(targets.len(), self.rows(), "one target per row");
         let compare = |tools: &mut JointIntegrator, row: usize| self.compared(row, targets[row], tools);
         (0..self.rows()).into_par_iter().map_init(JointIntegrator::default, compare).collect()
     }
 
-    /// The log density of every target, and its squared distance from the mean, or for classes from certainty.
+    /// The log density and the squared error of every target. For classes, the error is 1 minus the probability of the observed class.
     pub(crate) fn losses(&self, targets: &[f64]) -> Vec<(f64, f64)> {
         let loss = |tools: &mut JointIntegrator, row: usize| {
             let log_density = self.log_density_with(row, targets[row], tools);
@@ -179,18 +181,18 @@ impl Predictions<'_> {
         (0..self.rows()).into_par_iter().map_init(JointIntegrator::default, loss).collect()
     }
 
-    /// Compares every row with its target.
+    /// Returns the metrics of all rows against their targets.
     ///
     /// # Panics
     ///
-    /// When there are not as many targets as rows.
+    /// If the numbers of targets and rows differ.
     pub fn report(&self, targets: &[f64]) -> Report {
         let mut metrics = Metrics::new(self.kind().task());
         self.compare(targets).iter().for_each(|row| metrics.push(row));
         metrics.report()
     }
 
-    /// The same with a latent function raised at every row, on the scale the model sees.
+    /// Returns the predictions with `by` added to the mean of one latent function at every row, on the scale the model sees.
     pub(crate) fn raised(&self, function: usize, by: f64) -> Predictions<'_> {
         let mut latent = self.latent.clone();
         latent.mean.iter_mut().skip(function).step_by(latent.functions).for_each(|mean| *mean += by);
@@ -304,7 +306,7 @@ impl Predictions<'_> {
         }
     }
 
-    /// The most probable of several classes, and what their probabilities are worth.
+    /// The most probable of several classes, and the scores of the probabilities against the target.
     fn class_scores(
         &self,
         row: usize,

@@ -21,7 +21,7 @@ pub(super) fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked
     if matches && rest.next().is_none() {
         Ok(())
     } else {
-        Err(Unusable::damaged("its parameters are not those of its kernel and likelihood"))
+        Err(Unusable::damaged("its parameters do not match its kernel and likelihood"))
     }
 }
 

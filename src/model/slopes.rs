@@ -38,7 +38,9 @@ impl Model {
         self.check_no_groups("the gradient of predictions")?;
         let predictions = self.predict(x, exposure)?;
         if self.mean_only() {
-            return Err(Error::usage("a model that defines a mean alone has no gradient of its predictions"));
+            return Err(Error::usage(
+                "gradients of predictions are unavailable for ⟨objective dlm-square⟩, which defines only a mean",
+            ));
         }
         let units = self.scaling().input_slopes()?;
         let latent = self.posterior().slopes(self.on_scale(x).transpose());

@@ -37,10 +37,10 @@ impl Unusable {
             .hint("use the version of sparsegp that wrote it, or a newer one"),
             Unusable::Damaged(what) => damaged_model(name, &what),
             Unusable::Unknown(what) => Error::data(format!(
-                "{name}: the model has {what}, which is not known"
+                "{name}: the model uses {what}, which this program does not know"
             ))
             .hint(
-                "enter it in the registry that the model is read with (kernels= or likelihoods= in Python), or use a newer version of sparsegp",
+                "pass it when you load the model (kernels= or likelihoods= in Python, a registry in Rust), or use a newer sparsegp",
             ),
         }
     }
@@ -49,7 +49,7 @@ impl Unusable {
 /// The error for a model file whose parts contradict each other.
 pub fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
     Error::data(format!("{name}: the model file is damaged: {what}"))
-        .hint("copy it again from where it came from, or fit again")
+        .hint("copy the file from its source again, or fit the model again")
 }
 
 /// Refuses numbers, each of which could be one of a model, that together predict none: they were put together by hand.

@@ -69,7 +69,7 @@ impl PiecewiseBound {
         if !Self::PIECES.contains(&pieces) {
             let (low, high) = (Self::PIECES.start(), Self::PIECES.end());
             return Err(Error::usage(format!(
-                "{pieces} pieces for a piecewise bound, expected {low} to {high}"
+                "the piecewise bound has {pieces} pieces, expected {low} to {high}"
             )));
         }
         let inner = pieces - 2;

@@ -43,7 +43,7 @@ impl FromStr for Betas {
         let number = |part: &str| part.trim().parse::<f64>().ok().filter(|b| *b > 0.0 && b.is_finite());
         let list: Option<Vec<f64>> = text.split(',').map(number).collect();
         list.map(Betas::List).ok_or_else(|| {
-            Error::usage(format!("betas '{text}' are not auto or positive numbers separated by commas"))
+            Error::usage(format!("betas '{text}': expected auto, or positive numbers separated by commas"))
         })
     }
 }

@@ -124,13 +124,13 @@ impl FitOptions {
         }
         if kind.is_joint() && self.objective == ObjectiveKind::DlmSquare {
             return Err(Error::usage(format!(
-                "⟨objective dlm-square⟩ is for one function, {kind} has several"
+                "⟨objective dlm-square⟩ needs a likelihood of one latent function, {kind} has several"
             ))
             .hint("use elbo or dlm-log"));
         }
         if self.quadrature_nodes.is_some() && self.likelihood == Some(LikelihoodKind::Gaussian) {
             return Err(Error::usage(
-                "⟨quadrature_nodes⟩ has no effect on the gaussian likelihood, whose expectations are closed",
+                "⟨quadrature_nodes⟩ has no effect on the gaussian likelihood, whose expectations have a closed form",
             ));
         }
         let facts = self.estimator.facts();
@@ -188,7 +188,7 @@ impl FitOptions {
         }
         if self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc {
             return Err(Error::usage(
-                "⟨objective fitc⟩ does not apply to ⟨model glm⟩: a linear model has no residuals",
+                "⟨objective fitc⟩ needs inducing inputs, and ⟨model glm⟩ has no inducing inputs",
             )
             .hint("use ⟨objective vfe⟩, which is exact for linear models with Gaussian noise"));
         }
@@ -203,7 +203,7 @@ impl FitOptions {
         let why = [
             (
                 (warps_inputs || warps_target) && !self.standardize,
-                "⟨warp_inputs⟩ and ⟨warp_target⟩ change the scale of columns, which ⟨standardize false⟩ keeps".to_owned(),
+                "⟨warp_inputs⟩ and ⟨warp_target⟩ change the scale of columns, which ⟨standardize false⟩ forbids".to_owned(),
             ),
             (
                 warps_inputs && self.model == ModelKind::Glm,
@@ -219,7 +219,7 @@ impl FitOptions {
             ),
             (
                 warps_target && self.objective == ObjectiveKind::DlmSquare,
-                format!("⟨objective dlm-square⟩ has no distribution that ⟨warp_target {target}⟩ could be undone with"),
+                format!("⟨warp_target {target}⟩ needs a predictive distribution, and ⟨objective dlm-square⟩ defines only a mean"),
             ),
         ];
         match why.into_iter().find(|(wrong, _)| *wrong) {
@@ -245,7 +245,10 @@ impl FitOptions {
             (self.model != ModelKind::Gp, "⟨neighbours⟩ need ⟨model gp⟩".to_owned()),
             (
                 self.likelihood_kind().is_joint(),
-                format!("⟨neighbours⟩ are for one function, {} has several", self.likelihood_kind()),
+                format!(
+                    "⟨neighbours⟩ need a likelihood of one latent function, {} has several",
+                    self.likelihood_kind()
+                ),
             ),
             (
                 self.estimator != Estimator::Exact,
@@ -253,12 +256,13 @@ impl FitOptions {
             ),
             (
                 self.objective == ObjectiveKind::Vfe,
-                "⟨objective vfe⟩ has no neighbours: use elbo, dlm-log or dlm-square".to_owned(),
+                "⟨neighbours⟩ cannot be combined with ⟨objective vfe⟩: use elbo, dlm-log or dlm-square"
+                    .to_owned(),
             ),
             (neighbours > most, format!("⟨neighbours⟩ is {neighbours}, expected at most {most}")),
             (
                 matches!(self.hyper, Some(Hyper::Joint | Hyper::Alternating | Hyper::Dual)),
-                "⟨neighbours⟩ solve for q in closed form: use ⟨hyper collapsed⟩ or fixed".to_owned(),
+                "⟨neighbours⟩ need a q in closed form: use ⟨hyper collapsed⟩ or fixed".to_owned(),
             ),
             (
                 self.growth.is_some(),
@@ -267,7 +271,7 @@ impl FitOptions {
             ),
             (
                 neighbours == 0 && self.inducing == Some(0),
-                "⟨neighbours 0⟩ leave nothing to predict from: ⟨inducing⟩ is 0".to_owned(),
+                "⟨neighbours⟩ and ⟨inducing⟩ are both 0, so there is nothing to predict from".to_owned(),
             ),
         ];
         match why.into_iter().find(|(wrong, _)| *wrong) {
@@ -287,7 +291,7 @@ impl FitOptions {
             Some(Hyper::Collapsed) if !collapsed => self.check_collapse()?,
             Some(mode @ (Hyper::Joint | Hyper::Alternating | Hyper::Dual)) if collapsed => {
                 return Err(Error::usage(format!(
-                    "⟨hyper {mode}⟩ is for objectives with a q of their own; ⟨objective {objective}⟩ solves for it exactly"
+                    "⟨hyper {mode}⟩ takes steps on q, but ⟨objective {objective}⟩ solves for q exactly"
                 ))
                 .hint("use ⟨hyper collapsed⟩ or fixed, or ⟨objective elbo⟩"));
             }
@@ -390,13 +394,13 @@ impl FitOptions {
         }
         if self.hyper == Some(Hyper::Fixed) {
             return Err(Error::usage(
-                "⟨restarts⟩ has no effect with ⟨hyper fixed⟩: the starts are hyper-parameters to train",
+                "⟨restarts⟩ has no effect with ⟨hyper fixed⟩: restarts differ in starting values of hyper-parameters that are then trained",
             )
             .hint("leave one of them out"));
         }
         if self.growth.is_some() {
             return Err(Error::usage(
-                "⟨restarts⟩ cannot be combined with ⟨inducing auto⟩: each is a separate search",
+                "⟨restarts⟩ cannot be combined with ⟨inducing auto⟩, because both are searches",
             )
             .hint("find the number of inducing inputs first, then give it with ⟨restarts⟩"));
         }

@@ -112,7 +112,7 @@ impl Given {
         }
         if let (Some(Hyper::Fixed), Some(name)) = (options.hyper, options.constraints.about_training()) {
             return Err(Error::usage(format!(
-                "{name} is about hyper-parameters in training and has no effect with ⟨hyper fixed⟩"
+                "{name} changes how hyper-parameters are trained and has no effect with ⟨hyper fixed⟩"
             ))
             .hint("⟨fix NAME=VALUE⟩ sets one; leave ⟨hyper⟩ out to train the others"));
         }

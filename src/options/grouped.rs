@@ -36,7 +36,7 @@ impl FitOptions {
         let hint = if by_batches {
             "grouped effects solve for q on all rows at every step: leave ⟨hyper⟩ out, or use fixed"
         } else {
-            "grouped effects need a likelihood of one function and ⟨objective elbo⟩, or Gaussian noise and vfe or fitc"
+            "grouped effects need a likelihood of one latent function and ⟨objective elbo⟩, or Gaussian noise and vfe or fitc"
         };
         Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint(hint))
     }

@@ -126,7 +126,7 @@ fn step_of(value: Option<Value>) -> Result<Option<Schedule>> {
 /// Parses a jitter: a number relative to the mean diagonal, or `abs:` and a number.
 fn jitter_of(value: Option<Value>) -> Result<Option<Jitter>> {
     let wrong = |value: &Value| {
-        Error::usage(format!("⟨jitter⟩ is {value}, expected a number, or abs: and a number as text"))
+        Error::usage(format!("⟨jitter⟩ is {value}, expected a number, or a text such as abs:1e-6"))
     };
     let Some(value) = value else { return Ok(None) };
     let absolute = value.as_str().and_then(|text| text.strip_prefix("abs:")).map(str::parse);

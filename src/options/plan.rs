@@ -321,6 +321,8 @@ fn check_estimator(estimator: Estimator, likelihood: &ObservationModel) -> Resul
 
 fn unsuited(estimator: Estimator, likelihood: &str, bounded: bool) -> Error {
     let others = if bounded { ", ups:L" } else { "" };
-    Error::usage(format!("⟨estimator {estimator}⟩ is not for the several functions of {likelihood}"))
-        .hint(format!("use ⟨estimator exact⟩, or for ⟨objective dlm-log⟩ bmc:L, smooth-bmc:L:NU{others}"))
+    Error::usage(format!(
+        "⟨estimator {estimator}⟩ needs a likelihood of one latent function, {likelihood} has several"
+    ))
+    .hint(format!("use ⟨estimator exact⟩, or for ⟨objective dlm-log⟩ bmc:L, smooth-bmc:L:NU{others}"))
 }

@@ -77,9 +77,11 @@ pub fn fit_rows(
 ) -> Result<Fitted> {
     let n = rows.all().count();
     let known = LikelihoodKind::of(origin.likelihood());
-    if options.likelihood.is_some_and(|asked| asked != known) {
-        return Err(Error::usage(format!("the start model has the {known} likelihood"))
-            .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
+    if let Some(asked) = options.likelihood.filter(|&asked| asked != known) {
+        return Err(Error::usage(format!(
+            "the start model has the {known} likelihood, but ⟨likelihood⟩ is {asked}"
+        ))
+        .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
     }
     let options = &FitOptions { likelihood: Some(known), ..options.clone() };
     options.validate()?;

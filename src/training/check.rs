@@ -23,7 +23,7 @@ pub(super) fn check_data(
     let mut others = data.validation.map(|part| part.x.ncols()).into_iter().chain(start_inputs);
     if let Some(other) = others.find(|&other| other != d) {
         return Err(Error::data(format!(
-            "the training inputs have {d} columns, the validation inputs or the start model {other}, expected as many"
+            "the training inputs have {d} columns, the validation inputs or the start model have {other}, expected equal numbers"
         )));
     }
     check_part("training", data.train, (kind, name))?;
@@ -63,7 +63,7 @@ fn check_part(what: &str, part: Dataset<'_>, (kind, likelihood): (TargetKind, &s
     let (n, d) = (part.len(), part.x.ncols());
     if part.x.nrows() != n || n == 0 || d == 0 {
         return Err(Error::data(format!(
-            "the {what} inputs are {} rows × {d} columns for {n} targets, expected at least one of each and as many rows",
+            "the {what} inputs are {} rows × {d} columns for {n} targets, expected one row per target, and at least one row and one column",
             part.x.nrows()
         )));
     }

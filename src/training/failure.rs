@@ -81,7 +81,7 @@ fn out_of_range(model: &LatentPrior) -> Option<Cause> {
         |value: f64| !(value.is_finite() && value.abs() < HUGE && (value == 0.0 || value.abs() > 1.0 / HUGE));
     let (name, value) = model.named_values().into_iter().find(|&(_, value)| beyond(value))?;
     Some(Cause {
-        why: format!("{name} is {value:e}, which is out of any range"),
+        why: format!("{name} is {value:e}, which is too large or too small to compute with"),
         advice: format!("give it a value with ⟨fix {name}=VALUE⟩, or a range with ⟨bounds {name}=LO,HI⟩"),
     })
 }

@@ -51,7 +51,7 @@ pub fn fit_outputs(
     let width = names.len();
     if processes == 0 || processes > width {
         return Err(Error::usage(format!(
-            "⟨outputs mixed:{processes}⟩ asks for {processes} processes, expected from 1 process to as many as there are outputs, {width}"
+            "⟨outputs mixed:{processes}⟩ asks for {processes} processes, expected 1 to {width}, the number of outputs"
         )));
     }
     check_outputs(rows, width)?;
@@ -101,8 +101,8 @@ pub fn fit_shared_outputs(
         && options.growth.is_none();
     if !closed || options.model == ModelKind::Glm {
         return Err(Error::usage(
-            "⟨outputs shared⟩ is for ⟨objective elbo⟩ or vfe of Gaussian processes in closed form: without options about mini-batches, \
-             neighbours, restarts, growth and validation rows",
+            "⟨outputs shared⟩ needs ⟨model gp⟩ and ⟨objective elbo⟩ or vfe, and cannot be combined with options about mini-batches, steps \
+             on q, neighbours, restarts, growth or validation rows",
         ));
     }
     let trains = options.hyper != Some(Hyper::Fixed);
@@ -113,7 +113,7 @@ pub fn fit_shared_outputs(
     let mut plan = Plan::new(&options, &prototype.likelihood, rows.x.nrows())?;
     let observed: Vec<OwnedRows> = (0..names.len()).map(|which| rows.of(which)).collect();
     if let Some((name, _)) = names.iter().zip(&observed).find(|(_, rows)| rows.y.is_empty()) {
-        return Err(Error::data(format!("there is no target '{name}' in any row")));
+        return Err(Error::data(format!("the target '{name}' is missing in every row")));
     }
     let model = shared_model(rows, (names, &observed), (&plan, &prototype))?;
     let mut model = ready(model, &plan.hyper, observed[0].dataset())?;
@@ -172,7 +172,7 @@ fn shared_model(
         outputs.push((name.clone(), noise));
     }
     let Some(layer) = model.layer().prior().cloned() else {
-        return Err(Error::usage("a shared kernel is for Gaussian processes"));
+        return Err(Error::usage("⟨outputs shared⟩ needs ⟨model gp⟩"));
     };
     let layer = layer.with_means(means, plan.mean == MeanKind::Zero);
     let outputs: Box<dyn JointLikelihood> = Box::new(Outputs::apart(outputs));

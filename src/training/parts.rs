@@ -207,7 +207,7 @@ impl ModelAt {
         let name = &self.likelihood;
         let kind = registry.likelihood_kind(name).ok_or_else(|| {
             Error::usage(format!(
-                "the likelihood '{name}' is not known where the rows are, expected a built-in one"
+                "the machines that hold the rows do not know the likelihood '{name}', expected a built-in likelihood"
             ))
         })?;
         let likelihood = registry.likelihood(kind, self.levels)?;
@@ -228,7 +228,7 @@ impl ModelAt {
         }
         model.set_natural(&self.natural);
         model.factorised().map_err(|_| {
-            Error::fit("the covariance of the inducing inputs has a Cholesky factor on the client, and none where the rows are")
+            Error::fit("the covariance of the inducing inputs has a Cholesky factor on the client, but not on a machine that holds rows")
                 .hint("use machines with processors of one kind")
         })
     }
@@ -236,8 +236,8 @@ impl ModelAt {
 
 /// Creates the error for unreadable bytes of a question to a part, or of its answer.
 pub fn unreadable(why: &dyn std::fmt::Display) -> Error {
-    Error::data(format!("what was asked of a part, or answered, cannot be read: {why}"))
-        .hint("have one version of sparsegp everywhere")
+    Error::data(format!("a message between the client and a machine that holds rows cannot be read: {why}"))
+        .hint("install the same version of sparsegp on all machines")
 }
 
 /// Serialises a question about the rows under a model.
@@ -447,7 +447,9 @@ impl<'a> Parts<'a> {
     /// If the batches differ in size.
     pub fn batches(self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + 'a>> {
         if !matches!(plan, BatchPlan::Epochs(_)) {
-            return Err(Error::usage("batches of rows in parts have one size").hint("give ⟨batch_size⟩"));
+            return Err(
+                Error::usage("the batch size cannot vary if the rows are in parts").hint("give ⟨batch_size⟩")
+            );
         }
         let draw = Draw { seed, per_epoch: plan.per_epoch(self.count()), batch: 0 };
         Ok(Box::new(PartedBatches { all: self, draw }))

@@ -227,7 +227,9 @@ impl<D: HeldRows> BatchSource for MemoryBatches<D> {
         if self.stream.go_to(batches) {
             return Ok(());
         }
-        Err(Error::data(format!("no fit takes {batches} batches")))
+        Err(Error::data(format!(
+            "the position after {batches} batches cannot be reached: the number is too large"
+        )))
     }
 }
 

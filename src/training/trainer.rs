@@ -95,7 +95,7 @@ impl Trainer {
         let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
         if inference.step == Schedule::Theorem {
             return Err(Error::usage(
-                "⟨q_step theorem⟩ is for fits to all rows: a trainer takes batches of the caller's",
+                "⟨q_step theorem⟩ needs all rows in every step, but the caller chooses the batches of a trainer",
             ));
         }
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
@@ -193,7 +193,7 @@ impl Trainer {
         if archive.is_intact() {
             return Ok(());
         }
-        Err(Error::data("the state is damaged, or of a trainer with other options or data"))
+        Err(Error::data("the state is damaged, or comes from a trainer with other options or data"))
     }
 
     fn pass(&mut self, archive: &mut Archive) {
@@ -262,7 +262,7 @@ impl Trainer {
             Taken::Descended => self.mean.add(value, self.training.prior_terms()),
             Taken::RolledBack => {}
             Taken::Stuck => {
-                return Err(Error::fit("no step can be evaluated any more")
+                return Err(Error::fit("no step on the hyper-parameters has a finite objective")
                     .hint("try a smaller learning rate, or go back to an earlier state"));
             }
         }

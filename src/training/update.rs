@@ -113,7 +113,7 @@ fn check_model(model: &Model) -> Result<()> {
     let mixes = model.latent().likelihood.joint().is_some_and(|joint| joint.mixing().is_some());
     let (what, hint) = match model {
         _ if model.mean_only() => (
-            "a model of ⟨objective dlm-square⟩ has no covariance that says how much it knows, and cannot be updated",
+            "a model of ⟨objective dlm-square⟩ has no posterior covariance, and cannot be updated",
             "fit it with ⟨objective elbo⟩ or ⟨objective dlm-log⟩",
         ),
         _ if mixes => {
@@ -136,7 +136,7 @@ fn by_neighbours(
 ) -> Result<(Normal, Arc<Nearby>)> {
     let plan = Plan::new(options, &known.model.likelihood, known.nearby.len() + rows.len())?;
     let Way::Neighbours(neighbours) = plan.way else {
-        return Err(Error::usage("the model has neighbours that its options do not have"));
+        return Err(Error::usage("the model has neighbours, but its options have none"));
     };
     let mut monitor = session.monitor(Limits::of_epochs(LIMITS.steps));
     with_new_rows(known, rows, (&neighbours, plan.seed), &mut monitor)

@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
 /// The rule, with the factor `C` it carries and its moments.
 pub(crate) struct AdamRule {
     factor: Mat<f64>,
-    /// `tril(H C)`.
+    /// The gradient with respect to C without the entropy, `tril(2 B C) + β C`.
     energy: Mat<f64>,
     moments: AdamMoments,
     position: Vec<f64>,
@@ -54,7 +54,7 @@ impl AdamRule {
         rule
     }
 
-    /// The flat position `(m, log C_11, C_21, …)`, column by column.
+    /// Writes q to the flat position `(m, log C_11, C_21, …)`, column by column of C.
     fn pack(&mut self, q: &Normal) {
         let m = q.dim();
         self.position[..m].copy_from_slice(&q.mean);

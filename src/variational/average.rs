@@ -136,7 +136,7 @@ impl IterateAverage {
         let (m, s) = (mean.len(), second.len());
         if s != m && s != m * m {
             return Err(Error::usage(format!(
-                "an iterate has {m} means but {s} covariances, neither {m} nor {m}²"
+                "an iterate has {m} means and {s} covariances, expected {m} or {m}² covariances"
             )));
         }
         if self.count == 0 {
@@ -145,7 +145,7 @@ impl IterateAverage {
             self.newer.resize(m, s);
         } else if self.dim != m || self.older.second.len() != s {
             return Err(Error::usage(format!(
-                "an iterate has {m} means and {s} covariances, the ones before it {} and {}",
+                "an iterate has {m} means and {s} covariances, expected {} and {} as in earlier iterates",
                 self.dim,
                 self.older.second.len()
             )));

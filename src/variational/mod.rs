@@ -45,8 +45,8 @@ pub struct DataGradient<'a> {
     pub cov: MatrixRef<'a>,
     /// `A diag(∂²ℓ/∂μ²) Aᵀ`, positive semi-definite, if it differs from `2 A diag(h) Aᵀ`.
     pub curvature: Option<MatrixRef<'a>>,
-    /// The data part of `∇_C F` for `S = C Cᵀ`, every entry, where samples give it directly; `cov` then is for
-    /// rules without a factor.
+    /// The data part of `∇_C F` for `S = C Cᵀ` (all entries), if reparameterised samples estimate it directly; rules without a factor use
+    /// `cov` instead.
     pub path: Option<MatrixRef<'a>>,
 }
 
@@ -64,56 +64,56 @@ pub enum Factor<'a> {
 /// The outcome of an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepInfo {
-    /// The step actually taken; 0 when the update was rejected and q is as before.
+    /// The step size taken; 0 if the update was rejected, which leaves q unchanged.
     pub step: f64,
-    /// How often the step was shrunk to stay valid.
+    /// The number of times that the step was shrunk to keep q valid.
     pub rollbacks: usize,
 }
 
 /// A rule that moves q(w) against the prior N(0, I), given the gradient of the data part and β.
 pub trait UpdateRule: Send {
-    /// Moves `q`, asking for step size `step`; never leaves it invalid.
+    /// Moves `q` by a step of at most size `step`. A step that would make `q` invalid is shortened or rejected.
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo;
 
-    /// Forgets what the rule carries from step to step and takes up `q`, which was changed outside.
+    /// Resets the state of the rule to match `q`, after `q` was changed by other code.
     fn restart(&mut self, q: &Normal);
 
-    /// The lower triangle of `S⁻¹`, where the rule carries it.
+    /// The lower triangle of `S⁻¹`, if the rule carries it.
     fn precision(&self) -> Option<MatRef<'_, f64>> {
         None
     }
 
-    /// [`UpdateRule::restart`] where `S⁻¹` is known (lower triangle read), so that a rule that carries it can take it, leaving
-    /// another matrix of that size.
+    /// Like [`UpdateRule::restart`], if the caller knows `S⁻¹` (`precision`, lower triangle). A rule that carries `S⁻¹` takes the matrix
+    /// and leaves another one of the same size.
     fn restart_at(&mut self, q: &Normal, precision: &mut Mat<f64>) {
         let _ = precision;
         self.restart(q);
     }
 
-    /// Passes what the rule carries from step to step through an archive.
+    /// Writes the state that the rule carries from step to step to an archive, or reads it from there.
     fn archive(&mut self, archive: &mut Archive);
 
-    /// The factor of S that the rule moves, if it moves one; reparameterised gradients are then in this factor.
+    /// The factor of S that the rule moves, if it moves one; reparameterised gradients are then gradients with respect to this factor.
     fn factor(&self) -> Option<Factor<'_>> {
         None
     }
 }
 
 impl StepInfo {
-    /// Nothing was done: the gradient or what it led to was no number.
+    /// A rejected update: the gradient, or a result computed from it, was not finite.
     const REJECTED: StepInfo = StepInfo { step: 0.0, rollbacks: 1 };
 }
 
-/// How often a step may be halved before it is rejected.
+/// The maximum number of times that a step is halved before it is rejected.
 const MAX_HALVINGS: usize = 30;
 
-/// Entries from here on count as overflown: what a step forms from smaller ones, squares included, stays finite.
+/// Entries of at least this size count as overflow. Products of smaller entries, as steps compute them, stay finite.
 const OVERFLOW: f64 = 1e100;
 
 /// The smallest ratio of the smallest to the largest eigenvalue of C for which `C Cᵀ` is positive definite in floating point.
 const CONDITION: f64 = 1e-7;
 
-/// True if all entries are numbers of reasonable size.
+/// Returns true if all entries are numbers below [`OVERFLOW`] in size.
 fn is_sane(values: &[f64]) -> bool {
     values.iter().all(|x| x.abs() < OVERFLOW)
 }
@@ -123,7 +123,7 @@ fn is_sane_matrix(a: MatRef<'_, f64>) -> bool {
     columns::largest(a) < OVERFLOW
 }
 
-/// `∇_m F = A g + β m` into `out`; false when it is not finite.
+/// Writes `∇_m F = A g + β m` to `out`; returns false if it is not finite.
 fn mean_gradient(gradient: &DataGradient<'_>, q: &Normal, beta: f64, out: &mut [f64]) -> bool {
     for ((g, data), m) in out.iter_mut().zip(gradient.mean).zip(&q.mean) {
         *g = data + beta * m;

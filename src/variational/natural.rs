@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Where the loss has negative curvature (h < 0, as for DLM and Student-t) the new precision may be indefinite; a
-//! [`Guard`] says what then.
+//! [`Guard`] decides how to repair it.
 //!
 //! For the expected losses of an ELBO `2 A diag(h) Aᵀ` is also the data's Hessian in m, so that the step in m is Newton's.
 //! For the predictive log loss it is not: there `∂²ℓ/∂μ² = 2h + g²`, where 2h, averaged over calibrated predictions, is
@@ -20,8 +20,8 @@
 //! P₊ = (1 − ρ) P + ρ (I + A diag(2h + g²) Aᵀ/β),    m₊ = m − (ρ/β) P₊⁻¹ ĝ,    S₊⁻¹ = S⁻¹ + (γ/β) Ĝ,  γ ≤ ρ
 //! ```
 //!
-//! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size. Reparameterised gradients, whose curvature is mostly noise, have the
-//! same trust region, and the second-order term of the retraction in every step, so that noise does not let S drift.
+//! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size. Reparameterised gradients, whose curvature is mostly noise, have
+//! the same trust region, and the second-order term of the retraction in every step, so that noise does not let S drift.
 
 use super::diagonal::DiagonalRule;
 use super::factor::is_valid_lower;
@@ -89,7 +89,7 @@ impl NaturalGradient {
         rule
     }
 
-    /// Chooses what keeps steps positive definite.
+    /// Sets the guard, which decides what happens if the new precision is not positive definite.
     pub fn with_guard(mut self, guard: Guard) -> Self {
         self.guard = guard;
         self
@@ -108,8 +108,8 @@ impl NaturalGradient {
         }
     }
 
-    /// Factorises `candidate`, whose lower triangle is kept; false when it is not positive definite, or so nearly singular
-    /// that its inverse would not be.
+    /// Factorises `candidate` and leaves it unchanged. Returns false if it is not positive definite, or so nearly singular that its
+    /// computed inverse might not be.
     fn factorises(&mut self) -> bool {
         linalg::copy_lower(self.candidate.as_ref(), self.factor.as_mut());
         let (factor, inverse) = (self.factor.as_mut(), self.inverse.as_mut());
@@ -128,7 +128,8 @@ impl NaturalGradient {
         true
     }
 
-    /// Finds a valid new precision and its factor; the step it belongs to and how often it was changed, or `None`.
+    /// Finds a valid new precision and its factor. Returns its step size, or `None` if there is none, and the number of repairs and
+    /// halvings.
     fn admissible(
         &mut self,
         q: &Normal,

@@ -1,9 +1,9 @@
-//! Numbers, times and lists as people read them: the one place that rounds and shortens for summaries, logs, reports and messages.
+//! Formats numbers, times and lists for people. All rounding and shortening for summaries, logs, reports and messages is here.
 
-/// Powers of ten from which on and below which numbers have an exponent.
+/// The powers of ten of numbers that are written without an exponent, such as 20,000,000; 1.5e12 has an exponent.
 const POWERS: std::ops::Range<i32> = -4..9;
 
-/// Digits from which on thousands are set apart: 2024 could be a year.
+/// The smallest number of digits with separators between thousands. 2024 has no separator, because it could be a year.
 const LONG: usize = 5;
 
 /// Returns a number with four significant digits.
@@ -11,7 +11,7 @@ pub fn number(value: f64) -> String {
     significant(value, 4)
 }
 
-/// Returns a number with so many significant digits, without zeros at the end of a fraction.
+/// Returns a number with `digits` significant digits, without zeros at the end of a fraction.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };
@@ -28,7 +28,7 @@ pub(crate) fn significant(value: f64, digits: usize) -> String {
     grouped(trimmed(&format!("{rounded:.decimals$}")))
 }
 
-/// Returns a whole number with its thousands set apart.
+/// Returns a whole number with commas between thousands.
 pub fn count(value: usize) -> String {
     grouped(&value.to_string())
 }
@@ -54,7 +54,7 @@ pub(crate) fn trimmed(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// Returns digits with the thousands of the whole part set apart.
+/// Returns digits with commas between the thousands of the whole part.
 pub(crate) fn grouped(text: &str) -> String {
     let start = text.len() - text.trim_start_matches('-').len();
     let end = text.find('.').unwrap_or(text.len());
@@ -73,7 +73,7 @@ pub(crate) fn grouped(text: &str) -> String {
     apart + &text[end..]
 }
 
-/// Lists the first `most` items, separated by commas, and the number of the others.
+/// Lists the first `most` items, separated by commas, and the number of further items.
 pub fn few(items: impl Iterator<Item = String>, most: usize) -> String {
     let mut items: Vec<String> = items.collect();
     if items.len() > most {

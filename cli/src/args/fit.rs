@@ -324,7 +324,7 @@ impl FitArgs {
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
         if self.model.neighbours == Some(Beside::Auto) {
             if self.objective.from.is_some() {
-                return Err(Error::usage("--neighbours auto compares fits from the data, not from --from")
+                return Err(Error::usage("--neighbours auto cannot be combined with --from: it compares fits that start from the data")
                     .hint("give a number of --neighbours, or leave --from out"));
             }
             if self.restarts > 1 || self.objective.betas.is_some() {

@@ -77,7 +77,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     };
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder)
-            .map_err(|error| Error::data(format!("{}: cannot be made: {error}", folder.display())))?;
+            .map_err(|error| Error::data(format!("{}: cannot be created: {error}", folder.display())))?;
         output::check_paths(&[&folder.join("report.html")], &[])?;
     }
     let mut runs = Vec::new();

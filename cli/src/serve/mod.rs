@@ -1,4 +1,4 @@
-//! `serve`: a model that answers requests over HTTP until a signal; no fitting.
+//! `serve`: answers requests for predictions over HTTP until a signal; no fitting.
 //!
 //! Each connection has a thread, which only reads and writes, so slow clients do not delay others. A pool with a fixed number of threads
 //! computes the predictions of all connections.
@@ -27,13 +27,13 @@ use std::time::{Duration, Instant};
 /// The maximum number of open connections.
 const MOST_CONNECTIONS: usize = 128;
 
-/// The time between two looks at the flag of signals.
+/// The interval between two checks for a signal.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The time that requests have to end after a signal.
+/// The time that running requests have to finish after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The pause after a connection could not be accepted, for lack of descriptors for example.
+/// The pause after a connection could not be accepted, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The state that all connections share.
@@ -43,7 +43,7 @@ struct Server {
     limits: Limits,
     /// The number of open connections.
     connections: AtomicUsize,
-    /// The number of requests that arrive or are answered now.
+    /// The number of requests that are being received or answered.
     requests: AtomicUsize,
 }
 
@@ -55,7 +55,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let workers = ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build();
     let server = Arc::new(Server {
         service: Service::new(outputs, args.max_rows),
-        workers: workers.map_err(|error| Error::data(format!("no threads to predict with: {error}")))?,
+        workers: workers.map_err(|error| {
+            Error::data(format!("the threads for predictions cannot be started: {error}"))
+        })?,
         limits: Limits { body: args.max_body << 20, time: Duration::from_secs_f64(args.timeout) },
         connections: AtomicUsize::new(0),
         requests: AtomicUsize::new(0),
@@ -64,7 +66,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let accepting = server.clone();
     let thread = Builder::new().name("sparsegp-accept".to_owned());
     let thread = thread.spawn(move || accept(&accepting, &listener));
-    thread.map_err(|error| Error::data(format!("no thread to listen with: {error}")))?;
+    thread.map_err(|error| {
+        Error::data(format!("the thread that accepts connections cannot be started: {error}"))
+    })?;
     output::print(&format!("listening on http://{address}\n"))?;
     wait(&server);
     Ok(())
@@ -72,7 +76,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
 
 /// Listens on an address, and returns the address with the port that was taken.
 fn listen(asked: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
-    let failed = |error| Error::data(format!("{asked}: cannot be listened on: {error}"));
+    let failed = |error| Error::data(format!("{asked}: cannot listen on this address: {error}"));
     let listener = TcpListener::bind(asked).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     if !address.ip().is_loopback() {
@@ -89,7 +93,10 @@ fn wait(server: &Server) {
         sleep(LOOK);
     }
     let requests = || server.requests.load(Ordering::SeqCst);
-    output::note(&format!("stopping: requests that have begun: {}; Ctrl-C again stops at once", requests()));
+    output::note(&format!(
+        "stopping after the requests that have begun: {}; press Ctrl-C again to stop at once",
+        requests()
+    ));
     let deadline = Instant::now() + GRACE;
     while requests() > 0 && Instant::now() < deadline {
         sleep(LOOK);
@@ -113,12 +120,12 @@ fn accept(server: &Arc<Server>, listener: &TcpListener) {
         }
         let counted = Counted::new(server, |server| &server.connections);
         let thread = Builder::new().name("sparsegp-connection".to_owned());
-        // Without a thread the stream is closed.
+        // If no thread can start, `stream` is dropped, which closes the connection.
         let _ = thread.spawn(move || converse(&counted.server, stream, client));
     }
 }
 
-/// A number of the server that is one higher as long as this exists.
+/// A guard that keeps one of the server's counters one higher until it is dropped.
 struct Counted {
     server: Arc<Server>,
     number: fn(&Server) -> &AtomicUsize,
@@ -185,6 +192,9 @@ fn answer(server: &Server, request: &Request) -> Answer {
         false => server.service.answer(request),
     };
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-        Answer::error(500, "a defect of sparsegp, please report it; standard error has its place")
+        Answer::error(
+            500,
+            "a defect of sparsegp, please report it with the message on the server's standard error",
+        )
     })
 }

@@ -381,7 +381,7 @@ fn whole_groups_and_the_latest_rows_are_held_out() {
     let one = rows("g,x,y", 30, |row| format!("a,{},{}", noise(row), noise(row + 5)));
     assert_eq!(
         refused(&one, &by(SplitBy::Group("g".into()))),
-        "of 1 groups with 30 rows, those held out leave 0 rows to train on, expected at least 2"
+        "there are 1 groups with 30 rows; the groups held out leave 0 rows to train on, expected at least 2"
     );
     assert!(
         refused(&one, &by(SplitBy::Time("g".into())))

@@ -219,7 +219,7 @@ fn files_are_known_by_their_first_bytes_and_refused_when_damaged() {
     }
     assert_eq!(
         message("f.parquet", b"a,y\n1,2\n"),
-        Err(": not a Parquet file, expected one by its name".into())
+        Err(": not a Parquet file, although its name ends like one".into())
     );
     for arrow in [b"ARROW1\0\0".as_slice(), &[0xff; 8]] {
         let bytes = [arrow, b"\na,y\n1,2\n"].concat();

@@ -296,21 +296,21 @@ fn a_unit_that_fails_is_recorded_tried_again_and_does_not_stop_the_others() {
     let work = Work::new();
     let command = "rare.csv --target y --objectives elbo,dlm-log --train-sizes 3,60 --out out";
     let run = work.compare(command).ok();
-    assert!(run.stderr().contains("warning: 2 of 4 units failed"), "{}", run.stderr());
+    assert!(run.stderr().contains("warning: 2 of 4 fits failed"), "{}", run.stderr());
     let results = Cells::of(&work.read("out/results.csv"));
     let errors = results.column("error");
     assert!(
         errors[0].contains("the same in all 3 training rows") || errors[0].contains("in every row"),
         "{errors:?}"
     );
-    assert!(errors[1].contains("the ELBO fit to start from"), "{errors:?}");
+    assert!(errors[1].contains("the ELBO fit that this fit starts from"), "{errors:?}");
     assert_eq!(errors[2..], ["", ""]);
     assert_eq!(results.column("nll").iter().filter(|nll| nll.is_empty()).count(), 2);
     assert!(work.read("out/report.html").contains("Failed: elbo on 3 rows in repeat 0: "));
     assert!(work.compare(command).ok().stderr().contains("2/4  done before"));
 
     let run = work.compare("rare.csv --target y --objectives elbo,fitc --train-sizes 3 --out all");
-    run.fails(4, &["all 2 units failed", "hint: "]);
+    run.fails(4, &["all 2 fits failed", "hint: "]);
     assert_eq!(Cells::of(&work.read("all/results.csv")).rows.len(), 2);
 }
 
@@ -353,7 +353,7 @@ fn what_makes_no_sense_is_refused_before_any_work() {
         ("real.csv --target z --objectives elbo --out out", 3, &["'z'"]),
         ("real.csv --target y --objectives elbo --test-fraction 0.99 --out out", 3, &["fewer than 2"]),
         ("absent.csv --target y --objectives elbo --out out", 3, &["absent.csv"]),
-        ("real.csv --target y --objectives elbo --out real.csv", 3, &["real.csv", "cannot be made"]),
+        ("real.csv --target y --objectives elbo --out real.csv", 3, &["real.csv", "cannot be created"]),
     ];
     for (arguments, code, words) in cases {
         println!("{arguments}");

@@ -117,7 +117,7 @@ fn text_that_is_wrong_says_what_is_expected() {
         ("--prior kernel.variance=flat", "gamma(shape,rate)"),
         ("--prior kernel.variance=gamma(0,1)", "above 0"),
         ("--bounds kernel.variance=1", "NAME=LO,HI"),
-        ("--bounds kernel.variance=2,1", "holds no values"),
+        ("--bounds kernel.variance=2,1", "has a LO that is not below HI"),
         ("--start kernel.variance", "NAME=VALUE"),
         ("--fix kernel.variance=x", "not a number"),
         ("--tie kernel.variance,,", "name of a hyper-parameter"),

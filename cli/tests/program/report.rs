@@ -346,7 +346,7 @@ fn explain_writes_tables_that_agree_with_predictions() {
     for (command, code, words) in [
         ("explain model data.csv --out e --rows 1,999", 2, &["--rows", "999", "120"][..]),
         ("explain model data.csv --out e --rows 0", 2, &["--rows", "'0'"]),
-        ("explain model data.csv --out data.csv", 3, &["data.csv", "cannot be made"]),
+        ("explain model data.csv --out data.csv", 3, &["data.csv", "cannot be created"]),
         ("explain model absent.csv --out e", 3, &["absent.csv"]),
     ] {
         work.run(command).fails(code, words);

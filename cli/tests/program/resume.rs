@@ -311,7 +311,10 @@ fn a_state_of_another_fit_is_refused() {
         let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
         let error = other.fit(&mut session).err().unwrap_or_else(|| panic!("{}: accepted", other.name));
-        assert!(error.to_string().ends_with("a state does not fit its stage"), "{error}");
+        assert!(
+            error.to_string().ends_with("the stored state does not match its stage of the fit"),
+            "{error}"
+        );
     }
 }
 
@@ -379,7 +382,7 @@ fn an_interrupted_fit_leaves_a_checkpoint_and_its_own_status() {
     assert_eq!(work.names(), ["data.csv", "m.checkpoint", "whole.json"], "nothing half-written");
 
     let other = work.run(&format!("{FIT} --epochs 300 --seed 1 --resume m.checkpoint"));
-    other.fails(3, &["m.checkpoint: belongs to another fit: seed is 0 there, 1 here"]);
+    other.fails(3, &["m.checkpoint: belongs to another fit: seed is 0 in the checkpoint and 1 in this fit"]);
     work.run(&format!("{FIT} --epochs 300 --quiet --metrics m.json --resume m.checkpoint")).ok();
     assert_eq!(comparable(&work.read("m.json")), comparable(&work.read("whole.json")));
 }

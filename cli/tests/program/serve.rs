@@ -190,7 +190,7 @@ fn bad_requests_get_one_line_that_says_what_and_where() {
             400,
             "population",
             json!({ "rows": [good], "population": true }),
-            "\"population\" is for models with --group",
+            "\"population\" needs a model fitted with --group",
         ),
         (
             400,
@@ -372,7 +372,7 @@ fn a_signal_lets_running_requests_end() {
     let reply = read_reply(&mut stream, &mut Vec::new());
     assert_eq!((reply.status, reply.field("connection")), (200, Some("close".to_owned())));
     let log = server.ended();
-    assert!(log.contains("stopping: requests that have begun: 1"), "{log}");
+    assert!(log.contains("stopping after the requests that have begun: 1"), "{log}");
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn addresses_and_models_that_cannot_be_served_are_refused() {
     work.run("serve model --threads 0").fails(2, &["--threads is 0"]);
     let server = Server::start(&work, "");
     let taken = server.address().to_string();
-    work.run(&format!("serve model --listen {taken}")).fails(3, &[&taken, "cannot be listened on"]);
+    work.run(&format!("serve model --listen {taken}")).fails(3, &[&taken, "cannot listen on this address"]);
     let open = Server::start_at(&work, "0.0.0.0:0", "");
     assert_eq!(open.send("GET", "/health", "").status, 200);
     let log = open.stop();

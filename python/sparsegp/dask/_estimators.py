@@ -175,7 +175,7 @@ class _DaskEstimator(BaseEstimator):
         Parameters
         ----------
         path : str or path-like
-            The file, which appears complete or not at all.
+            The file. A failed call leaves no partial file.
         """
         self._fitted().save(path)
 
@@ -230,7 +230,7 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         y : dask array or series of shape (n,)
             The targets, in the same partitions.
         sample_weight : dask array or series of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
 
         Returns
         -------
@@ -281,7 +281,7 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         y : dask array or series of shape (n,)
             The targets.
         sample_weight : dask array or series of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
         exposure : dask array or series of shape (n,), optional
             Exposures, for counts that were fitted with them.
 
@@ -354,7 +354,7 @@ class DaskSparseGPCountRegressor(_Numbers):
         y : dask array or series of shape (n,)
             The counts, in the same partitions.
         sample_weight : dask array or series of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
         exposure : dask array or series of shape (n,), optional
             The factor of each row's rate. Predictions need it too.
 
@@ -388,7 +388,7 @@ class DaskSparseGPClassifier(ClassifierMixin, _DaskEstimator):
         y : dask array or series of shape (n,)
             The classes, two or more, in the same partitions.
         sample_weight : dask array or series of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
 
         Returns
         -------
@@ -444,7 +444,7 @@ class DaskSparseGPClassifier(ClassifierMixin, _DaskEstimator):
         y : dask array or series of shape (n,)
             The classes.
         sample_weight : dask array or series of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
 
         Returns
         -------

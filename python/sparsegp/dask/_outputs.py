@@ -15,7 +15,7 @@ from ._partitions import is_frame
 class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
     """Sparse Gaussian process regression of several targets on dask arrays and dataframes, a model for each.
 
-    A target that is missing (NaN) in a row is left out there, and the others of the row count.
+    If a target is missing (NaN) in a row, the other targets of the row are still used.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
         y : dask array or dataframe of shape (n, targets)
             The targets, in the same partitions, with NaN for a missing value.
         sample_weight : dask array or series of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
 
         Returns
         -------
@@ -99,7 +99,7 @@ class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
         y : dask array or dataframe of shape (n, targets)
             The targets.
         sample_weight : dask array or series of shape (n,), optional
-            How much each row counts.
+            The weights of the rows' losses.
 
         Returns
         -------

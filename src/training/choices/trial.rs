@@ -149,7 +149,7 @@ impl Trials {
         let rows = predictions.losses(held.targets.y);
         let losses: Vec<f64> = rows.iter().map(|row| -row.0).collect();
         if losses.iter().any(|loss| !loss.is_finite()) {
-            return Err(Error::fit("a held-out row is impossible"));
+            return Err(Error::fit("the model gives the target of a held-out row the probability 0"));
         }
         Ok((Losses(losses), Losses(rows.iter().map(|row| row.1).collect())))
     }

@@ -403,9 +403,9 @@ fn check_coupled(model: &LatentModel) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "the groupings besides the largest have {coupled} effects together, expected at most {MOST_COUPLED}"
+        "the groupings other than the largest have {coupled} effects in total, expected at most {MOST_COUPLED}"
     ))
-    .hint("leave a ⟨group⟩ out, or put rare levels together"))
+    .hint("leave a ⟨group⟩ out, or merge rare levels"))
 }
 
 /// The derivatives with respect to the sums over features: `½ d (S + m mᵀ)`, `−d m`, `½ d` and `½ d` with `d = 1/σ²`.

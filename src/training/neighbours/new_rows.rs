@@ -60,7 +60,7 @@ pub(in crate::training) fn with_new_rows(
         let likelihood = model
             .likelihood
             .one()
-            .ok_or_else(|| Error::usage("⟨neighbours⟩ need a likelihood of one function"))?;
+            .ok_or_else(|| Error::usage("⟨neighbours⟩ need a likelihood of one latent function"))?;
         rows.match_sites(
             Observed { likelihood, targets: new.targets },
             (&mut solver, &others),

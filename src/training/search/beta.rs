@@ -42,7 +42,7 @@ pub fn fit_beta_grid<F>(
     let grid = betas.grid(n);
     let first = (0..grid.len())
         .min_by(|&a, &b| grid[a].ln().abs().total_cmp(&grid[b].ln().abs()))
-        .ok_or_else(|| Error::usage("⟨betas⟩ names no value"))?;
+        .ok_or_else(|| Error::usage("⟨betas⟩ is empty, expected at least one value"))?;
     let middle = fit(&FitOptions { beta: grid[first], ..base.clone() }, None)?;
     let short = FitOptions { epochs: Some(base.epoch_limit().div_ceil(3)), ..base };
     let mut chain = |betas: &mut dyn Iterator<Item = f64>| -> Result<Vec<GridFit<F>>> {

@@ -43,17 +43,17 @@ pub(in crate::training) fn with_proven_steps(
     }
     let refuse = |why: String| Err(Error::usage(format!("⟨q_step theorem⟩ {why}")));
     if trains {
-        return refuse("needs hyper-parameters that stay: use ⟨hyper fixed⟩".to_owned());
+        return refuse("needs fixed hyper-parameters: use ⟨hyper fixed⟩".to_owned());
     }
     let n = rows.map_or(0, |rows| rows.len());
     let Some(rows) = rows.filter(|_| matches!(options.batches, BatchPlan::Epochs(size) if size >= n)) else {
-        return refuse("needs all rows, in memory, in every batch: raise ⟨batch_size⟩".to_owned());
+        return refuse("needs batches of all rows, in memory: raise ⟨batch_size⟩".to_owned());
     };
     let likelihood = &svgp.model.likelihood;
     let bounded = likelihood.one().and_then(|one| Some((one, one.loss_curvature()?)));
     let (Some((likelihood, bounds)), Some(theorem)) = (bounded, options.rule.rule.theorem) else {
         let name = svgp.model.likelihood.name();
-        return refuse(format!("needs losses of bounded curvature, which {name} has not"));
+        return refuse(format!("needs losses of bounded curvature; the curvature of {name} is unbounded"));
     };
     let beta = svgp.objective().beta;
     let sums = Sums::over(svgp.model.layer(), likelihood, rows);
@@ -108,7 +108,7 @@ impl Sums {
     /// 𝓜 and ϖ.
     fn curvature(&self, (least, most): (f64, f64), beta: f64) -> Result<Curvature> {
         let (values, _) = symmetric_eigen(self.gram.as_ref()).ok_or_else(|| {
-            Error::fit("the features are too large for their curvature to be a finite number")
+            Error::fit("the curvature is not a finite number, because the features are too large")
         })?;
         let extremes = [values.first(), values.last()].map(|value| value.copied().unwrap_or(0.0).max(0.0));
         let all = [least, most].into_iter().flat_map(|bound| extremes.map(|value| beta + bound * value));

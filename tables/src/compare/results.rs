@@ -183,10 +183,11 @@ impl Results {
     /// If every unit failed.
     pub fn check(&self) -> Result<()> {
         match self.failures().next() {
-            Some((_, error)) if self.chosen().all(|row| row.error.is_some()) => {
-                Err(Error::fit(format!("all {} units failed; the first one: {error}", self.chosen().count()))
-                    .hint("results.csv has the error of each; the same command tries them again"))
-            }
+            Some((_, error)) if self.chosen().all(|row| row.error.is_some()) => Err(Error::fit(format!(
+                "all {} fits failed; the first error: {error}",
+                self.chosen().count()
+            ))
+            .hint("results.csv lists all errors; repeat the command to try the failed fits again")),
             _ => Ok(()),
         }
     }

@@ -181,7 +181,7 @@ impl Work<'_> {
     fn start(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
         let elbo = Unit { contender: Contender::Elbo, ..unit };
         self.store.load_model(elbo, seen).map_err(|error| {
-            Error::fit(format!("the ELBO fit to start from is not there: {}", error.marked()))
+            Error::fit(format!("the ELBO fit that this fit starts from is missing: {}", error.marked()))
         })
     }
 

@@ -52,7 +52,7 @@ impl Store {
         for part in ["units", "models"] {
             let path = folder.join(part);
             std::fs::create_dir_all(&path)
-                .map_err(|error| Error::data(format!("{}: cannot be made: {error}", path.display())))?;
+                .map_err(|error| Error::data(format!("{}: cannot be created: {error}", path.display())))?;
         }
         let path = folder.join("plan.json");
         let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
@@ -61,11 +61,13 @@ impl Store {
         }
         if store.holds_units()? {
             let why = match known.and_then(|known| difference("", &known, fingerprint)) {
-                Some(difference) => format!("the folder holds results of another plan: {difference}"),
-                None => "cannot be read although the folder holds results".to_owned(),
+                Some(difference) => {
+                    format!("the folder contains results of other data or options: {difference}")
+                }
+                None => "cannot be read, although the folder contains results".to_owned(),
             };
             return Err(Error::usage(format!("{}: {why}", path.display()))
-                .hint("choose another ⟨out⟩, or give the data and options of before to go on with them"));
+                .hint("choose another ⟨out⟩, or repeat the earlier data and options to continue"));
         }
         let text = serde_json::to_string_pretty(fingerprint)
             .map_err(|error| Error::data(format!("{}: {error}", path.display())))?;

@@ -225,6 +225,6 @@ mod tests {
             Results { rows: vec![row(Role::Single, 1.0, 0, None), row(Role::Single, 1.0, 1, None)] };
         let error = results.check().expect_err("nothing was fitted");
         assert_eq!(error.exit_code(), 4);
-        assert_eq!(error.to_string(), "all 2 units failed; the first one: a, \"b\"");
+        assert_eq!(error.to_string(), "all 2 fits failed; the first error: a, \"b\"");
     }
 }

@@ -467,11 +467,11 @@ impl Schema {
         match (&self.exposure, self.encoding.kind()) {
             (None, _) | (Some(_), TargetKind::Count) => Ok(()),
             (Some(exposure), kind) => Err(Error::usage(format!(
-                "the exposure {} is for a target of counts, the target {} is of kind {kind}",
+                "the exposure {} needs a target of counts, but the target {} is of kind {kind}",
                 quoted(exposure),
                 quoted(&self.target)
             ))
-            .hint("ask for a likelihood of counts, or leave the exposure out")),
+            .hint("choose a likelihood of counts, or leave the exposure out")),
         }
     }
 

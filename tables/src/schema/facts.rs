@@ -45,10 +45,10 @@ impl Positive {
         match self {
             Positive::Exposure => (
                 "an exposure above 0",
-                "an exposure is the time, area or number that could have given events; remove rows without any",
+                "an exposure is the time, area or number of units that could have had events; remove rows without exposure",
             ),
             Positive::Weight => {
-                ("a weight above 0", "leave out rows that are not to count, instead of giving them no weight")
+                ("a weight above 0", "remove rows that should not count, instead of giving them the weight 0")
             }
         }
     }

@@ -82,8 +82,10 @@ impl Schema {
             return Ok(());
         }
         let (both, names) = (columns.join(","), columns.join(" and "));
-        Err(Error::usage(format!("⟨kernel⟩: {names} are one place, '{word}' alone is no input"))
-            .hint(format!("select both, as in matern32[{both}]")))
+        Err(Error::usage(format!(
+            "⟨kernel⟩: '{word}' alone is not an input, because {names} are the coordinates of one place"
+        ))
+        .hint(format!("select both, as in matern32[{both}]")))
     }
 
     /// The numbers that a word of a selection stands for.

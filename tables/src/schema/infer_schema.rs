@@ -1,4 +1,4 @@
-//! How the features of a table, and the statistics of its inputs, follow from what is known of its columns; no cells.
+//! Derives the features of a table, and the statistics of its inputs, from the facts about its columns; no cells.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,14 +20,14 @@ use sparsegp::data::{Affine, Scaling};
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
 
-/// The most categories of one column, each of which would be an input; …
+/// The maximum number of categories of one column, if each is an input.
 const MOST_INPUTS: usize = 1000;
 
-/// … and where they are codes. More are almost surely an identifier.
+/// The maximum number of categories of one column, if one input holds their codes. A column with more is almost surely an identifier.
 const MOST_LEVELS: usize = 10_000;
 
 impl Schema {
-    /// [`Schema::infer`] by what is known of a table.
+    /// Like [`Schema::infer`], from the facts about a table.
     pub(crate) fn of_facts(facts: &TableFacts, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         check_options(facts, options)?;
         let names: Vec<&str> = match &options.features {
@@ -78,7 +78,7 @@ impl Schema {
         };
         let mut schema = Schema { fills: schema.means(facts)?, ..schema };
         for feature in &schema.features {
-            // Dates that came as dates may come as text in a table to predict.
+            // A column that holds dates here may hold dates as text in a table to predict.
             if let Feature::Date { name, .. } = feature {
                 let order = DateOrder::YearMonthDay;
                 schema.readings.entry(name.clone()).or_insert(Reading::Date { order });
@@ -87,7 +87,7 @@ impl Schema {
         warnings.extend(schema.gaps_note(facts)?);
         if schema.dims() == 0 && !intercept_will_do {
             return Err(Error::data(format!(
-                "{}: every feature is a column of a single category, expected one that varies",
+                "{}: every feature has the same category in all rows, expected at least one feature that varies",
                 facts.source()
             )));
         }
@@ -113,7 +113,7 @@ impl Schema {
         self.features.iter().map(mean).collect()
     }
 
-    /// What is done about missing cells, in one line.
+    /// Returns one line about how missing cells are treated, if there are any.
     fn gaps_note(&self, facts: &TableFacts) -> Result<Option<String>> {
         let (mut numbers, mut categories) = (Vec::new(), Vec::new());
         for feature in &self.features {
@@ -153,7 +153,7 @@ impl Schema {
         first.map_or(Ok(()), |misfit| Err(misfit.error.clone()))
     }
 
-    /// The names of the inputs that are the same in all `rows` training rows.
+    /// The names of the inputs whose value is the same in all `rows` training rows.
     pub(crate) fn constant_inputs(&self, facts: &TableFacts, rows: usize) -> Result<Vec<String>> {
         let mut constant = Vec::with_capacity(self.dims());
         for feature in &self.features {
@@ -189,7 +189,7 @@ impl Schema {
         Ok(names.filter_map(|(name, constant)| constant.then_some(name)).collect())
     }
 
-    /// What [`Scaling::standardise`] finds on the training rows, `rows` of them.
+    /// Returns the scaling that [`Scaling::standardise`] computes on the `rows` training rows.
     pub(crate) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<Scaling> {
         let number = |column: &ColumnFacts| column.affine();
         let mut inputs: Vec<Affine> = Vec::with_capacity(self.dims());
@@ -218,7 +218,7 @@ impl Schema {
 }
 
 impl SchemaOptions {
-    /// Whether a column that the file has is a feature.
+    /// Returns true if a column of the file is a feature.
     fn is_feature(&self, name: &str) -> bool {
         let named = self.features.as_ref().is_none_or(|features| features.iter().any(|known| known == name));
         let named = named || self.is_place(name);
@@ -234,17 +234,18 @@ impl SchemaOptions {
             && !self.exclude.iter().any(|known| known == name)
     }
 
-    /// How files of these columns are read.
+    /// The options for reading files with these columns.
     pub fn read_options(&self) -> ReadOptions {
         ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
     }
 
-    /// Whether a column that the file has is looked at.
+    /// Returns true if a column of the file is used.
     pub fn uses(&self, name: &str) -> bool {
         self.demand(name).is_some()
     }
 
-    /// How columns of text are to be read, as their cells and the options say, and what is told of it, in one line.
+    /// Decides from the cells and the options how text columns are converted. Returns the conversions, and one line about them for the
+    /// user.
     pub(crate) fn readings_of(&self, facts: &TableFacts) -> Result<(Readings, Option<String>)> {
         check_ordered(facts, self)?;
         let (mut readings, mut words) = (Readings::new(), Vec::new());
@@ -284,15 +285,15 @@ impl SchemaOptions {
         Ok((readings, told))
     }
 
-    /// The kind of target, where it is said: an exposure makes sense for counts alone.
+    /// The kind of target, if the options determine it; an exposure implies counts.
     pub(crate) fn kind(&self) -> Option<TargetKind> {
         self.target_kind.or(self.exposure.as_ref().map(|_| TargetKind::Count))
     }
 
-    /// What is asked of the values of a column, `None` of one that nobody looks at.
+    /// Returns what the values of a column must be, or `None` for a column that is not used.
     pub(crate) fn demand(&self, name: &str) -> Option<Demand> {
         if name == self.target {
-            // Where no kind is asked for, these are the ones that are guessed.
+            // If the options leave the kind open, one of these is inferred.
             let guessed = || if self.classes { vec![] } else { vec![TargetKind::Real, TargetKind::Count] };
             return Some(Demand::Target(self.kind().map_or_else(guessed, |kind| vec![kind])));
         }
@@ -345,7 +346,7 @@ fn check_ordered(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     Ok(())
 }
 
-/// The columns that are no features whatever else is asked for, each with its role.
+/// The columns that can never be features, each with its role: the target, the exposure and the weights.
 pub(super) fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
     let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
     let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
@@ -371,19 +372,19 @@ fn check_roles(options: &SchemaOptions) -> Result<()> {
     Ok(())
 }
 
-/// What looks wrong about columns of categories, by column.
+/// The categorical columns that look suspicious.
 #[derive(Default)]
 struct Doubts {
-    /// Those with another category in every row.
+    /// Columns with a different category in every row.
     identifiers: Vec<String>,
-    /// Those with a category of several lines, with that.
+    /// Columns with a category that spans several lines, each with that category.
     lines: Vec<(String, String)>,
-    /// Columns of more numbers than other text, with the first of that text.
+    /// Columns with more numbers than other text, each with examples of that text.
     mixed: Vec<(String, String)>,
 }
 
 impl Doubts {
-    /// A line for each kind of doubt.
+    /// Returns one line for each kind of doubt.
     fn told(&self, source: &str) -> Vec<String> {
         let identifiers = match self.identifiers.as_slice() {
             [] => None,
@@ -412,7 +413,8 @@ impl Doubts {
     }
 }
 
-/// The columns that are left out although nothing was said of them, told in one line. All are kept where none would be left.
+/// Returns the columns that are left out although no option excludes them, and adds one line about them to `notes`. If that would leave no
+/// column, all columns with values are kept.
 fn left_out<'a>(
     facts: &TableFacts,
     names: &[&'a str],
@@ -433,7 +435,7 @@ fn left_out<'a>(
         found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
     }
     if found.len() == names.len() {
-        // Something has to be left, if it has values.
+        // At least the columns with values are then kept.
         found.retain(|(name, _)| facts.require(name).is_ok_and(|column| column.present == 0));
     }
     if found.is_empty() {
@@ -487,7 +489,7 @@ fn infer_feature(
     categorical(facts, (name, coded), column, doubts)
 }
 
-/// Checks that no column of numbers has to be corrected; one error for all such columns.
+/// Checks that no column of numbers contains mistakes, such as a word among numbers; one error reports all such columns.
 fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let (mut bad, mut wrong) = (BadCells::default(), Vec::new());
     for name in names {
@@ -506,7 +508,7 @@ fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> 
     )))
 }
 
-/// The most levels of a category, whose input is a code or that has one for each.
+/// The maximum number of levels of a categorical column: one input holds their codes, or each level has an input.
 fn most_levels(coded: bool) -> usize {
     if coded { MOST_LEVELS } else { MOST_INPUTS }
 }

@@ -143,7 +143,7 @@ impl Target<'_> {
             return if once.is_empty() { Ok(TargetKind::Class) } else { Err(self.lone_classes(&once)) };
         }
         Err(Error::data(format!(
-            "{} is text of {} distinct values, {}, expected numbers, or classes with two rows each at least",
+            "{} holds text with {} distinct values ({}), expected numbers, or classes with at least two rows each",
             self.column,
             facts.distinct.count(),
             values_listed(&facts.distinct.texts())
@@ -164,7 +164,7 @@ impl Target<'_> {
             self.column,
             folded(lone.iter().map(named))
         ))
-        .hint("correct or remove the row; ⟨task classification⟩ takes it for a class")
+        .hint("correct or remove the row; ⟨task classification⟩ accepts it as a class")
     }
 
     /// Two classes or more.

@@ -1,5 +1,4 @@
-//! Places: two columns of degrees, or of plane coordinates, that make the coordinates of one input, and what is known of
-//! them; no kernels.
+//! Places: two columns of degrees or of plane coordinates that together make one input, and the facts about them; no kernels.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -33,8 +32,8 @@ pub struct Places {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Surface {
-    /// The Earth as a sphere. Longitude and latitude in degrees make three coordinates in km, whose distance is the straight line through the
-    /// Earth (the chord): kernels of distances stay positive definite, which they need not be for distances along the surface.
+    /// The Earth as a sphere. Longitude and latitude in degrees make three coordinates in km, whose distance is the straight line through
+    /// the Earth (the chord): kernels of distances stay positive definite, which they need not be for distances along the surface.
     Sphere,
     /// A plane: the two columns are coordinates in a common unit.
     Plane,
@@ -87,24 +86,24 @@ impl Surface {
         }
     }
 
-    /// The contents of the inputs.
+    /// The kinds of the inputs, which are the coordinates of one point.
     pub(crate) fn dimensions(self) -> impl Iterator<Item = Dimension> {
         (0..self.dims()).map(|d| Dimension::Coordinate { first: d == 0 })
     }
 }
 
 impl Places {
-    /// The name of the input that two columns make.
+    /// The name of the input made from the two columns.
     pub(crate) fn name_of(columns: &[String; 2]) -> String {
         columns.join(", ")
     }
 
-    /// Returns true for the two columns.
+    /// Returns true if `name` is one of the two columns.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.columns.iter().any(|column| column == name)
     }
 
-    /// Refuses columns that have another role too, or are one column.
+    /// Refuses a column that is named twice or has another role; `others` are the columns of each other role.
     pub(super) fn check(&self, others: &[(&str, &[String])]) -> Result<()> {
         let [first, second] = &self.columns;
         let option = self.surface.option();
@@ -191,19 +190,19 @@ pub(crate) struct PlaceFacts {
     places: Places,
     /// The coordinates of training rows.
     spreads: [Spread; 3],
-    /// Rows without a place, of all rows and of the training rows.
+    /// The numbers of rows without a place: among all rows, and among the training rows.
     pub(super) gaps: (usize, usize),
     /// The first place that cannot be used.
     pub(super) misfit: Option<Misfit>,
 }
 
 impl PlaceFacts {
-    /// Of no rows yet.
+    /// Returns the facts about no rows.
     pub(super) fn new(places: &Places) -> PlaceFacts {
         PlaceFacts { places: places.clone(), spreads: Default::default(), gaps: (0, 0), misfit: None }
     }
 
-    /// Takes in the next rows; columns that hold no numbers are refused elsewhere.
+    /// Adds the next rows. Columns that hold no numbers are ignored here; [`infer_place`] refuses them.
     pub(super) fn push(&mut self, table: &Table, training: Option<&[bool]>) {
         let places = self.places.clone();
         let Ok(cells) = PlaceCells::of(table, &places.columns, places.surface) else { return };
@@ -222,12 +221,12 @@ impl PlaceFacts {
         }
     }
 
-    /// Takes in the coordinates of a training row.
+    /// Adds the coordinates of a training row.
     pub(super) fn push_place(&mut self, place: [f64; 3]) {
         self.spreads.iter_mut().zip(place).for_each(|(spread, value)| spread.push(value));
     }
 
-    /// Takes in what is known of later rows.
+    /// Merges the facts about later rows.
     pub(super) fn merge(&mut self, later: PlaceFacts) {
         self.spreads.iter_mut().zip(later.spreads).for_each(|(own, later)| own.merge(later));
         self.gaps = (self.gaps.0 + later.gaps.0, self.gaps.1 + later.gaps.1);
@@ -240,7 +239,7 @@ impl PlaceFacts {
         self.spreads[..dims].iter().map(|spread| spread.affine().shift).collect()
     }
 
-    /// Shift and scale of every coordinate over the training rows, in which rows without a place are at the centre.
+    /// Shift and scale of every coordinate over the training rows; rows without a place count as rows at the centre.
     pub(super) fn affines(&self) -> Vec<Affine> {
         let present = self.spreads[0].count() as f64;
         let share = if present > 0.0 { present / (present + self.gaps.1 as f64) } else { 1.0 };
@@ -268,7 +267,7 @@ impl Schema {
         })
     }
 
-    /// Returns false if a place has another number of mean coordinates than its surface, which a damaged file may say.
+    /// Returns true if every place has as many mean coordinates as its surface has; a damaged file may contradict this.
     pub(crate) fn places_are_consistent(&self) -> bool {
         self.features.iter().all(|feature| match feature {
             Feature::Place { surface, centre, .. } => centre.len() == surface.dims(),
@@ -276,7 +275,7 @@ impl Schema {
         })
     }
 
-    /// The place and its coordinates among the inputs, if two columns say where a row is.
+    /// The columns that say where a row is, and the range of their coordinates among the inputs, if there are such columns.
     pub fn place_inputs(&self) -> Option<(Places, Range<usize>)> {
         let place = self.features.iter().position(|feature| matches!(feature, Feature::Place { .. }))?;
         let from = self.features[..place].iter().map(|feature| self.width(feature)).sum();
@@ -313,7 +312,7 @@ impl SchemaOptions {
     }
 }
 
-/// The rows in which a feature is missing, of all rows and of the training rows.
+/// The numbers of rows in which a feature is missing: among all rows, and among the training rows.
 pub(super) fn gaps(facts: &TableFacts, feature: &Feature) -> Result<(usize, usize)> {
     match feature {
         Feature::Place { .. } => Ok(facts.require_place()?.gaps),

@@ -10,28 +10,28 @@ use super::places::{PlaceFacts, Places};
 use crate::tables::table::{Table, absent};
 use sparsegp::error::{Error, Result};
 
-/// What is known of the columns of a table or file, or of some of its rows.
+/// The facts about the columns of a table or file, or of some of its rows.
 ///
-/// Facts of parts are those of the whole once they are merged in the order of the rows, and written by serde in between in formats
-/// that hold every `f64`. What they say of rows counts from the beginning of the file: blocks know where they are in it.
+/// The facts about parts, merged in the order of the rows, equal the facts about the whole. In between serde may write them, in a format
+/// that holds every `f64`. Row numbers count from the beginning of the file, since each block has its position in it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TableFacts {
     source: String,
     rows: usize,
     columns: Vec<(String, Option<ColumnFacts>)>,
-    /// The place of each column among them, by name, once one was asked for.
+    /// The index of each column by name, computed at the first lookup.
     #[serde(skip)]
     places: OnceLock<HashMap<String, usize>>,
-    /// A cell that shows decimal commas, where the text has them.
+    /// An example of a cell with a decimal comma, if the text has decimal commas.
     decimal_comma: Option<String>,
     /// Facts about the places, if two columns hold them.
     place: Option<PlaceFacts>,
-    /// What is to be told about how the table was read.
+    /// Notes for the user about how the table was read.
     notes: Vec<String>,
 }
 
 impl TableFacts {
-    /// Of no rows yet. `demand` says what is asked of a column, `None` of one that nobody looks at.
+    /// Returns the facts about no rows. `demand` returns what the values of a column must be, or `None` for a column that is not used.
     pub(crate) fn new<'a>(
         source: &str,
         names: impl Iterator<Item = &'a str>,
@@ -64,7 +64,7 @@ impl TableFacts {
         self.place.as_ref().ok_or_else(undeclared)
     }
 
-    /// Takes in the next rows, whose columns are in the order of the file; those that nobody looks at may be absent.
+    /// Adds the next rows, whose columns are in the order of the file; unused columns may be absent.
     pub(crate) fn push(&mut self, table: &Table, training: Option<&[bool]>) {
         self.rows += table.rows();
         self.decimal_comma = self.decimal_comma.take().or_else(|| table.decimal_comma().map(str::to_owned));
@@ -81,11 +81,11 @@ impl TableFacts {
         }
     }
 
-    /// Takes in what is known of later rows.
+    /// Merges the facts about later rows.
     ///
     /// # Errors
     ///
-    /// When they have other columns, or others are looked at or asked for something else; nothing has changed then.
+    /// If `later` has other columns, or other demands on them; `self` is then unchanged.
     pub(crate) fn merge(&mut self, later: TableFacts) -> Result<()> {
         let demands = |facts: &TableFacts| -> Vec<(String, Option<Demand>)> {
             let demand = |facts: &Option<ColumnFacts>| facts.as_ref().map(|facts| facts.demand.clone());
@@ -116,17 +116,17 @@ impl TableFacts {
         self.notes.extend(new);
     }
 
-    /// What is to be told about how the table was read.
+    /// Notes for the user about how the table was read.
     pub(crate) fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// A cell that shows decimal commas, where the text has them.
+    /// An example of a cell with a decimal comma, if the text has decimal commas.
     pub(crate) fn decimal_comma(&self) -> Option<&str> {
         self.decimal_comma.as_deref()
     }
 
-    /// What messages call the table.
+    /// The name of the table in messages.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
@@ -150,7 +150,7 @@ impl TableFacts {
         }
     }
 
-    /// What is known of a column.
+    /// Returns the facts about a column; an error if it is absent or not used.
     pub(crate) fn require(&self, name: &str) -> Result<&ColumnFacts> {
         self.find(name)
             .and_then(|(_, facts)| facts.as_ref())

@@ -273,7 +273,7 @@ impl TryFrom<Stored> for TargetEncoding {
         if fits {
             Ok(TargetEncoding { kind, levels })
         } else {
-            Err(format!("the levels {levels:?} are not those of a target of kind {kind}"))
+            Err(format!("the levels {levels:?} do not suit a target of kind {kind}"))
         }
     }
 }

@@ -30,7 +30,8 @@ impl<T: Send + 'static> Ahead<T> {
             }
         };
         let thread = Builder::new().name("sparsegp-reader".to_owned()).spawn(make);
-        let thread = thread.map_err(|error| Error::data(format!("no thread to read with: {error}")))?;
+        let thread = thread
+            .map_err(|error| Error::data(format!("the thread that reads cannot be started: {error}")))?;
         Ok(Ahead { items: receiver, thread })
     }
 

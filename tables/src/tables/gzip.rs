@@ -1,4 +1,4 @@
-//! Gzip: compressed members one after the other, which zeros may follow, as some media pad files; no tables.
+//! Gzip: decompresses concatenated members, and accepts padding with zeros, which some media add; no tables.
 
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, Read};
@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read};
 /// The first byte of a member.
 const MEMBER: u8 = 0x1f;
 
-/// Decompresses what `R` holds.
+/// A reader of the decompressed text of all members in `R`.
 pub(super) struct Gunzip<R> {
     member: Option<GzDecoder<R>>,
 }
@@ -33,7 +33,7 @@ impl<R: BufRead> Read for Gunzip<R> {
     }
 }
 
-/// The member that follows, if one does.
+/// Skips zeros and returns the next member, if there is one.
 fn next_member<R: BufRead>(mut input: R) -> io::Result<Option<GzDecoder<R>>> {
     loop {
         let ahead = input.fill_buf()?;

@@ -185,7 +185,8 @@ impl PredictionWriter {
             Ok(self)
         };
         let thread = Builder::new().name("sparsegp-writer".to_owned()).spawn(write);
-        let thread = thread.map_err(|error| Error::data(format!("no thread to write with: {error}")))?;
+        let thread = thread
+            .map_err(|error| Error::data(format!("the thread that writes cannot be started: {error}")))?;
         Ok(WriterBehind { blocks: Some(blocks), thread: Some(thread) })
     }
 

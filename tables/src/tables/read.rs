@@ -193,7 +193,7 @@ impl TableBlocks {
                 Ok(TableBlocks::with(&source, opened, block_rows))
             }
             (false, true) => {
-                Err(Error::data(format!("{source}: not a Parquet file, expected one by its name")))
+                Err(Error::data(format!("{source}: not a Parquet file, although its name ends like one")))
             }
             _ => TableBlocks::of_input(&source, (first, input), block_rows, wanted, how.delimiter),
         };
@@ -209,7 +209,7 @@ impl TableBlocks {
             };
             if let Some(data_type) = self.rows.unsupported(place) {
                 return Err(Error::data(format!(
-                    "{}: column {} has type {data_type}, which is not copied",
+                    "{}: column {} has type {data_type}, which cannot be copied to the output",
                     self.source,
                     quoted(name)
                 )));

@@ -31,7 +31,7 @@ pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableMode
     let suits = levels.is_empty() || (levels.len() == known && levels.iter().enumerate().all(is_coded));
     if !suits {
         return Err(Error::data(format!(
-            "the target has the values {}, expected rows of each of 0 to {}",
+            "the target has the values {}, expected rows with each value from 0 to {}",
             levels.join(", "),
             known.saturating_sub(1)
         )));

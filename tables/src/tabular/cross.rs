@@ -46,9 +46,9 @@ pub fn folds(
         })
         .collect();
     match folds.iter().any(|fold| fold.train.is_empty() || fold.test.is_empty()) {
-        true => Err(Error::usage(format!(
-            "⟨cv {count}⟩ needs at least as many rows, groups or different times as parts"
-        ))),
+        true => {
+            Err(Error::usage(format!("⟨cv {count}⟩ needs at least {count} rows, groups or different times")))
+        }
         false => Ok(folds),
     }
 }

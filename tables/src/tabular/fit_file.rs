@@ -114,7 +114,7 @@ fn check_without_table(options: &FitOptions) -> Result<()> {
         return Err(Error::usage(format!(
             "{name} needs all rows in memory and cannot be used with ⟨shuffle_buffer⟩"
         ))
-        .hint("find what it finds on a part of the rows, and start from that model with ⟨from⟩"));
+        .hint(format!("use {name} on a part of the rows, and start from that model with ⟨from⟩")));
     }
     if options.steps.batch_schedule.is_some() {
         return Err(Error::usage(

@@ -1,4 +1,4 @@
-//! Fits to tables in parts that other machines hold: the work of the holders on a part, and the fit that asks them; no transport.
+//! Fits to a table whose parts are on other machines: the work on one part, and the fit that combines the answers; no transport.
 
 use super::model::TableModel;
 use super::resolve::schema_options;
@@ -18,8 +18,7 @@ use sparsegp::training::{
     AllRows, BatchSource, Origin, PartedRows, Parts, Prototype, Sums, TrainingRows, fit_rows, unreadable,
 };
 
-/// The default batch size of mini-batch training on parts. A round has a fixed cost, to reach all parts and to return, so its work has to
-/// be worth that.
+/// The default batch size of mini-batch training on parts. It is large because every round has the fixed cost of reaching all parts.
 const BATCH_ROWS: usize = 32_768;
 
 /// The request for a fit to a table in parts.
@@ -49,8 +48,10 @@ impl PartsRequest<'_> {
             ("⟨model glm⟩", options.model == ModelKind::Glm),
         ];
         match whole.into_iter().find(|(_, asked)| *asked) {
-            Some((name, _)) => Err(Error::usage(format!("{name} needs all rows in one place, not in parts"))
-                .hint("leave it out, or fit a sample of the rows")),
+            Some((name, _)) => {
+                Err(Error::usage(format!("{name} needs all rows in one place, but the rows are in parts"))
+                    .hint("leave it out, or fit to a sample of the rows in one place"))
+            }
             None => Ok(()),
         }
     }
@@ -108,13 +109,13 @@ pub trait TableParts: Sync {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PartSurvey {
     sums: TableSums,
-    /// The number of training rows of each part.
+    /// The numbers of the parts, each with its number of training rows.
     train: Vec<(usize, usize)>,
 }
 
 impl PartSurvey {
-    /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`]. With `readings`, columns are read
-    /// accordingly.
+    /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`]. `readings`, if there are any, say how
+    /// text columns are converted.
     ///
     /// # Errors
     ///
@@ -137,7 +138,7 @@ impl PartSurvey {
     ///
     /// # Errors
     ///
-    /// If they are not later parts, or have other columns.
+    /// If `later` contains an earlier part, or other columns.
     pub fn merge(&mut self, later: PartSurvey) -> Result<()> {
         self.sums.merge(later.sums)?;
         self.train.extend(later.train);
@@ -242,7 +243,7 @@ impl<'a> PartsFit<'a> {
         let mut counts = vec![0; parts.count()];
         for (part, rows) in train {
             let count = counts.get_mut(part).ok_or_else(|| {
-                Error::data(format!("there is a part {part}, expected less than {}", parts.count()))
+                Error::data(format!("found part {part}, expected a number below {}", parts.count()))
             })?;
             *count = rows;
         }
@@ -259,7 +260,7 @@ impl<'a> PartsFit<'a> {
     pub fn identity(&self) -> Result<Identity> {
         let Surveyed { start, check, scaling, .. } = &self.surveyed;
         let written = |value: serde_json::Result<serde_json::Value>| {
-            value.map_err(|error| Error::usage(format!("the options cannot be written down: {error}")))
+            value.map_err(|error| Error::usage(format!("the options cannot be serialised: {error}")))
         };
         let mut identity: Identity = vec![
             ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),

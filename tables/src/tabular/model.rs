@@ -214,9 +214,9 @@ impl TableModel {
         if n > Model::MOST_JOINT_ROWS {
             let (source, most) = (table.source(), Model::MOST_JOINT_ROWS);
             return Err(Error::usage(format!(
-                "{source}: samples are drawn at all rows together, at most {most} rows"
+                "{source}: has more than {most} rows, the most for samples, which are drawn at all rows together"
             ))
-            .hint("give fewer rows, or use quantiles, which are per row"));
+            .hint("give fewer rows, or use quantiles, which have no such limit"));
         }
         let x = self.schema.design(table, unseen)?;
         self.model.output_samples(x.as_ref(), count_and_seed, output)
@@ -326,25 +326,28 @@ impl TableModel {
     pub fn from_bytes_with(name: &str, bytes: &[u8], registry: &Registry) -> Result<TableModel> {
         let (model, schema) = Model::from_bytes_with(name, bytes, registry)?;
         let schema = schema.ok_or_else(|| {
-            Error::data(format!("{name}: the model was fitted to arrays and knows no columns"))
-                .hint("load it from a program, which gives it arrays")
+            Error::data(format!("{name}: the model was fitted to arrays, so it has no names of columns"))
+                .hint("load it in a program, and pass arrays to it")
         })?;
         let schema: Schema = serde_json::from_value(schema).map_err(|error| damaged_model(name, &error))?;
         if !schema.places_are_consistent() {
-            return Err(damaged_model(name, &"its places have another number of coordinates"));
+            return Err(damaged_model(
+                name,
+                &"the number of coordinates of its places does not match their surface",
+            ));
         }
         if schema.dims() != model.inputs() {
-            return Err(damaged_model(name, &"its columns are for another number of inputs"));
+            return Err(damaged_model(name, &"its columns do not match its number of inputs"));
         }
         if schema.dimensions() != model.options().dimensions {
-            return Err(damaged_model(name, &"its columns hold other categories than its inputs"));
+            return Err(damaged_model(name, &"the categories of its columns do not match its inputs"));
         }
         let levels = schema.encoding().levels().len();
         let likelihood = &model.latent().likelihood;
         if likelihood.target_kind() != schema.encoding().kind()
             || (levels > 0 && likelihood.levels() != levels)
         {
-            return Err(damaged_model(name, &"its likelihood is not one of its target"));
+            return Err(damaged_model(name, &"its likelihood does not match the kind of its target"));
         }
         Ok(TableModel { schema, model })
     }

@@ -144,7 +144,7 @@ fn together(
         let kind = LikelihoodKind::default_of(schema.encoding().kind());
         if options.likelihood_kind() != LikelihoodKind::Gaussian || kind != LikelihoodKind::Gaussian {
             return Err(Error::usage(format!(
-                "⟨outputs {sharing}⟩ is for targets of numbers with Gaussian noise, '{}' is of another kind",
+                "⟨outputs {sharing}⟩ needs targets that are numbers with Gaussian noise, but '{}' is of another kind",
                 schema.target_name()
             ))
             .hint("say ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩: every target then has its own model"));
@@ -429,7 +429,10 @@ impl TableOutputs {
         let inputs = |model: &TableModel| model.schema().features().len();
         let alike = models.iter().all(|model| inputs(model) == inputs(&models[0]));
         if models.len() < 2 || !alike {
-            return Err(damaged_model(name, &"its models do not fit together as several outputs"));
+            return Err(damaged_model(
+                name,
+                &"its models contradict each other as models of several outputs",
+            ));
         }
         Ok(models.into())
     }

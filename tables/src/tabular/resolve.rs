@@ -18,15 +18,17 @@ pub(super) fn resolved(
     let (task, kind) = (schema.encoding().task(), schema.encoding().kind());
     if let Some(start) = start.filter(|start| start.model_kind() != options.model) {
         let (known, asked) = (start.model_kind(), options.model);
-        return Err(Error::usage(format!("the start model is a {known}, the model asked for is a {asked}"))
+        return Err(Error::usage(format!("the start model is a {known}, but ⟨model⟩ is {asked}"))
             .hint(format!("say ⟨model {known}⟩, or fit without ⟨from⟩")));
     }
     let likelihood = match start {
         Some(start) => {
             let known = LikelihoodKind::of(&start.latent().likelihood);
-            if options.likelihood.is_some_and(|asked| asked != known) {
-                return Err(Error::usage(format!("the start model has the {known} likelihood"))
-                    .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
+            if let Some(asked) = options.likelihood.filter(|&asked| asked != known) {
+                return Err(Error::usage(format!(
+                    "the start model has the {known} likelihood, but ⟨likelihood⟩ is {asked}"
+                ))
+                .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
             }
             known
         }

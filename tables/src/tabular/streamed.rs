@@ -178,7 +178,8 @@ impl BatchSource for FileBatches {
             // A thread that has ended needs no room for further batches.
             let _ = self.used.try_send(used);
         }
-        let stopped = || Error::data(format!("{}: reading has stopped", self.rows.0.path.display()));
+        let stopped =
+            || Error::data(format!("{}: the thread that reads has stopped", self.rows.0.path.display()));
         let batch = self.ready.next().unwrap_or_else(|| Err(stopped()))?;
         Ok(Portion::Here(self.current.insert(batch).data()))
     }
@@ -499,7 +500,14 @@ mod tests {
         let mut source = FileBatches::new(Arc::clone(&file), 1000, 100, 7).expect("batches");
         let error = (0..30).find_map(|_| source.next_batch().err()).expect("too few rows");
         assert!(error.to_string().contains("has 15000 rows, expected 23000"), "{error}");
-        assert!(source.next_batch().err().expect("ended").to_string().contains("reading has stopped"));
+        assert!(
+            source
+                .next_batch()
+                .err()
+                .expect("ended")
+                .to_string()
+                .contains("the thread that reads has stopped")
+        );
         assert!(rows.for_each(1000, &mut |_| {}).is_err());
         std::fs::write(&path, text.replace("17000,170000,17001", "17000,oops,17001")).expect("written");
         source.seek(10).expect("a place");

@@ -505,7 +505,7 @@ fn categories_make_one_input_less_and_prediction_agrees() {
     };
     let error = fit_table(&request, &mut |_| {}).err().expect("nothing to learn from");
     assert_eq!(error.exit_code(), 3);
-    assert!(error.to_string().contains("single category"), "{error}");
+    assert!(error.to_string().contains("the same category in all rows"), "{error}");
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn foreign_newer_and_truncated_files_are_told_apart() {
     let without = with_metadata(|metadata| {
         metadata.remove("sha256");
     });
-    assert!(refusal(&without).contains("it has no sha256"));
+    assert!(refusal(&without).contains("its header has no sha256"));
     let edited = with_metadata(|metadata| {
         let text = metadata["model"].as_str().expect("text").replace("1e-6", "1e-5");
         metadata.insert("model".into(), text.into());

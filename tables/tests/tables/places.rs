@@ -238,7 +238,7 @@ fn what_is_no_place_is_refused_in_one_line() {
     let glm = FitOptions { model: sparsegp::options::ModelKind::Glm, ..FitOptions::default() };
     assert!(said(&table, &plain, &glm).contains("Gaussian processes"));
     let half = FitOptions { kernel: "rbf[lon] + rbf[month]".into(), ..fixed.clone() };
-    assert!(said(&table, &plain, &half).contains("lon and lat are one place"));
+    assert!(said(&table, &plain, &half).contains("lon and lat are the coordinates of one place"));
     let whole = FitOptions { kernel: "rbf[lat, lon] * rbf[month]".into(), ..fixed };
     let model = fit(&table, &plain, &whole).expect("a fit");
     assert_eq!(model.place_lengthscales().len(), 1);

@@ -88,8 +88,8 @@ fn text_of_many_values_is_no_target() {
     let error = error(&["a", "b", "c", "d", "e", "f", "g"], &options());
     assert_eq!(
         error.to_string(),
-        "f.csv: the target 'y' is text of 7 distinct values, \"a\", \"b\", \"c\", \"d\", \"e\", 2 more, expected numbers, \
-         or classes with two rows each at least"
+        "f.csv: the target 'y' holds text with 7 distinct values (\"a\", \"b\", \"c\", \"d\", \"e\", 2 more), expected numbers, \
+         or classes with at least two rows each"
     );
     assert!(error.advice().unwrap().contains("names the right column"));
     let lone = self::error(&["a", "b", "c", "a", "b", "b"], &options());
@@ -391,7 +391,7 @@ fn exposure_and_weights_are_above_zero_in_every_row() {
     let table = csv("x,c,y\n1,1,0\n2,0,1\n3,4,2\n");
     let error = Schema::infer(&table, &counts_with(None, Some("c"))).unwrap_err();
     assert!(error.to_string().ends_with("found 0, expected a weight above 0"), "{error}");
-    assert!(error.advice().unwrap().contains("leave out rows"), "{error:?}");
+    assert!(error.advice().unwrap().contains("remove rows"), "{error:?}");
     let error = Schema::infer(&table, &counts_with(Some("c"), None)).unwrap_err();
     assert!(error.to_string().ends_with("found 0, expected an exposure above 0"), "{error}");
 }
@@ -414,7 +414,7 @@ fn roles_that_contradict_each_other_are_usage_errors() {
     let both = SchemaOptions { features, ..counts_with(None, Some("w")) };
     assert_eq!(usage(&both), "the weights 'w' cannot be a feature too");
     let real = SchemaOptions { target_kind: Some(TargetKind::Real), ..counts_with(Some("e"), None) };
-    assert_eq!(usage(&real), "the exposure 'e' is for a target of counts, the target 'y' is of kind real");
+    assert_eq!(usage(&real), "the exposure 'e' needs a target of counts, but the target 'y' is of kind real");
     let absent = Schema::infer(&table, &counts_with(None, Some("ww"))).unwrap_err();
     assert_eq!(
         (absent.kind(), absent.to_string()),

@@ -181,9 +181,9 @@ fn batch_variance(batch: usize, n: usize, sampling: Sampling) -> Result<f64> {
     let with = 1.0 / batch as f64;
     match sampling {
         Sampling::WithReplacement => Ok(with),
-        Sampling::WithoutReplacement if batch > n => {
-            Err(Error::usage(format!("a batch of {batch} cannot be drawn from {n} data without replacement")))
-        }
+        Sampling::WithoutReplacement if batch > n => Err(Error::usage(format!(
+            "a batch of {batch} rows cannot be drawn without replacement from {n} rows"
+        ))),
         // With a single datum the batch is the data.
         Sampling::WithoutReplacement if n == 1 => Ok(0.0),
         Sampling::WithoutReplacement => Ok(with * (n - batch) as f64 / (n - 1) as f64),

@@ -57,7 +57,7 @@ impl ConvexBound {
     pub fn step_for(curvature: Curvature, steps: usize) -> Result<f64> {
         match Schedule::for_horizon(curvature.smoothness, steps)? {
             Schedule::Constant(step) => Ok(step),
-            other => Err(Error::usage(format!("{other} is not a constant step"))),
+            other => Err(Error::usage(format!("the step schedule is {other}, expected a constant step"))),
         }
     }
 

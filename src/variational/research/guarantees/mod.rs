@@ -1,4 +1,4 @@
-//! Known guarantees on fits as numbers to print and to check: rates, curvatures, admissible steps; no fitting.
+//! Theorems about fits, evaluated as numbers: rates of convergence, curvatures, admissible step sizes; no fitting.
 
 mod conjugate;
 mod convex;
@@ -18,45 +18,57 @@ use crate::error::{Error, Result};
 use crate::linalg::{Factorizer, all_finite, gram_of_inverse, symmetric_eigen};
 use faer::{Mat, MatRef};
 
-/// A usage error unless `value` is positive and finite.
+/// Checks that `value` is positive and finite; otherwise returns a usage error.
 fn require_positive(what: &str, value: f64) -> Result<()> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
-    Err(Error::usage(format!("{what} must be positive, not {value}")))
+    Err(Error::usage(format!("{what} is {value}, expected a positive number")))
 }
 
-/// A usage error unless `value` is at least 0 and finite.
+/// Checks that `value` is at least 0 and finite; otherwise returns a usage error.
 fn require_non_negative(what: &str, value: f64) -> Result<()> {
     if value >= 0.0 && value.is_finite() {
         return Ok(());
     }
-    Err(Error::usage(format!("{what} must not be negative, got {value}")))
+    Err(Error::usage(format!("{what} is {value}, expected 0 or more")))
 }
 
-/// The inputs `x` (`n × D`) as contiguous columns (`D × n`); a usage error unless they hold at least one datum, and finite ones.
+/// Returns the inputs `x` (`n × D`) transposed, one contiguous column per row (`D × n`).
+///
+/// # Errors
+///
+/// Usage errors if there are no rows or no columns, or if a value is not finite.
 fn columns_of(x: MatRef<'_, f64>) -> Result<Mat<f64>> {
     if x.nrows() == 0 || x.ncols() == 0 {
-        return Err(Error::usage(format!("{} inputs of {} dimensions hold no datum", x.nrows(), x.ncols())));
+        return Err(Error::usage(format!(
+            "the inputs are {} × {}, expected at least one row and one column",
+            x.nrows(),
+            x.ncols()
+        )));
     }
     if !all_finite(x) {
-        return Err(Error::usage("an input is not finite"));
+        return Err(Error::usage("an input is not finite, expected finite numbers"));
     }
     Ok(x.transpose().to_owned())
 }
 
-/// A usage error unless `y` has one finite target for every column of `x` (`D × n`).
+/// Checks that `y` has one finite target for every column of `x` (`D × n`); otherwise returns a usage error.
 fn require_targets(x: MatRef<'_, f64>, y: &[f64]) -> Result<()> {
     if y.len() != x.ncols() {
-        return Err(Error::usage(format!("{} targets for {} inputs", y.len(), x.ncols())));
+        return Err(Error::usage(format!(
+            "there are {} targets for {} rows of inputs, expected one each",
+            y.len(),
+            x.ncols()
+        )));
     }
     if !y.iter().all(|y| y.is_finite()) {
-        return Err(Error::usage("a target is not finite"));
+        return Err(Error::usage("a target is not finite, expected finite numbers"));
     }
     Ok(())
 }
 
-/// A usage error unless `a` is finite, `d × d` and symmetric up to rounding.
+/// Checks that `a` is finite, `d × d` and symmetric up to rounding; otherwise returns a usage error.
 fn require_symmetric(what: &str, a: MatRef<'_, f64>, d: usize) -> Result<()> {
     if a.shape() != (d, d) {
         let (rows, cols) = a.shape();
@@ -76,7 +88,8 @@ fn require_symmetric(what: &str, a: MatRef<'_, f64>, d: usize) -> Result<()> {
     Ok(())
 }
 
-/// The inverse lower Cholesky factor of `a`, whose lower triangle is read; a usage error naming `what` if `a` has no such factor.
+/// Returns the inverse of the lower Cholesky factor of `a`; only the lower triangle of `a` is read. If `a` is not positive definite,
+/// returns a usage error about `what`.
 fn inverse_factor(what: &str, mut a: Mat<f64>) -> Result<Mat<f64>> {
     let d = a.nrows();
     let mut inverse = Mat::zeros(d, d);
@@ -86,7 +99,7 @@ fn inverse_factor(what: &str, mut a: Mat<f64>) -> Result<Mat<f64>> {
     Ok(inverse)
 }
 
-/// `P⁻¹` of a prior covariance, checked.
+/// Checks the prior covariance P (`d × d`) and returns its inverse.
 fn prior_precision(prior_cov: MatRef<'_, f64>, d: usize) -> Result<Mat<f64>> {
     const WHAT: &str = "the prior covariance";
     require_symmetric(WHAT, prior_cov, d)?;
@@ -96,11 +109,11 @@ fn prior_precision(prior_cov: MatRef<'_, f64>, d: usize) -> Result<Mat<f64>> {
     Ok(precision)
 }
 
-/// The smallest and the largest eigenvalue of the symmetric `a`; a usage error where the numbers overflowed.
+/// Returns the smallest and the largest eigenvalue of the symmetric `a`; a usage error if they overflow.
 fn extreme_eigenvalues(a: MatRef<'_, f64>) -> Result<(f64, f64)> {
     let values = symmetric_eigen(a).map(|(values, _)| values).unwrap_or_default();
     match (values.first(), values.last()) {
         (Some(&low), Some(&high)) if low.is_finite() && high.is_finite() => Ok((low, high)),
-        _ => Err(Error::usage("the data are too large for their curvature to be a finite number")),
+        _ => Err(Error::usage("the curvature is not a finite number, because the data are too large")),
     }
 }

@@ -90,7 +90,7 @@ pub fn price_noise(precision: MatRef<'_, f64>, start_cov: MatRef<'_, f64>) -> Re
     let upper = (factor.transpose(), Shape::Upper);
     product(whole.as_mut(), Part::All, Accum::Replace, upper, (half.as_ref(), full), 1.0);
     let (values, _) = symmetric_eigen(whole.as_ref()).ok_or_else(|| {
-        Error::usage("the matrices are too large for their eigenvalues to be finite numbers")
+        Error::usage("the eigenvalues are not finite numbers, because the matrices are too large")
     })?;
     Ok(0.5 * values.iter().map(|value| value.max(1.0).powi(2)).sum::<f64>())
 }

@@ -1,4 +1,4 @@
-//! The linear rate of square-root variational Newton with constant steps, and what biased gradients cost; no steps taken.
+//! The linear rate of square-root variational Newton with constant steps, and the bias that errors in the gradients cause; no steps taken.
 
 use super::{Curvature, require_non_negative, require_positive};
 use crate::error::{Error, Result};
@@ -7,8 +7,8 @@ use serde::Serialize;
 /// Convergence of SR-VN with exact gradients and a constant mixing step ρ, in the manner of Theorems 2 and 3 of Kumar, Möllenhoff, Khan &
 /// Lucchi 2025; derived here, since the constants differ.
 ///
-/// Let the negative log joint be ϖ-strongly convex and 𝓜-smooth, and let all eigenvalues of the S on the way lie in [λ, Λ]. F(m, C) is then
-/// ϖ-strongly convex, and L-smooth with `L = 𝓜 + β/λ`, since `C_ii ≥ √λ`. With `X = Cᵀ Ĝ C`, symmetric, and γ = ρ/β a step moves m by
+/// Let the negative log joint be ϖ-strongly convex and 𝓜-smooth, and let the eigenvalues of every S along the way lie in [λ, Λ]. F(m, C) is
+/// then ϖ-strongly convex, and L-smooth with `L = 𝓜 + β/λ`, since `C_ii ≥ √λ`. With `X = Cᵀ Ĝ C`, symmetric, and γ = ρ/β a step moves m by
 /// `−γ S ĝ` and C by `−γ C T`, `T = tril½ X`. From `⟨X, T⟩ = ½‖X‖² ≥ ‖T‖²` follow, for `D = ĝᵀSĝ + ½‖X‖²`,
 ///
 /// ```text
@@ -57,23 +57,23 @@ impl SquareRootRate {
         self.variances.0 * self.curvature.strong_convexity
     }
 
-    /// The mixing step that the rate is best for, `ρ = β/(LΛ)`.
+    /// The mixing step with the best rate, `ρ = β/(LΛ)`.
     pub fn best_step(&self) -> f64 {
         self.beta / (self.smoothness() * self.variances.1)
     }
 
-    /// The mixing steps that F falls for: those below `2β/(LΛ)`.
+    /// The bound `2β/(LΛ)` on mixing steps: every smaller step lowers F.
     pub fn largest_step(&self) -> f64 {
         2.0 * self.best_step()
     }
 
-    /// The factor that a step ρ multiplies F − F* by at most: `1 − γ(1 − ½LΛγ) λϖ`.
+    /// An upper bound on the factor by which a step ρ multiplies F − F*: `1 − γ(1 − ½LΛγ) λϖ`.
     pub fn contraction(&self, step: f64) -> f64 {
         let gamma = step / self.beta;
         1.0 - gamma * (1.0 - 0.5 * step / self.best_step()) * self.pl_constant()
     }
 
-    /// The number of steps ρ after which F − F* is at most `share` of what it was, infinite for steps that do not contract.
+    /// The number of steps ρ after which F − F* is at most `share` times its initial value; infinite if the steps do not contract.
     pub fn steps_to(&self, step: f64, share: f64) -> f64 {
         let contraction = self.contraction(step);
         if contraction >= 1.0 { f64::INFINITY } else { (share.ln() / contraction.ln()).ceil().max(0.0) }
