@@ -9,6 +9,7 @@
 //! | `serve` (default) | the command `serve`, which answers requests over HTTP |
 
 mod args;
+mod averages;
 mod compare;
 mod cross;
 mod demo;

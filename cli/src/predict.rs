@@ -1,6 +1,7 @@
 //! `predict`: a model and a data file of any length to a file of predictions, block by block; no fitting.
 
 use super::args::PredictArgs;
+use super::averages;
 use super::output;
 use rayon::prelude::*;
 use sparsegp::likelihood::TargetKind;
@@ -250,7 +251,7 @@ impl<'a> OutputColumns<'a> {
 }
 
 /// The destination of predictions: CSV on standard output, or a file.
-fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> {
+pub(crate) fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> {
     if out == Path::new("-") {
         PredictionWriter::stream("standard output", Box::new(output::StandardOutput), table)?.behind()
     } else {
@@ -440,6 +441,9 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let outputs = TableOutputs::load(&args.model)?;
     let contents = Contents::of(args);
     contents.check_models(&outputs, &dashed)?;
+    if let (Some(grid), Some(parts)) = (&args.grid, args.average) {
+        return averages::run(args, &outputs, grid, parts.into());
+    }
     // Draws need all rows together: one block, one row longer than allowed, so that longer files are detected.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
     let source = Source::of(args, &outputs, contents.unseen, most)?;

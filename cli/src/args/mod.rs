@@ -172,6 +172,12 @@ pub struct PredictArgs {
     /// 'lon=-96:-91:0.01,lat=34:37:0.01,month=7'.
     #[arg(long, value_name = "GRID", allow_hyphen_values = true, conflicts_with_all = ["data", "keep", "delimiter"])]
     pub grid: Option<Grid>,
+    /// Average the function over the cells of the grid (block kriging), from Q points of a cell in every direction
+    ///
+    /// A cell is one step of every range wide, with its point in the centre. The columns are those of the grid, then mean and variance of
+    /// the average, in which the noise of single observations has no part. On the sphere points count by area.
+    #[arg(long, value_name = "Q", requires = "grid", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["quantiles", "latent", "covariance", "samples", "draws", "row_numbers"])]
+    pub average: Option<u16>,
     /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,

@@ -148,6 +148,47 @@ impl Grid {
         Ok(table.from_row(usize::try_from(first).unwrap_or(usize::MAX)).with_copies(columns))
     }
 
+    /// The number of points that stand for the cell around a point, with this number in every direction that has a range; `None` beyond `usize`.
+    pub fn points_of_cell(&self, parts: usize) -> Option<usize> {
+        self.divided().try_fold(1, |points: usize, _| points.checked_mul(parts))
+    }
+
+    /// The columns whose ranges divide cells.
+    fn divided(&self) -> impl Iterator<Item = &Axis> {
+        self.axes.iter().filter(|axis| axis.values.count() > 1)
+    }
+
+    /// The points that stand for the cells around the points `first..first + cells`, evenly spaced and cell after cell. A cell is one step of
+    /// every range wide, with the point in its centre.
+    ///
+    /// # Errors
+    ///
+    /// None that a parsed grid could cause.
+    pub fn cells(&self, first: u64, cells: usize, parts: usize) -> Result<Table> {
+        let end = self.points().min(first.saturating_add(cells as u64));
+        let per_cell = self.points_of_cell(parts).unwrap_or(usize::MAX) as u64;
+        let rows = first * per_cell..end * per_cell;
+        let (mut outer, mut inner) = (self.points(), per_cell);
+        let mut columns = Vec::with_capacity(self.axes.len());
+        for Axis { name, values } in &self.axes {
+            outer /= values.count();
+            let column = match values {
+                Values::Range { start, step, count } => {
+                    let parts = if *count > 1 { parts as u64 } else { 1 };
+                    inner /= parts;
+                    let value = |row: u64| {
+                        let (centre, part) = (row / per_cell / outer % count, row % per_cell / inner % parts);
+                        start + step * (centre as f64 + (part as f64 + 0.5) / parts as f64 - 0.5)
+                    };
+                    Column::Number(rows.clone().map(value).collect())
+                }
+                Values::Text(text) => text_column(text, (rows.end - rows.start) as usize),
+            };
+            columns.push(NamedColumn { name: name.clone(), column });
+        }
+        Table::new("the grid", columns)
+    }
+
     /// All points in blocks of at most so many rows.
     pub fn blocks(self, rows: usize) -> impl Iterator<Item = Result<Table>> {
         (0..self.points()).step_by(rows.max(1)).map(move |first| self.block(first, rows.max(1)))
@@ -177,6 +218,21 @@ mod tests {
             blocks.iter().flat_map(|block| block.numbers("a").expect("numbers").into_owned()).collect();
         assert_eq!(joined, *a);
         assert_eq!(grid.block(12, 5).expect("no rows").rows(), 0);
+    }
+
+    #[test]
+    fn cells_lie_around_their_points_and_follow_each_other() {
+        let grid: Grid = "a=0:1:1,c=7,b=10:14:2".parse().expect("a grid");
+        assert_eq!(grid.points_of_cell(2), Some(4));
+        let cells = grid.cells(1, 2, 2).expect("a table");
+        assert_eq!(*cells.numbers("a").expect("numbers"), [-0.25, -0.25, 0.25, 0.25].repeat(2));
+        assert_eq!(*cells.numbers("b").expect("numbers"), [11.5, 12.5, 11.5, 12.5, 13.5, 14.5, 13.5, 14.5]);
+        assert_eq!(*cells.numbers("c").expect("numbers"), [7.0; 8]);
+        let centres = grid.cells(0, 6, 1).expect("a table");
+        let points = grid.block(0, 6).expect("a table");
+        for name in ["a", "b", "c"] {
+            assert_eq!(centres.numbers(name).expect("numbers"), points.numbers(name).expect("numbers"));
+        }
     }
 
     #[test]

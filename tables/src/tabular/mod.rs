@@ -1,5 +1,6 @@
 //! From tables and files to training rows, and back to predictions; no training.
 
+mod averages;
 mod baselines;
 mod by_hand;
 mod cross;
@@ -22,6 +23,7 @@ mod streamed;
 mod survey;
 mod test_file;
 
+pub use averages::CellAverage;
 pub use baselines::{Baselines, Constant, TrainingSample};
 pub use by_hand::table_model;
 pub use cross::{Fold, folds};

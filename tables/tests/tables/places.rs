@@ -2,7 +2,7 @@
 
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind};
 use sparsegp_tables::schema::{EARTH_RADIUS, Feature, Places, SchemaOptions, Surface, UnseenLevels};
-use sparsegp_tables::tables::{Column, NamedColumn, Table};
+use sparsegp_tables::tables::{Column, Grid, NamedColumn, Table};
 use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
 
 /// Longitude, latitude, month and temperature of places all over the sphere.
@@ -153,6 +153,47 @@ fn predictions_are_continuous_at_the_date_line_and_do_not_depend_on_the_turn() {
     assert!((at(179.999_9) - at(-179.999_9)).abs() < 1e-3);
     assert!((at(190.0) - at(-170.0)).abs() < 1e-9);
     assert!((at(359.999_9) - at(-0.000_1)).abs() < 1e-9);
+}
+
+#[test]
+fn averages_over_cells_are_weighted_sums_of_joint_predictions() {
+    let train = places_table(&rows(60));
+    for (places, neighbours) in [(Some(degrees()), None), (None, None), (Some(degrees()), Some(8))] {
+        let options = FitOptions { neighbours, objective: ObjectiveKind::Elbo, ..options("matern32(ard)") };
+        let model = fit(&train, &columns(places.clone(), &["month"]), &options).expect("a fit");
+        let grid: Grid = "lon=10:50:20,lat=40:70:30".parse().expect("a grid");
+        let averages = model.averages(&grid, 3, 2, 2, UnseenLevels::Error).expect("averages");
+        // The cell around 30° and 70°: longitudes 20 to 40, latitudes 55 to 85.
+        let points = [[25.0, 62.5], [25.0, 77.5], [35.0, 62.5], [35.0, 77.5]].map(Vec::from);
+        let (means, covariance) =
+            model.joint(&table(&["lon", "lat"], &points), UnseenLevels::Error).expect("joint predictions");
+        let area = |point: &Vec<f64>| if places.is_some() { point[1].to_radians().cos() } else { 1.0 };
+        let total: f64 = points.iter().map(area).sum();
+        let share: Vec<f64> = points.iter().map(|point| area(point) / total).collect();
+        let mean: f64 = share.iter().zip(&means).map(|(share, mean)| share * mean).sum();
+        let pairs = (0..4).flat_map(|k| (0..4).map(move |l| (k, l)));
+        let variance: f64 = pairs.map(|(k, l)| share[k] * share[l] * covariance[(k, l)]).sum();
+        assert!((averages[0].mean - mean).abs() < 1e-9 * mean.abs(), "{averages:?}, expected {mean}");
+        assert!(
+            (averages[0].variance - variance).abs() < 1e-9 * covariance[(0, 0)],
+            "{averages:?}, {variance}"
+        );
+        let largest = (0..4).map(|k| covariance[(k, k)]).fold(0.0, f64::max);
+        assert!(averages[0].variance < largest, "an average is known better than its least known point");
+        let points = model.averages(&grid, 0, 6, 1, UnseenLevels::Error).expect("points");
+        for (k, point) in points.iter().enumerate() {
+            let centre = grid.block(k as u64, 1).expect("a table");
+            let (mean, covariance) = model.joint(&centre, UnseenLevels::Error).expect("a joint prediction");
+            let (found, expected) = (point.variance, covariance[(0, 0)]);
+            assert!((point.mean - mean[0]).abs() < 1e-9 * mean[0].abs());
+            assert!(
+                (found - expected).abs() < 1e-9 * expected,
+                "{found}, expected {expected} ({neighbours:?})"
+            );
+        }
+        let refused = model.averages(&grid, 0, 1, 50, UnseenLevels::Error).expect_err("too many points");
+        assert!(refused.to_string().contains("a cell has 2500 points, expected at most 2000"), "{refused}");
+    }
 }
 
 #[test]

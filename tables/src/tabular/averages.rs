@@ -1,0 +1,100 @@
+//! Averages of the predicted function over the cells of a grid, with their variances; no files.
+
+use super::model::TableModel;
+use crate::schema::{Surface, UnseenLevels};
+use crate::tables::{Grid, Table};
+use faer::MatRef;
+use rayon::prelude::*;
+use sparsegp::error::{Error, Result};
+use sparsegp::likelihood::TargetKind;
+use sparsegp::model::Model;
+
+/// The average of the function over a cell, in units of the target; noise of single observations does not enter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CellAverage {
+    /// Its mean.
+    pub mean: f64,
+    /// Its variance, which the correlation between the points of the cell determines.
+    pub variance: f64,
+}
+
+impl TableModel {
+    /// Returns the averages over the cells around the points `first..first + cells` of a grid: a block kriging with `parts` points in every
+    /// direction. With weights a_k of the points, equal in general and proportional to the cosine of the latitude on the sphere, the average
+    /// is `Σ a_k f_k` and its variance `Σ a_k a_l cov(f_k, f_l)`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::check_averages`] and [`Model::joint`].
+    pub fn averages(
+        &self,
+        grid: &Grid,
+        first: u64,
+        cells: usize,
+        parts: usize,
+        unseen: UnseenLevels,
+    ) -> Result<Vec<CellAverage>> {
+        let per_cell = self.check_averages(grid, parts)?;
+        let points = grid.cells(first, cells, parts)?;
+        let (x, areas) = (self.schema().design(&points, unseen)?, self.areas(&points)?);
+        let average = |(cell, areas): (usize, &[f64])| {
+            self.average(x.as_ref().subrows(cell * per_cell, per_cell), areas)
+        };
+        areas.par_chunks(per_cell).enumerate().map(average).collect()
+    }
+
+    /// Returns the number of points of a cell, or refuses models whose function is not in units of the target, and cells of too many points.
+    ///
+    /// # Errors
+    ///
+    /// One line that says what was expected.
+    pub fn check_averages(&self, grid: &Grid, parts: usize) -> Result<usize> {
+        let likelihood = &self.latent().likelihood;
+        let of_target = likelihood.target_kind() == TargetKind::Real && likelihood.functions() == 1;
+        let is_mixture = likelihood.joint().is_some_and(|joint| joint.mixing().is_some());
+        if !(of_target || is_mixture) {
+            let name = likelihood.name();
+            return Err(Error::usage(format!(
+                "⟨average⟩ needs a function in units of the target, which {name} has not"
+            ))
+            .hint(
+                "use Gaussian or Student-t noise; without ⟨average⟩ the grid has the predictions of points",
+            ));
+        }
+        let most = Model::MOST_JOINT_ROWS;
+        match grid.points_of_cell(parts) {
+            Some(points @ 1..) if points <= most => Ok(points),
+            points => {
+                let points = points.map_or("too many".to_owned(), |points| points.to_string());
+                Err(Error::usage(format!(
+                    "⟨average {parts}⟩: a cell has {points} points, expected at most {most}"
+                )))
+            }
+        }
+    }
+
+    /// The area around each point, up to a constant.
+    fn areas(&self, points: &Table) -> Result<Vec<f64>> {
+        match self.schema().places() {
+            Some(places) if places.surface == Surface::Sphere => {
+                let latitudes = points.numbers(&places.columns[1])?;
+                Ok(latitudes.iter().map(|degrees| degrees.to_radians().cos().max(0.0)).collect())
+            }
+            _ => Ok(vec![1.0; points.rows()]),
+        }
+    }
+
+    /// The average over the points `x` of a cell.
+    fn average(&self, x: MatRef<'_, f64>, areas: &[f64]) -> Result<CellAverage> {
+        let (means, covariance) = Model::joint(self, x)?;
+        let total: f64 = areas.iter().sum();
+        let (mut mean, mut variance) = (0.0, 0.0);
+        for (k, area) in areas.iter().enumerate() {
+            mean += area / total * means[k];
+            let row: f64 =
+                areas.iter().enumerate().map(|(l, other)| other / total * covariance[(k, l)]).sum();
+            variance += area / total * row;
+        }
+        Ok(CellAverage { mean, variance: variance.max(0.0) })
+    }
+}
