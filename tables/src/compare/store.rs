@@ -187,6 +187,6 @@ mod tests {
         Store::open(&path, &json!({ "a": 2 })).expect("the same plan");
         let error = Store::open(&path, &json!({ "a": 1 })).expect_err("another plan");
         assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().ends_with("another plan: a is 2 there and 1 here"), "{error}");
+        assert!(error.to_string().ends_with("other data or options: a is 2 there and 1 here"), "{error}");
     }
 }
