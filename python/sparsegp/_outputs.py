@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from . import _sparsegp, _tables
-from ._base import Estimator, fitted_part, take_rows
+from ._base import Estimator, fitted_part
 from ._custom import engine_custom
 from ._functions import ExactDraws, MixedDraws, OutputFunctionDraws
 from ._options import seed_of
@@ -125,7 +125,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
             estimator = estimator._copy_with(estimator._model)
             if known.any():
                 own = None if weights is None else weights[known]
-                estimator.partial_fit(take_rows(X, known), column[known], own, forget=forget)
+                estimator.partial_fit(_tables.take_rows(X, known), column[known], own, forget=forget)
             learned.append(estimator)
         self.estimators_ = learned
         return self
@@ -382,7 +382,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         out = np.full((len(_columns_of(y)[0]), len(self._fitted())), np.nan)
         for p, (known, column) in enumerate(self._known(X, y)):
             if known.any():
-                out[known, p] = getattr(self.estimators_[p], method)(take_rows(X, known), column[known])
+                out[known, p] = getattr(self.estimators_[p], method)(_tables.take_rows(X, known), column[known])
         return out
 
     def __sklearn_tags__(self):
