@@ -2,6 +2,7 @@
 //!
 //! Noise that is not Gaussian is replaced by sites, which natural-gradient steps move to the best q before every value and gradient.
 
+mod intervals;
 mod sites;
 mod start;
 
@@ -16,16 +17,20 @@ use crate::collapsed::{
     BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, EffectSweep, GroupedEvidence, GroupedSums,
     RowMarginals, StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
 };
-use crate::effects::{EffectPosterior, EffectRows, EffectSums, Moments, RowAdjoint, RowMoments};
+use crate::effects::{
+    EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowAdjoint, RowMoments,
+};
 use crate::error::{Error, Result};
 use crate::gradient::Form;
 use crate::hyper::{HyperObjective, Monitor};
 use crate::latent::LayerScratch;
 use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
+use crate::objective::Targets;
 use crate::options::{GroupedBound, Plan};
 use crate::variational::{Matrix, Normal};
 use faer::Mat;
+use intervals::effect_intervals;
 use sites::{Losses, SiteValues, Sites};
 pub(super) use start::start_effects;
 
@@ -387,6 +392,7 @@ pub(super) fn train_grouped(
     let value = solved(&mut objective, &outcome.theta)?;
     let rolled_back = objective.rollbacks;
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
+    let summary = summarised(&model, whole(rows, "⟨group⟩")?, bound, plan, monitor)?;
     let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
     outcome.rollbacks += rolled_back;
     Ok(Trained {
@@ -400,9 +406,29 @@ pub(super) fn train_grouped(
         taken_back,
         estimated_on: None,
         nearby: None,
-        effects: Some(effects),
+        effects: Some((effects, summary)),
         guarantee: None,
     })
+}
+
+/// Returns the mean of the targets, and the intervals of the variance components if the fit maximised a likelihood.
+fn summarised(
+    model: &LatentModel,
+    data: Dataset<'_>,
+    bound: GroupedBound,
+    plan: &Plan,
+    monitor: &mut Monitor<'_>,
+) -> Result<EffectSummary> {
+    let Targets { y, weights, .. } = data.targets;
+    let weight = |i: usize| weights.get(i).copied().unwrap_or(1.0);
+    let sums = y.iter().enumerate().fold([0.0, 0.0], |[w, s], (i, y)| [w + weight(i), s + weight(i) * y]);
+    let target_mean = sums[1] / sums[0];
+    let intervals = if plan.hyper.trains && plan.beta == 1.0 {
+        effect_intervals(&mut GroupedObjective::new(model.clone(), data, bound), target_mean, monitor)?
+    } else {
+        None
+    };
+    Ok(EffectSummary { target_mean, intervals })
 }
 
 /// Returns the value at a point, or the error that explains its absence.
