@@ -29,13 +29,13 @@ struct DataSet {
 /// Draws the function, the effects and the noise.
 fn draw(n: usize, seed: u64) -> DataSet {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut normals = |count: usize| -> Vec<f64> {
-        (0..count).map(|_| StandardNormal.sample(&mut random)).collect()
-    };
+    let mut normals =
+        |count: usize| -> Vec<f64> { (0..count).map(|_| StandardNormal.sample(&mut random)).collect() };
     let (slope, noise, draws) = (normals(n), normals(n), normals(n));
     let [a, b, c] = [LEVELS[0], LEVELS[0], LEVELS[1]].map(&mut normals);
     let input: Vec<f64> = (0..n).map(|_| random.random_range(0.0..6.0)).collect();
-    let codes: Vec<[usize; 2]> = (0..n).map(|_| LEVELS.map(|levels| random.random_range(0..levels))).collect();
+    let codes: Vec<[usize; 2]> =
+        (0..n).map(|_| LEVELS.map(|levels| random.random_range(0..levels))).collect();
     // A function from a Gaussian process with a lengthscale of 1 and a variance of 1.
     let covariance = Mat::from_fn(n, n, |i, j| {
         (-0.5 * (input[i] - input[j]).powi(2)).exp() + if i == j { 1e-8 } else { 0.0 }
@@ -44,7 +44,11 @@ fn draw(n: usize, seed: u64) -> DataSet {
     let f = factor.L() * Mat::from_fn(n, 1, |i, _| draws[i]);
     let y = (0..n).map(|i| {
         let [first, second] = codes[i];
-        f[(i, 0)] + TRUTH[0] * a[first] + TRUTH[1] * b[first] * slope[i] + TRUTH[2] * c[second] + TRUTH[3] * noise[i]
+        f[(i, 0)]
+            + TRUTH[0] * a[first]
+            + TRUTH[1] * b[first] * slope[i]
+            + TRUTH[2] * c[second]
+            + TRUTH[3] * noise[i]
     });
     let y = y.collect();
     let x = Mat::from_fn(n, 4, |i, j| match j {
@@ -133,7 +137,9 @@ fn main() {
     for ((name, truth), tally) in NAMES.into_iter().zip(TRUTH).zip(&tallies) {
         let (estimate, width) = (tally.estimate / sets as f64, tally.width / sets as f64);
         let Tally { covered, below, above, missing, .. } = tally;
-        println!("{name:17}  {truth:5.2}  {estimate:8.3}  {width:5.3}  {covered:7}  {above:8}  {below:7}  {missing:4}");
+        println!(
+            "{name:17}  {truth:5.2}  {estimate:8.3}  {width:5.3}  {covered:7}  {above:8}  {below:7}  {missing:4}"
+        );
     }
     let covered: usize = tallies.iter().map(|tally| tally.covered).sum();
     println!("share of all intervals that contain the truth: {:.3}", covered as f64 / (4 * sets) as f64);

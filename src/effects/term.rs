@@ -223,7 +223,8 @@ impl Effects {
                 if size > 0.0 { covariance[(i, j)] / size } else { 0.0 }
             };
             let known = intervals.and_then(|all| all.terms.get(index));
-            let interval = |i: usize| known?.sd.get(i).copied().flatten().map(|ends| ends.map(|end| own[i] * end));
+            let interval =
+                |i: usize| known?.sd.get(i).copied().flatten().map(|ends| ends.map(|end| own[i] * end));
             let of_correlation =
                 |i: usize, j: usize| known?.correlations.get(i * (i.max(1) - 1) / 2 + j).copied().flatten();
             out.extend(term.effect_names().iter().enumerate().map(|(i, effect)| VarianceComponent {
@@ -232,7 +233,8 @@ impl Effects {
                 sd: own[i] * covariance[(i, i)].sqrt(),
                 interval: interval(i),
                 correlations: (0..i).filter(|_| term.correlated).map(|j| correlation(i, j)).collect(),
-                correlation_intervals: (0..i).filter(|_| term.correlated).map(|j| of_correlation(i, j)).collect(),
+                correlation_intervals:
+                    (0..i).filter(|_| term.correlated).map(|j| of_correlation(i, j)).collect(),
             }));
         }
         out

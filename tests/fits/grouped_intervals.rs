@@ -166,7 +166,8 @@ fn least_near(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
 
 fn simplex(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
     let n = start.len();
-    let corner = |k: usize| -> Vec<f64> { (0..n).map(|i| start[i] + if i == k { 0.2 } else { 0.0 }).collect() };
+    let corner =
+        |k: usize| -> Vec<f64> { (0..n).map(|i| start[i] + if i == k { 0.2 } else { 0.0 }).collect() };
     let mut corners: Vec<(f64, Vec<f64>)> =
         (0..=n).map(|k| corner(k)).map(|corner| (f(&corner), corner)).collect();
     for _ in 0..400 * n {
@@ -174,7 +175,8 @@ fn simplex(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
         if corners[n].0 - corners[0].0 < 1e-10 {
             break;
         }
-        let centre: Vec<f64> = (0..n).map(|i| corners[..n].iter().map(|c| c.1[i]).sum::<f64>() / n as f64).collect();
+        let centre: Vec<f64> =
+            (0..n).map(|i| corners[..n].iter().map(|c| c.1[i]).sum::<f64>() / n as f64).collect();
         let towards = |share: f64| {
             let point: Vec<f64> = (0..n).map(|i| centre[i] + share * (corners[n].1[i] - centre[i])).collect();
             (f(&point), point)
@@ -219,7 +221,8 @@ fn dense(x: &Mat<f64>, y: &[f64], at: &[f64]) -> f64 {
     let fixed = Mat::from_fn(n, 2, |i, j| if j == 0 { 1.0 } else { x[(i, 0)] });
     let target = Mat::from_fn(n, 1, |i, _| y[i]);
     let information = fixed.transpose() * factor.solve(&fixed);
-    let beta = information.llt(Side::Lower).expect("full rank").solve(fixed.transpose() * factor.solve(&target));
+    let beta =
+        information.llt(Side::Lower).expect("full rank").solve(fixed.transpose() * factor.solve(&target));
     let rest = &target - &fixed * beta;
     let log_det: f64 = (0..n).map(|i| factor.L()[(i, i)].ln()).sum();
     log_det + 0.5 * (rest.transpose() * factor.solve(&rest))[(0, 0)]

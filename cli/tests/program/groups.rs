@@ -55,7 +55,11 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
             "intraclass correlation",
         );
         // The ends of REML intervals depend on the restricted likelihood; `tests/fits/grouped_intervals.rs` checks both kinds.
-        for (at, value) in [("components/0/interval", sds[0]), ("residual_interval", sds[1]), ("intraclass_intervals/firm", share)] {
+        for (at, value) in [
+            ("components/0/interval", sds[0]),
+            ("residual_interval", sds[1]),
+            ("intraclass_intervals/firm", share),
+        ] {
             let end = |index: usize| number(&document, &format!("/groups/{at}/{index}"));
             assert!(end(0) < value && value < end(1) && end(0) > 0.3 * value, "{at}: {} {}", end(0), end(1));
         }
@@ -72,12 +76,7 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
 fn a_model_with_groups_is_told_predicted_evaluated_and_listed() {
     let work = work();
     let text = work.run(&format!("{FIT} --model-out m --quiet")).ok().stdout();
-    for word in [
-        "firm, 11 levels; sd 77.27 (95 % ",
-        "noise",
-        "log likelihood",
-        "flat (fixed effects)",
-    ] {
+    for word in ["firm, 11 levels; sd 77.27 (95 % ", "noise", "log likelihood", "flat (fixed effects)"] {
         assert!(text.contains(word), "{word:?} in {text}");
     }
     let told = work.run("inspect m").ok().stdout();

@@ -9,6 +9,7 @@
 //! g by 1, and a Newton step with `P = V − Va aᵀV/(aᵀVa)` towards the maximum over all points of the same g.
 
 use super::GroupedObjective;
+use super::coordinates::{Coordinates, Row};
 use crate::effects::{Components, EffectIntervals, Ends, Quantity, TermIntervals};
 use crate::error::Result;
 use crate::hyper::{HyperObjective, Monitor};
@@ -96,44 +97,31 @@ struct Point {
     gradient: Vec<f64>,
 }
 
-/// What removing an effect costs.
-struct Removal {
-    /// The places of its row of the factor among the moved coordinates; the logarithm of the diagonal entry comes first.
-    places: Vec<usize>,
-    /// The loss in nats with all other parameters as they are: at least that of the profile.
-    loss: f64,
-}
-
 /// Minus the log evidence around its minimum, as a function of some free numbers.
 struct Surface<'a, 'b> {
     objective: &'a mut GroupedObjective<'b>,
     components: Components,
-    /// The free vector of the fit.
-    theta: Vec<f64>,
-    /// The places in it of the numbers that are moved.
-    moved: Vec<usize>,
+    coordinates: Coordinates,
     /// The minimum, with its value by a quadratic approximation.
     best: Point,
     /// V: the inverse of the second derivatives at the minimum, 0 along flat directions.
     inverse: Mat<f64>,
-    removals: Vec<Vec<Option<Removal>>>,
+    /// The loss in nats of removing an effect with all other parameters as they are, by term and effect; at least that of the profile.
+    losses: Vec<Vec<Option<f64>>>,
 }
 
 impl<'a, 'b> Surface<'a, 'b> {
     /// Finds the shape of the objective around its start.
     fn new(objective: &'a mut GroupedObjective<'b>, target_mean: f64) -> Option<Self> {
-        let theta = objective.start();
         let model = &objective.at.model;
-        let components = Components {
-            effects: model.effects.clone(),
-            likelihood: model.likelihood.clone(),
-            target_mean,
-        };
-        let moved = objective.at.named(MOST_FREE);
-        let best = Point { at: moved.iter().map(|&place| theta[place]).collect(), value: 0.0, gradient: Vec::new() };
-        let inverse = Mat::zeros(moved.len(), moved.len());
-        let mut surface = Surface { objective, components, theta, moved, best, inverse, removals: Vec::new() };
-        surface.best = surface.evaluate(surface.best.at.clone())?;
+        let components =
+            Components { effects: model.effects.clone(), likelihood: model.likelihood.clone(), target_mean };
+        let coordinates = Coordinates::new(&objective.at, MOST_FREE);
+        let at = coordinates.start().to_vec();
+        let inverse = Mat::zeros(at.len(), at.len());
+        let best = Point { at: at.clone(), value: 0.0, gradient: Vec::new() };
+        let mut surface = Surface { objective, components, coordinates, best, inverse, losses: Vec::new() };
+        surface.best = surface.evaluate(at, None)?;
         surface.remove_effects();
         surface.curve()?;
         let rest = 0.5 * surface.quadratic(&surface.best.gradient);
@@ -141,13 +129,12 @@ impl<'a, 'b> Surface<'a, 'b> {
         (rest <= NEAR).then_some(surface)
     }
 
-    /// Evaluates the objective; `None` if it is not finite.
-    fn evaluate(&mut self, at: Vec<f64>) -> Option<Point> {
-        let mut theta = self.theta.clone();
-        self.moved.iter().zip(&at).for_each(|(&place, value)| theta[place] = *value);
+    /// Evaluates the objective; `None` if it is not finite. See [`Coordinates::theta`] for `own`.
+    fn evaluate(&mut self, at: Vec<f64>, own: Option<Row>) -> Option<Point> {
+        let theta = self.coordinates.theta(&at, own);
         let mut slopes = vec![0.0; theta.len()];
         let value = self.objective.value_and_gradient(&theta, &mut slopes);
-        let gradient: Vec<f64> = self.moved.iter().map(|&place| slopes[place]).collect();
+        let gradient = self.coordinates.pull_back(&at, own, &slopes);
         let finite = value.is_finite() && gradient.iter().all(|slope| slope.is_finite());
         finite.then_some(Point { at, value, gradient })
     }
@@ -155,29 +142,31 @@ impl<'a, 'b> Surface<'a, 'b> {
     /// Measures the loss of removing every effect whose standard deviation is free.
     fn remove_effects(&mut self) {
         let effects = self.components.effects.clone();
-        let of_factors = self.objective.at.model.natural().len() - effects.parameter_count();
         for (term, of) in effects.terms().iter().enumerate() {
-            let rows = (0..of.width()).map(|effect| {
-                let places = effects.row_places(term, effect).into_iter();
-                let places = places.map(|place| self.objective.at.free_place(of_factors + place));
-                let places = places.map(|place| self.moved.iter().position(|moved| Some(*moved) == place));
-                let places: Vec<usize> = places.collect::<Option<_>>()?;
+            let losses = (0..of.width()).map(|effect| {
+                let row = Row { term, effect };
                 let mut at = self.best.at.clone();
-                places.iter().for_each(|&place| at[place] = 0.0);
-                at[places[0]] = ZERO;
-                let loss = self.evaluate(at)?.value - self.best.value;
-                Some(Removal { places, loss })
+                at[self.coordinates.place(row)?] = ZERO;
+                Some(self.evaluate(at, Some(row))?.value - self.best.value)
             });
-            let rows = rows.collect();
-            self.removals.push(rows);
+            let losses = losses.collect();
+            self.losses.push(losses);
         }
+    }
+
+    /// The coordinates of effects whose estimate is 0.
+    fn gone(&self) -> Vec<usize> {
+        let rows = self.losses.iter().enumerate().flat_map(|(term, losses)| {
+            losses.iter().enumerate().map(move |(effect, loss)| (Row { term, effect }, *loss))
+        });
+        let gone = rows.filter(|(_, loss)| loss.is_some_and(|loss| loss < NOTHING));
+        gone.flat_map(|(row, _)| self.coordinates.places(row)).collect()
     }
 
     /// Finds V by central differences of the gradient. Effects whose estimate is 0 stay where they are.
     fn curve(&mut self) -> Option<()> {
-        let count = self.moved.len();
-        let gone = self.removals.iter().flatten().flatten().filter(|removal| removal.loss < NOTHING);
-        let gone: Vec<usize> = gone.flat_map(|removal| removal.places.clone()).collect();
+        let count = self.best.at.len();
+        let gone = self.gone();
         let mut hessian: Mat<f64> = Mat::zeros(count, count);
         for column in (0..count).filter(|column| !gone.contains(column)) {
             let slopes = self.column(column)?;
@@ -202,7 +191,7 @@ impl<'a, 'b> Surface<'a, 'b> {
             let mut shifted = |step: f64| {
                 let mut at = self.best.at.clone();
                 at[column] += step;
-                self.evaluate(at)
+                self.evaluate(at, None)
             };
             let (above, below) = (shifted(step)?, shifted(-step)?);
             let slopes = above.gradient.iter().zip(&below.gradient);
@@ -222,69 +211,54 @@ impl<'a, 'b> Surface<'a, 'b> {
 
     /// Returns the interval of a quantity, if its parameters are free and it has one.
     fn interval(&mut self, quantity: Quantity) -> Option<Ends> {
-        let (removed, loss) = match self.removal(quantity) {
-            Some(removal) if removal.loss < NOTHING => (Some(removal.places.clone()), removal.loss),
-            Some(removal) => (None, removal.loss),
-            None => (None, f64::INFINITY),
-        };
-        if let Some(places) = removed {
-            return self.above_zero(quantity, places[0]);
+        let own = row_of(quantity);
+        let loss = own.and_then(|row| self.losses[row.term][row.effect]).unwrap_or(f64::INFINITY);
+        let from = Start { at: self.best.at.clone(), inverse: self.inverse.clone(), own };
+        if let Some(row) = own.filter(|_| loss < NOTHING) {
+            return self.above_zero(quantity, row, from);
         }
-        let (best, inverse) = (self.best.at.clone(), self.inverse.clone());
-        let middle = self.value(quantity, &best)?;
+        let middle = self.value(quantity, &from.at, own)?;
         if matches!(quantity, Quantity::Correlation { .. }) && middle.tanh().abs() > 0.999 {
             return None;
         }
-        let lower = if loss < DEPTH {
-            0.0
-        } else {
-            quantity.bounded(self.end(quantity, (&best, &inverse), Side::Lower)?)
-        };
-        let upper = quantity.bounded(self.end(quantity, (&best, &inverse), Side::Upper)?);
+        let lower =
+            if loss < DEPTH { 0.0 } else { quantity.bounded(self.end(quantity, &from, Side::Lower)?) };
+        let upper = quantity.bounded(self.end(quantity, &from, Side::Upper)?);
         Some([lower, upper]).filter(|ends| ends.iter().all(|end| end.is_finite()))
     }
 
-    /// The removal that a quantity of 0 is.
-    fn removal(&self, quantity: Quantity) -> Option<&Removal> {
-        let (term, effect) = match quantity {
-            Quantity::Sd { term, effect } => (term, effect),
-            Quantity::Share { term } => (term, 0),
-            Quantity::Correlation { .. } | Quantity::Noise => return None,
-        };
-        self.removals[term][effect].as_ref()
-    }
-
-    /// Returns the interval from 0 of a quantity whose estimate is 0; `place` is its logarithm among the coordinates.
-    fn above_zero(&mut self, quantity: Quantity, place: usize) -> Option<Ends> {
-        let (mut start, mut inverse) = (self.best.at.clone(), self.inverse.clone());
-        start[place] = start[place].max(FIRST);
-        inverse[(place, place)] = 1.0;
-        let upper = self.end(quantity, (&start, &inverse), Side::Upper)?;
+    /// Returns the interval from 0 of a quantity whose estimate is 0.
+    fn above_zero(&mut self, quantity: Quantity, row: Row, mut from: Start) -> Option<Ends> {
+        let place = self.coordinates.place(row)?;
+        from.at[place] = from.at[place].max(FIRST);
+        from.inverse[(place, place)] = 1.0;
+        let upper = self.end(quantity, &from, Side::Upper)?;
         Some([0.0, quantity.bounded(upper)]).filter(|ends| ends[1].is_finite())
     }
 
-    /// Returns the end of an interval on the whole line, from a point with an idea V of the inverse curvature there.
-    fn end(&mut self, quantity: Quantity, from: (&[f64], &Mat<f64>), side: Side) -> Option<f64> {
-        let (start, mut inverse) = (from.0, from.1.clone());
-        let (middle, goal) = (self.value(quantity, start)?, side.sign() * DEVIATE);
-        let first = Frame::new(self.gradient(quantity, start)?, &inverse)?;
+    /// Returns the end of an interval on the whole line.
+    fn end(&mut self, quantity: Quantity, from: &Start, side: Side) -> Option<f64> {
+        let (start, mut inverse, own) = (&from.at[..], from.inverse.clone(), from.own);
+        let (middle, goal) = (self.value(quantity, start, own)?, side.sign() * DEVIATE);
+        let first = Frame::new(self.gradient(quantity, start, own)?, &inverse)?;
         let length = (DEVIATE * first.variance.sqrt()).min(LONGEST);
         let mut at = moved(start, &first.along, side.sign() * length);
         let mut last: Option<Point> = None;
         for _ in 0..MOST_EVALUATIONS {
-            let value = self.value(quantity, &at)?;
+            let value = self.value(quantity, &at, own)?;
             if side.sign() * (value - middle) > BEYOND {
                 return Some(side.sign() * f64::INFINITY);
             }
-            let Some(point) = self.evaluate(at.clone()) else {
+            let Some(point) = self.evaluate(at.clone(), own) else {
                 at = moved(start, &difference(&at, start), 0.5);
                 continue;
             };
             if let Some(last) = &last {
                 update(&mut inverse, last, &point);
             }
-            let frame = Frame::new(self.gradient(quantity, &at)?, &inverse)?;
-            let (slope, across) = (dot(&point.gradient, &frame.along), frame.across(&point.gradient, &inverse));
+            let frame = Frame::new(self.gradient(quantity, &at, own)?, &inverse)?;
+            let (slope, across) =
+                (dot(&point.gradient, &frame.along), frame.across(&point.gradient, &inverse));
             let gain = 0.5 * dot(&point.gradient, &across);
             let depth = (point.value - gain - self.best.value).max(0.0);
             let deviate = side.sign() * (2.0 * depth).sqrt();
@@ -304,27 +278,43 @@ impl<'a, 'b> Surface<'a, 'b> {
     }
 
     /// A quantity on the whole line at a point.
-    fn value(&mut self, quantity: Quantity, at: &[f64]) -> Option<f64> {
-        let mut theta = self.theta.clone();
-        self.moved.iter().zip(at).for_each(|(&place, value)| theta[place] = *value);
-        let natural = self.objective.at.natural_at(&theta);
+    fn value(&mut self, quantity: Quantity, at: &[f64], own: Option<Row>) -> Option<f64> {
+        let natural = self.objective.at.natural_at(&self.coordinates.theta(at, own));
         let (components, model) = (&mut self.components, &self.objective.at.model);
         model.read_components(&natural, &mut components.likelihood, &mut components.effects);
         components.value(quantity)
     }
 
     /// The gradient of a quantity by central differences, which cost no evaluation of the objective.
-    fn gradient(&mut self, quantity: Quantity, at: &[f64]) -> Option<Vec<f64>> {
+    fn gradient(&mut self, quantity: Quantity, at: &[f64], own: Option<Row>) -> Option<Vec<f64>> {
         let slope = |place: usize| {
             let mut shifted = |step: f64| {
                 let mut at = at.to_vec();
                 at[place] += step;
-                self.value(quantity, &at)
+                self.value(quantity, &at, own)
             };
             Some((shifted(1e-5)? - shifted(-1e-5)?) / 2e-5)
         };
         (0..at.len()).map(slope).collect()
     }
+}
+
+/// The row of the factor that a quantity of 0 removes.
+fn row_of(quantity: Quantity) -> Option<Row> {
+    match quantity {
+        Quantity::Sd { term, effect } => Some(Row { term, effect }),
+        Quantity::Share { term } => Some(Row { term, effect: 0 }),
+        Quantity::Correlation { .. } | Quantity::Noise => None,
+    }
+}
+
+/// Where a search starts.
+struct Start {
+    at: Vec<f64>,
+    /// The inverse curvature V there.
+    inverse: Mat<f64>,
+    /// The row whose standard deviation is moved by its logarithm.
+    own: Option<Row>,
 }
 
 /// Directions that change a quantity, and others that do not.

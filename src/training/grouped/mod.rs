@@ -2,6 +2,7 @@
 //!
 //! Noise that is not Gaussian is replaced by sites, which natural-gradient steps move to the best q before every value and gradient.
 
+mod coordinates;
 mod intervals;
 mod sites;
 mod start;

@@ -32,9 +32,9 @@ pub(super) fn blocks(model: &TableModel) -> Vec<Block> {
 /// Explains the table.
 fn about(model: &TableModel) -> &'static str {
     if model.intraclass_correlations().is_empty() {
-        "Standard deviations say how much levels differ, on the scale of the link. An interval from 0 does not rule out that they do not differ at all."
+        "Standard deviations (sd) say how much levels differ, on the scale of the link. An interval from 0 does not rule out that they do not differ at all."
     } else {
-        "Standard deviations say how much levels differ. The intraclass correlation is the share of the variance of the intercepts of one grouping in \
+        "Standard deviations (sd) say how much levels differ. The intraclass correlation is the share of the variance of the intercepts of one grouping in \
          that of all groupings and of the noise. An interval from 0 does not rule out that the levels do not differ at all."
     }
 }
@@ -43,7 +43,7 @@ fn about(model: &TableModel) -> &'static str {
 fn components(model: &TableModel) -> TableBlock {
     let shares = model.intraclass_correlations();
     let correlated = model.latent().effects.terms().iter().any(|term| term.correlated && term.width() > 1);
-    let header = ["grouping", "levels", "effect", "standard deviation", "95 % interval"];
+    let header = ["grouping", "levels", "effect", "sd", "95 % interval"];
     let mut header: Vec<String> = header.map(str::to_owned).to_vec();
     header.extend(correlated.then(|| "correlation".to_owned()));
     header.extend((!shares.is_empty()).then(|| "intraclass correlation".to_owned()));
@@ -59,7 +59,8 @@ fn components(model: &TableModel) -> TableBlock {
         ];
         row.extend(correlated.then(|| correlations(&component).join(", ")));
         if !shares.is_empty() {
-            let own = shares.iter().find(|own| own.group == component.group && component.effect == "intercept");
+            let own =
+                shares.iter().find(|own| own.group == component.group && component.effect == "intercept");
             row.push(own.map_or(String::new(), |own| with_interval(own.share, own.interval)));
         }
         rows.push(row);
@@ -96,7 +97,9 @@ fn levels(model: &TableModel, term: &EffectTerm, effect: &str, all: &[NamedEffec
     let target = model.schema().target_name();
     let (title, axis) = match effect {
         "intercept" => (format!("Levels of {}", term.name), format!("effect on {target}")),
-        slope => (format!("Slopes in {slope} by {}", term.name), format!("effect on {target} per unit of {slope}")),
+        slope => {
+            (format!("Slopes in {slope} by {}", term.name), format!("effect on {target} per unit of {slope}"))
+        }
     };
     let caption = format!(
         "Estimates with 95 % intervals, {told}. They are differences from the mean of all levels{}; estimates of levels with few rows are drawn \

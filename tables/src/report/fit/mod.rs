@@ -104,7 +104,8 @@ impl FitReport<'_> {
     /// Returns the sentence about the model, the data and the time of the fit.
     fn lead(&self) -> String {
         let (model, options) = (self.model, self.model.options());
-        let (rows, inputs) = (model.training_rows(), model.schema().dims());
+        let rows = model.training_rows();
+        let inputs = model.schema().dims() - model.latent().effects.columns();
         let what = match model.latent().layer() {
             Layer::Inducing(layer) => {
                 let beside = model.neighbours().map(|nearby| format!(" and {} neighbours", nearby.count()));
