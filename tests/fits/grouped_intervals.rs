@@ -168,8 +168,7 @@ fn simplex(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
     let n = start.len();
     let corner =
         |k: usize| -> Vec<f64> { (0..n).map(|i| start[i] + if i == k { 0.2 } else { 0.0 }).collect() };
-    let mut corners: Vec<(f64, Vec<f64>)> =
-        (0..=n).map(|k| corner(k)).map(|corner| (f(&corner), corner)).collect();
+    let mut corners: Vec<(f64, Vec<f64>)> = (0..=n).map(corner).map(|corner| (f(&corner), corner)).collect();
     for _ in 0..400 * n {
         corners.sort_by(|a, b| a.0.total_cmp(&b.0));
         if corners[n].0 - corners[0].0 < 1e-10 {
