@@ -26,6 +26,10 @@ from .kernels import CustomKernel, Kernel
 from .likelihoods import CustomLikelihood
 
 
+#: The ends of an interval that is not known.
+_UNKNOWN = (float("nan"), float("nan"))
+
+
 def fitted_part(estimator: Any, name: str) -> Any:
     """An attribute that a fit sets, by its name; scikit-learn's error if the estimator is not fitted."""
     if name not in estimator.__dict__:
@@ -151,6 +155,19 @@ class Estimator(BaseEstimator):
 
         names = ("group", "level", "effect", "estimate", "sd")
         return pd.DataFrame(dict(zip(names, self._fitted().effects())))
+
+    @property
+    def variance_components_(self) -> Any:
+        """The standard deviations of grouped effects, and of the noise if it is Gaussian (group ``noise``): a frame of pandas with the columns
+        group, effect, sd, lower and upper, the ends of the 95 % interval. Unknown ends are NaN. Correlations and intraclass correlations are in
+        ``document_["groups"]``."""
+        import pandas as pd
+
+        groups = self.document_.get("groups") or {"components": [], "residual_sd": None}
+        rows = [(one["group"], one["effect"], one["sd"], *(one["interval"] or _UNKNOWN)) for one in groups["components"]]
+        if groups["residual_sd"] is not None:
+            rows.append(("noise", "", groups["residual_sd"], *(groups["residual_interval"] or _UNKNOWN)))
+        return pd.DataFrame(rows, columns=["group", "effect", "sd", "lower", "upper"])
 
     # Fitting.
 

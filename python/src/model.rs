@@ -400,7 +400,6 @@ impl Model {
     ) -> PyResult<()> {
         let (model, target) = (&*self.model, self.model.schema().target_name());
         let work = |host: host::Host<'_>| {
-            model.check_no_groups("a report")?;
             let labelled = table.filter(|table| table.0.column(target).is_some());
             let poll = || host.interrupted.load(Ordering::Relaxed);
             let mut session = Session::new(host.tell).with_poll(&poll);

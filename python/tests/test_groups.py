@@ -34,6 +34,34 @@ def test_a_linear_mixed_model_has_the_figures_of_statsmodels(firms):
     assert restricted.document_["groups"]["log_likelihood"] == pytest.approx(-1197.308054, rel=1e-7)
 
 
+def test_variance_components_have_intervals(firms):
+    model = BayesianLinearRegressor().fit(firms[["value", "capital", "firm"]], firms["invest"], groups="firm")
+    frame = model.variance_components_
+    assert list(frame.columns) == ["group", "effect", "sd", "lower", "upper"]
+    assert list(frame["group"]) == ["firm", "noise"]
+    assert ((frame["lower"] < frame["sd"]) & (frame["sd"] < frame["upper"])).all()
+    groups = model.document_["groups"]
+    lower, upper = groups["intraclass_intervals"]["firm"]
+    assert lower < groups["intraclass_correlations"]["firm"] < upper
+    again = pickle.loads(pickle.dumps(model))
+    pd.testing.assert_frame_equal(again.variance_components_, frame)
+    fixed = BayesianLinearRegressor(options={"fix": ["effects.firm.sd=0.5"]})
+    fixed.fit(firms[["value", "capital", "firm"]], firms["invest"], groups="firm")
+    frame = fixed.variance_components_
+    assert frame["lower"].isna().tolist() == [True, False]
+    plain = SparseGPRegressor("rbf", n_inducing=5, epochs=2, auto="none").fit(firms[["value"]], firms["invest"])
+    assert plain.variance_components_.empty
+
+
+def test_reports_have_a_section_of_groups(firms, tmp_path):
+    columns = ["value", "capital", "firm"]
+    model = SparseGPRegressor("rbf(ard)", n_inducing=10, epochs=10).fit(firms[columns], firms["invest"], groups="firm")
+    path = tmp_path / "report.html"
+    model.report(path, firms[columns], firms["invest"])
+    page = path.read_text(encoding="utf-8")
+    assert "Levels of firm" in page and "How much levels differ" in page
+
+
 def test_columns_and_arrays_of_levels_make_the_same_model(firms):
     X, y = firms[["value", "capital"]], firms["invest"]
     model = SparseGPRegressor("rbf(ard)", n_inducing=15, epochs=10)

@@ -1,5 +1,6 @@
 //! Terms of grouped effects and the factors F of their covariances, as parameters of a model; no rows.
 
+use super::intervals::{EffectIntervals, Ends};
 use super::rows::Entry;
 use crate::hyper::Descriptor;
 use faer::{Mat, MatRef};
@@ -74,8 +75,12 @@ pub struct VarianceComponent {
     pub effect: String,
     /// The standard deviation of the effect over levels.
     pub sd: f64,
+    /// Its 95 % interval, if it is known.
+    pub interval: Option<Ends>,
     /// The correlations with the effects of the same grouping that come before; empty for independent effects.
     pub correlations: Vec<f64>,
+    /// The 95 % intervals of the correlations, if they are known.
+    pub correlation_intervals: Vec<Option<Ends>>,
 }
 
 impl Effects {
@@ -133,6 +138,22 @@ impl Effects {
         &factor * factor.transpose()
     }
 
+    /// The variance of one effect of a term, `Σ_kk`.
+    pub(crate) fn variance(&self, term: usize, effect: usize) -> f64 {
+        let factor = self.factor(term);
+        (0..=effect).map(|k| factor[(effect, k)].powi(2)).sum()
+    }
+
+    /// The places, in the flat vector of the factors, of row `effect` of a term's factor: its diagonal entry first.
+    pub(crate) fn row_places(&self, term: usize, effect: usize) -> Vec<usize> {
+        let count = |of: &FactorParameters| of.sd.values.len() + of.below.values.len();
+        let first: usize = self.parameters[..term].iter().map(count).sum();
+        let FactorParameters { sd, below } = &self.parameters[term];
+        let row = first + sd.values.len() + effect * effect.saturating_sub(1) / 2;
+        let before = if below.values.is_empty() { 0 } else { effect };
+        std::iter::once(first + effect).chain(row..row + before).collect()
+    }
+
     /// Starts a term with independent effects of these standard deviations.
     ///
     /// # Panics
@@ -185,9 +206,14 @@ impl Effects {
             .collect()
     }
 
-    /// The standard deviations and correlations of all terms, in units of `scale` for the target and with one unit for each column behind
-    /// the inputs of f.
-    pub fn variance_components(&self, scale: f64, units: &[f64]) -> Vec<VarianceComponent> {
+    /// The standard deviations and correlations of all terms with their intervals, in units of `scale` for the target and with one unit for each
+    /// column behind the inputs of f. Without `intervals` they are unknown.
+    pub fn variance_components(
+        &self,
+        scale: f64,
+        units: &[f64],
+        intervals: Option<&EffectIntervals>,
+    ) -> Vec<VarianceComponent> {
         let mut out = Vec::new();
         for (index, term) in self.terms.iter().enumerate() {
             let covariance = self.covariance(index);
@@ -196,11 +222,19 @@ impl Effects {
                 let size = (covariance[(i, i)] * covariance[(j, j)]).sqrt();
                 if size > 0.0 { covariance[(i, j)] / size } else { 0.0 }
             };
+            let known = intervals.and_then(|all| all.terms.get(index));
+            let interval =
+                |i: usize| known?.sd.get(i).copied().flatten().map(|ends| ends.map(|end| own[i] * end));
+            let of_correlation =
+                |i: usize, j: usize| known?.correlations.get(i * (i.max(1) - 1) / 2 + j).copied().flatten();
             out.extend(term.effect_names().iter().enumerate().map(|(i, effect)| VarianceComponent {
                 group: term.name.clone(),
                 effect: (*effect).to_owned(),
                 sd: own[i] * covariance[(i, i)].sqrt(),
+                interval: interval(i),
                 correlations: (0..i).filter(|_| term.correlated).map(|j| correlation(i, j)).collect(),
+                correlation_intervals:
+                    (0..i).filter(|_| term.correlated).map(|j| of_correlation(i, j)).collect(),
             }));
         }
         out

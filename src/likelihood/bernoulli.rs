@@ -104,6 +104,11 @@ impl Likelihood for BernoulliProbit {
         -hazard * (x + hazard)
     }
 
+    /// 1: classes are signs of a variable `N(f, 1)`.
+    fn observation_variance(&self, _: f64) -> Option<f64> {
+        Some(1.0)
+    }
+
     /// The negative log of Φ has the second derivative `h (f + h)`, h the hazard, which rises from 0 to 1.
     fn loss_curvature(&self) -> Option<(f64, f64)> {
         Some((0.0, 1.0))
@@ -159,6 +164,11 @@ impl Likelihood for BernoulliLogit {
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         dispatch(LogLogistic { sign: sign(at), f, value, first });
+    }
+
+    /// π²/3: classes are signs of a logistic variable around f.
+    fn observation_variance(&self, _: f64) -> Option<f64> {
+        Some(PI * PI / 3.0)
     }
 
     fn curvature(&self, _: Observation, f: f64) -> f64 {

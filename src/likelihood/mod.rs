@@ -214,6 +214,14 @@ pub trait Likelihood: Send + Sync + Debug {
         None
     }
 
+    /// Returns the variance of an observation on the scale of f, given the mean of the targets: the variance of the noise, or the
+    /// distribution-specific variance of Nakagawa & Schielzeth (2010). Intraclass correlations are shares in a sum with it. `None` if the
+    /// family has no such variance.
+    fn observation_variance(&self, mean: f64) -> Option<f64> {
+        let _ = mean;
+        self.gaussian_noise()
+    }
+
     /// `log p(y|f_k)` and `∂_f log p(y|f_k)` at every `f_k`.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]);
 

@@ -282,6 +282,11 @@ impl Likelihood for Ordinal {
         }
     }
 
+    /// σ²: levels are intervals of a variable `N(f, σ²)`.
+    fn observation_variance(&self, _: f64) -> Option<f64> {
+        Some(self.scale().powi(2))
+    }
+
     fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
         self.moments(f, self.scale().powi(2))
     }

@@ -154,6 +154,11 @@ impl Likelihood for PoissonExp {
         poisson_deviance(y, mean)
     }
 
+    /// `ln(1 + 1/mean)` (Nakagawa & Schielzeth 2010, table 2).
+    fn observation_variance(&self, mean: f64) -> Option<f64> {
+        (mean > 0.0).then(|| mean.recip().ln_1p())
+    }
+
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
         let rate = exposure * f.exp();
         (rate, rate)

@@ -405,7 +405,8 @@ fn described(text: &str, registry: &Registry) -> Checked<Description> {
 fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) -> Checked<Model> {
     let effects = &description.effects;
     let columns = effects.columns();
-    if *effects.terms() != description.options.effects || !effects.is_consistent(columns) {
+    let intervals = description.summary.effects.as_ref().is_none_or(|known| known.fits(effects));
+    if *effects.terms() != description.options.effects || !effects.is_consistent(columns) || !intervals {
         return Err(Unusable::damaged("its grouped effects contradict each other"));
     }
     let Some(dims) = description.scaling.dims().checked_sub(columns) else {

@@ -5,7 +5,9 @@ use super::fitted::Model;
 use super::latent::LatentPrior;
 use super::posterior::Posterior;
 use super::unusable::{Checked, Unusable};
-use crate::effects::{EffectPosterior, Moments, Sparse, VarianceComponent};
+use crate::effects::{
+    Components, EffectIntervals, EffectPosterior, EffectTerm, Ends, Moments, Sparse, VarianceComponent,
+};
 use crate::error::{Error, Result};
 use crate::variational::Normal;
 use serde::Serialize;
@@ -25,12 +27,27 @@ pub struct LevelEffect {
     pub sd: f64,
 }
 
+/// The intraclass correlation of a grouping.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct IntraclassCorrelation {
+    /// The name of the grouping.
+    pub group: String,
+    /// The share of the variance of intercepts.
+    pub share: f64,
+    /// Its 95 % interval, if it is known.
+    pub interval: Option<Ends>,
+}
+
 impl Model {
     /// The standard deviations and correlations of grouped effects, in units of the target per unit of the slope's column; empty for models
     /// without them.
     pub fn variance_components(&self) -> Vec<VarianceComponent> {
         let units: Vec<f64> = self.effect_units().collect();
-        self.latent.effects.variance_components(self.scaling.target.scale, &units)
+        self.latent.effects.variance_components(self.scaling.target.scale, &units, self.intervals())
+    }
+
+    fn intervals(&self) -> Option<&EffectIntervals> {
+        self.summary.effects.as_ref()?.intervals.as_ref()
     }
 
     /// The standard deviation of Gaussian noise beside grouped effects, in units of the target.
@@ -38,14 +55,24 @@ impl Model {
         Some(self.scaling.target.scale * self.latent.noise_variance()?.sqrt())
     }
 
+    /// The 95 % interval of the standard deviation of Gaussian noise beside grouped effects, in units of the target, if it is known.
+    pub fn residual_interval(&self) -> Option<Ends> {
+        Some(self.intervals()?.noise?.map(|end| self.scaling.target.scale * end))
+    }
+
     /// The intraclass correlation of every grouping with an intercept: the share of the variance of its intercepts in the sum of the variances
-    /// of all intercepts and of the noise. The variance of the latent function is not part of it. None if the noise is not Gaussian.
-    pub fn intraclass_correlations(&self) -> Vec<(String, f64)> {
-        let Some(deviation) = self.residual_deviation() else { return Vec::new() };
-        let (components, noise) = (self.variance_components(), deviation.powi(2));
-        let intercepts = || components.iter().filter(|component| component.effect == "intercept");
-        let total = noise + intercepts().map(|component| component.sd.powi(2)).sum::<f64>();
-        intercepts().map(|component| (component.group.clone(), component.sd.powi(2) / total)).collect()
+    /// of all intercepts and of an observation ([`observation_variance`](crate::likelihood::Likelihood::observation_variance)). The variance of
+    /// the latent function is not part of it. Empty if the likelihood has no such variance.
+    pub fn intraclass_correlations(&self) -> Vec<IntraclassCorrelation> {
+        let target_mean = self.summary.effects.as_ref().map_or(f64::NAN, |known| known.target_mean);
+        let LatentPrior { effects, likelihood, .. } = &self.latent;
+        let components = Components { effects: effects.clone(), likelihood: likelihood.clone(), target_mean };
+        let interval = |term: usize| self.intervals()?.terms.get(term)?.share;
+        let of_term = |(index, term): (usize, &EffectTerm)| {
+            let (group, share) = (term.name.clone(), components.share(index)?);
+            Some(IntraclassCorrelation { group, share, interval: interval(index) })
+        };
+        effects.terms().iter().enumerate().filter_map(of_term).collect()
     }
 
     /// The log likelihood of a linear mixed model, or the log evidence bound of a model with a latent function, at the estimates in original

@@ -164,6 +164,26 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         out
     }
 
+    /// The number of values of kernels and means, which come first in the flat vector.
+    pub(crate) fn layer_values(&self) -> usize {
+        let mut count = 0;
+        self.layers.iter().for_each(|layer| layer.for_each_parameter(&mut |p| count += p.values.len()));
+        count
+    }
+
+    /// Copies the values of the likelihood and of the factors of grouped effects out of a flat natural vector.
+    pub(crate) fn read_components(
+        &self,
+        natural: &[f64],
+        likelihood: &mut ObservationModel,
+        effects: &mut Effects,
+    ) {
+        let mut own = natural[self.layer_values()..].iter().copied();
+        likelihood.for_each_parameter_mut(&mut |p| fill(p, &mut own));
+        let mut factors = natural[natural.len() - effects.parameter_count()..].iter().copied();
+        effects.for_each_parameter_mut(&mut |p| fill(p, &mut factors));
+    }
+
     /// Writes a gradient, with that of every layer, in the order of the flat vector; that of the factors of grouped effects follows.
     pub fn flatten_gradient(&self, layers: &[LayerGradient], likelihood: &[f64], out: &mut Vec<f64>) {
         out.clear();

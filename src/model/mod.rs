@@ -30,7 +30,7 @@ pub use constant::ConstantModel;
 pub use file::{SEVERAL, read_model_file};
 pub use fitted::Model;
 pub use function_draws::FunctionDraws;
-pub use grouped::LevelEffect;
+pub use grouped::{IntraclassCorrelation, LevelEffect};
 pub use inducing_curve::{Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint};
 pub use latent::{LatentModel, LatentPrior};
 pub use mixed::MixedUse;

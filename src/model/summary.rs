@@ -2,6 +2,7 @@
 
 use super::mixed::MixedUse;
 use super::warning::{Warning, read_warnings};
+use crate::effects::EffectSummary;
 use crate::hyper::{Record, StopReason};
 use crate::objective::EstimatorCounts;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,9 @@ pub struct FitSummary {
     /// What the model took in after the fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<Update>,
+    /// What the fit knows of the variances of grouped effects, if the model has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects: Option<EffectSummary>,
 }
 
 /// What a convergence theorem guarantees of steps on q, in the whitened coordinates (m, C) of w, S = C Cᵀ, in which the prior is N(0, I).

@@ -1,6 +1,6 @@
 //! The results of training and its counts of rollbacks, for diagnosis and failures; no training.
 
-use crate::effects::EffectPosterior;
+use crate::effects::{EffectPosterior, EffectSummary};
 use crate::hyper::Outcome;
 use crate::model::{LatentModel, MixedUse, Nearby, StepGuarantee};
 use crate::objective::EstimatorCounts;
@@ -33,8 +33,8 @@ pub(super) struct Trained {
     pub estimated_on: Option<usize>,
     /// The rows that predictions look up, if there are neighbours.
     pub nearby: Option<Arc<Nearby>>,
-    /// The grouped effects, if the model has any.
-    pub effects: Option<EffectPosterior>,
+    /// The grouped effects, if the model has any, and what is known of their variances.
+    pub effects: Option<(EffectPosterior, EffectSummary)>,
     /// The guarantee for the steps on q.
     pub guarantee: Option<StepGuarantee>,
 }

@@ -29,6 +29,27 @@ impl Place {
         self.free.pack(natural)
     }
 
+    /// Returns the places, in the free vector, of values that users can name: all but inducing inputs. If there are more than `most`, those of
+    /// kernels and means are left out too.
+    pub fn named(&self, most: usize) -> Vec<usize> {
+        let (descriptors, first) = (self.model.descriptors(), self.model.layer_values());
+        let all = || self.free.indices().enumerate().filter(|(_, index)| descriptors[*index].is_named());
+        let kept = all().count() > most;
+        all().filter(|(_, index)| !kept || *index >= first).map(|(place, _)| place).collect()
+    }
+
+    /// Returns the place of a natural value in the free vector, if it is free.
+    pub fn free_place(&self, index: usize) -> Option<usize> {
+        self.free.indices().position(|free| free == index)
+    }
+
+    /// Returns the natural values at `theta`.
+    pub fn natural_at(&self, theta: &[f64]) -> Vec<f64> {
+        let mut natural = self.natural.clone();
+        self.free.unpack(theta, &mut natural);
+        natural
+    }
+
     /// Moves to `theta`; returns `None` if the model cannot be evaluated there.
     pub(crate) fn move_to(&mut self, theta: &[f64]) -> Option<()> {
         self.free.unpack(theta, &mut self.natural);

@@ -34,6 +34,7 @@ impl Fitted {
             warnings: Vec::new(),
             trace: Vec::new(),
             updates: Vec::new(),
+            effects: None,
         };
         let posterior = Posterior::new(model, q);
         Fitted { model: model.to_prior(), q: q.to_vec(), posterior, summary, search: Search::default() }

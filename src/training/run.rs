@@ -115,8 +115,10 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
     if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
         posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
     }
-    if let Some(effects) = effects {
+    let mut known = None;
+    if let Some((effects, summary)) = effects {
         posterior = posterior.with_effects(effects);
+        known = Some(summary);
     }
     let finished = FitFacts {
         model: &model,
@@ -150,6 +152,7 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
         warnings,
         trace: trace.to_vec(),
         updates: Vec::new(),
+        effects: known,
     };
     Fitted { model: model.to_prior(), q, posterior, summary, search: Search::default() }
 }

@@ -8,6 +8,7 @@ mod explain;
 mod fit;
 mod function_draws;
 mod grouped;
+mod grouped_intervals;
 mod growth;
 mod inducing_init;
 mod interruption;

@@ -349,7 +349,6 @@ impl FitArgs {
                 .hint("grouped effects are fitted on all rows, without mini-batches"));
         }
         let others = [
-            ("--report", self.output.wants_page()),
             ("--shuffle-buffer", self.shuffle_buffer.is_some()),
             ("--from", self.objective.from.is_some()),
             ("--betas", self.objective.betas.is_some()),

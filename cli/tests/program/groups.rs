@@ -54,6 +54,15 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
             1e-4,
             "intraclass correlation",
         );
+        // The ends of REML intervals depend on the restricted likelihood; `tests/fits/grouped_intervals.rs` checks both kinds.
+        for (at, value) in [
+            ("components/0/interval", sds[0]),
+            ("residual_interval", sds[1]),
+            ("intraclass_intervals/firm", share),
+        ] {
+            let end = |index: usize| number(&document, &format!("/groups/{at}/{index}"));
+            assert!(end(0) < value && value < end(1) && end(0) > 0.3 * value, "{at}: {} {}", end(0), end(1));
+        }
         for (index, (slope, error)) in slopes.into_iter().zip(errors).enumerate() {
             let at = format!("/coefficients/{}", index + 1);
             close(number(&document, &format!("{at}/mean")), slope, 1e-4, "slope");
@@ -67,16 +76,11 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
 fn a_model_with_groups_is_told_predicted_evaluated_and_listed() {
     let work = work();
     let text = work.run(&format!("{FIT} --model-out m --quiet")).ok().stdout();
-    for word in [
-        "firm, 11 levels; sd 77.27; intraclass correlation 0.704",
-        "noise",
-        "log likelihood",
-        "flat (fixed effects)",
-    ] {
+    for word in ["firm, 11 levels; sd 77.27 (95 % ", "noise", "log likelihood", "flat (fixed effects)"] {
         assert!(text.contains(word), "{word:?} in {text}");
     }
     let told = work.run("inspect m").ok().stdout();
-    assert!(told.contains("firm, 11 levels"), "{told}");
+    assert!(told.contains("firm, 11 levels; sd 77.27 (95 % "), "{told}");
     let figures = work.run("evaluate m grunfeld.csv").ok().stdout();
     assert!(figures.contains("RMSE"), "{figures}");
     let effects = work.run("effects m").ok().stdout();
@@ -135,6 +139,64 @@ fn casks() -> String {
     "batch,cask,strength\n".to_owned() + &(0..60).map(row).collect::<String>()
 }
 
+#[test]
+fn intervals_are_those_of_lme4() {
+    // `confint` of lme4 1.1 profiles the likelihood: `confint(lmer(Yield ~ 1 + (1 | Batch), Dyestuff))` and
+    // `confint(lmer(Reaction ~ Days + (Days | Subject), sleepstudy))` (Bates, Mächler, Bolker & Walker 2015, section 5.1). The data are no
+    // part of this repository, but of the folder that SPARSEGP_REFERENCE_DIR names.
+    let Ok(folder) = std::env::var("SPARSEGP_REFERENCE_DIR") else { return };
+    let work = Work::empty();
+    let fit = "--target Reaction --features Days --group Days|Subject --model glm --metrics j --quiet";
+    work.run(&format!("fit {folder}/mixed/sleepstudy.csv.gz {fit}")).ok();
+    let document: Value = serde_json::from_str(&work.read("j")).expect("JSON");
+    for (at, ends) in [
+        ("components/0/interval", [14.381, 37.716]),
+        ("components/1/correlation_intervals/0", [-0.482, 0.685]),
+        ("components/1/interval", [3.801, 8.753]),
+        ("residual_interval", [22.898, 28.858]),
+    ] {
+        for (index, end) in ends.into_iter().enumerate() {
+            close(number(&document, &format!("/groups/{at}/{index}")), end, 2e-3, at);
+        }
+    }
+}
+
+/// Measurements of `levels` machines.
+fn machines(levels: usize) -> String {
+    let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
+    let row = |i: usize| {
+        let (machine, speed) = (i % levels, 10.0 * part(17 * i + 3));
+        let output = 3.0 + (0.5 * speed).sin() + 2.0 * part(7 * machine + 1) + 0.5 * part(29 * i + 11);
+        format!("M{machine:03},{speed:.2},{output:.3}\n")
+    };
+    "machine,speed,output\n".to_owned() + &(0..6 * levels).map(row).collect::<String>()
+}
+
+#[test]
+fn a_report_has_the_components_and_the_levels_in_order() {
+    let work = work();
+    work.write("machines.csv", &machines(70));
+    let fit = "fit machines.csv --target output --group speed|machine --quiet --inducing 10 --epochs 40 --report r.html";
+    work.run(&format!("{fit} --test-fraction 0.2 --plots plots")).ok();
+    let page = work.read("r.html");
+    for text in [
+        "How much levels differ",
+        "95 % interval",
+        "intraclass correlation",
+        "Levels of machine",
+        "Slopes in speed by machine",
+        "60 of 70 levels: the 30 lowest and the 30 highest",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    // What permutes columns or draws the function alone has no meaning for codes of levels.
+    assert!(!page.contains("partial dependence") && !page.contains("id=\"function\""));
+    assert!(work.read("plots/levels-machine-intercept.svg").matches("<circle").count() == 60);
+    work.run("fit grunfeld.csv --target invest --features value,capital --model glm --likelihood gamma --group firm --quiet --report g.html").ok();
+    let page = work.read("g.html");
+    assert!(page.contains("all 11 levels") && page.contains("on the scale of the link"));
+}
+
 /// Pupils of forty schools, with hours of practice, whether they passed, and the number of their absences.
 fn pupils() -> String {
     let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
@@ -167,7 +229,8 @@ fn classes_and_counts_have_groups_from_the_fit_to_the_predictions() {
         for word in words.into_iter().chain(["school, 40 levels; sd"]) {
             assert!(text.contains(word), "{options}: {word:?} in {text}");
         }
-        assert!(!text.contains("intraclass") && !text.contains("noise "), "{text}");
+        assert!(text.contains("(95 % ") && !text.contains("noise "), "{text}");
+        assert_eq!(text.contains("intraclass"), !options.contains("negative-binomial"), "{text}");
         assert!(work.run("inspect m").ok().stdout().contains("school, 40 levels"));
         let figures = work.run("evaluate m pupils.csv").ok().stdout();
         assert!(figures.contains("NLL") || figures.contains("log loss"), "{figures}");
@@ -234,7 +297,6 @@ fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
         ("fit grunfeld.csv --target firm --features value --group year --quiet --epochs 2".to_owned(), "--likelihood softmax"),
         (format!("{model} --neighbours 10"), "--neighbours"),
         (format!("{model} --objective dlm-log"), "--objective dlm-log"),
-        (format!("{model} --report r.html"), "--report"),
         (format!("{model} --shuffle-buffer 100"), "--shuffle-buffer"),
         (format!("{model} --target invest,capital"), "--target"),
         (format!("{model} --reml"), "--reml"),

@@ -2,6 +2,8 @@
 //!
 //! Noise that is not Gaussian is replaced by sites, which natural-gradient steps move to the best q before every value and gradient.
 
+mod coordinates;
+mod intervals;
 mod sites;
 mod start;
 
@@ -17,16 +19,20 @@ use crate::collapsed::{
     BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, EffectSweep, GroupedEvidence, GroupedSums,
     RowMarginals, StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
 };
-use crate::effects::{EffectPosterior, EffectRows, EffectSums, Moments, RowAdjoint, RowMoments};
+use crate::effects::{
+    EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowAdjoint, RowMoments,
+};
 use crate::error::{Error, Result};
 use crate::gradient::Form;
 use crate::hyper::{HyperObjective, Monitor};
 use crate::latent::LayerScratch;
 use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
+use crate::objective::Targets;
 use crate::options::GroupedBound;
 use crate::variational::{Matrix, Normal};
 use faer::Mat;
+use intervals::effect_intervals;
 use sites::{Losses, SiteValues, Sites};
 pub(super) use start::start_effects;
 
@@ -375,10 +381,31 @@ pub(super) fn train(
     let outcome = minimize_solved(&mut objective, job, monitor)?;
     let (value, rolled_back) = (outcome.value, objective.rollbacks);
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
+    let summary = summarised(&model, bound, job, monitor)?;
     let elbo = (job.plan.beta == 1.0).then_some(-value);
     let mut trained = Trained::at(model, vec![q], value, outcome);
     trained.outcome.rollbacks += rolled_back;
-    Ok(Trained { elbo, effects: Some(effects), ..trained })
+    Ok(Trained { elbo, effects: Some((effects, summary)), ..trained })
+}
+
+/// Returns the mean of the targets, and the intervals of the variance components if the fit maximised a likelihood.
+fn summarised(
+    model: &LatentModel,
+    bound: GroupedBound,
+    job: &Job<'_>,
+    monitor: &mut Monitor<'_>,
+) -> Result<EffectSummary> {
+    let data = whole(job.rows, "⟨group⟩")?;
+    let Targets { y, weights, .. } = data.targets;
+    let weight = |i: usize| weights.get(i).copied().unwrap_or(1.0);
+    let sums = y.iter().enumerate().fold([0.0, 0.0], |[w, s], (i, y)| [w + weight(i), s + weight(i) * y]);
+    let target_mean = sums[1] / sums[0];
+    let intervals = if job.plan.hyper.trains && job.plan.beta == 1.0 {
+        effect_intervals(&mut GroupedObjective::new(model.clone(), data, bound), target_mean, monitor)?
+    } else {
+        None
+    };
+    Ok(EffectSummary { target_mean, intervals })
 }
 
 impl Solved for GroupedObjective<'_> {

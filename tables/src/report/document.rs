@@ -5,7 +5,7 @@ use super::cross::CrossValidation;
 use crate::tabular::TableModel;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
-use sparsegp::effects::VarianceComponent;
+use sparsegp::effects::{Ends, VarianceComponent};
 use sparsegp::error::Say;
 use sparsegp::hyper::{Record, StopReason};
 use sparsegp::metrics::Report;
@@ -72,8 +72,11 @@ pub struct DataSummary {
 pub(crate) struct GroupFigures {
     components: Vec<VarianceComponent>,
     residual_sd: Option<f64>,
+    residual_interval: Option<Ends>,
     #[serde(serialize_with = "as_map")]
     intraclass_correlations: Vec<(String, f64)>,
+    #[serde(serialize_with = "as_map")]
+    intraclass_intervals: Vec<(String, Option<Ends>)>,
     log_likelihood: Option<f64>,
     reml: bool,
 }
@@ -81,10 +84,13 @@ pub(crate) struct GroupFigures {
 impl GroupFigures {
     fn of(model: &TableModel) -> Option<GroupFigures> {
         let components = model.variance_components();
+        let shares = model.intraclass_correlations();
         (!components.is_empty()).then(|| GroupFigures {
             components,
             residual_sd: model.residual_deviation(),
-            intraclass_correlations: model.intraclass_correlations(),
+            residual_interval: model.residual_interval(),
+            intraclass_correlations: shares.iter().map(|own| (own.group.clone(), own.share)).collect(),
+            intraclass_intervals: shares.into_iter().map(|own| (own.group, own.interval)).collect(),
             log_likelihood: model.grouped_log_likelihood(),
             reml: model.options().reml,
         })

@@ -4,9 +4,11 @@ use super::{Axis, BLUE, Drawing, GREY, GRID, SIZE, THICK, THIN, draw, fitted, le
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-/// The maximum width of the names, and the height of a row.
+/// The maximum width of the names, and the height of a row: of a few intervals, and of many.
 const NAMES: u32 = 2 * SIZE.0 / 5;
 const ROW: u32 = 46;
+const NARROW_ROW: u32 = 34;
+const MANY: usize = 20;
 
 /// A number with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +32,8 @@ pub(crate) fn intervals(axis: &str, intervals: &[Interval], from_zero: bool) -> 
     let x = Axis::linear(axis, range(numbers().chain(zero))?);
     let (shows_zero, count) = (x.range.contains(&0.0), intervals.len() as f64);
     let y = Axis::linear("", 0.0..count);
-    let height = 124 + ROW * u32::try_from(intervals.len()).ok()?;
+    let row = if intervals.len() > MANY { NARROW_ROW } else { ROW };
+    let height = 124 + row * u32::try_from(intervals.len()).ok()?;
     draw((SIZE.0, height), |area| {
         let names = intervals.iter().map(|interval| fitted(area, &interval.name, NAMES));
         let names: Vec<String> = names.collect::<Result<_, _>>()?;

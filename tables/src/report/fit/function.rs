@@ -31,7 +31,9 @@ const BINS: usize = 20;
 /// The blocks of the section.
 pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     let mut all: Vec<Option<Figure>> = report.figures.iter().cloned().map(Some).collect();
-    let Some(kept) = report.kept() else { return figures(all) };
+    let Some(kept) = report.kept().filter(|_| report.model.schema().groups().is_empty()) else {
+        return figures(all);
+    };
     let rows = kept.rows();
     if rows.is_empty() {
         return figures(all);

@@ -3,6 +3,7 @@
 mod calibration;
 mod explained;
 mod function;
+mod groups;
 mod maps;
 mod training;
 
@@ -79,6 +80,7 @@ impl FitReport<'_> {
             ("Training", training::blocks(self)),
             ("Calibration", self.test.map(|test| calibration::blocks(self.model, test)).unwrap_or_default()),
             ("Predictions", self.predictions()),
+            ("Groups", groups::blocks(self.model)),
             ("What predictions depend on", self.dependence()),
             ("The function", function::blocks(self)),
             ("Model and parameters", self.details()),
@@ -102,7 +104,8 @@ impl FitReport<'_> {
     /// Returns the sentence about the model, the data and the time of the fit.
     fn lead(&self) -> String {
         let (model, options) = (self.model, self.model.options());
-        let (rows, inputs) = (model.training_rows(), model.schema().dims());
+        let rows = model.training_rows();
+        let inputs = model.schema().dims() - model.latent().effects.columns();
         let what = match model.latent().layer() {
             Layer::Inducing(layer) => {
                 let beside = model.neighbours().map(|nearby| format!(" and {} neighbours", nearby.count()));
@@ -217,7 +220,8 @@ impl FitReport<'_> {
         );
         let mut blocks = figures([effects]);
         // With a single column, the function itself is drawn instead.
-        if let Some(kept) = self.kept().filter(|_| self.model.schema().features().len() > 1) {
+        let explained = self.model.schema().features().len() > 1 && self.model.schema().groups().is_empty();
+        if let Some(kept) = self.kept().filter(|_| explained) {
             let held_out = self.test.and_then(|test| test.kept.as_ref()).map(|_| "test rows");
             blocks.extend(explained::blocks(self.model, kept, held_out, &self.settings(kept)));
         }
@@ -245,7 +249,9 @@ impl FitReport<'_> {
     /// Draws the effect of one standard deviation of each column on the latent function of a linear model.
     fn effects(&self) -> Option<super::Drawing> {
         let mut coefficients = self.model.coefficients()?;
+        // Columns of grouped effects come last and have no coefficients.
         let inputs = &self.model.scaling().inputs;
+        let inputs = &inputs[..inputs.len() - self.model.latent().effects.columns()];
         // The intercept, if there is one, comes first; it is not an effect of a column.
         let mut effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
         effects.iter_mut().zip(inputs).for_each(|(effect, input)| {

@@ -1,8 +1,28 @@
-//! Grouped effects in words: standard deviations, correlations, intraclass correlations; no estimates of levels.
+//! Grouped effects in words: standard deviations, correlations and intraclass correlations with intervals; no estimates of levels.
 
 use super::{count, number};
 use crate::tabular::TableModel;
+use sparsegp::effects::{Ends, VarianceComponent};
 use sparsegp::options::{ModelKind, ObjectiveKind};
+
+/// A number with its 95 % interval, if that is known.
+pub(crate) fn with_interval(value: f64, interval: Option<Ends>) -> String {
+    match interval {
+        Some([lower, upper]) => format!("{} (95 % {} to {})", number(value), number(lower), number(upper)),
+        None => number(value),
+    }
+}
+
+/// An interval, or a dash if it is not known.
+pub(crate) fn interval_words(interval: Option<Ends>) -> String {
+    interval.map_or("–".to_owned(), |[lower, upper]| format!("{} to {}", number(lower), number(upper)))
+}
+
+/// The correlations of an effect with those before it.
+pub(crate) fn correlations(component: &VarianceComponent) -> Vec<String> {
+    let of_pairs = component.correlations.iter().zip(&component.correlation_intervals);
+    of_pairs.map(|(value, interval)| with_interval(*value, *interval)).collect()
+}
 
 /// The groupings of a model, the noise beside them and the log likelihood, as rows of a name and words; none for models without.
 pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
@@ -19,19 +39,20 @@ pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
             } else {
                 format!(" of slope {}", component.effect)
             };
-            words.push_str(&format!("; sd{effect} {}", number(component.sd)));
+            words.push_str(&format!("; sd{effect} {}", with_interval(component.sd, component.interval)));
             if !component.correlations.is_empty() && index > 0 {
-                let correlations: Vec<String> = component.correlations.iter().map(|c| number(*c)).collect();
-                words.push_str(&format!(" (correlation {})", correlations.join(", ")));
+                words.push_str(&format!("; correlation {}", correlations(component).join(", ")));
             }
         }
-        if let Some((_, share)) = shares.iter().find(|(name, _)| *name == term.name) {
-            words.push_str(&format!("; intraclass correlation {}", number(*share)));
+        if let Some(own) = shares.iter().find(|own| own.group == term.name) {
+            words.push_str(&format!("; intraclass correlation {}", with_interval(own.share, own.interval)));
         }
         rows.push(row("group", words));
     }
     if !terms.is_empty() {
-        rows.extend(model.residual_deviation().map(|sd| row("noise", format!("sd {}", number(sd)))));
+        let noise = model.residual_deviation();
+        let noise = noise.map(|sd| format!("sd {}", with_interval(sd, model.residual_interval())));
+        rows.extend(noise.map(|words| row("noise", words)));
         let exact = model.latent().noise_variance().is_some();
         let (name, exact) = match (model.model_kind(), model.options().objective) {
             (ModelKind::Glm, _) if model.options().reml => ("restricted log likelihood", exact),

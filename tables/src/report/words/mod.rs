@@ -13,6 +13,7 @@ pub(super) use beside::{sources, telling, telling_of};
 pub(crate) use coefficients::coefficient_table;
 pub use coefficients::coefficient_text;
 pub use groups::group_rows;
+pub(super) use groups::{correlations, interval_words, with_interval};
 pub use overview::{coefficient_count, ended, evidence, objective, overview, prior, stopped};
 pub use places::place_rows;
 pub(super) use search::search_figure;

@@ -1,0 +1,132 @@
+//! 95 % intervals of standard deviations, correlations and intraclass correlations, and these quantities as functions of parameters; no search.
+
+use super::term::Effects;
+use crate::likelihood::ObservationModel;
+use serde::{Deserialize, Serialize};
+
+/// Both ends of a 95 % interval. An interval that begins at 0 contains the model without this effect.
+pub type Ends = [f64; 2];
+
+/// The results of a fit with grouped effects that its parameters do not contain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EffectSummary {
+    /// The weighted mean of the training targets, on the scale the model sees. The variance of a count on the scale of the effects depends on it.
+    pub target_mean: f64,
+    /// The intervals. `None` if the fit trained no parameters, ended before the optimum, or did not maximise a likelihood (⟨beta⟩ other than 1).
+    pub intervals: Option<EffectIntervals>,
+}
+
+/// Intervals of the variance components of a fit, on the scale the model sees.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EffectIntervals {
+    /// The intervals of every term, in the order of the terms.
+    pub terms: Vec<TermIntervals>,
+    /// The interval of the standard deviation of Gaussian noise.
+    pub noise: Option<Ends>,
+}
+
+/// Intervals of one term. Each is `None` if the parameters behind it are fixed, or if the likelihood does not determine it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TermIntervals {
+    /// The standard deviation of every effect of a level.
+    pub sd: Vec<Option<Ends>>,
+    /// The correlations of the effects, row by row below the diagonal; empty for independent effects.
+    pub correlations: Vec<Option<Ends>>,
+    /// The intraclass correlation of the intercepts.
+    pub share: Option<Ends>,
+}
+
+impl EffectSummary {
+    /// Returns true if the intervals, if there are any, are those of the quantities of these terms.
+    pub(crate) fn fits(&self, effects: &Effects) -> bool {
+        self.intervals.as_ref().is_none_or(|intervals| intervals.fits(effects))
+    }
+}
+
+impl EffectIntervals {
+    fn fits(&self, effects: &Effects) -> bool {
+        let of_term = |(own, term): (&TermIntervals, &super::EffectTerm)| {
+            let r = term.width();
+            let pairs = if term.correlated { r * (r - 1) / 2 } else { 0 };
+            own.sd.len() == r && own.correlations.len() == pairs
+        };
+        self.terms.len() == effects.terms().len() && self.terms.iter().zip(effects.terms()).all(of_term)
+    }
+}
+
+/// A quantity with an interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Quantity {
+    /// The standard deviation of an effect.
+    Sd { term: usize, effect: usize },
+    /// The correlation of two effects of a term, `effect` and one before it.
+    Correlation { term: usize, effect: usize, other: usize },
+    /// The standard deviation of the noise.
+    Noise,
+    /// The intraclass correlation of a term's intercepts.
+    Share { term: usize },
+}
+
+impl Quantity {
+    /// All quantities of some effects.
+    pub fn all(effects: &Effects) -> Vec<Quantity> {
+        let mut out = Vec::new();
+        for (term, of) in effects.terms().iter().enumerate() {
+            out.extend((0..of.width()).map(|effect| Quantity::Sd { term, effect }));
+            if of.correlated {
+                let pairs = (0..of.width()).flat_map(|effect| (0..effect).map(move |other| (effect, other)));
+                out.extend(pairs.map(|(effect, other)| Quantity::Correlation { term, effect, other }));
+            }
+            out.extend(of.intercept.then_some(Quantity::Share { term }));
+        }
+        out.push(Quantity::Noise);
+        out
+    }
+
+    /// The quantity for a number on the whole line: log σ, artanh ρ, logit of a share.
+    pub fn bounded(self, value: f64) -> f64 {
+        match self {
+            Quantity::Sd { .. } | Quantity::Noise => value.exp(),
+            Quantity::Correlation { .. } => value.tanh(),
+            Quantity::Share { .. } => 1.0 / (1.0 + (-value).exp()),
+        }
+    }
+}
+
+/// The effects and the likelihood, whose parameters determine every [`Quantity`].
+#[derive(Clone, Debug)]
+pub(crate) struct Components {
+    pub effects: Effects,
+    pub likelihood: ObservationModel,
+    /// The mean of the targets.
+    pub target_mean: f64,
+}
+
+impl Components {
+    /// Returns a quantity on the whole line, as [`Quantity::bounded`] reads it; `None` if it is not defined.
+    pub fn value(&self, quantity: Quantity) -> Option<f64> {
+        let value = match quantity {
+            Quantity::Sd { term, effect } => 0.5 * self.effects.variance(term, effect).ln(),
+            Quantity::Correlation { term, effect, other } => {
+                let covariance = self.effects.covariance(term);
+                let size = (covariance[(effect, effect)] * covariance[(other, other)]).sqrt();
+                (covariance[(effect, other)] / size).atanh()
+            }
+            Quantity::Noise => 0.5 * self.likelihood.gaussian_noise()?.ln(),
+            Quantity::Share { term } => {
+                let share = self.share(term)?;
+                (share / (1.0 - share)).ln()
+            }
+        };
+        value.is_finite().then_some(value)
+    }
+
+    /// Returns the intraclass correlation of a term: the share of the variance of its intercepts in the sum of the variances of all intercepts
+    /// and of an observation on the scale of the effects. `None` for terms without intercepts, and if the likelihood has no such variance.
+    pub fn share(&self, term: usize) -> Option<f64> {
+        let observation = self.likelihood.one()?.observation_variance(self.target_mean)?;
+        let own = |term: usize| self.effects.terms()[term].intercept.then(|| self.effects.variance(term, 0));
+        let all: f64 = (0..self.effects.terms().len()).filter_map(own).sum();
+        Some(own(term)? / (all + observation))
+    }
+}

@@ -1,0 +1,371 @@
+//! 95 % intervals of variance components by the profile likelihood, from the exact gradient of the evidence; no estimates.
+//!
+//! An end of the interval of a quantity g(θ) is the extreme of g where the evidence is 1.92 nats below its maximum, half the 95 % quantile of χ²
+//! with one degree of freedom (Venzon & Moolgavkar 1988). All other free parameters are maximised over. Inducing inputs are parameters of the
+//! approximation and not of the model, and stay where they are.
+//!
+//! The search starts at the Wald interval `g ± 1.96 √(aᵀVa)`, where a is the gradient of g and V the inverse of the observed information H in the
+//! free parameters (logarithms of standard deviations). From there every evaluation gives a Newton step along `u = Va/(aᵀVa)`, which changes
+//! g by 1, and a Newton step with `P = V − Va aᵀV/(aᵀVa)` towards the maximum over all points of the same g.
+
+use super::GroupedObjective;
+use super::coordinates::{Coordinates, Row};
+use crate::effects::{Components, EffectIntervals, Ends, Quantity, TermIntervals};
+use crate::error::Result;
+use crate::hyper::{HyperObjective, Monitor};
+use crate::linalg::{dot, symmetric_eigen};
+use faer::Mat;
+
+/// The 97.5 % quantile of the normal distribution, and the depth below the maximum that belongs to it.
+const DEVIATE: f64 = 1.959_963_984_540_054;
+const DEPTH: f64 = 0.5 * DEVIATE * DEVIATE;
+
+/// The change of a free number in central differences, and the largest change of the objective that they may see.
+const STEP: f64 = 1e-3;
+const MOST_CHANGE: f64 = 1e-3;
+
+/// The least curvature that counts, in nats for a unit of a free number: a parameter of less could change by a factor of e¹⁴⁰ unnoticed.
+const FLAT: f64 = 1e-4;
+
+/// The most free numbers that intervals maximise over; with more, the parameters of the kernel stay where they are.
+const MOST_FREE: usize = 60;
+
+/// The loss, in nats, of an effect's removal below which the estimate counts as 0.
+const NOTHING: f64 = 1e-3;
+
+/// The largest distance from the maximum, in nats, at which a fit has intervals.
+const NEAR: f64 = 0.05;
+
+/// The errors, in standard deviations and nats, at which a last Newton step ends a search, its largest step in the unbounded quantity, and its most evaluations.
+const TOLERANCE: f64 = 0.02;
+const LONGEST: f64 = 1.5;
+const MOST_EVALUATIONS: usize = 40;
+
+/// The logarithms of standard deviations that stand for 0, and from which the search for an upper end starts if the estimate is 0.
+const ZERO: f64 = -25.0;
+const FIRST: f64 = -5.0;
+
+/// The distance from the estimate in the unbounded quantity beyond which an end counts as infinite.
+const BEYOND: f64 = 12.0;
+
+/// Returns the intervals of all variance components of a model at the maximum of its evidence; `None` if nothing is free or the model is not near
+/// a maximum.
+///
+/// # Errors
+///
+/// If the fit is interrupted.
+pub(super) fn effect_intervals(
+    objective: &mut GroupedObjective<'_>,
+    target_mean: f64,
+    monitor: &mut Monitor<'_>,
+) -> Result<Option<EffectIntervals>> {
+    let Some(mut surface) = Surface::new(objective, target_mean) else { return Ok(None) };
+    let mut out = EffectIntervals::default();
+    let effects = surface.components.effects.clone();
+    out.terms = effects.terms().iter().map(|_| TermIntervals::default()).collect();
+    for quantity in Quantity::all(&effects) {
+        let ends = surface.interval(quantity);
+        monitor.check()?;
+        match quantity {
+            Quantity::Sd { term, .. } => out.terms[term].sd.push(ends),
+            Quantity::Correlation { term, .. } => out.terms[term].correlations.push(ends),
+            Quantity::Share { term } => out.terms[term].share = ends,
+            Quantity::Noise => out.noise = ends,
+        }
+    }
+    Ok(Some(out))
+}
+
+/// The direction of an end.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Lower,
+    Upper,
+}
+
+impl Side {
+    fn sign(self) -> f64 {
+        if self == Side::Lower { -1.0 } else { 1.0 }
+    }
+}
+
+/// The objective at a point, with its derivatives in the coordinates that are moved.
+#[derive(Clone)]
+struct Point {
+    at: Vec<f64>,
+    value: f64,
+    gradient: Vec<f64>,
+}
+
+/// Minus the log evidence around its minimum, as a function of some free numbers.
+struct Surface<'a, 'b> {
+    objective: &'a mut GroupedObjective<'b>,
+    components: Components,
+    coordinates: Coordinates,
+    /// The minimum, with its value by a quadratic approximation.
+    best: Point,
+    /// V: the inverse of the second derivatives at the minimum, 0 along flat directions.
+    inverse: Mat<f64>,
+    /// The loss in nats of removing an effect with all other parameters as they are, by term and effect; at least that of the profile.
+    losses: Vec<Vec<Option<f64>>>,
+}
+
+impl<'a, 'b> Surface<'a, 'b> {
+    /// Finds the shape of the objective around its start.
+    fn new(objective: &'a mut GroupedObjective<'b>, target_mean: f64) -> Option<Self> {
+        let model = &objective.at.model;
+        let components =
+            Components { effects: model.effects.clone(), likelihood: model.likelihood.clone(), target_mean };
+        let coordinates = Coordinates::new(&objective.at, MOST_FREE);
+        let at = coordinates.start().to_vec();
+        let inverse = Mat::zeros(at.len(), at.len());
+        let best = Point { at: at.clone(), value: 0.0, gradient: Vec::new() };
+        let mut surface = Surface { objective, components, coordinates, best, inverse, losses: Vec::new() };
+        surface.best = surface.evaluate(at, None)?;
+        surface.remove_effects();
+        surface.curve()?;
+        let rest = 0.5 * surface.quadratic(&surface.best.gradient);
+        surface.best.value -= rest;
+        (rest <= NEAR).then_some(surface)
+    }
+
+    /// Evaluates the objective; `None` if it is not finite. See [`Coordinates::theta`] for `own`.
+    fn evaluate(&mut self, at: Vec<f64>, own: Option<Row>) -> Option<Point> {
+        let theta = self.coordinates.theta(&at, own);
+        let mut slopes = vec![0.0; theta.len()];
+        let value = self.objective.value_and_gradient(&theta, &mut slopes);
+        let gradient = self.coordinates.pull_back(&at, own, &slopes);
+        let finite = value.is_finite() && gradient.iter().all(|slope| slope.is_finite());
+        finite.then_some(Point { at, value, gradient })
+    }
+
+    /// Measures the loss of removing every effect whose standard deviation is free.
+    fn remove_effects(&mut self) {
+        let effects = self.components.effects.clone();
+        for (term, of) in effects.terms().iter().enumerate() {
+            let losses = (0..of.width()).map(|effect| {
+                let row = Row { term, effect };
+                let mut at = self.best.at.clone();
+                at[self.coordinates.place(row)?] = ZERO;
+                Some(self.evaluate(at, Some(row))?.value - self.best.value)
+            });
+            let losses = losses.collect();
+            self.losses.push(losses);
+        }
+    }
+
+    /// The coordinates of effects whose estimate is 0.
+    fn gone(&self) -> Vec<usize> {
+        let rows = self.losses.iter().enumerate().flat_map(|(term, losses)| {
+            losses.iter().enumerate().map(move |(effect, loss)| (Row { term, effect }, *loss))
+        });
+        let gone = rows.filter(|(_, loss)| loss.is_some_and(|loss| loss < NOTHING));
+        gone.flat_map(|(row, _)| self.coordinates.places(row)).collect()
+    }
+
+    /// Finds V by central differences of the gradient. Effects whose estimate is 0 stay where they are.
+    fn curve(&mut self) -> Option<()> {
+        let count = self.best.at.len();
+        let gone = self.gone();
+        let mut hessian: Mat<f64> = Mat::zeros(count, count);
+        for column in (0..count).filter(|column| !gone.contains(column)) {
+            let slopes = self.column(column)?;
+            slopes.into_iter().enumerate().for_each(|(row, slope)| hessian[(row, column)] = slope);
+        }
+        let symmetric = Mat::from_fn(count, count, |i, j| {
+            let known = !gone.contains(&i) && !gone.contains(&j);
+            if known { 0.5 * (hessian[(i, j)] + hessian[(j, i)]) } else { 0.0 }
+        });
+        let (values, vectors) = symmetric_eigen(symmetric.as_ref())?;
+        let share = |k: usize| if values[k] > FLAT { 1.0 / values[k] } else { 0.0 };
+        self.inverse = Mat::from_fn(count, count, |i, j| {
+            (0..count).map(|k| share(k) * vectors[(i, k)] * vectors[(j, k)]).sum()
+        });
+        Some(())
+    }
+
+    /// The derivatives of the gradient in one coordinate. Steps that change the objective much are too long for central differences.
+    fn column(&mut self, column: usize) -> Option<Vec<f64>> {
+        let mut step = STEP;
+        loop {
+            let mut shifted = |step: f64| {
+                let mut at = self.best.at.clone();
+                at[column] += step;
+                self.evaluate(at, None)
+            };
+            let (above, below) = (shifted(step)?, shifted(-step)?);
+            let slopes = above.gradient.iter().zip(&below.gradient);
+            let slopes: Vec<f64> = slopes.map(|(above, below)| (above - below) / (2.0 * step)).collect();
+            let change = 0.5 * slopes[column].abs() * step * step;
+            if change <= MOST_CHANGE || step < 1e-6 {
+                return Some(slopes);
+            }
+            step *= (0.1 * MOST_CHANGE / change).sqrt();
+        }
+    }
+
+    /// `xᵀVx`.
+    fn quadratic(&self, x: &[f64]) -> f64 {
+        dot(x, &times(&self.inverse, x))
+    }
+
+    /// Returns the interval of a quantity, if its parameters are free and it has one.
+    fn interval(&mut self, quantity: Quantity) -> Option<Ends> {
+        let own = row_of(quantity);
+        let loss = own.and_then(|row| self.losses[row.term][row.effect]).unwrap_or(f64::INFINITY);
+        let from = Start { at: self.best.at.clone(), inverse: self.inverse.clone(), own };
+        if let Some(row) = own.filter(|_| loss < NOTHING) {
+            return self.above_zero(quantity, row, from);
+        }
+        let middle = self.value(quantity, &from.at, own)?;
+        if matches!(quantity, Quantity::Correlation { .. }) && middle.tanh().abs() > 0.999 {
+            return None;
+        }
+        let lower =
+            if loss < DEPTH { 0.0 } else { quantity.bounded(self.end(quantity, &from, Side::Lower)?) };
+        let upper = quantity.bounded(self.end(quantity, &from, Side::Upper)?);
+        Some([lower, upper]).filter(|ends| ends.iter().all(|end| end.is_finite()))
+    }
+
+    /// Returns the interval from 0 of a quantity whose estimate is 0.
+    fn above_zero(&mut self, quantity: Quantity, row: Row, mut from: Start) -> Option<Ends> {
+        let place = self.coordinates.place(row)?;
+        from.at[place] = from.at[place].max(FIRST);
+        from.inverse[(place, place)] = 1.0;
+        let upper = self.end(quantity, &from, Side::Upper)?;
+        Some([0.0, quantity.bounded(upper)]).filter(|ends| ends[1].is_finite())
+    }
+
+    /// Returns the end of an interval on the whole line.
+    fn end(&mut self, quantity: Quantity, from: &Start, side: Side) -> Option<f64> {
+        let (start, mut inverse, own) = (&from.at[..], from.inverse.clone(), from.own);
+        let (middle, goal) = (self.value(quantity, start, own)?, side.sign() * DEVIATE);
+        let first = Frame::new(self.gradient(quantity, start, own)?, &inverse)?;
+        let length = (DEVIATE * first.variance.sqrt()).min(LONGEST);
+        let mut at = moved(start, &first.along, side.sign() * length);
+        let mut last: Option<Point> = None;
+        for _ in 0..MOST_EVALUATIONS {
+            let value = self.value(quantity, &at, own)?;
+            if side.sign() * (value - middle) > BEYOND {
+                return Some(side.sign() * f64::INFINITY);
+            }
+            let Some(point) = self.evaluate(at.clone(), own) else {
+                at = moved(start, &difference(&at, start), 0.5);
+                continue;
+            };
+            if let Some(last) = &last {
+                update(&mut inverse, last, &point);
+            }
+            let frame = Frame::new(self.gradient(quantity, &at, own)?, &inverse)?;
+            let (slope, across) =
+                (dot(&point.gradient, &frame.along), frame.across(&point.gradient, &inverse));
+            let gain = 0.5 * dot(&point.gradient, &across);
+            let depth = (point.value - gain - self.best.value).max(0.0);
+            let deviate = side.sign() * (2.0 * depth).sqrt();
+            let outward = side.sign() * slope > 0.0 && depth > 0.0;
+            let newton = if outward { (goal - deviate) * deviate / slope } else { side.sign() * LONGEST };
+            if outward && (goal - deviate).abs() < TOLERANCE && gain < TOLERANCE {
+                return Some(value + newton);
+            }
+            let longest = LONGEST.min(2.0 * frame.variance.sqrt());
+            // A Newton step across that promises more than a nat is no longer one.
+            let share = (1.0 / gain.max(1e-300)).sqrt().min(1.0);
+            at = moved(&at, &frame.along, newton.clamp(-longest, longest));
+            at = moved(&at, &across, -share);
+            last = Some(point);
+        }
+        None
+    }
+
+    /// A quantity on the whole line at a point.
+    fn value(&mut self, quantity: Quantity, at: &[f64], own: Option<Row>) -> Option<f64> {
+        let natural = self.objective.at.natural_at(&self.coordinates.theta(at, own));
+        let (components, model) = (&mut self.components, &self.objective.at.model);
+        model.read_components(&natural, &mut components.likelihood, &mut components.effects);
+        components.value(quantity)
+    }
+
+    /// The gradient of a quantity by central differences, which cost no evaluation of the objective.
+    fn gradient(&mut self, quantity: Quantity, at: &[f64], own: Option<Row>) -> Option<Vec<f64>> {
+        let slope = |place: usize| {
+            let mut shifted = |step: f64| {
+                let mut at = at.to_vec();
+                at[place] += step;
+                self.value(quantity, &at, own)
+            };
+            Some((shifted(1e-5)? - shifted(-1e-5)?) / 2e-5)
+        };
+        (0..at.len()).map(slope).collect()
+    }
+}
+
+/// The row of the factor that a quantity of 0 removes.
+fn row_of(quantity: Quantity) -> Option<Row> {
+    match quantity {
+        Quantity::Sd { term, effect } => Some(Row { term, effect }),
+        Quantity::Share { term } => Some(Row { term, effect: 0 }),
+        Quantity::Correlation { .. } | Quantity::Noise => None,
+    }
+}
+
+/// Where a search starts.
+struct Start {
+    at: Vec<f64>,
+    /// The inverse curvature V there.
+    inverse: Mat<f64>,
+    /// The row whose standard deviation is moved by its logarithm.
+    own: Option<Row>,
+}
+
+/// Directions that change a quantity, and others that do not.
+struct Frame {
+    /// `a`.
+    gradient: Vec<f64>,
+    /// `aᵀVa`.
+    variance: f64,
+    /// `u = Va/(aᵀVa)`.
+    along: Vec<f64>,
+}
+
+impl Frame {
+    /// `None` if the quantity does not depend on what is moved.
+    fn new(gradient: Vec<f64>, inverse: &Mat<f64>) -> Option<Frame> {
+        let changed = times(inverse, &gradient);
+        let variance = dot(&gradient, &changed);
+        let along = changed.iter().map(|x| x / variance).collect();
+        (variance > 0.0 && variance.is_finite()).then_some(Frame { gradient, variance, along })
+    }
+
+    /// `Px`.
+    fn across(&self, x: &[f64], inverse: &Mat<f64>) -> Vec<f64> {
+        let newton = times(inverse, x);
+        let change = dot(&self.gradient, &newton);
+        moved(&newton, &self.along, -change)
+    }
+}
+
+/// Adapts the inverse curvature V to the gradients at two points (Broyden, Fletcher, Goldfarb & Shanno 1970).
+fn update(inverse: &mut Mat<f64>, before: &Point, after: &Point) {
+    let (s, y) = (difference(&after.at, &before.at), difference(&after.gradient, &before.gradient));
+    let (curvature, changed) = (dot(&s, &y), times(inverse, &y));
+    if curvature <= FLAT * dot(&s, &s) {
+        return;
+    }
+    let share = (1.0 + dot(&y, &changed) / curvature) / curvature;
+    *inverse = Mat::from_fn(s.len(), s.len(), |i, j| {
+        inverse[(i, j)] + share * s[i] * s[j] - (changed[i] * s[j] + s[i] * changed[j]) / curvature
+    });
+}
+
+fn times(matrix: &Mat<f64>, x: &[f64]) -> Vec<f64> {
+    (0..matrix.nrows()).map(|i| (0..x.len()).map(|j| matrix[(i, j)] * x[j]).sum()).collect()
+}
+
+/// `x + length · direction`.
+fn moved(x: &[f64], direction: &[f64], length: f64) -> Vec<f64> {
+    x.iter().zip(direction).map(|(x, d)| x + length * d).collect()
+}
+
+fn difference(x: &[f64], y: &[f64]) -> Vec<f64> {
+    x.iter().zip(y).map(|(x, y)| x - y).collect()
+}

@@ -1,0 +1,340 @@
+//! Intervals of variance components against closed forms of balanced layouts and against profiles of the dense marginal likelihood.
+
+use faer::linalg::solvers::Solve;
+use faer::{Mat, Side};
+use sparsegp::effects::EffectTerm;
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::Model;
+use sparsegp::options::{FitOptions, Hyper, ModelKind};
+use sparsegp::training::ModelBuilder;
+use sparsegp_testkit::problems::Normals;
+
+/// The deviate at both ends of a 95 % interval.
+const DEVIATE: f64 = 1.959_963_984_540_054;
+
+/// Searches end within 0.005 of the deviate, and fits at a slope of 1e-6 or so.
+const TOLERANCE: f64 = 0.01;
+
+fn term(name: &str, levels: usize, code: usize) -> EffectTerm {
+    EffectTerm {
+        name: name.into(),
+        levels,
+        code,
+        intercept: true,
+        slopes: Vec::new(),
+        values: Vec::new(),
+        correlated: false,
+    }
+}
+
+fn linear(effects: Vec<EffectTerm>) -> FitOptions {
+    FitOptions { model: ModelKind::Glm, effects, ..FitOptions::default() }
+}
+
+fn fit(options: &FitOptions, x: &Mat<f64>, y: &[f64]) -> Model {
+    ModelBuilder::new().options(options.clone()).fit(x.as_ref(), y).expect("a fit")
+}
+
+/// The minimum of a function with one valley between two points, by golden sections.
+fn least(f: &dyn Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
+    let share = 0.5 * (5f64.sqrt() - 1.0);
+    while high - low > 1e-9 {
+        let (a, b) = (high - share * (high - low), low + share * (high - low));
+        if f(a) < f(b) { high = b } else { low = a }
+    }
+    f(0.5 * (low + high))
+}
+
+/// A balanced one-way layout with an input that has the same values in every group, so that the slope does not depend on the variances.
+struct OneWay {
+    x: Mat<f64>,
+    y: Vec<f64>,
+    /// Degrees of freedom and sums of squares within groups and between them.
+    within: (f64, f64),
+    between: (f64, f64),
+    each: f64,
+}
+
+impl OneWay {
+    fn new(groups: usize, each: usize, deviation: f64, reml: bool) -> OneWay {
+        let mut normals = Normals::new(3);
+        let n = groups * each;
+        let x = Mat::from_fn(n, 2, |i, j| if j == 0 { (i % each) as f64 } else { (i / each) as f64 });
+        let mut noise = normals.vec(n);
+        // Noise without group means leaves the effects alone between the groups.
+        for group in noise.chunks_mut(each) {
+            let mean = group.iter().sum::<f64>() / each as f64;
+            group.iter_mut().for_each(|e| *e -= mean);
+        }
+        let effects = normals.vec(groups);
+        let y: Vec<f64> =
+            (0..n).map(|i| 5.0 + 0.3 * x[(i, 0)] + deviation * effects[i / each] + noise[i]).collect();
+        let centre = effects.iter().sum::<f64>() / groups as f64;
+        let squares: f64 = effects.iter().map(|e| (deviation * (e - centre)).powi(2)).sum();
+        let middle = 0.5 * (each - 1) as f64;
+        let [mut xx, mut xy, mut yy] = [0.0; 3];
+        for i in 0..n {
+            let (u, v) = (x[(i, 0)] - middle, 0.3 * (x[(i, 0)] - middle) + noise[i]);
+            (xx, xy, yy) = (xx + u * u, xy + u * v, yy + v * v);
+        }
+        // REML takes the slope from the degrees of freedom within, and the intercept from those between.
+        let fixed = if reml { 1.0 } else { 0.0 };
+        OneWay {
+            within: (n as f64 - groups as f64 - fixed, yy - xy * xy / xx),
+            between: (groups as f64 - fixed, each as f64 * squares),
+            each: each as f64,
+            x,
+            y,
+        }
+    }
+
+    /// Minus the log likelihood, without constants (Searle, Casella & McCulloch 1992, section 3.7).
+    fn value(&self, noise: f64, effect: f64) -> f64 {
+        let total = noise + self.each * effect;
+        let ((within, ssw), (between, ssb)) = (self.within, self.between);
+        0.5 * (within * noise.ln() + between * total.ln() + ssw / noise + ssb / total)
+    }
+
+    /// The deviate of a line through both variances, of which the parameter is the logarithm of the noise variance.
+    fn deviate(&self, effect: &dyn Fn(f64) -> f64) -> f64 {
+        let best = |log: f64| least(&|effect| self.value(log.exp(), effect.exp()), -30.0, 5.0);
+        let all = least(&best, -3.0, 3.0);
+        let profile = least(&|log| self.value(log.exp(), effect(log.exp())), -3.0, 3.0);
+        (2.0 * (profile - all).max(0.0)).sqrt()
+    }
+}
+
+#[test]
+fn intervals_of_a_balanced_layout_are_those_of_its_closed_form() {
+    for (reml, deviation) in [(false, 0.7), (true, 0.7), (false, 0.3), (true, 3.0)] {
+        let layout = OneWay::new(12, 6, deviation, reml);
+        let options = FitOptions { reml, ..linear(vec![term("g", 12, 0)]) };
+        let model = fit(&options, &layout.x, &layout.y);
+        let component = model.variance_components().remove(0);
+        let what = format!("reml {reml}, sd {deviation}: {component:?}");
+        let check = |deviate: f64| assert!((deviate - DEVIATE).abs() < TOLERANCE, "{what}: {deviate}");
+        let [lower, upper] = component.interval.expect("an interval");
+        assert!(lower < component.sd && component.sd < upper, "{what}");
+        for sd in [lower, upper].into_iter().filter(|sd| *sd > 0.0) {
+            check(layout.deviate(&|_| sd * sd));
+        }
+        if lower == 0.0 {
+            assert!(layout.deviate(&|_| 0.0) < DEVIATE + TOLERANCE, "{what}");
+        }
+        let share = model.intraclass_correlations().remove(0);
+        let ends = share.interval.expect("an interval");
+        assert!(ends[0] < share.share && share.share < ends[1], "{share:?}");
+        assert_eq!(ends[0] == 0.0, lower == 0.0, "{what} {share:?}");
+        for share in ends.into_iter().filter(|share| *share > 0.0) {
+            check(layout.deviate(&|noise| noise * share / (1.0 - share)));
+        }
+        // The noise, with the best variance of effects for each value.
+        let all = least(&|log| least(&|e| layout.value(log.exp(), e.exp()), -30.0, 5.0), -3.0, 3.0);
+        for sd in model.residual_interval().expect("an interval") {
+            let profile = least(&|effect| layout.value(sd * sd, effect.exp()), -30.0, 5.0);
+            check((2.0 * (profile - all)).sqrt());
+        }
+    }
+}
+
+#[test]
+fn an_effect_without_evidence_has_an_interval_from_zero() {
+    let layout = OneWay::new(12, 6, 0.0, false);
+    let model = fit(&linear(vec![term("g", 12, 0)]), &layout.x, &layout.y);
+    let component = model.variance_components().remove(0);
+    let [lower, upper] = component.interval.expect("an interval");
+    assert!(lower == 0.0 && component.sd < 0.05, "{component:?}");
+    let deviate = layout.deviate(&|_| upper * upper);
+    assert!((deviate - DEVIATE).abs() < TOLERANCE, "{component:?}: {deviate}");
+    let share = model.intraclass_correlations().remove(0).interval.expect("an interval");
+    let deviate = layout.deviate(&|noise| noise * share[1] / (1.0 - share[1]));
+    assert!(share[0] == 0.0 && (deviate - DEVIATE).abs() < TOLERANCE, "{share:?}: {deviate}");
+}
+
+/// The minimum of a function near a point, by simplices (Nelder & Mead 1965) that start again until nothing is gained.
+fn least_near(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
+    let mut best = (f(start), start.to_vec());
+    loop {
+        let found = simplex(f, &best.1);
+        let done = best.0 - found.0 < 1e-8;
+        best = if found.0 < best.0 { found } else { best };
+        if done {
+            return best;
+        }
+    }
+}
+
+fn simplex(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
+    let n = start.len();
+    let corner =
+        |k: usize| -> Vec<f64> { (0..n).map(|i| start[i] + if i == k { 0.2 } else { 0.0 }).collect() };
+    let mut corners: Vec<(f64, Vec<f64>)> = (0..=n).map(corner).map(|corner| (f(&corner), corner)).collect();
+    for _ in 0..400 * n {
+        corners.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if corners[n].0 - corners[0].0 < 1e-10 {
+            break;
+        }
+        let centre: Vec<f64> =
+            (0..n).map(|i| corners[..n].iter().map(|c| c.1[i]).sum::<f64>() / n as f64).collect();
+        let towards = |share: f64| {
+            let point: Vec<f64> = (0..n).map(|i| centre[i] + share * (corners[n].1[i] - centre[i])).collect();
+            (f(&point), point)
+        };
+        let reflected = towards(-1.0);
+        let next = if reflected.0 < corners[0].0 {
+            let further = towards(-2.0);
+            if further.0 < reflected.0 { further } else { reflected }
+        } else if reflected.0 < corners[n - 1].0 {
+            reflected
+        } else {
+            towards(if reflected.0 < corners[n].0 { -0.5 } else { 0.5 })
+        };
+        if next.0 < corners[n].0 {
+            corners[n] = next;
+        } else {
+            let first = corners[0].1.clone();
+            for corner in &mut corners[1..] {
+                let point: Vec<f64> = corner.1.iter().zip(&first).map(|(x, b)| 0.5 * (x + b)).collect();
+                *corner = (f(&point), point);
+            }
+        }
+    }
+    corners.sort_by(|a, b| a.0.total_cmp(&b.0));
+    corners.remove(0)
+}
+
+/// Minus the log likelihood of a linear mixed model by dense algebra: an intercept and a slope of the input, correlated intercepts and slopes by
+/// the first code, intercepts by the second. Parameters are three log deviations and artanh of the correlation, then the log deviation of the
+/// noise.
+fn dense(x: &Mat<f64>, y: &[f64], at: &[f64]) -> f64 {
+    let n = y.len();
+    let [a, slope, b, noise] = [0, 1, 2, 4].map(|k| at[k].exp());
+    let rho = at[3].tanh();
+    let v = Mat::from_fn(n, n, |i, j| {
+        let (s, t) = (x[(i, 0)], x[(j, 0)]);
+        let first = a * a + rho * a * slope * (s + t) + slope * slope * s * t;
+        let same = |column: usize| f64::from(x[(i, column)] == x[(j, column)]);
+        same(1) * first + same(2) * b * b + if i == j { noise * noise } else { 0.0 }
+    });
+    let Ok(factor) = v.llt(Side::Lower) else { return f64::INFINITY };
+    let fixed = Mat::from_fn(n, 2, |i, j| if j == 0 { 1.0 } else { x[(i, 0)] });
+    let target = Mat::from_fn(n, 1, |i, _| y[i]);
+    let information = fixed.transpose() * factor.solve(&fixed);
+    let beta =
+        information.llt(Side::Lower).expect("full rank").solve(fixed.transpose() * factor.solve(&target));
+    let rest = &target - &fixed * beta;
+    let log_det: f64 = (0..n).map(|i| factor.L()[(i, i)].ln()).sum();
+    log_det + 0.5 * (rest.transpose() * factor.solve(&rest))[(0, 0)]
+}
+
+#[test]
+fn intervals_of_crossed_groupings_with_a_slope_are_profiles_of_the_dense_likelihood() {
+    let (n, mut normals) = (96, Normals::new(12));
+    let (a, s, b) = (normals.vec(12), normals.vec(12), normals.vec(8));
+    let inputs = normals.vec(n);
+    let code = |i: usize, j: usize| if j == 1 { (i % 12) as f64 } else { ((i / 12 + i) % 8) as f64 };
+    let x = Mat::from_fn(n, 4, |i, j| match j {
+        0 | 3 => inputs[i],
+        _ => code(i, j),
+    });
+    let y: Vec<f64> = (0..n)
+        .map(|i| {
+            let (g, h, t) = (x[(i, 1)] as usize, x[(i, 2)] as usize, x[(i, 0)]);
+            2.0 + t + a[g] + (0.5 * a[g] + 0.6 * s[g]) * t + 0.8 * b[h] + 0.5 * normals.next()
+        })
+        .collect();
+    let slopes =
+        EffectTerm { slopes: vec!["x".into()], values: vec![2], correlated: true, ..term("a", 12, 0) };
+    let model = fit(&linear(vec![slopes, term("b", 8, 1)]), &x, &y);
+    let components = model.variance_components();
+    let value = |at: &[f64]| dense(&x, &y, at);
+    let estimate = [
+        components[0].sd.ln(),
+        components[1].sd.ln(),
+        components[2].sd.ln(),
+        components[1].correlations[0].atanh(),
+        model.residual_deviation().expect("noise").ln(),
+    ];
+    let (all, best) = least_near(&value, &estimate);
+    // The estimates are the optimum: fits end within 1e-4 nats or so of it.
+    assert!(value(&estimate) - all < 1e-3, "{estimate:?} {best:?}");
+    let of_correlation = components[1].correlation_intervals[0].expect("an interval").map(f64::atanh);
+    let deviations = [0, 1, 2].map(|k| components[k].interval.expect("an interval").map(f64::ln));
+    let noise = model.residual_interval().expect("an interval").map(f64::ln);
+    let ends = deviations.into_iter().chain([of_correlation, noise]);
+    for (place, ends) in ends.enumerate() {
+        for (side, end) in [(-1.0, ends[0]), (1.0, ends[1])] {
+            let others = |at: &[f64]| {
+                let mut full = at.to_vec();
+                full.insert(place, end);
+                value(&full)
+            };
+            let mut start = best.clone();
+            start.remove(place);
+            let (profile, _) = least_near(&others, &start);
+            let deviate = (2.0 * (profile - all)).sqrt();
+            assert!((deviate - DEVIATE).abs() < TOLERANCE, "parameter {place}, side {side}: {deviate}");
+        }
+    }
+}
+
+#[test]
+fn functions_and_other_likelihoods_have_intervals_that_a_model_file_keeps() {
+    let (n, mut normals) = (400, Normals::new(21));
+    let (a, b) = (normals.vec(20), normals.vec(15));
+    let inputs = normals.vec(n);
+    let x = Mat::from_fn(n, 3, |i, j| match j {
+        0 => inputs[i],
+        1 => (i % 20) as f64,
+        _ => ((i / 20 + i) % 15) as f64,
+    });
+    let eta: Vec<f64> = (0..n)
+        .map(|i| (2.0 * x[(i, 0)]).sin() + 0.8 * a[x[(i, 1)] as usize] + 0.5 * b[x[(i, 2)] as usize])
+        .collect();
+    for kind in [LikelihoodKind::Gaussian, LikelihoodKind::BernoulliLogit, LikelihoodKind::Gamma] {
+        let y: Vec<f64> = eta
+            .iter()
+            .map(|eta| match kind {
+                LikelihoodKind::BernoulliLogit => f64::from(eta + 1.5 * normals.next() > 0.0),
+                LikelihoodKind::Gamma => eta.exp() * 0.5 * (normals.next().powi(2) + normals.next().powi(2)),
+                _ => eta + 0.4 * normals.next(),
+            })
+            .collect();
+        let effects = vec![term("a", 20, 0), term("b", 15, 1)];
+        let options =
+            FitOptions { effects, inducing: Some(12), likelihood: Some(kind), ..FitOptions::default() };
+        let model = fit(&options, &x, &y);
+        let components = model.variance_components();
+        for (component, truth) in components.iter().zip([0.8, 0.5]) {
+            let [lower, upper] = component.interval.expect("an interval");
+            let holds = lower <= truth && truth <= upper && lower < component.sd && component.sd < upper;
+            assert!(holds && upper < 3.0, "{kind}: {component:?}");
+        }
+        let shares = model.intraclass_correlations();
+        let observation = match kind {
+            LikelihoodKind::BernoulliLogit => std::f64::consts::PI.powi(2) / 3.0,
+            _ => model.residual_deviation().map_or(f64::NAN, |sd| sd * sd),
+        };
+        assert_eq!(shares.len(), if kind == LikelihoodKind::Gamma { 0 } else { 2 });
+        let total: f64 = observation + components.iter().map(|component| component.sd.powi(2)).sum::<f64>();
+        for (share, component) in shares.iter().zip(&components) {
+            assert!((share.share - component.sd.powi(2) / total).abs() < 1e-12, "{kind}: {share:?}");
+            let [lower, upper] = share.interval.expect("an interval");
+            assert!(lower < share.share && share.share < upper && upper < 1.0, "{kind}: {share:?}");
+        }
+        assert_eq!(model.residual_interval().is_some(), kind == LikelihoodKind::Gaussian);
+        let again = Model::from_bytes("model", &model.to_bytes().expect("bytes")).expect("a model");
+        assert_eq!(again.variance_components(), components);
+        assert_eq!(again.intraclass_correlations(), shares);
+
+        for options in [
+            FitOptions { beta: 0.5, ..options.clone() },
+            FitOptions { hyper: Some(Hyper::Fixed), ..options.clone() },
+            FitOptions { epochs: Some(1), ..options.clone() },
+        ] {
+            let model = fit(&options, &x, &y);
+            assert!(model.variance_components().iter().all(|component| component.interval.is_none()));
+            assert!(model.intraclass_correlations().iter().all(|own| own.interval.is_none()));
+        }
+    }
+}
