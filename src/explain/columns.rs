@@ -89,7 +89,7 @@ impl InputColumn {
         }
     }
 
-    /// At most `most` categories, those of the most rows, in their order.
+    /// Returns the categories of the most rows, at most `most`, in the order of the column.
     pub(super) fn most_frequent(&self, rows: MatRef<'_, f64>, most: usize) -> Vec<usize> {
         let mut counts = vec![0usize; self.categories().len()];
         for row in 0..rows.nrows() {

@@ -83,7 +83,7 @@ impl Explainer<'_> {
         all
     }
 
-    /// How far f may change along every column, of which those that are constant in the rows do not move; `None` for linear models.
+    /// Returns how far f may change along every column, 0 for columns that are constant in the rows; `None` for linear models.
     fn sensitivities(&self, rows: Rows<'_>) -> Option<Vec<f64>> {
         let layers: Vec<&InducingPrior> =
             self.model.latent().layers.iter().map(Layer::inducing).collect::<Option<_>>()?;

@@ -25,7 +25,7 @@ impl fmt::Display for Input {
 /// The severity of a message about a fit, from a note to a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// What was done, or what could be quicker; predictions are as good as they seem.
+    /// Predictions are as good as they seem: a choice that was made, or a way to save time.
     Note,
     /// Predictions may improve with other options.
     Warning,

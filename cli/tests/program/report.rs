@@ -244,7 +244,7 @@ fn texts(figure: &str) -> Vec<&str> {
     elements(figure, "text").into_iter().filter_map(|text| Some(text.split_once('>')?.1)).collect()
 }
 
-/// Whether words are texts of a figure in this order.
+/// Returns true if words are texts of a figure in this order.
 fn has_in_order(figure: &str, words: &[&str]) -> bool {
     let texts = texts(figure);
     let places: Option<Vec<usize>> =
@@ -277,7 +277,7 @@ fn categories_have_their_names_in_an_order_that_is_known_or_by_prediction() {
             _ => &["kiwi", "plum", "date", "fig"],
         };
         assert!(has_in_order(found, expected), "{column}: {:?}", texts(found));
-        assert_eq!(found.contains("The largest prediction comes first"), column == "fruit");
+        assert_eq!(found.contains("The largest mean comes first"), column == "fruit");
     }
     // Several classes: one row of names, with an interval of each class.
     work.write(

@@ -64,12 +64,18 @@ pub(crate) fn grouped(axis: &str, series: &[IntervalSeries]) -> Option<Drawing> 
     let rows = Rows::of(axis, first.intervals.iter().map(|interval| interval.name.as_str()), height)?;
     let all: Vec<Interval> = series.iter().flat_map(|series| series.intervals.iter().cloned()).collect();
     let x = rows.axis(&all, None)?;
+    let x_ends = (x.range.start, x.range.end);
     let sample = |index: usize| Sample::LineAndMarker(COLOURS[index % COLOURS.len()], index);
     let names: Vec<(&str, Sample)> =
         series.iter().enumerate().map(|(index, series)| (series.name.as_str(), sample(index))).collect();
     draw((SIZE.0, rows.height() + legend_height(&names)), |area| {
         let (upper, lower) = area.split_vertically(rows.height());
         let mut chart = rows.frame(&upper, x)?;
+        for boundary in 1..first.intervals.len() {
+            let level = rows.level(boundary) + 0.5;
+            let line = [(x_ends.0, level), (x_ends.1, level)];
+            chart.draw_series(LineSeries::new(line, GRID.stroke_width(THIN)))?;
+        }
         for (index, one) in series.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
             let above = (count as f64 - 1.0) / 2.0 - index as f64;

@@ -166,7 +166,7 @@ fn frame<'a, 'b>(area: &'a Area<'b>, x: Axis<'_>, y: Axis<'_>) -> Result<Chart<'
     Ok(chart)
 }
 
-/// The labels below a figure, none of which is cut or meets another.
+/// The labels below a figure: whole, and apart from each other.
 struct XLabels {
     labels: Labels,
     ticks: Vec<f64>,
@@ -197,7 +197,7 @@ impl XLabels {
         Ok(XLabels { labels, ticks, every, right: RIGHT.max(beyond.max(0.0) as u32 + 4) })
     }
 
-    /// Returns the label of a tick, which is empty if there is no room for it.
+    /// Returns the label of a tick; it is empty if it would meet another label.
     fn of_tick(&self, tick: f64) -> String {
         let index = self.ticks.iter().position(|known| *known == tick);
         match index.is_some_and(|index| !index.is_multiple_of(self.every)) {

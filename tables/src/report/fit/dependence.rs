@@ -5,7 +5,7 @@ use super::figures;
 use crate::report::figures::{Band, Drawing, Interval, IntervalSeries, bands, grouped, intervals};
 use crate::report::html::{Block, Figure};
 use crate::schema::natural_order;
-use sparsegp::explain::{Curve, Dependence, InputKind, Setting};
+use sparsegp::explain::{Curve, Dependence, InputKind, Scale, Setting};
 
 /// The maximum number of rows that are marked below a curve.
 const MOST_MARKS: usize = 400;
@@ -14,8 +14,8 @@ const MOST_MARKS: usize = 400;
 enum Order {
     /// By their meaning: numbers, months, levels of a scale.
     Natural,
-    /// The largest prediction first.
-    Predicted,
+    /// The largest of these numbers first: the prediction, or the probability of the class that varies most.
+    Predicted(Scale),
 }
 
 /// Categories or levels in the order of a figure.
@@ -38,7 +38,7 @@ impl Explained<'_> {
         let (drawing, reading) = match self.named(dependence) {
             Some(named) => (self.levels_figure(curves, &named), self.levels_caption(dependence, &named)),
             None => {
-                let marks = " Grey marks are rows; where there are none the curve is a guess.";
+                let marks = " Grey marks are rows; far from them the curve is a guess.";
                 (self.curves_figure(dependence, curves), marks.to_owned())
             }
         };
@@ -61,7 +61,7 @@ impl Explained<'_> {
         let column = &self.columns[dependence.column];
         let levels = self.model.schema().ordered_levels(&column.name);
         let name = |setting: &Setting| match levels {
-            // Missing cells have the mean, which is no level.
+            // Missing cells have the mean, which differs from every level.
             Some(levels) => {
                 Some(levels.get(setting.value as usize).filter(|_| setting.value.fract() == 0.0)?.clone())
             }
@@ -81,9 +81,9 @@ impl Explained<'_> {
             names = order.into_iter().map(|place| names[place].clone()).collect();
             return Some(Named { order: Order::Natural, names });
         }
-        let points = &dependence.curves.first()?.points;
-        names.sort_by(|a, b| points[b.1].0.total_cmp(&points[a.1].0));
-        Some(Named { order: Order::Predicted, names })
+        let curve = dependence.curves.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)))?;
+        names.sort_by(|a, b| curve.points[b.1].0.total_cmp(&curve.points[a.1].0));
+        Some(Named { order: Order::Predicted(curve.scale), names })
     }
 
     fn levels_figure(&self, curves: &[Curve], named: &Named) -> Option<Drawing> {
@@ -117,13 +117,9 @@ impl Explained<'_> {
             true => format!(" The {shown} most frequent of {all} categories are shown."),
             false => String::new(),
         };
-        let order = match (&named.order, dependence.curves.as_slice()) {
-            (Order::Natural, _) => String::new(),
-            (Order::Predicted, [_]) => " The largest prediction comes first.".to_owned(),
-            (Order::Predicted, [first, ..]) => {
-                format!(" The largest {} comes first.", self.of_what(first.scale))
-            }
-            (Order::Predicted, []) => String::new(),
+        let order = match named.order {
+            Order::Natural => String::new(),
+            Order::Predicted(scale) => format!(" The largest {} comes first.", self.of_what(scale)),
         };
         which + &order
     }
@@ -148,4 +144,12 @@ impl Explained<'_> {
         let curves: Vec<Band> = curves.iter().map(band).collect();
         bands((&self.across(dependence.column), &up), &curves, &data)
     }
+}
+
+/// Returns the difference between the largest and the smallest number of a curve.
+fn spread(curve: &Curve) -> f64 {
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    let (low, high) =
+        curve.points.iter().fold(ends, |(low, high), point| (low.min(point.0), high.max(point.0)));
+    high - low
 }

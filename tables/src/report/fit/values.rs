@@ -10,12 +10,15 @@ const MOST_LETTERS: usize = 30;
 
 /// Returns the value of every column of a row with these inputs, in original units.
 pub(super) fn of_row(schema: &Schema, columns: &[InputColumn], inputs: &[f64]) -> Vec<String> {
-    let features = schema.features().iter();
-    columns.iter().zip(features).map(|(column, feature)| value(schema, column, (feature, inputs))).collect()
+    let value_of = |(index, column): (usize, &InputColumn)| {
+        let feature = schema.features().get(index);
+        value(schema, column, feature, &inputs[column.inputs.clone()])
+    };
+    columns.iter().enumerate().map(value_of).collect()
 }
 
-fn value(schema: &Schema, column: &InputColumn, (feature, inputs): (&Feature, &[f64])) -> String {
-    let own = &inputs[column.inputs.clone()];
+/// Returns the value of a column with these inputs; empty for a place, whose inputs are coordinates on a sphere.
+fn value(schema: &Schema, column: &InputColumn, feature: Option<&Feature>, own: &[f64]) -> String {
     let Some(&first) = own.first() else { return String::new() };
     match &column.kind {
         InputKind::Number if own.get(1) == Some(&1.0) => "(missing)".to_owned(),
@@ -27,7 +30,7 @@ fn value(schema: &Schema, column: &InputColumn, (feature, inputs): (&Feature, &[
             column.category(own).unwrap_or("(new)").to_owned()
         }
         InputKind::Date => match feature {
-            Feature::Date { origin, .. } => instant::spelled(after(*origin, first)),
+            Some(Feature::Date { origin, .. }) => instant::spelled(after(*origin, first)),
             _ => number(first),
         },
         InputKind::Place => String::new(),
@@ -47,5 +50,21 @@ fn cut(text: &str, most: usize) -> String {
     match text.chars().count() > most {
         true => text.chars().take(most - 1).chain(['…']).collect(),
         false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stays_beside_a_long_name() {
+        assert_eq!(beside("a × b", ""), "a × b");
+        assert_eq!(beside("month", "December"), "month = December");
+        let long = beside("a column with a name that is too long", "North_Ames");
+        assert!(long.starts_with("a column") && long.ends_with("… = North_Ames"), "{long}");
+        assert_eq!(long.chars().count(), MOST_LETTERS);
+        let both = beside(&"n".repeat(99), &"v".repeat(99));
+        assert!(both.ends_with("v…") && both.chars().count() <= MOST_LETTERS, "{both}");
     }
 }
