@@ -520,7 +520,7 @@ fn explain_writes_tables_that_agree_with_predictions() {
     for name in data.lines().next().expect("a header").split(',').filter(|name| *name != "y") {
         let value = number(column(&data, name)[1]);
         let shown = format!("{name} = ");
-        let told = printed.split(&shown).nth(1).and_then(|rest| rest.split(' ').next()).expect("a value");
+        let told = printed.split(&shown).nth(1).and_then(|rest| rest.split(':').next()).expect("a value");
         assert!((number(told) - value).abs() <= 1e-3 * value.abs().max(1e-3), "{name} = {told}, not {value}");
         assert!(texts(figure(&page, "Row 2")).iter().any(|text| text.starts_with(&shown)), "{name}");
     }

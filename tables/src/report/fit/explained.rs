@@ -137,7 +137,7 @@ impl<'a> Explained<'a> {
             let rest: f64 = parts.iter().skip(most).map(|part| part.value).sum();
             let mut words: Vec<String> =
                 parts.iter().take(most).map(|part| self.part_words(part, values)).collect();
-            words.extend((parts.len() > most).then(|| format!("all others {}", signed(rest))));
+            words.extend((parts.len() > most).then(|| format!("all others: {}", signed(rest))));
             let what = self.of_what(about.scale);
             let (prediction, base) = (number(about.prediction), number(about.base));
             vec![
@@ -152,7 +152,7 @@ impl<'a> Explained<'a> {
     fn part_words(&self, part: &Part, values: &[String]) -> String {
         let value = self.value_of(part, values);
         let equals = if value.is_empty() { String::new() } else { format!(" = {value}") };
-        format!("{}{equals} {}", part.name, signed(part.value))
+        format!("{}{equals}: {}", part.name, signed(part.value))
     }
 
     /// Returns the name of the loss that judges permutations.

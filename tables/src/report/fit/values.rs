@@ -6,7 +6,7 @@ use crate::tables::instant;
 use sparsegp::explain::{InputColumn, InputKind};
 
 /// The maximum number of letters of a column with its value beside a bar.
-const MOST_LETTERS: usize = 30;
+const MOST_LETTERS: usize = 26;
 
 /// Returns the value of every column of a row with these inputs, in original units.
 pub(super) fn of_row(schema: &Schema, columns: &[InputColumn], inputs: &[f64]) -> Vec<String> {
