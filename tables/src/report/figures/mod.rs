@@ -322,7 +322,7 @@ mod tests {
         for end in [1.0, 610_000.0, 600_000.0, 6_100_000.0, 61_000_000.0, 1e12] {
             let mut reached = 0.0;
             let svg = below(0.0..end);
-            let labels = svg.lines().filter(|line| line.contains("dy=\"0.35em\" text-anchor=\"middle\""));
+            let labels = svg.lines().filter(|line| line.contains("dy=\"0.93em\" text-anchor=\"middle\""));
             for label in labels.filter(|line| !line.contains("rotate") && !line.contains(">x<")) {
                 let x: f64 = label.split('"').nth(1).and_then(|x| x.parse().ok()).expect("a position");
                 let words = label.split('>').nth(1).and_then(|rest| rest.split('<').next()).expect("words");
