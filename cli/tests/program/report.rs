@@ -351,7 +351,7 @@ fn problems_come_first_and_notes_are_no_warnings() {
     work.write(
         "t.csv",
         &rows("a,gap,y", 120, |i, a, b| {
-            format!("{a},{},{}", if i % 5 == 0 { String::new() } else { b.to_string() }, a + 0.1 * b)
+            format!("{a},{},{}", if i.is_multiple_of(5) { String::new() } else { b.to_string() }, a + 0.1 * b)
         }),
     );
     work.run(&format!("fit t.csv --target y --quiet --test-fraction 0.3 --report r.html {QUICK}")).ok();
@@ -383,7 +383,7 @@ fn tiles_have_all_main_scores_and_tables_explain_their_rows() {
 #[test]
 fn intervals_of_predictions_are_whole() {
     let work = Work::empty();
-    let cells = |i: usize, a: f64| format!("{a},{}", a.round() + if i % 9 == 0 { 6.0 } else { 0.0 });
+    let cells = |i: usize, a: f64| format!("{a},{}", a.round() + if i.is_multiple_of(9) { 6.0 } else { 0.0 });
     work.write("t.csv", &rows("a,y", 150, |i, a, _| cells(i, a)));
     work.run(&format!(
         "fit t.csv --target y --task count --quiet --test-fraction 0.3 --report r.html {QUICK}"

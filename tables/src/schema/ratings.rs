@@ -226,7 +226,8 @@ fn by_number(texts: &[&str]) -> Option<Vec<usize>> {
     order.sort_by(|&a, &b| {
         let pairs = keys[a].1.iter().zip(&keys[b].1);
         let unequal = pairs.map(|(a, b)| a.total_cmp(b)).find(|order| order.is_ne());
-        unequal.unwrap_or_else(|| texts[a].cmp(texts[b]))
+        let lengths = keys[a].1.len().cmp(&keys[b].1.len());
+        unequal.unwrap_or_else(|| lengths.then_with(|| texts[a].cmp(texts[b])))
     });
     Some(order)
 }
@@ -239,8 +240,7 @@ fn numbers_of(text: &str) -> Option<(&str, Vec<f64>)> {
     let parts = text[at..].split(|c: char| !is_digit(c) && c != '.');
     let mut numbers: Vec<f64> = parts.filter_map(|part| part.trim_end_matches('.').parse().ok()).collect();
     let first = numbers.first_mut()?;
-    let plain: &str =
-        before.trim_start_matches(|c: char| matches!(c, '<' | '>' | '≤' | '≥' | '$' | '-')).trim();
+    let plain: &str = before.trim_start_matches(['<', '>', '≤', '≥', '$', '-']).trim();
     match before.chars().next() {
         Some('-') => *first = -*first,
         Some('<' | '≤') => *first = first.next_down(),
@@ -328,6 +328,7 @@ mod tests {
             ("10 beds,2 beds,1 beds", "1 beds,2 beds,10 beds"),
             ("10-19,20+,5-9,<5", "<5,5-9,10-19,20+"),
             ("F10,F2,F1", "F1,F2,F10"),
+            ("1a10,1aa,1b9", "1aa,1b9,1a10"),
             ("$1.5,$0.25", "$0.25,$1.5"),
             ("April,August,January,(missing)", "January,April,August,(missing)"),
             ("Dec,Sept,Feb", "Feb,Sept,Dec"),
