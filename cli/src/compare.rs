@@ -94,5 +94,5 @@ fn show(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
         output::note(&format!("warning: {failed} of {} fits failed: {failure}", results.chosen().count()));
     }
     output::print(&output::table(&table(groups, plan.task())))?;
-    output::print(&format!("{}\n", legend()))
+    output::print(&format!("{}\n", legend(groups)))
 }

@@ -122,7 +122,7 @@ impl<'a> Outcome<'a> {
             document = document.with_config(name, value);
         }
         if let Some(test) = &test {
-            document.next = test.next(model, &output::dashes);
+            document.next = test.next(model, &output::dashes).into_iter().map(|next| next.text).collect();
             (document.test, document.train, document.baselines) =
                 (Some(test.report.clone()), test.train.clone(), test.baselines.clone());
         }
@@ -241,7 +241,6 @@ fn write_page(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
             model: outcome.model,
             test: outcome.test.as_ref(),
             rows: outcome.rows.as_ref(),
-            next: outcome.document.next.as_slice(),
             figures: Vec::new(),
             say: &output::dashes,
         };

@@ -413,13 +413,11 @@ impl Model {
             if let (Some(table), None) = (table, &test) {
                 rows.push_table(model, &table.0, UnseenLevels::New)?;
             }
-            let next = test.as_ref().map(|test| test.next(model, &python)).unwrap_or_default();
             let fit = FitReport {
                 title: target,
                 model,
                 test: test.as_ref(),
                 rows: Some(&rows),
-                next: &next,
                 figures: Vec::new(),
                 say: &python,
             };

@@ -6,9 +6,10 @@ use crate::latent::{InducingPrior, Layer};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 
-/// A term of a latent function: its name, and its value at every row.
+/// A term of a latent function: its name, its columns, and its value at every row.
 struct Term {
     name: String,
+    columns: Vec<usize>,
     values: Vec<f64>,
 }
 
@@ -42,6 +43,7 @@ impl Explainer<'_> {
         let of_row = |row: usize| {
             let part = |(term, around): (&Term, &Term)| Part {
                 name: term.name.clone(),
+                columns: term.columns.clone(),
                 value: unit * (term.values[row] - mean(&around.values)),
                 error: None,
             };
@@ -78,7 +80,7 @@ impl Explainer<'_> {
                 }
             }
             let names: Vec<&str> = columns.iter().map(|&column| self.columns[column].name.as_str()).collect();
-            Term { name: names.join(" × "), values }
+            Term { name: names.join(" × "), columns, values }
         };
         Some(found.into_iter().map(&mut term).collect())
     }
@@ -94,14 +96,14 @@ impl Explainer<'_> {
     fn terms_of_columns(&self, x: Mat<f64>) -> Vec<Term> {
         let posterior = self.model.posterior();
         let at_zero = posterior.means(Mat::zeros(x.nrows(), 1).transpose())[0];
-        let term = |column: &super::InputColumn| {
+        let term = |(index, column): (usize, &super::InputColumn)| {
             let mut alone: Mat<f64> = Mat::zeros(x.nrows(), x.ncols());
             for input in column.inputs.clone() {
                 alone.row_mut(input).copy_from(x.row(input));
             }
             let values = posterior.means(alone.transpose()).into_iter().map(|mean| mean - at_zero).collect();
-            Term { name: column.name.clone(), values }
+            Term { name: column.name.clone(), columns: vec![index], values }
         };
-        self.columns.iter().map(term).collect()
+        self.columns.iter().enumerate().map(term).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! The columns that explanations describe, each of one input or several; no predictions.
 
+use faer::MatRef;
 use std::ops::Range;
 
 /// A column of the data with the inputs that it makes.
@@ -62,5 +63,72 @@ impl InputColumn {
             (name.clone(), inputs)
         };
         names.iter().enumerate().map(category).collect()
+    }
+
+    /// The name of the category of a row with these inputs of the column; `None` for a level that has no category, and for other kinds.
+    pub fn category(&self, inputs: &[f64]) -> Option<&str> {
+        match &self.kind {
+            InputKind::Codes { names } | InputKind::Categories { names, .. } => {
+                names.get(self.category_index(inputs)?).map(String::as_str)
+            }
+            InputKind::Number | InputKind::Date | InputKind::Place => None,
+        }
+    }
+
+    fn category_index(&self, inputs: &[f64]) -> Option<usize> {
+        match &self.kind {
+            InputKind::Codes { names } => {
+                inputs.first().map(|&code| code as usize).filter(|code| *code < names.len())
+            }
+            InputKind::Categories { first_is_none, .. } => {
+                let skipped = usize::from(*first_is_none);
+                let found = inputs.iter().position(|&input| input == 1.0).map(|input| input + skipped);
+                found.or(first_is_none.then_some(0))
+            }
+            InputKind::Number | InputKind::Date | InputKind::Place => None,
+        }
+    }
+
+    /// Returns the categories of the most rows, at most `most`, in the order of the column.
+    pub(super) fn most_frequent(&self, rows: MatRef<'_, f64>, most: usize) -> Vec<usize> {
+        let mut counts = vec![0usize; self.categories().len()];
+        for row in 0..rows.nrows() {
+            let inputs: Vec<f64> = self.inputs.clone().map(|input| rows[(row, input)]).collect();
+            if let Some(count) = self.category_index(&inputs).and_then(|category| counts.get_mut(category)) {
+                *count += 1;
+            }
+        }
+        let mut order: Vec<usize> = (0..counts.len()).collect();
+        // A stable sort keeps the order of categories with equal counts.
+        order.sort_by_key(|&category| std::cmp::Reverse(counts[category]));
+        order.truncate(most);
+        order.sort_unstable();
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faer::Mat;
+
+    fn names() -> Vec<String> {
+        ["a", "b", "c", "d"].map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn the_most_frequent_categories_are_found_by_code_and_by_indicator() {
+        let codes = Mat::from_fn(6, 1, |row, _| [3.0, 1.0, 3.0, 1.0, 2.0, 9.0][row]);
+        let column =
+            InputColumn { name: String::new(), inputs: 0..1, kind: InputKind::Codes { names: names() } };
+        assert_eq!(column.most_frequent(codes.as_ref(), 2), [1, 3]);
+        assert_eq!(column.most_frequent(codes.as_ref(), 3), [1, 2, 3]);
+        assert_eq!(column.most_frequent(codes.as_ref(), 9), [0, 1, 2, 3]);
+        // Three rows of the first category, which has no input, two of the last, and one of the third.
+        let kind = InputKind::Categories { names: names(), first_is_none: true };
+        let column = InputColumn { name: String::new(), inputs: 0..3, kind };
+        let last = |row: usize, input: usize| (row > 3 && input == 2) || (row == 1 && input == 1);
+        let rows = Mat::from_fn(6, 3, |row, input| f64::from(u8::from(last(row, input))));
+        assert_eq!(column.most_frequent(rows.as_ref(), 2), [0, 3]);
     }
 }

@@ -29,10 +29,19 @@ pub struct Contributions {
 pub struct Part {
     /// The column, or the columns of the term with × between them.
     pub name: String,
+    /// The positions of the columns in the explainer.
+    pub columns: Vec<usize>,
     /// The contribution.
     pub value: f64,
     /// Its standard error; `None` if the contribution is exact.
     pub error: Option<f64>,
+}
+
+/// A column, or several that change together.
+struct Player {
+    name: String,
+    columns: Vec<usize>,
+    inputs: Vec<usize>,
 }
 
 impl Explainer<'_> {
@@ -73,18 +82,20 @@ impl Explainer<'_> {
     }
 
     /// The players: single columns and, if there are too many, all others together.
-    fn players(&self, background: Rows<'_>, settings: &Settings) -> Vec<(String, Vec<usize>)> {
-        let inputs = |column: usize| self.columns[column].inputs.clone();
-        let single =
-            |column: usize| (self.columns[column].name.clone(), inputs(column).collect::<Vec<usize>>());
+    fn players(&self, background: Rows<'_>, settings: &Settings) -> Vec<Player> {
+        let player = |name: String, columns: Vec<usize>| {
+            let inputs = columns.iter().flat_map(|&column| self.columns[column].inputs.clone()).collect();
+            Player { name, columns, inputs }
+        };
+        let single = |column: usize| player(self.columns[column].name.clone(), vec![column]);
         if self.columns.len() <= settings.columns.max(1) {
             return (0..self.columns.len()).map(single).collect();
         }
         let relevance = self.relevance(background, settings);
         let (few, others) = relevance.split_at(settings.columns.max(1));
         let mut players: Vec<_> = few.iter().map(|relevance| single(relevance.column)).collect();
-        let rest = others.iter().flat_map(|relevance| inputs(relevance.column)).collect();
-        players.push((format!("{} other columns", others.len()), rest));
+        let rest = others.iter().map(|relevance| relevance.column).collect();
+        players.push(player(format!("{} other columns", others.len()), rest));
         players
     }
 
@@ -92,7 +103,7 @@ impl Explainer<'_> {
         &self,
         x: Vec<f64>,
         exposure: f64,
-        (background, players): (Rows<'_>, &[(String, Vec<usize>)]),
+        (background, players): (Rows<'_>, &[Player]),
         settings: &Settings,
     ) -> Contributions {
         let scale = self.explained(&x, exposure);
@@ -121,7 +132,7 @@ impl Explainer<'_> {
                     place = start.iter().copied().collect();
                     for step in 0..players.len() - 1 {
                         let player = if backwards { order[players.len() - 1 - step] } else { order[step] };
-                        players[player].1.iter().for_each(|&input| place[input] = x[input]);
+                        players[player].inputs.iter().for_each(|&input| place[input] = x[input]);
                         write(&mut points, &mut column, &place);
                     }
                 }
@@ -133,8 +144,9 @@ impl Explainer<'_> {
                 add_walks(order, values, prediction, &mut changes);
             }
         }
-        let part = |((name, _), change): (&(String, Vec<usize>), &Moments)| Part {
-            name: name.clone(),
+        let part = |(player, change): (&Player, &Moments)| Part {
+            name: player.name.clone(),
+            columns: player.columns.clone(),
             value: change.mean().unwrap_or(f64::NAN),
             error: change.variance().map(|variance| (variance / (orders as f64 - 1.0)).sqrt()),
         };

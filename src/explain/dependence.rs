@@ -60,7 +60,7 @@ impl Explainer<'_> {
     ///
     /// The mean is over at most [`Settings::background`] rows. If there are more than ten classes, it is over 1000 rows divided by the
     /// number of classes, but at least 20. Numbers range from the 2 % to the 98 % quantile of the rows; columns with up to 25 distinct
-    /// numbers take all of them. Categories take their first 25 values, and dates take values of rows.
+    /// numbers take all of them. The 25 categories of the most rows are taken, and dates take values of rows.
     ///
     /// The band describes the posterior of the function: `s² = 1ᵀΣ1/n²` is the variance of the mean of f over the rows, with Σ the joint
     /// covariance there, and the ends are the mean prediction with f raised and lowered by 1.96 s. If the mean is linear in f, this is the
@@ -131,13 +131,12 @@ impl Explainer<'_> {
             |row: usize| about.inputs.clone().map(|input| rows.x[(row, input)]).collect::<Vec<f64>>();
         match about.kind {
             InputKind::Codes { .. } | InputKind::Categories { .. } => {
-                let categories = about.categories().into_iter().take(SETTINGS).enumerate();
-                let setting = |(place, (name, inputs)): (usize, (String, Vec<f64>))| Setting {
-                    value: place as f64,
-                    category: Some(name),
-                    inputs,
+                let categories = about.categories();
+                let setting = |place: usize| {
+                    let (name, inputs) = categories[place].clone();
+                    Setting { value: place as f64, category: Some(name), inputs }
                 };
-                categories.map(setting).collect()
+                about.most_frequent(rows.x, SETTINGS).into_iter().map(setting).collect()
             }
             InputKind::Date => {
                 let mut order: Vec<usize> = (0..rows.len()).collect();

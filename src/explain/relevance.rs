@@ -26,7 +26,7 @@ pub struct Relevance {
     pub column: usize,
     /// By lengthscales: the prior standard deviation of the change of f when one input of the column alone moves from its mean by one
     /// standard deviation (by one unit if inputs are not standardised, and into or out of a category). It is the largest over its inputs
-    /// and the latent functions, on the scale the model sees. `None` for linear models.
+    /// and the latent functions, on the scale the model sees; 0 for a column that is constant in the rows. `None` for linear models.
     pub sensitivity: Option<f64>,
     /// By permutation; `None` for columns that were screened out, and without targets.
     pub permutation: Option<Increase>,
@@ -56,7 +56,7 @@ impl Explainer<'_> {
     /// coefficients. There are fewer rows, but at least 100, if D, M or the neighbours of a model make predictions too expensive, so the
     /// work is bounded for any number of columns.
     pub fn relevance(&self, rows: Rows<'_>, settings: &Settings) -> Vec<Relevance> {
-        let sensitivities = self.sensitivities();
+        let sensitivities = self.sensitivities(rows);
         let mut all: Vec<Relevance> = (0..self.columns.len())
             .map(|column| Relevance {
                 column,
@@ -83,8 +83,8 @@ impl Explainer<'_> {
         all
     }
 
-    /// How far f may change along every column; `None` for linear models.
-    fn sensitivities(&self) -> Option<Vec<f64>> {
+    /// Returns how far f may change along every column, 0 for columns that are constant in the rows; `None` for linear models.
+    fn sensitivities(&self, rows: Rows<'_>) -> Option<Vec<f64>> {
         let layers: Vec<&InducingPrior> =
             self.model.latent().layers.iter().map(Layer::inducing).collect::<Option<_>>()?;
         let mut all = vec![0.0_f64; self.model.inputs()];
@@ -93,7 +93,14 @@ impl Explainer<'_> {
                 *own = own.max(moved);
             }
         }
-        let largest = |column: &InputColumn| all[column.inputs.clone()].iter().copied().fold(0.0, f64::max);
+        let varies = |input: usize| {
+            let values = rows.x.col(input);
+            values.iter().any(|value| value.to_bits() != values[0].to_bits())
+        };
+        let largest = |column: &InputColumn| {
+            let varying = column.inputs.clone().filter(|&input| rows.is_empty() || varies(input));
+            varying.map(|input| all[input]).fold(0.0, f64::max)
+        };
         Some(self.columns.iter().map(largest).collect())
     }
 
@@ -153,7 +160,7 @@ impl Explainer<'_> {
         };
         let mut scores: Vec<(f64, f64)> =
             self.columns.iter().map(|column| (of_column(column), 0.0)).collect();
-        if let Some(sensitivities) = self.sensitivities() {
+        if let Some(sensitivities) = self.sensitivities(rows) {
             scores.iter_mut().zip(sensitivities).for_each(|(score, sensitivity)| score.1 = sensitivity);
         }
         let mut order: Vec<usize> = all.collect();

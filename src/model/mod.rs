@@ -41,4 +41,4 @@ pub use search::{BetaCurve, BetaPoint, Choice, Choices, Restart, Search, Tried};
 pub use slopes::Slopes;
 pub use summary::{FitSummary, StepGuarantee, Update};
 pub use unusable::damaged_model;
-pub use warning::{Input, Warning};
+pub use warning::{Input, Severity, Warning};

@@ -22,6 +22,17 @@ impl fmt::Display for Input {
     }
 }
 
+/// The severity of a message about a fit, from a note to a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Predictions are as good as they seem: a choice that was made, or a way to save time.
+    Note,
+    /// Predictions may improve with other options.
+    Warning,
+    /// Predictions are worse than they seem, or no better than without inputs.
+    Problem,
+}
+
 /// Something about a fit that looks wrong, with the evidence for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -145,6 +156,29 @@ pub enum Warning {
 }
 
 impl Warning {
+    /// The severity.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Warning::NoiseExplainsAll { .. }
+            | Warning::NoiseAtFloor { .. }
+            | Warning::Memorised { .. }
+            | Warning::Overdispersed { .. }
+            | Warning::NoProgress
+            | Warning::Overfitted { .. } => Severity::Problem,
+            Warning::Inducing { .. }
+            | Warning::IllConditioned { .. }
+            | Warning::NearDuplicates { .. }
+            | Warning::HyperSteps { .. }
+            | Warning::QSteps { .. }
+            | Warning::EpochLimit { .. }
+            | Warning::LooseBound { .. } => Severity::Warning,
+            Warning::Data { .. }
+            | Warning::Irrelevant { .. }
+            | Warning::TooRough { .. }
+            | Warning::FellBack { .. } => Severity::Note,
+        }
+    }
+
     /// The options that may help, by name and with a value where there is one to try; none where there is nothing to try.
     pub fn options(&self) -> &'static [&'static str] {
         match self {

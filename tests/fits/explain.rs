@@ -73,6 +73,17 @@ fn increase(relevance: &Relevance) -> f64 {
 }
 
 #[test]
+fn a_column_that_is_constant_has_no_sensitivity() {
+    let x = inputs(40, 3);
+    let model = fit(&x, &target(&x), "rbf(ard) + white");
+    let rows = Mat::from_fn(40, 3, |i, d| if d == 1 { 2.0 } else { x[(i, d)] });
+    let found = Explainer::of_inputs(&model)
+        .relevance(Rows { x: rows.as_ref(), exposure: &[], targets: &[] }, &Settings::default());
+    assert_eq!(found.last().map(|last| (last.column, last.sensitivity)), Some((1, Some(0.0))));
+    assert!(found[..2].iter().all(|relevance| relevance.sensitivity > Some(0.0)));
+}
+
+#[test]
 fn sensitivity_follows_lengthscales() {
     let x = inputs(40, 3);
     let model = fit(&x, &target(&x), "rbf(ard) + white");

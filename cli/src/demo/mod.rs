@@ -161,7 +161,6 @@ fn write(folder: &Path, examples: &[Example], runs: &[Run]) -> Result<()> {
             model: &run.model,
             test: Some(&run.test),
             rows: None,
-            next: &[],
             figures: run.figures.clone(),
             say: &output::dashes,
         }

@@ -123,13 +123,13 @@ fn every_kind_of_fit_has_the_figures_that_belong_to_it() {
         &rows("a,b,y", 150, |i, a, b| format!("{a},{b},{}", (a.sin() + 1.0 + (i % 3) as f64) as u32)),
     );
     let always = ["Trace"];
-    let tested = ["Relevance by permutation", "Relevance by lengthscale"];
+    let tested = ["Relevance by permutation"];
     let interval = ["Probability integral transforms", "Coverage", "Observed against predicted", "Residuals"];
     let cases: &[Case] = &[
         (
             "real.csv --target y --test-fraction 0.3",
             &[&always, &tested, &interval, &["Partial dependence on colour"]],
-            &["Receiver operating characteristic"],
+            &["Receiver operating characteristic", "Relevance by lengthscale"],
         ),
         ("one.csv --target y --test-fraction 0.3", &[&always, &interval, &["The function"]], &["The mean"]),
         (
@@ -230,6 +230,178 @@ fn test_figures_come_before_all_others_and_say_what_they_mean() {
     for media in ["prefers-color-scheme:dark", "@media print", "width=device-width"] {
         assert!(page.contains(media), "{media}");
     }
+}
+
+/// The figure of a page with this title, with its caption.
+fn figure<'a>(page: &'a str, title: &str) -> &'a str {
+    let found =
+        elements(page, "figure").into_iter().find(|figure| figure.contains(&format!("<title>{title}<")));
+    found.expect(title)
+}
+
+/// The texts of a figure, in order.
+fn texts(figure: &str) -> Vec<&str> {
+    elements(figure, "text").into_iter().filter_map(|text| Some(text.split_once('>')?.1)).collect()
+}
+
+/// Returns true if words are texts of a figure in this order.
+fn has_in_order(figure: &str, words: &[&str]) -> bool {
+    let texts = texts(figure);
+    let places: Option<Vec<usize>> =
+        words.iter().map(|word| texts.iter().position(|text| text == word)).collect();
+    places.is_some_and(|places| places.is_sorted())
+}
+
+#[test]
+fn categories_have_their_names_in_an_order_that_is_known_or_by_prediction() {
+    let work = Work::empty();
+    let months = ["March", "April", "May", "June"];
+    let effect = |i: usize| [3.0, 0.0, 1.0, 2.0][i % 4] + ((i / 4) % 3) as f64 + 0.1 * ((i * 37 % 11) as f64);
+    let cells = |i: usize, a: f64| {
+        let (rating, beds) = (["poor", "good", "fair"][i % 3], [2, 10, 1][i % 3]);
+        format!("{a},{},{rating},{beds} beds,{}", months[i % 4], ["kiwi", "fig", "date", "plum"][i % 4])
+    };
+    work.write(
+        "t.csv",
+        &rows("a,month,rating,beds,fruit,y", 200, |i, a, _| format!("{},{}", cells(i, a), effect(i))),
+    );
+    let fit = "--target y --quiet --test-fraction 0.3 --report r.html";
+    for column in ["month", "rating", "beds", "fruit"] {
+        work.run(&format!("fit t.csv --features a,{column} {fit} {QUICK}")).ok();
+        let page = work.read("r.html");
+        let found = figure(&page, &format!("Partial dependence on {column}"));
+        let expected: &[&str] = match column {
+            "month" => &months,
+            "rating" => &["poor", "fair", "good"],
+            "beds" => &["1 beds", "2 beds", "10 beds"],
+            _ => &["kiwi", "plum", "date", "fig"],
+        };
+        assert!(has_in_order(found, expected), "{column}: {:?}", texts(found));
+        assert_eq!(found.contains("The largest mean comes first"), column == "fruit");
+    }
+    // Several classes: one row of names, with an interval of each class.
+    work.write(
+        "c.csv",
+        &rows("a,fruit,y", 200, |i, a, b| {
+            let class = if a + 2.0 * (i % 4) as f64 > 5.0 {
+                "high"
+            } else if b > 2.5 {
+                "low"
+            } else {
+                "middle"
+            };
+            format!("{a},{},{class}", ["kiwi", "fig", "date", "plum"][i % 4])
+        }),
+    );
+    work.run(&format!("fit c.csv {fit} {QUICK}")).ok();
+    let page = work.read("r.html");
+    let found = figure(&page, "Partial dependence on fruit");
+    for name in ["kiwi", "fig", "date", "plum", "high", "low", "middle"] {
+        assert_eq!(
+            texts(found).iter().filter(|text| **text == name).count(),
+            1,
+            "{name}: {:?}",
+            texts(found)
+        );
+    }
+    assert!(found.contains(" comes first."));
+}
+
+#[test]
+fn of_many_categories_the_most_frequent_are_shown_and_counted() {
+    let work = Work::empty();
+    // "z" has half of the rows, and 40 others share the rest.
+    let level = |i: usize| {
+        if i.is_multiple_of(2) {
+            "z".to_owned()
+        } else {
+            format!("{}", ('a'..).nth(i / 2 % 20).map_or('a', |c| c)) + ["u", "v"][i / 40 % 2]
+        }
+    };
+    work.write(
+        "t.csv",
+        &rows("a,level,y", 400, |i, a, _| {
+            format!("{a},{},{}", level(i), if i.is_multiple_of(2) { 2.0 } else { (i % 7) as f64 })
+        }),
+    );
+    work.run(&format!(
+        "fit t.csv --target y --task regression --quiet --test-fraction 0.3 --report r.html {QUICK}"
+    ))
+    .ok();
+    let page = work.read("r.html");
+    let found = figure(&page, "Partial dependence on level");
+    assert!(texts(found).contains(&"z"), "{:?}", texts(found));
+    assert!(found.contains("The 25 most frequent of 41 categories are shown."), "{found}");
+}
+
+#[test]
+fn problems_come_first_and_notes_are_no_warnings() {
+    let work = Work::empty();
+    // The target does not depend on the inputs, and its held-out rows are twice as far from 0 as the training rows.
+    work.write("noise.csv", &rows("a,b,y", 120, |i, a, b| format!("{a},{b},{}", (i * 7919 % 101) as f64)));
+    work.run(&format!(
+        "fit noise.csv --target y --task regression --quiet --test-fraction 0.3 --report r.html {QUICK}"
+    ))
+    .ok();
+    let page = work.read("r.html");
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} in {page}"));
+    assert!(place("class=\"problem\"") < place("<caption>Figures"));
+    assert!(place("Problem: ") < place("<h2>Test rows"));
+    let work = Work::new();
+    work.write(
+        "t.csv",
+        &rows("a,gap,y", 120, |i, a, b| {
+            format!("{a},{},{}", if i.is_multiple_of(5) { String::new() } else { b.to_string() }, a + 0.1 * b)
+        }),
+    );
+    work.run(&format!("fit t.csv --target y --quiet --test-fraction 0.3 --report r.html {QUICK}")).ok();
+    let page = work.read("r.html");
+    let notes = page.split("<h2>Notes").nth(1).expect("notes");
+    assert!(notes.contains("class=\"note\"") && notes.contains("cells are missing"), "{page}");
+    assert!(!page.contains("Warning: t.csv"), "{page}");
+}
+
+#[test]
+fn tiles_have_all_main_scores_and_tables_explain_their_rows() {
+    let work = Work::new();
+    work.run(&format!("fit data.csv --target y --quiet --test-fraction 0.3 --report r.html {QUICK}")).ok();
+    let page = work.read("r.html");
+    for score in ["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "R²"] {
+        assert!(page.contains(&format!("<span>test {score}</span>")), "{score}");
+    }
+    // Names of roles survive the grid that rows are on a narrow screen.
+    let table = elements(&page, "table")
+        .into_iter()
+        .find(|table| table.contains("<caption>Figures"))
+        .expect("a table");
+    assert!(table.starts_with(" class=\"explained\" style=\"--columns:"), "{table}");
+    for role in ["table", "rowgroup", "row", "columnheader", "rowheader", "cell"] {
+        assert!(table.contains(&format!("role=\"{role}\"")), "{role}");
+    }
+}
+
+#[test]
+fn intervals_of_predictions_are_whole() {
+    let work = Work::empty();
+    let cells = |i: usize, a: f64| format!("{a},{}", a.round() + if i.is_multiple_of(9) { 6.0 } else { 0.0 });
+    work.write("t.csv", &rows("a,y", 150, |i, a, _| cells(i, a)));
+    work.run(&format!(
+        "fit t.csv --target y --task count --quiet --test-fraction 0.3 --report r.html {QUICK}"
+    ))
+    .ok();
+    let page = work.read("r.html");
+    let found = figure(&page, "Observed against predicted");
+    // The axis of observations ends above every interval, and below 0 only by its margin.
+    let bars: Vec<&str> =
+        found.split("<polyline").filter(|bar| bar.contains("stroke-opacity=\"0.3\"")).collect();
+    assert!(!bars.is_empty());
+    let heights = bars.iter().flat_map(|bar| {
+        let points = bar.split("points=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("points");
+        points.split(' ').filter_map(|point| point.split(',').nth(1)?.parse::<i32>().ok()).collect::<Vec<_>>()
+    });
+    let (low, high) = heights.fold((i32::MAX, i32::MIN), |(low, high), y| (low.min(y), high.max(y)));
+    assert!(low > 14 && high < 640 - 84 - 14, "{low} {high}");
+    assert!(texts(found).iter().all(|text| !text.starts_with('-')), "{:?}", texts(found));
 }
 
 #[test]
@@ -341,6 +513,20 @@ fn explain_writes_tables_that_agree_with_predictions() {
     let printed = work.run("explain model data.csv --rows 2,5 --orders 20").ok().stdout();
     for start in ["increase  ", "sensitivity  ", "row 2  ", "row 5  "] {
         assert!(printed.lines().any(|line| line.starts_with(start)), "{start}: {printed}");
+    }
+    // The rows show the values that explain them, as in the data.
+    let (data, page) = (work.read("data.csv"), work.read("e.html"));
+    let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    for name in data.lines().next().expect("a header").split(',').filter(|name| *name != "y") {
+        let (value, shown) = (column(&data, name)[1], format!("{name} = "));
+        let told = printed.split(&shown).nth(1).and_then(|rest| rest.split(':').next()).expect("a value");
+        match (told.parse::<f64>(), value.parse::<f64>()) {
+            (Ok(told), Ok(value)) => {
+                assert!((told - value).abs() <= 1e-3 * value.abs(), "{told}, not {value}")
+            }
+            _ => assert_eq!(told, value, "{name}"),
+        }
+        assert!(texts(figure(&page, "Row 2")).iter().any(|text| text.starts_with(&shown)), "{name}");
     }
 
     for (command, code, words) in [

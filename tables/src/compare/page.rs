@@ -8,6 +8,7 @@ use crate::report::{
 };
 use sparsegp::error::{Say, spoken};
 use sparsegp::likelihood::Task;
+use sparsegp::model::Severity;
 
 /// A test figure: the name of its column, and its name for readers.
 type Figure = (&'static str, &'static str);
@@ -60,8 +61,11 @@ pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
 const STAR: &str = "a star marks an NLL that is lower than every other one of its training-set size by more than two standard errors of \
                     the differences over repeats";
 
+/// The minimum number of repeats of a star: the standard error of fewer differences is hardly known.
+const STARRED_REPEATS: usize = 5;
+
 /// Returns true if the NLL of a group is lower than every other NLL of its training-set size by more than two standard errors of the
-/// paired differences. This takes several repeats.
+/// paired differences. This takes five repeats.
 fn is_best(group: &Group, all: &[&Group]) -> bool {
     let mut rivals = all
         .iter()
@@ -69,12 +73,22 @@ fn is_best(group: &Group, all: &[&Group]) -> bool {
         .peekable();
     let sure =
         |lead: Estimate| lead.standard_error.is_some_and(|error| lead.mean > 0.0 && lead.mean > 2.0 * error);
-    rivals.peek().is_some() && rivals.all(|other| group.lead_over(other).is_some_and(sure))
+    group.nlls.len() >= STARRED_REPEATS
+        && rivals.peek().is_some()
+        && rivals.all(|other| group.lead_over(other).is_some_and(sure))
 }
 
 /// Returns a line that explains the figures of the table.
-pub fn legend() -> String {
-    format!("mean ± standard error over repeats; {STAR}")
+pub fn legend(groups: &[Group]) -> String {
+    format!("mean ± standard error over repeats{}", star_words(groups))
+}
+
+/// Returns the meaning of the star, if there are enough repeats for one.
+fn star_words(groups: &[Group]) -> String {
+    match groups.iter().any(|group| group.nlls.len() >= STARRED_REPEATS) {
+        true => format!("; {STAR}"),
+        false => String::new(),
+    }
 }
 
 fn dash() -> String {
@@ -130,10 +144,12 @@ pub fn page(
     let task = plan.task();
     let rows = table(groups, task);
     let mut summary = vec![Block::Table(TableBlock { caption: "Test figures".to_owned(), rows })];
-    summary.extend(notes(plan, say).into_iter().map(Block::Text));
+    summary.extend(notes(plan, groups, say).into_iter().map(Block::Text));
     let failed = results.failures_alike();
-    let failed =
-        failed.iter().map(|failure| Block::Warning(spoken(&format!("Failed: {failure}"), say))).collect();
+    let failed = failed
+        .iter()
+        .map(|failure| Block::Message(Severity::Problem, spoken(&format!("Failed: {failure}"), say)))
+        .collect();
     let point = figures_of(task)[0];
     let by_size = [NLL, point].map(|figure| {
         let title = format!("Test {} against the number of training rows", figure.1);
@@ -182,7 +198,9 @@ fn cards(groups: &[Group], task: Task) -> Vec<Card> {
         let (estimate, group) = all.first()?;
         let second = all.get(1).map(|(other, group)| format!("; next {} {}", group.objective, other.text()));
         let beside = format!("{}{}", group.objective, second.unwrap_or_default());
-        Some(Card { name: format!("lowest test {name}"), value: estimate.text(), beside })
+        // A narrow card breaks the line before the sign, not after it.
+        let value = estimate.text().replace("± ", "±\u{a0}");
+        Some(Card { name: format!("lowest test {name}"), value, beside })
     };
     [NLL, point].into_iter().filter_map(card).collect()
 }
@@ -206,11 +224,12 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
 }
 
 /// Returns notes that explain the table.
-fn notes(plan: &Plan<'_>, say: &Say<'_>) -> Vec<String> {
+fn notes(plan: &Plan<'_>, groups: &[Group], say: &Say<'_>) -> Vec<String> {
     let settings = plan.settings();
     let mut notes = vec![format!(
-        "Figures are means over repeats ± one standard error; {STAR}. Seconds are those of the one fit, without the ELBO fit it \
-             went on from and the other values of β."
+        "Figures are means over repeats ± one standard error{}. Seconds are those of the one fit, without the ELBO fit it \
+             went on from and the other values of β.",
+        star_words(groups)
     )];
     if let Some(betas) = &settings.betas {
         notes.push(format!(
@@ -349,8 +368,8 @@ mod tests {
     fn group(objective: Contender, train_size: usize, role: Role, nll: f64) -> Group {
         let mut figures = vec![Some(Estimate { mean: nll, standard_error: Some(0.0123) })];
         figures.resize(26, None);
-        let nlls = vec![(0, nll - 0.02), (1, nll), (2, nll + 0.02)];
-        Group { objective, train_size, role, beta: Some(0.25), runs: 3, figures, nlls, seconds: Some(1.5) }
+        let nlls = (0..5).map(|repeat| (repeat, nll + 0.02 * (repeat as f64 - 2.0))).collect();
+        Group { objective, train_size, role, beta: Some(0.25), runs: 5, figures, nlls, seconds: Some(1.5) }
     }
 
     #[test]
@@ -381,7 +400,7 @@ mod tests {
             "objective|train size|runs|β|NLL|mean relative error|95 % coverage|seconds"
         );
         assert_eq!(rows.len(), 5);
-        assert_eq!(rows[2].join("|"), "dlm-log|100|3|0.25|0.500 ± 0.012 *|-|-|1.50");
+        assert_eq!(rows[2].join("|"), "dlm-log|100|5|0.25|0.500 ± 0.012 *|-|-|1.50");
         let stars: Vec<bool> = rows[1..].iter().map(|row| row[4].ends_with('*')).collect();
         assert_eq!(stars, [false, true, true, false]);
         let noisy = |mut group: Group, repeat: usize| {
@@ -393,9 +412,13 @@ mod tests {
             table(&within, Task::Count)[1..].iter().all(|row| !row.concat().contains('*')),
             "within the noise"
         );
-        let mut single = [groups[0].clone(), groups[2].clone()];
-        single.iter_mut().for_each(|group| group.nlls.truncate(1));
-        assert!(table(&single, Task::Count)[1..].iter().all(|row| !row.concat().contains('*')), "one repeat");
+        for repeats in 1..STARRED_REPEATS {
+            let mut few = [groups[0].clone(), groups[2].clone()];
+            few.iter_mut().for_each(|group| group.nlls.truncate(repeats));
+            let starred = table(&few, Task::Count)[1..].iter().any(|row| row.concat().contains('*'));
+            assert!(!starred && !legend(&few).contains("star"), "{repeats} repeats");
+        }
+        assert!(legend(&groups).contains("a star marks"));
         assert!(table(&groups, Task::Regression)[0].contains(&"RMSE".to_owned()));
         assert!(against_size(&groups, NLL).is_some_and(|figure| figure.svg().contains("dlm-log")));
         assert_eq!(against_size(&groups[..3], NLL), None);

@@ -2,7 +2,7 @@
 
 use super::baselines::{BaselineReport, BesideModel, TrainFigures};
 use super::figures::Observed;
-use super::next::{Facts, next};
+use super::next::{Facts, Suggestion, next};
 use crate::schema::UnseenLevels;
 use crate::tables::Table;
 use crate::tabular::{Baselines, TableModel, TableRows};
@@ -60,9 +60,10 @@ impl Evaluation {
 
 impl Evaluation {
     /// Returns suggestions for the next fit, with options spelled by `say`; see [`next`](super::next()).
-    pub fn next(&self, model: &TableModel, say: &Say<'_>) -> Vec<String> {
+    pub fn next(&self, model: &TableModel, say: &Say<'_>) -> Vec<Suggestion> {
         let facts = Facts::of(model, &self.metrics, self.baselines.clone());
-        next(&facts).iter().map(|line| spoken(line, say)).collect()
+        let said = |next: Suggestion| Suggestion { text: spoken(&next.text, say), ..next };
+        next(&facts).into_iter().map(said).collect()
     }
 }
 

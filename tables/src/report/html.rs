@@ -1,6 +1,7 @@
 //! One self-contained HTML page of tables and figures, for light and dark screens, phones and paper; all text is escaped here.
 
 use super::figures::Drawing;
+use sparsegp::model::Severity;
 use std::fmt::Write;
 
 /// The style sheet. It names the colours of `figures` by their values to replace them on a dark screen.
@@ -57,14 +58,14 @@ pub struct Section {
 pub enum Block {
     /// A paragraph.
     Text(String),
-    /// A warning.
-    Warning(String),
-    /// A suggestion.
-    Next(String),
+    /// A message of a severity.
+    Message(Severity, String),
     /// A heading within the section.
     Heading(String),
     /// A table.
     Table(TableBlock),
+    /// A table whose last column explains the rows; on a narrow screen the explanation is below its row.
+    Explained(TableBlock),
     /// Figures, side by side if there is room.
     Figures(Vec<Figure>),
     /// Text to copy unchanged.
@@ -195,14 +196,18 @@ impl Block {
     fn write(&self, page: &mut String) {
         let _ = match self {
             Block::Text(text) => writeln!(page, "<p>{}</p>", escape(text)),
-            Block::Warning(text) => {
-                writeln!(page, "<p class=\"warning\" role=\"note\">Warning: {}</p>", escape(text))
+            Block::Message(severity, text) => {
+                let (class, word) = match severity {
+                    Severity::Problem => ("problem", "Problem: "),
+                    Severity::Warning => ("warning", "Warning: "),
+                    Severity::Note => ("note", ""),
+                };
+                writeln!(page, "<p class=\"{class}\" role=\"note\">{word}{}</p>", escape(text))
             }
-            Block::Next(text) => writeln!(page, "<p class=\"next\">{}</p>", escape(text)),
             Block::Heading(text) => writeln!(page, "<h3>{}</h3>", escape(text)),
             Block::Code(text) => writeln!(page, "<pre><code>{}</code></pre>", escape(text)),
-            Block::Table(table) => {
-                table.write(page);
+            Block::Table(table) | Block::Explained(table) => {
+                table.write(page, matches!(self, Block::Explained(_)));
                 Ok(())
             }
             Block::Figures(figures) => {
@@ -234,24 +239,32 @@ impl Figure {
 }
 
 impl TableBlock {
-    fn write(&self, page: &mut String) {
+    fn write(&self, page: &mut String, explained: bool) {
         let Some((header, rows)) = self.rows.split_first() else { return };
-        page.push_str("<div class=\"scroll\" tabindex=\"0\">\n<table>\n");
+        // Rows that are grids on a narrow screen have no roles of a table by themselves.
+        let role = |name: &str| if explained { format!(" role=\"{name}\"") } else { String::new() };
+        let (group, line) = (role("rowgroup"), role("row"));
+        let columns = header.len().saturating_sub(2);
+        let class = match explained {
+            true => format!(" class=\"explained\" style=\"--columns:{columns}\""),
+            false => String::new(),
+        };
+        let _ = writeln!(page, "<div class=\"scroll\" tabindex=\"0\">\n<table{class}{}>", role("table"));
         if !self.caption.is_empty() {
             let _ = writeln!(page, "<caption>{}</caption>", escape(&self.caption));
         }
-        page.push_str("<thead><tr>");
+        let _ = write!(page, "<thead{group}><tr{line}>");
         header.iter().for_each(|cell| {
-            let _ = write!(page, "<th scope=\"col\">{}</th>", escape(cell));
+            let _ = write!(page, "<th scope=\"col\"{}>{}</th>", role("columnheader"), escape(cell));
         });
-        page.push_str("</tr></thead>\n<tbody>\n");
+        let _ = write!(page, "</tr></thead>\n<tbody{group}>\n");
         for row in rows {
-            page.push_str("<tr>");
+            let _ = write!(page, "<tr{line}>");
             for (column, cell) in row.iter().enumerate() {
                 let cell = escape(cell);
                 let _ = match column {
-                    0 => write!(page, "<th scope=\"row\">{cell}</th>"),
-                    _ => write!(page, "<td>{cell}</td>"),
+                    0 => write!(page, "<th scope=\"row\"{}>{cell}</th>", role("rowheader")),
+                    _ => write!(page, "<td{}>{cell}</td>", role("cell")),
                 };
             }
             page.push_str("</tr>\n");
@@ -317,10 +330,10 @@ mod tests {
         let rows = vec![vec!["a&b".into(), "c".into()], vec!["\"<img src=x>\"".into(), "<tt>".into()]];
         let evil = || "<script>it's\u{0}\u{ffff}</script>".to_owned();
         let blocks = vec![
-            Block::Table(TableBlock { caption: "<a>".into(), rows }),
+            Block::Explained(TableBlock { caption: "<a>".into(), rows }),
             Block::Text(evil()),
-            Block::Warning(evil()),
-            Block::Next(evil()),
+            Block::Message(Severity::Problem, evil()),
+            Block::Message(Severity::Note, evil()),
             Block::Heading(evil()),
             Block::Code(evil()),
             Block::Details(evil(), vec![Block::Text(evil())]),

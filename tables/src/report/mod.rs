@@ -18,4 +18,4 @@ pub(crate) use figures::intervals;
 pub use figures::{CurveSeries, Curves, Drawing, Observed, Series, calibration, coverage, curves, trace};
 pub use fit::{Explained, ExplainedRow, FitReport, explained_page, fit_page, reproduce};
 pub use html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
-pub use next::{Facts, next};
+pub use next::{Facts, Suggestion, next};

@@ -4,7 +4,7 @@ use super::baselines::BaselineReport;
 use crate::tabular::TableModel;
 use sparsegp::likelihood::{LikelihoodKind, Task};
 use sparsegp::metrics::{Metrics, Report};
-use sparsegp::model::Warning;
+use sparsegp::model::{Severity, Warning};
 
 /// The maximum number of sentences.
 const MOST: usize = 3;
@@ -12,6 +12,15 @@ const MOST: usize = 3;
 /// The coverage of the 95 % interval above which intervals are too wide, and the number of test rows that it takes to tell.
 const COVERED: f64 = 0.99;
 const COVERAGE_ROWS: u64 = 200;
+
+/// A sentence about a fit and what to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suggestion {
+    /// The severity: a problem if a baseline is better.
+    pub severity: Severity,
+    /// The sentence.
+    pub text: String,
+}
 
 /// The facts about a fit with test rows.
 #[derive(Clone, Debug)]
@@ -52,14 +61,15 @@ impl<'a> Facts<'a> {
     }
 
     /// Suggests what to do if the constant is better: the inputs carry no information.
-    fn constant(&self) -> Option<String> {
+    fn constant(&self) -> Option<Suggestion> {
         let constant = &self.baselines.as_ref()?.constant;
         let (own, other) = (self.test.nll?, constant.report.nll?);
         // A warning about noise that explains everything says the same. A constant with the spread that Poisson counts lack may be better
         // with any inputs.
         let said = ["kernel", "features", "likelihood negative-binomial"];
+        let problem = |text| Suggestion { severity: Severity::Problem, text };
         (constant.is_better() && !self.is_said(&said)).then(|| {
-            format!(
+            problem(format!(
                 "{} predicts test rows better (NLL {other:.3}, the model {own:.3}): the inputs may say nothing about '{}'; try others (⟨features⟩)",
                 match self.task {
                     Task::Regression => "the mean alone",
@@ -68,35 +78,39 @@ impl<'a> Facts<'a> {
                     Task::Count => "the mean rate alone",
                 },
                 self.target
-            )
+            ))
         })
     }
 
     /// Suggests a linear model if it is better.
-    fn linear(&self) -> Option<String> {
+    fn linear(&self) -> Option<Suggestion> {
         let baselines = self.baselines.as_ref()?;
         let linear = baselines.linear.as_ref()?;
         let (own, other) = (self.test.nll?, linear.report.nll?);
         let better = linear.is_better() && !baselines.constant.is_better();
-        better.then(|| {
-            format!("a linear model predicts test rows better (NLL {other:.3}, the model {own:.3}); try ⟨model glm⟩")
+        better.then(|| Suggestion {
+            severity: Severity::Warning,
+            text: format!(
+                "a linear model predicts test rows better (NLL {other:.3}, the model {own:.3}); try ⟨model glm⟩"
+            ),
         })
     }
 
     /// Suggests a heavy-tailed likelihood if a few outliers make the intervals of Gaussian noise too wide.
-    fn coverage(&self) -> Option<String> {
+    fn coverage(&self) -> Option<Suggestion> {
         let covered = self.test.coverage.as_ref()?.central_95?;
         let wide = self.likelihood == LikelihoodKind::Gaussian && covered > COVERED;
         (wide && self.test_rows >= COVERAGE_ROWS).then(|| {
             let share = 100.0 * covered;
-            format!(
+            let text = format!(
                 "the 95 % intervals hold {share:.1} % of the test rows and are too wide; try ⟨likelihood student-t⟩"
-            )
+            );
+            Suggestion { severity: Severity::Warning, text }
         })
     }
 }
 
-/// Returns suggestions, most important first, as sentences with options between ⟨ and ⟩; see [`spoken`](sparsegp::error::spoken).
+/// Returns suggestions, most important first, with options between ⟨ and ⟩; see [`spoken`](sparsegp::error::spoken).
 /// Suggestions of warnings (more epochs, more inducing inputs) are not repeated.
 ///
 /// - A constant has a lower NLL on the test rows, by more than the standard error of the difference.
@@ -105,7 +119,7 @@ impl<'a> Facts<'a> {
 ///
 /// Every rule is tested on data where following it lowers the NLL of test rows. A test NLL far above that of training rows has no rule: it
 /// may come from overfitting, but also from a gap in space or time, where fewer inducing inputs do harm.
-pub fn next(facts: &Facts<'_>) -> Vec<String> {
+pub fn next(facts: &Facts<'_>) -> Vec<Suggestion> {
     let rules = [Facts::constant, Facts::linear, Facts::coverage];
     rules.iter().filter_map(|rule| rule(facts)).take(MOST).collect()
 }
@@ -149,7 +163,7 @@ mod tests {
     fn only(facts: &Facts<'_>) -> String {
         let said = next(facts);
         assert_eq!(said.len(), 1, "{said:?}");
-        said[0].clone()
+        said[0].text.clone()
     }
 
     #[test]
@@ -196,6 +210,7 @@ mod tests {
             ..facts()
         };
         let said = next(&all);
-        assert!(said.len() <= MOST && said[0].contains("the mean alone"), "{said:?}");
+        assert!(said.len() <= MOST && said[0].text.contains("the mean alone"), "{said:?}");
+        assert_eq!(said[0].severity, Severity::Problem);
     }
 }

@@ -55,6 +55,11 @@ pub(super) fn years(from: f64, to: f64) -> f64 {
     (to - from) / YEAR
 }
 
+/// The instant so many years after another one, to the second.
+pub(crate) fn after(from: f64, years: f64) -> f64 {
+    (from + years * YEAR).round()
+}
+
 /// What is known of the instants of some training rows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calendar {

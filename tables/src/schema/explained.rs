@@ -1,6 +1,7 @@
 //! The columns of a schema as explanations know them: ranges of inputs with names; no predictions.
 
 use super::columns::{Feature, Schema};
+use crate::tables::Reading;
 use sparsegp::explain::{InputColumn, InputKind};
 
 impl Schema {
@@ -26,5 +27,13 @@ impl Schema {
             InputColumn { name: feature.name().to_owned(), inputs, kind }
         };
         self.features().iter().map(column).collect()
+    }
+
+    /// The levels of a column of ordered levels, lowest first; its input is the position of the level.
+    pub(crate) fn ordered_levels(&self, name: &str) -> Option<&[String]> {
+        match self.readings.get(name)? {
+            Reading::Ordered { levels, .. } => Some(levels),
+            Reading::Number { .. } | Reading::Date { .. } => None,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Built-in scales of levels whose meaning orders them, such as poor, fair and good; no tables.
+//! The order of levels by their meaning: built-in scales such as poor, fair and good, numbers in text, months and weekdays; no tables.
 
 /// The fewest levels that are ordered: two are a yes and a no in any order.
 const FEWEST: usize = 3;
@@ -178,6 +178,101 @@ fn grade(word: &str) -> Option<usize> {
     GRADES.iter().position(|known| *known == letter).map(|place| 3 * place + above)
 }
 
+/// Months and days of the week, by their first three letters.
+const CALENDAR: [&[&str]; 2] = [
+    &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    &["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
+];
+
+/// The whole names of months and days.
+const CALENDAR_NAMES: [&str; 19] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+];
+
+/// Returns the positions of levels in the order of their meaning: texts that differ in a number, months, days of the week, and levels of a
+/// built-in scale. Levels in parentheses, such as `(missing)`, come last. `None` if no order is known.
+pub(crate) fn natural_order(levels: &[&str]) -> Option<Vec<usize>> {
+    let (others, known): (Vec<usize>, Vec<usize>) =
+        (0..levels.len()).partition(|&level| levels[level].starts_with('('));
+    let texts: Vec<&str> = known.iter().map(|&level| levels[level]).collect();
+    let order = by_number(&texts).or_else(|| by_calendar(&texts)).or_else(|| by_scale(&texts))?;
+    Some(order.into_iter().map(|place| known[place]).chain(others).collect())
+}
+
+/// Returns the order by the numbers in texts that begin with the same letters.
+fn by_number(texts: &[&str]) -> Option<Vec<usize>> {
+    let keys: Vec<(&str, Vec<f64>)> = texts.iter().map(|text| numbers_of(text)).collect::<Option<_>>()?;
+    let first = keys.first()?.0;
+    keys.iter().all(|(letters, _)| *letters == first).then_some(())?;
+    let mut order: Vec<usize> = (0..texts.len()).collect();
+    order.sort_by(|&a, &b| {
+        let pairs = keys[a].1.iter().zip(&keys[b].1);
+        let unequal = pairs.map(|(a, b)| a.total_cmp(b)).find(|order| order.is_ne());
+        let lengths = keys[a].1.len().cmp(&keys[b].1.len());
+        unequal.unwrap_or_else(|| lengths.then_with(|| texts[a].cmp(texts[b])))
+    });
+    Some(order)
+}
+
+/// Returns the letters before the first number, and the numbers of a text; "<5" is just below 5, and ">5" just above.
+fn numbers_of(text: &str) -> Option<(&str, Vec<f64>)> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let at = text.find(is_digit)?;
+    let before = &text[..at];
+    let parts = text[at..].split(|c: char| !is_digit(c) && c != '.');
+    let mut numbers: Vec<f64> = parts.filter_map(|part| part.trim_end_matches('.').parse().ok()).collect();
+    let first = numbers.first_mut()?;
+    let plain: &str = before.trim_start_matches(['<', '>', '≤', '≥', '$', '-']).trim();
+    match before.chars().next() {
+        Some('-') => *first = -*first,
+        Some('<' | '≤') => *first = first.next_down(),
+        Some('>' | '≥') => *first = first.next_up(),
+        _ => {}
+    }
+    Some((plain, numbers))
+}
+
+fn by_calendar(texts: &[&str]) -> Option<Vec<usize>> {
+    let words: Vec<String> = texts.iter().map(|text| text.trim_end_matches('.').to_lowercase()).collect();
+    let short: Vec<&str> = words.iter().map(|word| abbreviated(word)).collect::<Option<_>>()?;
+    (short.len() > 1).then_some(())?;
+    CALENDAR.iter().find_map(|names| {
+        let places: Vec<usize> = short.iter().map(|word| place(names, word)).collect::<Option<_>>()?;
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        order.sort_by_key(|&level| places[level]);
+        Some(order)
+    })
+}
+
+/// Returns the first three letters of the name of a month or a day, or of its abbreviation.
+fn abbreviated(word: &str) -> Option<&str> {
+    (word.len() == 3 || word == "sept" || CALENDAR_NAMES.contains(&word)).then(|| word.get(..3))?
+}
+
+fn by_scale(texts: &[&str]) -> Option<Vec<usize>> {
+    let levels: Vec<String> = texts.iter().map(|&text| text.to_owned()).collect();
+    let order = rating_order(&levels)?;
+    Some(order.iter().filter_map(|level| levels.iter().position(|known| known == level)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +312,32 @@ mod tests {
             "1,2,3",
             "",
         ] {
+            assert_eq!(order(levels), None, "{levels}");
+        }
+    }
+
+    #[test]
+    fn numbers_months_days_and_ratings_have_a_natural_order() {
+        let order = |levels: &str| {
+            let levels: Vec<&str> = levels.split(',').collect();
+            let order = natural_order(&levels)?;
+            Some(order.into_iter().map(|place| levels[place]).collect::<Vec<_>>().join(","))
+        };
+        for (levels, expected) in [
+            ("1,10,2,-3", "-3,1,2,10"),
+            ("10 beds,2 beds,1 beds", "1 beds,2 beds,10 beds"),
+            ("10-19,20+,5-9,<5", "<5,5-9,10-19,20+"),
+            ("F10,F2,F1", "F1,F2,F10"),
+            ("1a10,1aa,1b9", "1aa,1b9,1a10"),
+            ("$1.5,$0.25", "$0.25,$1.5"),
+            ("April,August,January,(missing)", "January,April,August,(missing)"),
+            ("Dec,Sept,Feb", "Feb,Sept,Dec"),
+            ("Friday,Monday,Sunday", "Monday,Friday,Sunday"),
+            ("fair,good,poor", "poor,fair,good"),
+        ] {
+            assert_eq!(order(levels).as_deref(), Some(expected), "{levels}");
+        }
+        for levels in ["a,b", "A1,B2", "May,Alice", "Sunny,Monday", "north,1", "", "é1x,sunday"] {
             assert_eq!(order(levels), None, "{levels}");
         }
     }

@@ -1,7 +1,8 @@
 //! Figures of calibration: integral transforms, coverage, reliability and the receiver operating characteristic; no point forecasts.
 
 use super::{
-    Axis, BLUE, CurveSeries, Curves, Drawing, GREY, SIZE, TEXT, THICK, curves, draw, frame, marker, whisker,
+    Axis, BLUE, CurveSeries, Curves, Drawing, GREY, INK, SIZE, TEXT, THICK, THIN, curves, draw, frame,
+    marker, whisker,
 };
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -20,14 +21,19 @@ pub fn calibration(report: &Report, rows: u64) -> Option<Drawing> {
     draw(SIZE, |area| {
         let x = Axis::linear("predicted probability of a smaller value", 0.0..1.0);
         let mut chart = frame(area, x, Axis::linear("share of rows", 0.0..1.05 * top))?;
+        let ends = [(width - half).max(0.0), width + half];
+        let band = [(0.0, ends[0]), (1.0, ends[1])];
+        chart.draw_series([Rectangle::new(band, GREY.mix(0.3).filled())])?;
         let bars = bins.iter().enumerate().map(|(bin, &share)| {
             let left = bin as f64 * width;
-            Rectangle::new([(left, 0.0), (left + 0.95 * width, share)], BLUE.mix(0.7).filled())
+            Rectangle::new([(left, 0.0), (left + 0.95 * width, share)], BLUE.filled())
         });
         chart.draw_series(bars)?;
-        let band = [(0.0, (width - half).max(0.0)), (1.0, width + half)];
-        chart.draw_series([Rectangle::new(band, GREY.mix(0.3).filled())])?;
-        chart.draw_series(LineSeries::new([(0.0, width), (1.0, width)], GREY.stroke_width(THICK))).map(|_| ())
+        // The bars hide the band, so its ends are lines above them.
+        for end in ends {
+            chart.draw_series(LineSeries::new([(0.0, end), (1.0, end)], INK.stroke_width(THIN)))?;
+        }
+        Ok(())
     })
 }
 
@@ -77,8 +83,7 @@ pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
         let line = points.iter().map(|point| (point.0, point.1));
         chart.draw_series(LineSeries::new(line, BLUE.stroke_width(THICK)))?;
         let small = ("sans-serif", TEXT * 3 / 4).into_font();
-        let style =
-            small.color(&super::INK).pos(plotters::style::text_anchor::Pos::new(HPos::Center, VPos::Center));
+        let style = small.color(&INK).pos(plotters::style::text_anchor::Pos::new(HPos::Center, VPos::Center));
         for (index, &&(predicted, share, rows)) in points.iter().enumerate() {
             let (below, above) = wilson(share, rows);
             let place = |y: f64| chart.backend_coord(&(predicted, y));
@@ -126,8 +131,11 @@ mod tests {
         assert_eq!(calibration(&Report::default(), 9), None);
         let svg = checked(calibration(&Report { pit: Some([0.1; 10]), ..Report::default() }, 400));
         assert!(svg.contains("share of rows"));
-        // The ground and the band are rectangles too.
+        // The ground and the band are rectangles too, and the bars are in front of the band.
         assert_eq!(svg.matches("<rect").count(), 12);
+        let last = |colour: &str| svg.rfind(&format!("fill=\"{colour}\"")).expect(colour);
+        assert!(last("#787878") < svg.find("fill=\"#0072B2\"").expect("a bar"));
+        assert_eq!(svg.matches("stroke=\"#222222\" stroke-width=\"2\"").count(), 2, "the ends of the band");
     }
 
     #[test]

@@ -193,6 +193,9 @@ impl DrawingBackend for Canvas<'_> {
     }
 
     fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, pos: BackendCoord) -> Done {
+        if text.is_empty() {
+            return Ok(());
+        }
         let colour = style.color();
         let lettering = Lettering {
             ink: ink(colour),

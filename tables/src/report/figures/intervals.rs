@@ -1,6 +1,9 @@
 //! Named intervals one below the other, as of coefficients; no estimates.
 
-use super::{Axis, BLUE, Drawing, GREY, GRID, SIZE, THICK, THIN, draw, fitted, lettering, range, width};
+use super::{
+    Area, Axis, BLUE, COLOURS, Chart, Drawing, Failure, GREY, GRID, MARGIN, SIZE, Sample, THICK, THIN,
+    XLabels, draw, fitted, legend, legend_height, lettering, marker, range, width,
+};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
@@ -9,6 +12,9 @@ const NAMES: u32 = 2 * SIZE.0 / 5;
 const ROW: u32 = 46;
 const NARROW_ROW: u32 = 34;
 const MANY: usize = 20;
+
+/// The height of an interval of several in a row.
+const STEP: u32 = 18;
 
 /// A number with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,40 +30,14 @@ pub(crate) struct Interval {
 /// Draws intervals from top to bottom, with a line at 0 if the range contains it. `axis` names the numbers; with `from_zero`, a bar from 0
 /// shows each number. `None` without intervals, or if one is not finite.
 pub(crate) fn intervals(axis: &str, intervals: &[Interval], from_zero: bool) -> Option<Drawing> {
-    let numbers = || intervals.iter().flat_map(|i| [i.ends.0, i.middle, i.ends.1]);
-    if intervals.is_empty() || !numbers().all(f64::is_finite) {
-        return None;
-    }
     let zero = from_zero.then_some(0.0);
-    let x = Axis::linear(axis, range(numbers().chain(zero))?);
-    let (shows_zero, count) = (x.range.contains(&0.0), intervals.len() as f64);
-    let y = Axis::linear("", 0.0..count);
-    let row = if intervals.len() > MANY { NARROW_ROW } else { ROW };
-    let height = 124 + row * u32::try_from(intervals.len()).ok()?;
-    draw((SIZE.0, height), |area| {
-        let names = intervals.iter().map(|interval| fitted(area, &interval.name, NAMES));
-        let names: Vec<String> = names.collect::<Result<_, _>>()?;
-        let widths = names.iter().map(|name| width(area, name)).collect::<Result<Vec<u32>, _>>()?;
-        let beside = widths.into_iter().max().unwrap_or(0) + 30;
-        let axis = fitted(area, axis, (SIZE.0 - beside).max(SIZE.0 / 2))?;
-        let labels = x.labels();
-        let mut chart = ChartBuilder::on(area)
-            .margin(14)
-            .margin_right(30)
-            .x_label_area_size(84)
-            .y_label_area_size(beside)
-            .build_cartesian_2d(x.scale(), y.scale())?;
-        let mut mesh = chart.configure_mesh();
-        mesh.light_line_style(TRANSPARENT).bold_line_style(GRID.stroke_width(THIN));
-        mesh.axis_style(GREY.stroke_width(THIN)).disable_y_mesh().disable_y_axis();
-        mesh.label_style(lettering(HPos::Center, VPos::Center));
-        mesh.axis_desc_style(lettering(HPos::Center, VPos::Center));
-        mesh.x_label_formatter(&|value| labels.of(*value)).x_desc(axis).draw()?;
-        if shows_zero {
-            chart.draw_series(LineSeries::new([(0.0, 0.0), (0.0, count)], GREY.stroke_width(THIN)))?;
-        }
-        for (row, (interval, name)) in intervals.iter().zip(&names).enumerate() {
-            let level = count - row as f64 - 0.5;
+    let height = if intervals.len() > MANY { NARROW_ROW } else { ROW };
+    let rows = Rows::of(axis, intervals.iter().map(|interval| interval.name.as_str()), height)?;
+    let x = rows.axis(intervals, zero)?;
+    draw((SIZE.0, rows.height()), |area| {
+        let mut chart = rows.frame(area, x)?;
+        for (row, interval) in intervals.iter().enumerate() {
+            let level = rows.level(row);
             let (low, high) = interval.ends;
             if from_zero {
                 let bar = [(0.0, level - 0.3), (interval.middle, level + 0.3)];
@@ -65,12 +45,117 @@ pub(crate) fn intervals(axis: &str, intervals: &[Interval], from_zero: bool) -> 
             }
             chart.draw_series(LineSeries::new([(low, level), (high, level)], BLUE.stroke_width(THICK)))?;
             chart.draw_series([Circle::new((interval.middle, level), 8, BLUE.filled())])?;
-            let (_, place) = chart.backend_coord(&(interval.middle, level));
-            let style = lettering(HPos::Right, VPos::Center);
-            area.draw_text(name, &style, (beside as i32, place))?;
         }
         Ok(())
     })
+}
+
+/// Intervals of one name in every row of a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct IntervalSeries {
+    /// The name in the legend.
+    pub name: String,
+    /// The intervals, with the names of the rows.
+    pub intervals: Vec<Interval>,
+}
+
+/// Draws several intervals in every row, one of each series, with a legend. All series have the same rows. `None` without intervals, or if
+/// one is not finite.
+pub(crate) fn grouped(axis: &str, series: &[IntervalSeries]) -> Option<Drawing> {
+    let (first, count) = (series.first()?, series.len());
+    let height = ROW.max(STEP * (1 + u32::try_from(count).ok()?));
+    let rows = Rows::of(axis, first.intervals.iter().map(|interval| interval.name.as_str()), height)?;
+    let all: Vec<Interval> = series.iter().flat_map(|series| series.intervals.iter().cloned()).collect();
+    let x = rows.axis(&all, None)?;
+    let x_ends = (x.range.start, x.range.end);
+    let sample = |index: usize| Sample::LineAndMarker(COLOURS[index % COLOURS.len()], index);
+    let names: Vec<(&str, Sample)> =
+        series.iter().enumerate().map(|(index, series)| (series.name.as_str(), sample(index))).collect();
+    draw((SIZE.0, rows.height() + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_vertically(rows.height());
+        let mut chart = rows.frame(&upper, x)?;
+        for boundary in 1..first.intervals.len() {
+            let level = rows.level(boundary) + 0.5;
+            let line = [(x_ends.0, level), (x_ends.1, level)];
+            chart.draw_series(LineSeries::new(line, GRID.stroke_width(THIN)))?;
+        }
+        for (index, one) in series.iter().enumerate() {
+            let colour = COLOURS[index % COLOURS.len()];
+            let above = (count as f64 - 1.0) / 2.0 - index as f64;
+            for (row, interval) in one.intervals.iter().enumerate() {
+                let level = rows.level(row) + above * f64::from(STEP) / f64::from(height);
+                let ends = [(interval.ends.0, level), (interval.ends.1, level)];
+                chart.draw_series(LineSeries::new(ends, colour.stroke_width(THIN)))?;
+                let place = chart.backend_coord(&(interval.middle, level));
+                area.draw(&Polygon::new(marker(place, index), colour.filled()))?;
+            }
+        }
+        legend(&lower, &names)
+    })
+}
+
+/// The named rows of a figure of intervals.
+struct Rows<'a> {
+    axis: &'a str,
+    names: Vec<&'a str>,
+    /// The height of a row.
+    row: u32,
+}
+
+impl<'a> Rows<'a> {
+    /// Creates the rows; `None` without names.
+    fn of(axis: &'a str, names: impl Iterator<Item = &'a str>, row: u32) -> Option<Rows<'a>> {
+        let names: Vec<&str> = names.collect();
+        (!names.is_empty()).then_some(Rows { axis, names, row })
+    }
+
+    /// Returns the axis of the numbers; `None` if one is not finite.
+    fn axis(&self, intervals: &[Interval], zero: Option<f64>) -> Option<Axis<'a>> {
+        let numbers = || intervals.iter().flat_map(|i| [i.ends.0, i.middle, i.ends.1]);
+        numbers().all(f64::is_finite).then_some(())?;
+        Some(Axis::linear(self.axis, range(numbers().chain(zero))?))
+    }
+
+    /// Returns the height of the figure without a legend.
+    fn height(&self) -> u32 {
+        124 + self.row * self.names.len() as u32
+    }
+
+    /// Returns the vertical position of a row.
+    fn level(&self, row: usize) -> f64 {
+        self.names.len() as f64 - row as f64 - 0.5
+    }
+
+    /// Draws the axis, the names of the rows, and the line at 0.
+    fn frame<'b, 'c>(&self, area: &'b Area<'c>, x: Axis<'_>) -> Result<Chart<'b, 'c>, Failure> {
+        let names = self.names.iter().map(|name| fitted(area, name, NAMES));
+        let names: Vec<String> = names.collect::<Result<_, _>>()?;
+        let widths = names.iter().map(|name| width(area, name)).collect::<Result<Vec<u32>, _>>()?;
+        let beside = widths.into_iter().max().unwrap_or(0) + 30;
+        let (shows_zero, count) = (x.range.contains(&0.0), self.names.len() as f64);
+        let axis = fitted(area, x.name, (SIZE.0 - beside).max(SIZE.0 / 2))?;
+        let below = XLabels::of(area, &x, beside)?;
+        let mut chart = ChartBuilder::on(area)
+            .margin(MARGIN)
+            .margin_right(below.right)
+            .x_label_area_size(84)
+            .y_label_area_size(beside)
+            .build_cartesian_2d(x.scale(), Axis::linear("", 0.0..count).scale())?;
+        let mut mesh = chart.configure_mesh();
+        mesh.light_line_style(TRANSPARENT).bold_line_style(GRID.stroke_width(THIN));
+        mesh.axis_style(GREY.stroke_width(THIN)).disable_y_mesh().disable_y_axis();
+        mesh.label_style(lettering(HPos::Center, VPos::Center));
+        mesh.axis_desc_style(lettering(HPos::Center, VPos::Center));
+        mesh.x_label_formatter(&|value| below.of_tick(*value)).x_desc(axis).draw()?;
+        if shows_zero {
+            chart.draw_series(LineSeries::new([(0.0, 0.0), (0.0, count)], GREY.stroke_width(THIN)))?;
+        }
+        for (row, name) in names.iter().enumerate() {
+            let (_, place) = chart.backend_coord(&(0.0, self.level(row)));
+            area.draw_text(name, &lettering(HPos::Right, VPos::Center), (beside as i32, place))?;
+        }
+        Ok(chart)
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +179,22 @@ mod tests {
             assert!(svg.contains(text), "{text} in {svg}");
         }
         assert!(!svg.contains(long));
+    }
+
+    #[test]
+    fn several_intervals_of_a_row_have_one_name_and_a_legend() {
+        let of = |name: &str, middle: f64| IntervalSeries {
+            name: name.into(),
+            intervals: vec![interval("north", middle), interval("south", middle + 1.0)],
+        };
+        let svg = checked(grouped("probability", &[of("yes", 1.0), of("no", 2.0), of("perhaps", 3.0)]));
+        for name in ["north", "south", "yes", "no", "perhaps", "probability"] {
+            assert_eq!(svg.matches(&format!(">{name}<")).count(), 1, "{name}");
+        }
+        // A marker for each interval, and one in the legend for each series.
+        assert_eq!(svg.matches("<polygon").count(), 6 + 3);
+        assert_eq!(grouped("probability", &[]), None);
+        assert_eq!(grouped("probability", &[of("yes", f64::NAN)]), None);
     }
 
     #[test]

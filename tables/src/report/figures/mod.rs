@@ -15,13 +15,13 @@ pub use calibration::{calibration, coverage};
 pub(crate) use calibration::{reliability, roc};
 pub use curves::{CurveSeries, Curves, curves, trace};
 pub use drawing::Drawing;
-pub(crate) use intervals::{Interval, intervals};
+pub(crate) use intervals::{Interval, IntervalSeries, grouped, intervals};
 pub use regression::Observed;
 pub use series::Series;
 pub(crate) use series::{Band, bands};
 pub(crate) use surface::{Plane, Regions, Surface, regions, surface};
 
-use axis::{Axis, Scale};
+use axis::{Axis, Labels, Scale};
 use drawing::Canvas;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -34,6 +34,10 @@ use std::sync::Once;
 const SIZE: (u32, u32) = (960, 640);
 /// The sum of ascent and descent of text.
 const TEXT: i32 = 29;
+/// The margins of a figure: around it, and on the right at least; and the least distance between labels below it.
+const MARGIN: u32 = 14;
+const RIGHT: u32 = 26;
+const APART: f64 = 16.0;
 /// The height of a line of a legend.
 const LEGEND_LINE: u32 = 38;
 /// The widths of lines: of curves, and of bars and outlines.
@@ -142,9 +146,10 @@ fn frame<'a, 'b>(area: &'a Area<'b>, x: Axis<'_>, y: Axis<'_>) -> Result<Chart<'
     let beside = widths.into_iter().max().unwrap_or(0) + if y.name.is_empty() { 20 } else { 66 };
     let (across, up) = area.dim_in_pixel();
     let names = (fitted(area, x.name, across * 8 / 10)?, fitted(area, y.name, up * 8 / 10)?);
+    let below = XLabels::of(area, &x, beside)?;
     let mut chart = ChartBuilder::on(area)
-        .margin(14)
-        .margin_right(26)
+        .margin(MARGIN)
+        .margin_right(below.right)
         .x_label_area_size(84)
         .y_label_area_size(beside)
         .build_cartesian_2d(x.scale(), y.scale())?;
@@ -153,13 +158,53 @@ fn frame<'a, 'b>(area: &'a Area<'b>, x: Axis<'_>, y: Axis<'_>) -> Result<Chart<'
     mesh.axis_style(GREY.stroke_width(THIN));
     mesh.label_style(lettering(HPos::Center, VPos::Center)).x_label_offset(0);
     mesh.axis_desc_style(lettering(HPos::Center, VPos::Center));
-    let (of_x, of_y) = (x.labels(), y.labels());
-    mesh.x_label_formatter(&|value| of_x.of(*value))
-        .y_label_formatter(&|value| of_y.of(*value))
+    mesh.x_label_formatter(&|value| below.of_tick(*value))
+        .y_label_formatter(&|value| labels.of(*value))
         .x_desc(names.0)
         .y_desc(names.1)
         .draw()?;
     Ok(chart)
+}
+
+/// The labels below a figure: whole, and apart from each other.
+struct XLabels {
+    labels: Labels,
+    ticks: Vec<f64>,
+    /// The number of ticks from one label to the next.
+    every: usize,
+    /// The margin on the right.
+    right: u32,
+}
+
+impl XLabels {
+    /// Places the labels of an axis that begins `beside` units from the left margin.
+    fn of(area: &Area<'_>, axis: &Axis<'_>, beside: u32) -> Result<XLabels, Failure> {
+        let (labels, ticks) = (axis.labels(), axis.ticks());
+        let texts = ticks.iter().map(|&tick| width(area, &labels.of(tick)));
+        let texts = texts.collect::<Result<Vec<u32>, _>>()?;
+        let inner = f64::from(area.dim_in_pixel().0.saturating_sub(beside + MARGIN + RIGHT));
+        let at = |tick: f64| inner * (tick - axis.range.start) / (axis.range.end - axis.range.start);
+        let meets = |every: usize| {
+            let shown: Vec<usize> = (0..ticks.len()).step_by(every).collect();
+            shown.windows(2).any(|pair| {
+                let apart = at(ticks[pair[1]]) - at(ticks[pair[0]]);
+                apart < f64::from(texts[pair[0]] + texts[pair[1]]) / 2.0 + APART
+            })
+        };
+        let every = (1..=ticks.len().max(1)).find(|&every| !meets(every)).unwrap_or(1);
+        let last = ticks.len().checked_sub(1).map(|last| last - last % every);
+        let beyond = last.map_or(0.0, |last| at(ticks[last]) + f64::from(texts[last]) / 2.0 - inner);
+        Ok(XLabels { labels, ticks, every, right: RIGHT.max(beyond.max(0.0) as u32 + 4) })
+    }
+
+    /// Returns the label of a tick; it is empty if it would meet another label.
+    fn of_tick(&self, tick: f64) -> String {
+        let index = self.ticks.iter().position(|known| *known == tick);
+        match index.is_some_and(|index| !index.is_multiple_of(self.every)) {
+            true => String::new(),
+            false => self.labels.of(tick),
+        }
+    }
 }
 
 /// Draws the bar of an interval between two vertical positions.
@@ -263,6 +308,34 @@ mod tests {
         });
         assert_eq!((found[0].as_str(), found[2].as_str()), ("short ", "…"));
         assert!(found[1].starts_with("long long") && found[1].ends_with('…'), "{found:?}");
+    }
+
+    /// The labels below an empty figure with this horizontal axis, with their positions and the width of the figure.
+    fn below(range: std::ops::Range<f64>) -> String {
+        draw(SIZE, |area| frame(area, Axis::linear("x", range), Axis::linear("y", 0.0..1.0)).map(|_| ()))
+            .expect("a figure")
+            .svg()
+    }
+
+    #[test]
+    fn labels_below_a_figure_are_whole_and_do_not_meet() {
+        for end in [1.0, 610_000.0, 600_000.0, 6_100_000.0, 61_000_000.0, 1e12] {
+            let mut reached = 0.0;
+            let svg = below(0.0..end);
+            let labels = svg.lines().filter(|line| line.contains("dy=\"0.93em\" text-anchor=\"middle\""));
+            for label in labels.filter(|line| !line.contains("rotate") && !line.contains(">x<")) {
+                let x: f64 = label.split('"').nth(1).and_then(|x| x.parse().ok()).expect("a position");
+                let words = label.split('>').nth(1).and_then(|rest| rest.split('<').next()).expect("words");
+                let mut half = 0.0;
+                draw(SIZE, |area| {
+                    half = f64::from(width(area, words)?) / 2.0;
+                    Ok(())
+                });
+                assert!(x - half >= reached && x + half <= f64::from(SIZE.0), "{words} of {end}");
+                reached = x + half;
+            }
+            assert!(reached > 0.0, "{svg}");
+        }
     }
 
     #[test]

@@ -7,9 +7,16 @@ use super::{
 use plotters::prelude::*;
 use sparsegp::data::Moments;
 use sparsegp::metrics::Compared;
+use std::ops::Range;
 
 /// The maximum number of rows with drawn intervals.
 const MOST_INTERVALS: usize = 250;
+
+/// How far beyond the dots intervals may widen a figure, as a multiple of the range of the dots: far longer ones would leave no room for dots.
+const FARTHEST: f64 = 2.0;
+
+/// The least width of the range of predictions, as a share of that of targets or residuals.
+const NARROWEST: f64 = 0.25;
 
 /// The number of equal groups of rows whose mean residuals are drawn, and the minimum number of rows in each.
 const GROUPS: usize = 10;
@@ -30,6 +37,13 @@ struct Point {
     mean: f64,
     /// The central 95 % interval; NaN if there is none.
     interval: (f64, f64),
+}
+
+/// Widens the range of predictions to a quarter of another range, so that predictions that are nearly the same look so.
+fn not_narrow(predictions: Range<f64>, other: &Range<f64>) -> Range<f64> {
+    let (width, least) = (predictions.end - predictions.start, NARROWEST * (other.end - other.start));
+    let margin = (0.5 * (least - width)).max(0.0);
+    predictions.start - margin..predictions.end + margin
 }
 
 impl Default for Observed {
@@ -62,21 +76,27 @@ impl Observed {
 
     /// Draws the observed target against the predicted mean, with the 95 % intervals of some rows; `None` without points.
     pub fn figure(&self, target: &str) -> Option<Drawing> {
-        let range = range(self.finite().flat_map(|point| [point.target, point.mean]))?;
         let with_interval = |point: &&Point| point.interval.0.is_finite() && point.interval.1.is_finite();
         let intervals: Vec<&Point> = self.finite().filter(with_interval).collect();
         let stride = intervals.len().div_ceil(MOST_INTERVALS).max(1);
+        let intervals: Vec<&Point> = intervals.into_iter().step_by(stride).collect();
+        let dots = || self.finite().flat_map(|point| [point.target, point.mean]);
+        let of_dots = range(dots())?;
+        let far = FARTHEST * (of_dots.end - of_dots.start);
+        let near = |end: f64| end.clamp(of_dots.start - far, of_dots.end + far);
+        let ends = intervals.iter().flat_map(|point| [near(point.interval.0), near(point.interval.1)]);
+        let heights = range(dots().chain(ends))?;
+        let means = not_narrow(range(self.finite().map(|point| point.mean))?, &of_dots);
+        let diagonal = (means.start.max(heights.start), means.end.min(heights.end));
         draw(SIZE, |area| {
             let names = (format!("predicted mean of {target}"), format!("observed {target}"));
-            let (x, y) = (Axis::linear(&names.0, range.clone()), Axis::linear(&names.1, range.clone()));
-            let mut chart = frame(area, x, y)?;
-            let inside = |y: f64| y.clamp(range.start, range.end);
+            let mut chart = frame(area, Axis::linear(&names.0, means), Axis::linear(&names.1, heights))?;
             let line = |point: &&Point| {
-                let (low, high) = (inside(point.interval.0), inside(point.interval.1));
-                PathElement::new([(point.mean, low), (point.mean, high)], BLUE.mix(0.3).stroke_width(THIN))
+                let ends = [(point.mean, near(point.interval.0)), (point.mean, near(point.interval.1))];
+                PathElement::new(ends, BLUE.mix(0.3).stroke_width(THIN))
             };
-            chart.draw_series(intervals.iter().step_by(stride).map(line))?;
-            let ends = [(range.start, range.start), (range.end, range.end)];
+            chart.draw_series(intervals.iter().map(line))?;
+            let ends = [(diagonal.0, diagonal.0), (diagonal.1, diagonal.1)];
             chart.draw_series(LineSeries::new(ends, GREY.stroke_width(THICK)))?;
             let dot = |point: &Point| Circle::new((point.mean, point.target), DOT, BLUE.mix(0.7).filled());
             chart.draw_series(self.finite().map(dot)).map(|_| ())
@@ -90,6 +110,7 @@ impl Observed {
             self.finite().map(|point| (point.mean, point.target - point.mean)).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (x, y) = (range(points.iter().map(|p| p.0))?, range(points.iter().map(|p| p.1))?);
+        let x = not_narrow(x, &y);
         draw(SIZE, |area| {
             let name = format!("predicted mean of {target}");
             let ends = (x.start, x.end);

@@ -1,8 +1,8 @@
 //! What predictions depend on, as figures, pages and tables: relevance of columns, partial dependence, contributions; no estimates.
 
-use super::{figures, reproduce};
+use super::{figures, reproduce, values};
 use crate::report::evaluation::KeptRows;
-use crate::report::figures::{Band, Drawing, Interval, bands, intervals};
+use crate::report::figures::{Drawing, Interval, intervals};
 use crate::report::html::{Block, Figure, Page, PagePart, Section};
 use crate::report::words::number;
 use crate::schema::Feature;
@@ -11,7 +11,7 @@ use crate::tabular::TableModel;
 use faer::Mat;
 use sparsegp::error::Result;
 use sparsegp::explain::{
-    Contributions, Dependence, Explainer, InputColumn, InputKind, Relevance, Scale, Settings,
+    Contributions, Dependence, Explainer, Increase, InputColumn, InputKind, Part, Relevance, Scale, Settings,
 };
 
 /// The number of columns in a figure of relevance, and of columns with partial dependence in a report.
@@ -20,9 +20,6 @@ pub(super) const FEW: usize = 4;
 
 /// The maximum number of classes whose curves share a figure.
 pub(super) const MOST_CURVES: usize = 6;
-
-/// The maximum number of rows that are marked below a curve.
-const MOST_MARKS: usize = 400;
 
 /// Half the width of a central 95 % interval, in standard errors.
 const HALF_95: f64 = 1.959963984540054;
@@ -39,14 +36,23 @@ pub struct ExplainedRow {
 
 /// The explanation of the predictions of a model.
 pub struct Explained<'a> {
-    model: &'a TableModel,
-    columns: Vec<InputColumn>,
-    data: &'a KeptRows,
+    pub(super) model: &'a TableModel,
+    pub(super) columns: Vec<InputColumn>,
+    pub(super) data: &'a KeptRows,
     /// A description of the rows that judge permutations; `None` if they cannot judge, because the model was trained on them.
     judges: Option<&'static str>,
     relevance: Vec<Relevance>,
-    dependence: Vec<Dependence>,
-    contributions: Vec<(u64, Contributions)>,
+    pub(super) dependence: Vec<Dependence>,
+    contributions: Vec<ExplainedParts>,
+}
+
+/// A row with the parts of its prediction.
+struct ExplainedParts {
+    /// Its number, counted from 1.
+    row: u64,
+    about: Contributions,
+    /// The value of every column, in words.
+    values: Vec<String>,
 }
 
 impl<'a> Explained<'a> {
@@ -83,7 +89,12 @@ impl<'a> Explained<'a> {
             true => Vec::new(),
             false => explainer.contributions(x.transpose(), &exposure, background, settings),
         };
-        let contributions = rows.iter().map(|row| row.number).zip(parts).collect();
+        let with_values = |(row, about): (&ExplainedRow, Contributions)| ExplainedParts {
+            row: row.number,
+            about,
+            values: values::of_row(model.schema(), &columns, &row.inputs),
+        };
+        let contributions = rows.iter().zip(parts).map(with_values).collect();
         Explained { model, columns, data, judges, relevance, dependence, contributions }
     }
 
@@ -120,13 +131,13 @@ impl<'a> Explained<'a> {
 
     /// Returns a line for each explained row: its number, its prediction, the mean over the background, and the largest contributions.
     pub fn contribution_lines(&self, most: usize) -> Vec<Vec<String>> {
-        let line = |(row, about): &(u64, Contributions)| {
+        let line = |ExplainedParts { row, about, values }: &ExplainedParts| {
             let mut parts: Vec<_> = about.parts.iter().collect();
             parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
             let rest: f64 = parts.iter().skip(most).map(|part| part.value).sum();
             let mut words: Vec<String> =
-                parts.iter().take(most).map(|part| format!("{} {}", part.name, signed(part.value))).collect();
-            words.extend((parts.len() > most).then(|| format!("all others {}", signed(rest))));
+                parts.iter().take(most).map(|part| self.part_words(part, values)).collect();
+            words.extend((parts.len() > most).then(|| format!("all others: {}", signed(rest))));
             let what = self.of_what(about.scale);
             let (prediction, base) = (number(about.prediction), number(about.base));
             vec![
@@ -135,6 +146,13 @@ impl<'a> Explained<'a> {
             ]
         };
         self.contributions.iter().map(line).collect()
+    }
+
+    /// Returns a part with the value of its column and what that adds.
+    fn part_words(&self, part: &Part, values: &[String]) -> String {
+        let value = self.value_of(part, values);
+        let equals = if value.is_empty() { String::new() } else { format!(" = {value}") };
+        format!("{}{equals}: {}", part.name, signed(part.value))
     }
 
     /// Returns the name of the loss that judges permutations.
@@ -171,7 +189,7 @@ impl<'a> Explained<'a> {
     pub(crate) fn contribution_table(&self) -> Vec<Vec<String>> {
         let header =
             ["target", "row", "of", "base", "prediction", "column", "contribution", "standard_error"];
-        let rows = self.contributions.iter().flat_map(|(number, about)| {
+        let rows = self.contributions.iter().flat_map(|ExplainedParts { row: number, about, .. }| {
             about.parts.iter().map(move |part| {
                 vec![
                     self.target(),
@@ -216,19 +234,25 @@ impl<'a> Explained<'a> {
     }
 
     /// Returns the name of a quantity, in words.
-    fn of_what(&self, scale: Scale) -> String {
-        let levels = self.model.schema().encoding().levels();
+    pub(super) fn of_what(&self, scale: Scale) -> String {
         match scale {
             Scale::Mean => "mean".to_owned(),
-            Scale::Probability(class) => {
-                format!("probability of {}", levels.get(class).map_or("1", String::as_str))
-            }
+            Scale::Probability(_) => format!("probability of {}", self.class(scale)),
             Scale::Latent => "latent function".to_owned(),
         }
     }
 
+    /// Returns the name of the class of a probability.
+    pub(super) fn class(&self, scale: Scale) -> String {
+        let levels = self.model.schema().encoding().levels();
+        match scale {
+            Scale::Probability(class) => levels.get(class).map_or("1", String::as_str).to_owned(),
+            Scale::Mean | Scale::Latent => self.of_what(scale),
+        }
+    }
+
     /// Returns the axis label of a column.
-    fn across(&self, column: usize) -> String {
+    pub(super) fn across(&self, column: usize) -> String {
         let name = &self.columns[column].name;
         match self.model.schema().features().get(column) {
             Some(Feature::Date { origin, .. }) => {
@@ -239,45 +263,56 @@ impl<'a> Explained<'a> {
     }
 
     /// Returns the axis label of a quantity.
-    fn axis(&self, scale: Scale) -> String {
+    pub(super) fn axis(&self, scale: Scale) -> String {
         match scale {
             Scale::Mean => format!("mean of {}", self.target()),
             _ => self.of_what(scale),
         }
     }
 
-    /// The blocks about relevance.
+    /// The blocks about relevance: by permutation, or by lengthscale if the rows cannot judge permutations.
     pub(super) fn relevance_blocks(&self) -> Vec<Block> {
-        let permuted =
-            self.relevance.iter().filter_map(|relevance| Some((relevance, relevance.permutation?)));
+        let judged: Vec<(&Relevance, Increase)> =
+            self.relevance.iter().filter_map(|relevance| Some((relevance, relevance.permutation?))).collect();
+        if judged.is_empty() {
+            let reach = "How far f may move, in prior standard deviations of the change, when the column alone moves by one standard deviation: long \
+                         where the lengthscale is short. It shows what the model can use, not what the column is worth.";
+            return figures([Figure::of(
+                "sensitivity",
+                "Relevance by lengthscale",
+                reach,
+                self.by_sensitivity(),
+            )]);
+        }
         let loss = self.loss();
-        let intervals_of = permuted.clone().take(TEN).map(|(relevance, by)| Interval {
+        let half = |by: Increase| HALF_95 * by.error;
+        // A column that is constant in the rows has an increase of exactly 0, and so no rank.
+        let varying = judged.iter().filter(|(_, by)| by.mean != 0.0 || by.error != 0.0);
+        let bars = varying.take(TEN).map(|&(relevance, by)| Interval {
             name: self.columns[relevance.column].name.clone(),
             middle: by.mean,
-            ends: (by.mean - HALF_95 * by.error, by.mean + HALF_95 * by.error),
+            ends: (by.mean - half(by), by.mean + half(by)),
         });
-        let by_permutation =
-            intervals(&format!("increase of the {loss}"), &intervals_of.collect::<Vec<_>>(), true);
-        let (all, judged) = (self.columns.len(), permuted.clone().count());
-        let rows = permuted.map(|(_, by)| by.rows).next().unwrap_or(0);
-        let others = match all - judged {
+        let bars: Vec<Interval> = bars.collect();
+        let others = match self.columns.len() - judged.len() {
             0 => String::new(),
             others => format!(
-                " Of the {all} columns {others} were left out, along which the posterior mean changes least."
+                " Of the {} columns {others} were left out, along which the posterior mean changes least.",
+                self.columns.len()
             ),
         };
-        let judges = self.judges.unwrap_or("rows");
+        let none = match judged.iter().all(|&(_, by)| by.mean <= half(by)) {
+            true => " Here no interval is above 0: no column is known to matter.",
+            false => "",
+        };
         let about = format!(
-            "By how much the {loss} of {rows} {judges} rises when the column is shuffled among them, with 95 % intervals: what the model \
-             loses without it. Columns that say the same share what they are worth, so that each looks dispensable.{others}"
+            "By how much the {loss} of {} {} rises when the column is shuffled among them, with 95 % intervals: what the model loses without \
+             it. Columns with the same information share its worth, so that each of them looks dispensable.{none}{others}",
+            judged[0].1.rows,
+            self.judges.unwrap_or("rows")
         );
-        let sensitivity = self.by_sensitivity();
-        let reach = "How far f may move, in prior standard deviations of the change, when the column alone moves by one standard deviation: long where \
-                     the lengthscale is short. It tells what the model can use, not what it gains by it.";
-        figures([
-            Figure::of("relevance", "Relevance by permutation", &about, by_permutation),
-            Figure::of("sensitivity", "Relevance by lengthscale", reach, sensitivity),
-        ])
+        let drawing = intervals(&format!("increase of the {loss}"), &bars, true);
+        figures([Figure::of("relevance", "Relevance by permutation", &about, drawing)])
     }
 
     fn by_sensitivity(&self) -> Option<Drawing> {
@@ -285,6 +320,7 @@ impl<'a> Explained<'a> {
             .relevance
             .iter()
             .filter_map(|relevance| Some((relevance.column, relevance.sensitivity?)))
+            .filter(|(_, sensitivity)| *sensitivity > 0.0)
             .collect();
         known.sort_by(|a, b| b.1.total_cmp(&a.1));
         let bars = known.iter().take(TEN).map(|&(column, value)| Interval {
@@ -295,88 +331,50 @@ impl<'a> Explained<'a> {
         intervals("change of f (on the scale the model sees)", &bars.collect::<Vec<_>>(), true)
     }
 
-    /// The blocks about partial dependence.
-    pub(super) fn dependence_blocks(&self) -> Vec<Block> {
-        figures(self.dependence.iter().map(|dependence| self.dependence_figure(dependence)))
-    }
-
-    fn dependence_figure(&self, dependence: &Dependence) -> Option<Figure> {
-        let column = &self.columns[dependence.column];
-        let (shown, first) = (dependence.curves.len().min(MOST_CURVES), dependence.curves.first()?);
-        let single = dependence.curves.len() == 1;
-        let drawing = if let (true, Some(_)) = (single, dependence.settings.first()?.category.as_ref()) {
-            let interval = |(setting, point): (&sparsegp::explain::Setting, &(f64, f64, f64))| Interval {
-                name: setting.category.clone().unwrap_or_default(),
-                middle: point.0,
-                ends: if point.1.is_nan() { (point.0, point.0) } else { (point.1, point.2) },
-            };
-            let bars: Vec<Interval> = dependence.settings.iter().zip(&first.points).map(interval).collect();
-            intervals(&self.axis(first.scale), &bars, false)
-        } else {
-            let band = |curve: &sparsegp::explain::Curve| Band {
-                name: if single { String::new() } else { self.of_what(curve.scale) },
-                points: dependence
-                    .settings
-                    .iter()
-                    .zip(&curve.points)
-                    .map(|(s, p)| (s.value, p.0, p.1, p.2))
-                    .collect(),
-            };
-            let curves: Vec<Band> = dependence.curves.iter().take(shown).map(band).collect();
-            let rows = self.data.rows();
-            let data: Vec<f64> = match dependence.settings[0].category {
-                Some(_) => Vec::new(),
-                None => {
-                    // Evenly from all of them, since files are often in the order of a column.
-                    let every = rows.len().div_ceil(MOST_MARKS).max(1);
-                    (0..rows.len()).step_by(every).map(|row| rows.x[(row, column.inputs.start)]).collect()
-                }
-            };
-            let up = if single { self.axis(first.scale) } else { "probability".to_owned() };
-            bands((&self.across(dependence.column), &up), &curves, &data)
-        };
-        let marks = match dependence.settings.first()?.category {
-            Some(_) => "",
-            None => " Grey marks are rows; where there are none the curve is a guess.",
-        };
-        let all = dependence.curves.len() + dependence.left_out;
-        let classes = match all - shown {
-            0 => String::new(),
-            _ => format!(" Of {all} classes the {shown} are shown that are most probable on average."),
-        };
-        let caption = format!(
-            "The mean prediction for {} rows in which '{}' is set to each value and all else is left as it is, with the 95 % interval of the \
-             function.{marks}{classes}",
-            dependence.rows, column.name
-        );
-        let title = format!("Partial dependence on {}", column.name);
-        Figure::of(&format!("dependence-{}", column.name), &title, &caption, drawing)
-    }
-
     /// The blocks about single rows.
     fn contribution_blocks(&self) -> Vec<Block> {
-        figures(self.contributions.iter().map(|(row, about)| {
-            let mut parts: Vec<_> = about.parts.iter().collect();
-            parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
-            let interval = |part: &&sparsegp::explain::Part| {
-                let half = HALF_95 * part.error.unwrap_or(0.0);
-                Interval { name: part.name.clone(), middle: part.value, ends: (part.value - half, part.value + half) }
-            };
-            let bars: Vec<Interval> = parts.iter().take(TEN).map(interval).collect();
-            let others = parts.iter().skip(TEN).map(|part| part.value).sum::<f64>();
-            let rest = if parts.len() > TEN { format!(" All others together add {}.", number(others)) } else { String::new() };
-            let exact = if about.parts.iter().all(|part| part.error.is_none()) {
-                "exact, as the function is a sum over columns"
-            } else {
-                "Shapley values by sampled orders of the columns, with 95 % intervals of the sampling"
-            };
-            let caption = format!(
-                "The {} is {}; on average over the background it is {}. Bars say what every column adds to that ({exact}).{rest}",
-                self.of_what(about.scale), number(about.prediction), number(about.base)
-            );
-            let drawing = intervals(&format!("added to the {}", self.of_what(about.scale)), &bars, true);
-            Figure::of(&format!("row-{row}"), &format!("Row {row}"), &caption, drawing)
-        }))
+        figures(self.contributions.iter().map(|explained| self.contribution_figure(explained)))
+    }
+
+    fn contribution_figure(&self, ExplainedParts { row, about, values }: &ExplainedParts) -> Option<Figure> {
+        let mut parts: Vec<&Part> = about.parts.iter().collect();
+        parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+        let interval = |part: &&Part| {
+            let half = HALF_95 * part.error.unwrap_or(0.0);
+            let ends = (part.value - half, part.value + half);
+            Interval {
+                name: values::beside(&part.name, &self.value_of(part, values)),
+                middle: part.value,
+                ends,
+            }
+        };
+        let bars: Vec<Interval> = parts.iter().take(TEN).map(interval).collect();
+        let others = parts.iter().skip(TEN).map(|part| part.value).sum::<f64>();
+        let rest = match parts.len() > TEN {
+            true => format!(" All others together add {}.", number(others)),
+            false => String::new(),
+        };
+        let exact = if about.parts.iter().all(|part| part.error.is_none()) {
+            "exact, as the function is a sum over columns"
+        } else {
+            "Shapley values by sampled orders of the columns, with 95 % intervals of the sampling"
+        };
+        let caption = format!(
+            "The {} is {}; on average over the background it is {}. Bars show what the value of every column adds to that ({exact}).{rest}",
+            self.of_what(about.scale),
+            number(about.prediction),
+            number(about.base)
+        );
+        let drawing = intervals(&format!("added to the {}", self.of_what(about.scale)), &bars, true);
+        Figure::of(&format!("row-{row}"), &format!("Row {row}"), &caption, drawing)
+    }
+
+    /// Returns the values of the columns of a part, in words; empty for several columns together.
+    fn value_of(&self, part: &Part, values: &[String]) -> String {
+        match part.columns.as_slice() {
+            [column] => values[*column].clone(),
+            _ => String::new(),
+        }
     }
 
     /// The part of a page about this model.

@@ -1,17 +1,20 @@
 //! The report of a fit: the model, its quality, what its predictions depend on, and how to repeat it; no markup, no files.
 
 mod calibration;
+mod dependence;
 mod explained;
 mod function;
 mod groups;
 mod maps;
 mod training;
+mod values;
 
 pub use explained::{Explained, ExplainedRow, explained_page};
 
 use super::evaluation::{Evaluation, KeptRows};
 use super::figures::Interval;
 use super::html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
+use super::next::Suggestion;
 use super::words::{self, number};
 use crate::tables::instant;
 use crate::tabular::TableModel;
@@ -19,7 +22,7 @@ use sparsegp::error::Say;
 use sparsegp::explain::Settings;
 use sparsegp::latent::Layer;
 use sparsegp::likelihood::Task;
-use sparsegp::model::Coefficient;
+use sparsegp::model::{Coefficient, Severity};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The number of significant digits of the main figures of a page.
@@ -47,8 +50,6 @@ pub struct FitReport<'a> {
     pub test: Option<&'a Evaluation>,
     /// A sample of the rows to explain the model, if no test rows were kept.
     pub rows: Option<&'a KeptRows>,
-    /// Suggestions for the next fit, in words.
-    pub next: &'a [String],
     /// Additional figures of the function.
     pub figures: Vec<Figure>,
     /// The spelling of options.
@@ -75,14 +76,15 @@ impl FitReport<'_> {
     /// The part of a page about this fit.
     pub fn part(&self) -> PagePart {
         let sections = [
+            ("Problems and what to try next", self.problems()),
             ("Test rows", self.figures_of_test()),
-            ("Warnings and what to try next", self.warnings()),
             ("Training", training::blocks(self)),
             ("Calibration", self.test.map(|test| calibration::blocks(self.model, test)).unwrap_or_default()),
             ("Predictions", self.predictions()),
             ("Groups", groups::blocks(self.model)),
             ("What predictions depend on", self.dependence()),
             ("The function", function::blocks(self)),
+            ("Notes", self.notes()),
             ("Model and parameters", self.details()),
         ];
         PagePart {
@@ -121,7 +123,7 @@ impl FitReport<'_> {
         let summary = model.summary();
         format!(
             "{} of '{}' by {what} and the {} likelihood, fitted to {rows} rows with {inputs} {} by {} in {}.",
-            sentence(&model.task().to_string()),
+            kind(model.task()),
             model.schema().target_name(),
             model.latent().likelihood.name(),
             if inputs == 1 { "input" } else { "inputs" },
@@ -150,9 +152,6 @@ impl FitReport<'_> {
                     _ => beside.collect::<Vec<_>>().join(", "),
                 };
                 cards.push(Card { name: format!("test {name}"), value, beside });
-                if cards.len() == 4 {
-                    break;
-                }
             }
         }
         let held_out = self.test.map(|test| format!("{} test rows", test.rows));
@@ -180,7 +179,7 @@ impl FitReport<'_> {
             row
         };
         let rows = beside.into_iter().enumerate().map(with_meaning).collect();
-        let mut blocks = vec![Block::Table(TableBlock { caption: "Figures".to_owned(), rows })];
+        let mut blocks = vec![Block::Explained(TableBlock { caption: "Figures".to_owned(), rows })];
         let confusion = words::confusion_table(&test.report, self.model.schema().encoding().levels());
         if !confusion.is_empty() {
             let caption = "Confusion matrix of the test rows (rows: true, columns: predicted)".to_owned();
@@ -189,10 +188,26 @@ impl FitReport<'_> {
         blocks
     }
 
-    fn warnings(&self) -> Vec<Block> {
+    /// Returns what warnings and baselines say of the fit, the most severe first.
+    fn messages(&self) -> Vec<Suggestion> {
+        let next = self.test.map(|test| test.next(self.model, self.say)).unwrap_or_default();
         let warnings = self.model.summary().warnings.iter();
-        let warnings = warnings.map(|warning| Block::Warning(warning.words_with(self.say)));
-        warnings.chain(self.next.iter().cloned().map(Block::Next)).collect()
+        let warnings = warnings
+            .map(|warning| Suggestion { severity: warning.severity(), text: warning.words_with(self.say) });
+        let mut all: Vec<Suggestion> = next.into_iter().chain(warnings).collect();
+        // A stable sort: scores of test rows come before what training found.
+        all.sort_by_key(|message| std::cmp::Reverse(message.severity));
+        all
+    }
+
+    fn problems(&self) -> Vec<Block> {
+        let serious = self.messages().into_iter().filter(|message| message.severity > Severity::Note);
+        serious.map(|message| Block::Message(message.severity, message.text)).collect()
+    }
+
+    fn notes(&self) -> Vec<Block> {
+        let notes = self.messages().into_iter().filter(|message| message.severity == Severity::Note);
+        notes.map(|message| Block::Message(message.severity, message.text)).collect()
     }
 
     fn predictions(&self) -> Vec<Block> {
@@ -314,6 +329,16 @@ fn sentence(text: &str) -> String {
 /// Formats a share in percent.
 fn percent(share: f64) -> String {
     format!("{} %", number((1000.0 * share).round() / 10.0))
+}
+
+/// Returns the name of a task at the start of a sentence about a target.
+fn kind(task: Task) -> &'static str {
+    match task {
+        Task::Regression => "Regression",
+        Task::Classification => "Classification",
+        Task::Count => "Count regression",
+        Task::Ordinal => "Ordinal regression",
+    }
 }
 
 /// Returns the meaning of a score of test rows.
