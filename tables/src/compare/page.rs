@@ -123,8 +123,11 @@ fn short(value: f64, digits: i32) -> String {
 
 /// Creates the page of a comparison. `name` is the name of the data, `end` the last section, and `say` spells options.
 pub fn page(
-    (plan, results, groups): (&Plan<'_>, &Results, &[Group]),
-    (name, end): (&str, Section),
+    plan: &Plan<'_>,
+    results: &Results,
+    groups: &[Group],
+    name: &str,
+    end: Section,
     say: &Say<'_>,
 ) -> Page {
     let task = plan.task();
