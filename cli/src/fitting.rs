@@ -142,26 +142,9 @@ pub fn fit(
     start: Option<&TableModel>,
 ) -> Result<(Fitting, Checkpoint)> {
     if args.shuffle_buffer.is_some() || chooses_disk(args, options, start) {
-        // These rows would fill the memory that a fit from disk saves.
+        // The rows in memory would cost what a fit from disk saves.
         drop(table);
-        let columns = args.schema_options();
-        let request = FileFitRequest {
-            path: &args.data,
-            columns: &columns,
-            options,
-            test_fraction: args.test_fraction(),
-            start,
-            buffer_rows: args.shuffle_buffer,
-        };
-        let planned = &mut |plan: &MemoryPlan| {
-            if !args.output.quiet {
-                output::note(&describe(plan));
-            }
-        };
-        let digest = file_digest(&args.data)?;
-        return watched(args, started, options, start, &digest, |session| {
-            fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
-        });
+        return fit_from_disk(args, started, options, start);
     }
     let read = || read_table_with(&args.data, &args.columns.read_options());
     let table = table.map_or_else(read, Ok)?;
@@ -194,6 +177,33 @@ pub fn fit(
         }
     }
     Ok((fitting, checkpoint))
+}
+
+/// Fits the model to rows that stay on disk.
+fn fit_from_disk(
+    args: &FitArgs,
+    started: Instant,
+    options: &FitOptions,
+    start: Option<&TableModel>,
+) -> Result<(Fitting, Checkpoint)> {
+    let columns = args.schema_options();
+    let request = FileFitRequest {
+        path: &args.data,
+        columns: &columns,
+        options,
+        test_fraction: args.test_fraction(),
+        start,
+        buffer_rows: args.shuffle_buffer,
+    };
+    let planned = &mut |plan: &MemoryPlan| {
+        if !args.output.quiet {
+            output::note(&describe(plan));
+        }
+    };
+    let digest = file_digest(&args.data)?;
+    watched(args, started, options, start, &digest, |session| {
+        fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
+    })
 }
 
 /// Runs a fit, shows its progress, ends it at Ctrl-C, and saves its state in a checkpoint.
