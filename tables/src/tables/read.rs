@@ -247,10 +247,10 @@ impl TableBlocks {
         };
         let rows = CsvRows::open(source, input, delimiter)?;
         let builders = rows.names().iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
-        Ok(TableBlocks::with(source, (Box::new(rows), builders), block_rows))
+        Ok(TableBlocks::with(source, Opened { rows: Box::new(rows), builders }, block_rows))
     }
 
-    fn with(source: &str, (rows, builders): Opened, block_rows: usize) -> TableBlocks {
+    fn with(source: &str, Opened { rows, builders }: Opened, block_rows: usize) -> TableBlocks {
         let source = source.to_owned();
         let block_rows = block_rows.max(1);
         let (copied, missing) = (Vec::new(), Markers::default());

@@ -100,7 +100,7 @@ pub(in crate::tables) fn open<R: ChunkReader + Sync + 'static>(
         left: 0,
         row: 0,
     };
-    Ok((Box::new(rows), builders))
+    Ok(Opened { rows: Box::new(rows), builders })
 }
 
 impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
