@@ -83,7 +83,7 @@ fn write(args: &CompareArgs, plan: &Plan<'_>, results: &Results, groups: &[Group
     for (file, text) in [("results.csv", results_csv(results)?), ("summary.csv", summary_csv(groups)?)] {
         AtomicFile::write_all_to(&args.out.join(file), text.as_bytes())?;
     }
-    let page = page_of((plan, results, groups), (&name, reproduce(&page::command())), &output::dashes);
+    let page = page_of(plan, results, groups, &name, reproduce(&page::command()), &output::dashes);
     page::write(&page, Some(&args.out.join("report.html")), args.plots.as_deref())
 }
 

@@ -8,35 +8,39 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::options::FitOptions;
 use sparsegp_tables::report::{CrossValidation, Evaluation, Evaluator};
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::{Table, read_table_with};
+use sparsegp_tables::tables::Table;
 use sparsegp_tables::tabular::{FitRequest, Fold, fit_table_in, folds};
 use std::time::Instant;
 
-/// Cross-validates the fit that the arguments ask for, and its contenders, in `count` parts. Every fit, also the one to all rows that follows,
+/// Cross-validates the fit that the arguments ask for, and its contenders, in `count` parts of a table. Every fit, also the one to all rows that follows,
 /// gets the same share of the seconds; the options with this share are returned too.
 ///
 /// # Errors
 ///
 /// As for a fit; usage errors for parts that the rows cannot be split into.
-pub fn validate(args: &FitArgs, count: usize, options: &FitOptions) -> Result<(CrossValidation, FitOptions)> {
+pub fn validate(
+    args: &FitArgs,
+    table: &Table,
+    count: usize,
+    options: &FitOptions,
+) -> Result<(CrossValidation, FitOptions)> {
     let fits = count * (1 + args.contenders.len()) + 1;
     let share = |options: FitOptions| {
         let max_seconds = options.max_seconds.map(|seconds| seconds / fits as f64);
         FitOptions { max_seconds, ..options }
     };
     let options = share(options.clone());
-    let table = read_table_with(&args.data, &args.columns.read_options())?;
     let columns = args.schema_options();
     let labelled = table.with_values(&columns.target);
-    let folds = folds((&labelled, &columns.target), columns.split.as_ref(), (count, options.seed))?;
+    let folds = folds(&labelled, &columns.target, columns.split.as_ref(), count, options.seed)?;
     // First the others: a mistake in their options is found before the rest is fitted.
     let fitted = args.contenders.iter().map(|Contender { words, args }| {
         let what = format!("{} with {words}", args.data.display());
-        scored(args, &what, &share(args.options(None)), (&labelled, &folds))
+        scored(args, &what, &share(args.options(None)), &labelled, &folds)
     });
     let others = fitted.collect::<Result<Vec<_>>>()?;
     let mut scores =
-        CrossValidation::of(&scored(args, &args.data.display().to_string(), &options, (&labelled, &folds))?);
+        CrossValidation::of(&scored(args, &args.data.display().to_string(), &options, &labelled, &folds)?);
     for (contender, tests) in args.contenders.iter().zip(&others) {
         scores.push_contender(contender.words.clone(), tests);
     }
@@ -48,7 +52,8 @@ fn scored(
     args: &FitArgs,
     what: &str,
     options: &FitOptions,
-    (table, folds): (&Table, &[Fold]),
+    table: &Table,
+    folds: &[Fold],
 ) -> Result<Vec<Evaluation>> {
     let columns = args.schema_options();
     let score = |(number, Fold { train, test }): (usize, &Fold)| {
@@ -70,7 +75,7 @@ fn scored(
             .with_clock(fitting::clock(options, started));
         let fit = fit_table_in(&request, &mut session)?;
         progress.end(fit.model.summary());
-        let baselines = fitting::baselines((&request, started), &fit.model);
+        let baselines = fitting::baselines(&request, started, &fit.model);
         let mut evaluator = Evaluator::new(&fit.model, baselines.as_ref());
         evaluator.push_table(&test, UnseenLevels::New)?;
         Ok(evaluator.finish())

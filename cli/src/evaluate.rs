@@ -15,13 +15,14 @@ use std::path::Path;
 pub fn evaluate(
     model: &TableModel,
     baselines: Option<&Baselines>,
-    (data, delimiter): (&Path, Option<u8>),
+    data: &Path,
+    delimiter: Option<u8>,
     unseen: UnseenLevels,
 ) -> Result<Evaluation> {
     let (mut unfamiliar, mut all, mut used) = (Unfamiliar::default(), 0, 0);
     let target = model.schema().target_name();
     let mut evaluator = Evaluator::new(model, baselines).keeping_rows();
-    for block in model.schema().open_with(data, BLOCK_ROWS, (delimiter, &[]))?.ahead()? {
+    for block in model.schema().open_with(data, BLOCK_ROWS, delimiter, &[])?.ahead()? {
         let block = block?;
         let labelled = block.with_values(target);
         (all, used) = (all + block.rows(), used + labelled.rows());
@@ -86,7 +87,7 @@ pub fn documents_text(command: &str, documents: &[&Document]) -> String {
 /// Returns the metrics document of one target, and the text that `evaluate` prints about it.
 fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String)> {
     let Evaluation { rows, report, .. } =
-        evaluate(model, None, (&args.data, args.delimiter), args.unseen.unseen)?;
+        evaluate(model, None, &args.data, args.delimiter, args.unseen.unseen)?;
     let data = DataSummary {
         rows,
         train: 0,

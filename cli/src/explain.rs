@@ -63,7 +63,7 @@ fn read(args: &ExplainArgs, model: &TableModel) -> Result<(KeptRows, Vec<Explain
     let (mut kept, mut rows, mut unfamiliar) = (KeptRows::new(model), Vec::new(), Unfamiliar::default());
     let (schema, unseen) = (model.schema(), args.unseen.unseen);
     let mut count = 0;
-    for block in schema.open_with(&args.data, BLOCK_ROWS, (args.delimiter, &[]))?.ahead()? {
+    for block in schema.open_with(&args.data, BLOCK_ROWS, args.delimiter, &[])?.ahead()? {
         let block = block?;
         unfamiliar.add(model, &block)?;
         kept.push_table(model, &block, unseen)?;

@@ -11,7 +11,7 @@ use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::{Error, Result};
 use sparsegp_tables::report::{self, DataSummary, Document, Evaluation, FitReport, KeptRows};
 use sparsegp_tables::schema::{SchemaOptions, SplitBy};
-use sparsegp_tables::tables::{PredictedRows, PredictionWriter, Table};
+use sparsegp_tables::tables::{PredictedRows, PredictionWriter, Table, read_table_with};
 use sparsegp_tables::tabular::{Sharing, TableModel, check_test_file};
 use std::path::Path;
 use std::time::Instant;
@@ -20,27 +20,13 @@ use std::time::Instant;
 pub fn run(args: &FitArgs) -> Result<()> {
     let started = Instant::now();
     let start = args.objective.from.as_deref().map(TableModel::load).transpose()?;
-    let mut options = args.options(start.as_ref().map(|start| start.model_kind()));
+    let options = args.options(start.as_ref().map(|start| start.model_kind()));
     check(args, &options)?;
     set_threads(args.threads)?;
     let targets = args.columns.targets(&args.data)?;
-    if let Some(test) = args.held_out.test.as_deref().filter(|test| *test != Path::new("-")) {
-        for target in &targets {
-            let columns = SchemaOptions { target: target.clone(), ..args.schema_options() };
-            // Targets are never inputs.
-            let others = targets.iter().filter(|other| *other != target).cloned();
-            let columns =
-                SchemaOptions { exclude: columns.exclude.into_iter().chain(others).collect(), ..columns };
-            check_test_file(test, &args.data, &columns, start.as_ref().map(TableModel::schema))?;
-        }
-    }
+    check_test_columns(args, &targets, start.as_ref())?;
     if targets.len() > 1 {
-        args.schema_options().check_no_groups("--target with several columns")?;
-        if args.held_out.cv.is_some() {
-            return Err(Error::usage("--cv is for one target")
-                .hint("give --test-fraction, or fit the targets one by one"));
-        }
-        return outputs::run((args, started), &targets, &options);
+        return outputs::run(args, started, &targets, &options);
     }
     if args.sharing().is_some() {
         let name = if args.mixing.is_some() { "--mixing" } else { "--outputs" };
@@ -48,15 +34,38 @@ pub fn run(args: &FitArgs) -> Result<()> {
             Error::usage(format!("{name} is for several targets")).hint("name them all: --target a,b")
         );
     }
-    let (cross_validation, started) = match args.held_out.cv {
-        Some(count) => {
-            let scores;
-            (scores, options) = cross::validate(args, count.into(), &options)?;
-            (Some(scores), Instant::now())
-        }
-        None => (None, started),
+    fit_one_target(args, started, options, start.as_ref())
+}
+
+/// Checks that the file of test rows has the columns that each target needs, if it can be read twice.
+fn check_test_columns(args: &FitArgs, targets: &[String], start: Option<&TableModel>) -> Result<()> {
+    let Some(test) = args.held_out.test.as_deref().filter(|test| *test != Path::new("-")) else {
+        return Ok(());
     };
-    let (fitted, checkpoint) = fitting::fit((args, started), &options, start.as_ref())?;
+    for target in targets {
+        let mut columns = SchemaOptions { target: target.clone(), ..args.schema_options() };
+        // Targets are never inputs.
+        columns.exclude.extend(targets.iter().filter(|other| *other != target).cloned());
+        check_test_file(test, &args.data, &columns, start.map(TableModel::schema))?;
+    }
+    Ok(())
+}
+
+/// Fits one target, and writes and prints what the user asked for.
+fn fit_one_target(
+    args: &FitArgs,
+    mut started: Instant,
+    mut options: FitOptions,
+    start: Option<&TableModel>,
+) -> Result<()> {
+    let (mut cross_validation, mut table) = (None, None);
+    if let Some(count) = args.held_out.cv {
+        let read = read_table_with(&args.data, &args.columns.read_options())?;
+        let scores;
+        (scores, options) = cross::validate(args, &read, count.into(), &options)?;
+        (cross_validation, table, started) = (Some(scores), Some(read), Instant::now());
+    }
+    let (fitted, checkpoint) = fitting::fit(args, table, started, &options, start)?;
     let model = fitted.model();
     // Saved first, because reading the test rows may fail.
     if let Some(path) = &args.output.model_out {
@@ -64,7 +73,8 @@ pub fn run(args: &FitArgs) -> Result<()> {
     }
     let test = match &args.held_out.test {
         Some(path) => {
-            Some(evaluate(model, fitted.baselines(), (path, args.columns.delimiter), args.held_out.unseen)?)
+            let (delimiter, unseen) = (args.columns.delimiter, args.held_out.unseen);
+            Some(evaluate(model, fitted.baselines(), path, delimiter, unseen)?)
         }
         None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
         None => None,
@@ -73,20 +83,18 @@ pub fn run(args: &FitArgs) -> Result<()> {
     outcome.document = outcome.document.with_config("shuffle_buffer", fitted.shuffle_buffer());
     outcome.document.cross_validation = cross_validation;
     outcome.document.validation = fitted.evaluate_validation().map(|validation| validation.report);
-    let outcomes = [outcome];
     if let Some(path) = &args.output.predictions {
         match &args.held_out.test {
             Some(test) => {
                 let columns = OutputColumns::of_test(std::slice::from_ref(model));
-                let how = (args.columns.delimiter, &[][..]);
-                let blocks = model.schema().open_with(test, BLOCK_ROWS, how)?.ahead()?;
-                write_predictions(args, &columns, blocks, path)?;
+                let blocks = model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter, &[])?;
+                write_predictions(args, &columns, blocks.ahead()?, path)?;
             }
             None => write_test_predictions(args, &fitted, path)?,
         }
     }
     interruption::finish(args, checkpoint);
-    tell(args, &outcomes)
+    tell(args, &[outcome])
 }
 
 /// A fitted model, with the scores of its test rows, if there are any, and the metrics document.
@@ -168,9 +176,6 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     }
     if args.data == Path::new("-") && args.held_out.test.as_deref() == Some(Path::new("-")) {
         return Err(Error::usage("standard input can be the data or the test rows, not both"));
-    }
-    if args.data == Path::new("-") && args.held_out.cv.is_some() {
-        return Err(Error::usage("--cv reads the data several times: give a file, not standard input"));
     }
     if let Some(by) = args.columns.split()
         && args.test_fraction() == 0.0
@@ -284,7 +289,7 @@ pub fn write_predictions(
     let mut writer =
         PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?.behind()?;
     for block in blocks {
-        writer = writer.write_rows(columns.rows((&block?, 0), args.held_out.unseen, &[])?)?;
+        writer = writer.write_rows(columns.rows(&block?, 0, args.held_out.unseen, &[])?)?;
     }
     writer.finish()
 }
@@ -310,7 +315,7 @@ fn show(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
             output::note(&format!("warning: {of}{}", warning.words_with(&output::dashes)));
         }
         let end = if several { "\n" } else { "" };
-        output::print(&(summary::text((model, document), test.as_ref(), &where_all(&args.output)) + end))?;
+        output::print(&(summary::text(model, document, test.as_ref(), &where_all(&args.output)) + end))?;
     }
     Ok(())
 }

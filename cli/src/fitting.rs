@@ -11,7 +11,7 @@ use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
 use sparsegp_tables::report::{Evaluation, Evaluator, KeptRows};
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::{large_size, read_table_with};
+use sparsegp_tables::tables::{Table, large_size, read_table_with};
 use sparsegp_tables::tabular::{
     Baselines, FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows,
     check_file_fit, fit_file, fit_table_in, select_beta,
@@ -111,7 +111,7 @@ pub fn clock(options: &FitOptions, started: Instant) -> Option<Clock> {
 }
 
 /// Fits the baselines for the test rows. They are optional, so a failure or an interruption returns `None`.
-pub fn baselines((request, started): (&FitRequest<'_>, Instant), model: &TableModel) -> Option<Baselines> {
+pub fn baselines(request: &FitRequest<'_>, started: Instant, model: &TableModel) -> Option<Baselines> {
     let mut quiet = |_: &Event| {};
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
     let clock = clock(request.options, started);
@@ -132,33 +132,22 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     check_file_fit(&args.data, options, args.shuffle_buffer)
 }
 
-/// Fits the model, through a shuffle buffer if the user asked for one or the file is too large for memory.
+/// Fits the model, through a shuffle buffer if the user asked for one or the file is too large for memory. `table` holds the data if they
+/// have been read.
 pub fn fit(
-    (args, started): (&FitArgs, Instant),
+    args: &FitArgs,
+    table: Option<Table>,
+    started: Instant,
     options: &FitOptions,
     start: Option<&TableModel>,
 ) -> Result<(Fitting, Checkpoint)> {
     if args.shuffle_buffer.is_some() || chooses_disk(args, options, start) {
-        let columns = args.schema_options();
-        let request = FileFitRequest {
-            path: &args.data,
-            columns: &columns,
-            options,
-            test_fraction: args.test_fraction(),
-            start,
-            buffer_rows: args.shuffle_buffer,
-        };
-        let planned = &mut |plan: &MemoryPlan| {
-            if !args.output.quiet {
-                output::note(&describe(plan));
-            }
-        };
-        let digest = file_digest(&args.data)?;
-        return watched((args, started), (options, start), &digest, |session| {
-            fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
-        });
+        // The rows in memory would cost what a fit from disk saves.
+        drop(table);
+        return fit_from_disk(args, started, options, start);
     }
-    let table = read_table_with(&args.data, &args.columns.read_options())?;
+    let read = || read_table_with(&args.data, &args.columns.read_options());
+    let table = table.map_or_else(read, Ok)?;
     let request = FitRequest {
         table: &table,
         columns: &args.schema_options(),
@@ -167,7 +156,7 @@ pub fn fit(
         start,
         keep_posterior: false,
     };
-    let (mut fitting, checkpoint) = watched((args, started), (options, start), &table.digest(), |session| {
+    let (mut fitting, checkpoint) = watched(args, started, options, start, &table.digest(), |session| {
         let fit = match &args.objective.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
             None => fit_table_in(&request, session)?,
@@ -179,7 +168,7 @@ pub fn fit(
             if !args.output.quiet && started.elapsed() > LONG {
                 output::note("test rows: fitting baselines, then predicting");
             }
-            *baselines = self::baselines((&request, started), &fit.model).map(Box::new);
+            *baselines = self::baselines(&request, started, &fit.model).map(Box::new);
         } else if args.output.wants_page() {
             let mut rows = KeptRows::new(&fit.model);
             let labelled = table.with_values(fit.model.schema().target_name());
@@ -190,10 +179,39 @@ pub fn fit(
     Ok((fitting, checkpoint))
 }
 
+/// Fits the model to rows that stay on disk.
+fn fit_from_disk(
+    args: &FitArgs,
+    started: Instant,
+    options: &FitOptions,
+    start: Option<&TableModel>,
+) -> Result<(Fitting, Checkpoint)> {
+    let columns = args.schema_options();
+    let request = FileFitRequest {
+        path: &args.data,
+        columns: &columns,
+        options,
+        test_fraction: args.test_fraction(),
+        start,
+        buffer_rows: args.shuffle_buffer,
+    };
+    let planned = &mut |plan: &MemoryPlan| {
+        if !args.output.quiet {
+            output::note(&describe(plan));
+        }
+    };
+    let digest = file_digest(&args.data)?;
+    watched(args, started, options, start, &digest, |session| {
+        fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
+    })
+}
+
 /// Runs a fit, shows its progress, ends it at Ctrl-C, and saves its state in a checkpoint.
 fn watched(
-    (args, started): (&FitArgs, Instant),
-    (options, start): (&FitOptions, Option<&TableModel>),
+    args: &FitArgs,
+    started: Instant,
+    options: &FitOptions,
+    start: Option<&TableModel>,
     digest: &str,
     fit: impl FnOnce(&mut Session<'_>) -> Result<Fitting>,
 ) -> Result<(Fitting, Checkpoint)> {
@@ -246,8 +264,7 @@ fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>
     }
     let names = start.map(|start| start.schema().used_names());
     let wanted = |name: &str| names.as_ref().map_or_else(|| columns.uses(name), |names| names.contains(name));
-    let Some((rows, bytes)) = large_size((&args.data, args.columns.delimiter), &wanted, MOST_IN_MEMORY)
-    else {
+    let Some((rows, bytes)) = large_size(&args.data, args.columns.delimiter, &wanted, MOST_IN_MEMORY) else {
         return false;
     };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));

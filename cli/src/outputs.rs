@@ -19,7 +19,7 @@ use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, TableMode
 use std::time::Instant;
 
 /// Runs the command.
-pub fn run((args, started): (&FitArgs, Instant), targets: &[String], options: &FitOptions) -> Result<()> {
+pub fn run(args: &FitArgs, started: Instant, targets: &[String], options: &FitOptions) -> Result<()> {
     check(args)?;
     let table = read_table_with(&args.data, &args.columns.read_options())?;
     let columns = args.columns.schema_options();
@@ -48,7 +48,7 @@ pub fn run((args, started): (&FitArgs, Instant), targets: &[String], options: &F
         fit.models.save(path)?;
     }
     let outcome = |model| {
-        let test = test_figures((args, started), options, &fit, model)?;
+        let test = test_figures(args, started, options, &fit, model)?;
         let alone = test.is_none() && args.output.wants_page();
         let rows = alone.then(|| rows_of(&fit, model)).transpose()?;
         Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows).with_outputs(fit.sharing))
@@ -81,6 +81,11 @@ fn decided(fit: &OutputsFit) -> String {
 
 /// Refuses options that work for one target only.
 fn check(args: &FitArgs) -> Result<()> {
+    args.schema_options().check_no_groups("--target with several columns")?;
+    if args.held_out.cv.is_some() {
+        return Err(Error::usage("--cv is for one target")
+            .hint("give --test-fraction, or fit the targets one by one"));
+    }
     let given = [
         ("--from", args.objective.from.is_some()),
         ("--betas", args.objective.betas.is_some()),
@@ -105,7 +110,8 @@ fn rows_of(fit: &OutputsFit, model: &TableModel) -> Result<KeptRows> {
 
 /// Computes the scores of the test rows, if there are any.
 fn test_figures(
-    (args, started): (&FitArgs, Instant),
+    args: &FitArgs,
+    started: Instant,
     options: &FitOptions,
     fit: &OutputsFit,
     model: &TableModel,
@@ -125,10 +131,9 @@ fn test_figures(
     };
     let (file, unseen) = (&args.held_out.test, args.held_out.unseen);
     let any = file.is_some() || fit.test.is_some();
-    let baselines = any.then(|| fitting::baselines((&request, started), model)).flatten();
+    let baselines = any.then(|| fitting::baselines(&request, started, model)).flatten();
     if let Some(path) = file {
-        let data = (path.as_path(), args.columns.delimiter);
-        return evaluate(model, baselines.as_ref(), data, unseen).map(Some);
+        return evaluate(model, baselines.as_ref(), path, args.columns.delimiter, unseen).map(Some);
     }
     let of_table = |table| Evaluation::of_table(model, baselines.as_ref(), table, unseen);
     fit.test.as_ref().map(of_table).transpose()

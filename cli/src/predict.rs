@@ -218,13 +218,14 @@ impl<'a> OutputColumns<'a> {
     /// Predicts one block, which begins at row `first` of the file; the draws of every output follow, if there are any.
     pub fn rows(
         &self,
-        (block, first): (&Table, u64),
+        block: &Table,
+        first: u64,
         unseen: UnseenLevels,
         draws: &[Vec<Vec<f64>>],
     ) -> Result<PredictedRows> {
         let of_output = |(index, output): (usize, &PredictedColumns<'_>)| {
             let draws = draws.get(index).map_or(&[][..], |draws| draws);
-            block_rows((block, first), unseen, output, draws)
+            block_rows(block, first, unseen, output, draws)
         };
         let mut parts = self.outputs.iter().enumerate().map(of_output).collect::<Result<Vec<_>>>()?;
         if parts.len() == 1 {
@@ -340,10 +341,11 @@ impl<'a> Contents<'a> {
         &self,
         outputs: &TableOutputs,
         columns: &OutputColumns<'_>,
-        (block, first): (&Table, u64),
+        block: &Table,
+        first: u64,
     ) -> Result<PredictedRows> {
         let drawn = self.drawn(outputs, block, first)?;
-        columns.rows((block, first), self.unseen, &drawn)
+        columns.rows(block, first, self.unseen, &drawn)
     }
 
     /// Draws the latent functions and the targets of every output at the rows of a block, which begins at row `first` of the data.
@@ -429,7 +431,7 @@ impl Source {
             return Ok(Source { name: "the grid".into(), keep: names.clone(), names, blocks });
         }
         let data = args.data.as_deref().unwrap_or(Path::new("-"));
-        let blocks = outputs.open_for(data, most, (args.delimiter, &args.keep), unseen)?.or_none();
+        let blocks = outputs.open_for(data, most, args.delimiter, &args.keep, unseen)?.or_none();
         let (name, names, keep) = (data.to_owned(), blocks.names().to_vec(), args.keep.clone());
         Ok(Source { name, names, keep, blocks: Box::new(blocks.ahead()?) })
     }
@@ -461,7 +463,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     for block in source.blocks {
         let block = block?;
         outputs.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &block))?;
-        let rows = contents.rows(&outputs, &columns, (&block, first))?;
+        let rows = contents.rows(&outputs, &columns, &block, first)?;
         let ready = match out {
             Some(out) => out,
             None => writer(&args.out, table(block.copies())?)?,
@@ -508,7 +510,8 @@ fn check(args: &PredictArgs) -> Result<()> {
 
 /// Predicts one block, which begins at row `first` of the file.
 fn block_rows(
-    (block, first): (&Table, u64),
+    block: &Table,
+    first: u64,
     unseen: UnseenLevels,
     columns: &PredictedColumns<'_>,
     draws: &[Vec<f64>],

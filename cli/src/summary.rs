@@ -24,11 +24,7 @@ const MOST_BETAS: usize = 5;
 const COEFFICIENT_FRAME: usize = 3;
 
 /// Returns the summary of a fit, most important lines first. `where_all` is a note that tells where to find parameters that are not shown.
-pub fn text(
-    (model, document): (&TableModel, &Document),
-    test: Option<&Evaluation>,
-    where_all: &str,
-) -> String {
+pub fn text(model: &TableModel, document: &Document, test: Option<&Evaluation>, where_all: &str) -> String {
     let mut head = fitted(model);
     head.extend(document.cross_validation.iter().flat_map(|cross| named_rows(cross.table(model.task()))));
     head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());

@@ -172,7 +172,7 @@ pub fn run_with<T: Send>(
     let outcome = py.detach(move || {
         pool.in_place_scope(|scope| {
             scope.spawn(|_| job());
-            attend(heard, (&answer, &reply), ears, (interrupted, enough))
+            attend(heard, &answer, &reply, ears, interrupted, enough)
         })
     })?;
     outcome.map_err(|panic| FitError::new_err(defect(panic.as_ref())))
@@ -209,9 +209,11 @@ fn wait_for<A>(answers: &Receiver<A>) -> Option<A> {
 /// The loop of the calling thread until the work is done.
 fn attend<T>(
     heard: Receiver<News<T>>,
-    (answer, reply): (&Sender<()>, &Sender<Option<Vec<u8>>>),
+    answer: &Sender<()>,
+    reply: &Sender<Option<Vec<u8>>>,
     mut ears: Ears<'_, '_>,
-    (interrupted, enough): (&AtomicBool, &AtomicBool),
+    interrupted: &AtomicBool,
+    enough: &AtomicBool,
 ) -> PyResult<Result<T, Box<dyn Any + Send>>> {
     let mut raised = None;
     loop {

@@ -90,7 +90,7 @@ impl State {
     }
 
     /// The objective without the priors of hyper-parameters at a batch, whose gradients are kept.
-    fn evaluate(&mut self, (x, targets): (&Mat<f64>, Targets<'_>), scale: f64, hyper: bool) -> f64 {
+    fn evaluate(&mut self, x: &Mat<f64>, targets: Targets<'_>, scale: f64, hyper: bool) -> f64 {
         self.model.reserve(x.nrows());
         let batch = Batch { x: x.as_ref(), targets, scale };
         let value = self.model.evaluate_under_all(batch, hyper, &self.rules);
@@ -203,7 +203,7 @@ impl Svgp {
         let (x, y, exposure) = self.state(py).rows(&x, Some(&y), exposure.as_ref())?;
         self.work(py, |state| {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
-            let value = state.evaluate((&x, targets), scale, hyper);
+            let value = state.evaluate(&x, targets, scale, hyper);
             value + state.free.penalty(&state.model.model.natural())
         })
     }
@@ -223,7 +223,7 @@ impl Svgp {
         let columns = columns.options().map_err(raised)?;
         let model = self.work(py, |state| {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
-            let objective = state.evaluate((&x, targets), 1.0, false);
+            let objective = state.evaluate(&x, targets, 1.0, false);
             let fitted = Fitted::by_hand(&state.model.model, state.model.posteriors(), objective, y.len());
             let (table, columns, options) = (&table.0, &columns, &state.given);
             let (start, keep_posterior) = (None, false);

@@ -150,7 +150,7 @@ impl Connection {
     }
 
     /// Writes an answer; returns false if the client does not receive it. An answer to `HEAD` has no body.
-    pub fn answer(&mut self, answer: &Answer, (keep_alive, head_only): (bool, bool)) -> bool {
+    pub fn answer(&mut self, answer: &Answer, keep_alive: bool, head_only: bool) -> bool {
         let deadline = Instant::now() + self.limits.time;
         self.write_all(&answer.bytes(keep_alive, head_only), deadline).is_ok()
     }

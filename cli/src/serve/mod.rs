@@ -161,7 +161,7 @@ fn converse(server: &Arc<Server>, stream: TcpStream, client: SocketAddr) {
         let answer = answer(server, &request);
         report(&answer, client, &format!("{} {}", request.method, request.path.escape_debug()));
         let keep_alive = request.keep_alive && !is_stopping();
-        if !connection.answer(&answer, (keep_alive, request.method == "HEAD")) || !keep_alive {
+        if !connection.answer(&answer, keep_alive, request.method == "HEAD") || !keep_alive {
             return;
         }
     }
@@ -170,7 +170,7 @@ fn converse(server: &Arc<Server>, stream: TcpStream, client: SocketAddr) {
 /// Answers a request that could not be received, and ends its connection.
 fn refuse(mut connection: Connection, refusal: &Answer, client: SocketAddr) {
     report(refusal, client, "request");
-    if connection.answer(refusal, (false, false)) {
+    if connection.answer(refusal, false, false) {
         connection.end();
     }
 }

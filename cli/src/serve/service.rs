@@ -84,7 +84,7 @@ impl Service {
         let table = self.outputs.table_of_cells(SOURCE, &cells, contents.unseen)?;
         let names: Vec<String> = cells.into_iter().map(|(name, _)| name).collect();
         let columns = contents.columns(&self.outputs, &names);
-        let rows = contents.rows(&self.outputs, &columns, (&table, 0))?;
+        let rows = contents.rows(&self.outputs, &columns, &table, 0)?;
         let mut unfamiliar = Unfamiliar::default();
         self.outputs.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &table))?;
         warnings.extend(unfamiliar.warnings(SOURCE));

@@ -196,11 +196,7 @@ fn every_codec_encoding_and_batch_gives_the_same_rows() {
         let letters = |i: usize| format!("category {}", ["a", "b", "c", "d", "e"][i % 5]);
         let text: Vec<Option<String>> = keep.iter().map(|i| i.map(letters)).collect();
         assert_eq!(texts(&table, "text"), text, "{name}");
-        assert_eq!(
-            large_size((&written(&name), None), &|name| name != "text", 0),
-            Some((300, 4800)),
-            "{name}"
-        );
+        assert_eq!(large_size(&written(&name), None, &|name| name != "text", 0), Some((300, 4800)), "{name}");
     }
 }
 

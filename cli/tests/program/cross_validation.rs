@@ -90,6 +90,21 @@ fn fits_with_other_options_are_scored_on_the_same_parts() {
 }
 
 #[test]
+fn rows_from_standard_input_have_the_same_scores() {
+    let work = Work::empty();
+    let text = table(0..ROWS);
+    work.write("data.csv", &text);
+    let options = "--target y --features x --auto none --inducing 20 --cv 3 --quiet --json";
+    let file = work.run(&format!("fit data.csv {options}")).json();
+    let piped = work.run_with_input(&format!("fit - {options}"), text.as_bytes()).json();
+    assert_eq!(piped["data"]["train"], file["data"]["train"]);
+    for fold in 0..3 {
+        let nll = format!("/cross_validation/folds/{fold}/nll");
+        assert_eq!(number(&piped, &nll), number(&file, &nll));
+    }
+}
+
+#[test]
 fn what_does_not_go_with_it_is_refused() {
     let work = Work::empty();
     work.write("data.csv", &table(0..20));

@@ -131,7 +131,7 @@ impl CustomLikelihood {
 type Many<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyDict>);
 
 /// The nodes that an average over f looks at.
-fn nodes(integrator: &mut Integrator, (mu, v): (f64, f64), strip: f64) -> Vec<f64> {
+fn nodes(integrator: &mut Integrator, mu: f64, v: f64, strip: f64) -> Vec<f64> {
     let mut nodes = Vec::new();
     integrator.average(mu, v, strip, &mut |f| {
         nodes.push(f);
@@ -141,7 +141,7 @@ fn nodes(integrator: &mut Integrator, (mu, v): (f64, f64), strip: f64) -> Vec<f6
 }
 
 /// The average of what has these values at the nodes.
-fn average(integrator: &mut Integrator, (mu, v): (f64, f64), strip: f64, values: &[f64]) -> f64 {
+fn average(integrator: &mut Integrator, mu: f64, v: f64, strip: f64, values: &[f64]) -> f64 {
     let mut values = values.iter();
     integrator.average(mu, v, strip, &mut |_| values.next().copied().unwrap_or(f64::NAN))
 }
@@ -280,21 +280,26 @@ impl Likelihood for CustomLikelihood {
         self.predictive_quantile(p, (f, 0.0), exposure, &mut Integrator::default())
     }
 
-    fn predictive_moments(&self, at: (f64, f64), exposure: f64, integrator: &mut Integrator) -> (f64, f64) {
+    fn predictive_moments(
+        &self,
+        (mu, v): (f64, f64),
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> (f64, f64) {
         let strip = self.resolution(Observation::exposed(1.0, exposure)).strip;
-        let nodes = nodes(integrator, at, strip);
+        let nodes = nodes(integrator, mu, v, strip);
         let Some((means, variances)) = self.moments(&nodes, exposure) else { return (f64::NAN, f64::NAN) };
-        let mean = average(integrator, at, strip, &means);
+        let mean = average(integrator, mu, v, strip, &means);
         let second = |(m, v): (&f64, &f64)| v + (m - mean) * (m - mean);
         let second: Vec<f64> = means.iter().zip(&variances).map(second).collect();
-        (mean, average(integrator, at, strip, &second))
+        (mean, average(integrator, mu, v, strip, &second))
     }
 
-    fn predictive_cdf(&self, y: f64, at: (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
+    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
         let strip = self.cdf_strip(Observation::exposed(y, exposure));
-        let nodes = nodes(integrator, at, strip);
+        let nodes = nodes(integrator, mu, v, strip);
         let Some(values) = self.distribution(y, &nodes, exposure) else { return f64::NAN };
-        average(integrator, at, strip, &values).clamp(0.0, 1.0)
+        average(integrator, mu, v, strip, &values).clamp(0.0, 1.0)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {

@@ -10,14 +10,20 @@ use sparsegp::error::{Say, spoken};
 use sparsegp::likelihood::Task;
 use sparsegp::model::Severity;
 
-/// A test figure: the name of its column, and its name for readers.
-type Figure = (&'static str, &'static str);
+/// A figure about test rows.
+#[derive(Clone, Copy)]
+struct Figure {
+    /// The name of its column.
+    column: &'static str,
+    /// Its name for readers.
+    name: &'static str,
+}
 
 /// A position, a mean and its standard error.
 type Point = (f64, f64, f64);
 
-const NLL: Figure = ("nll", "NLL");
-const COVERAGE: Figure = ("coverage_95", "95 % coverage");
+const NLL: Figure = Figure { column: "nll", name: "NLL" };
+const COVERAGE: Figure = Figure { column: "coverage_95", name: "95 % coverage" };
 
 /// The nominal probabilities of the central intervals whose coverage is recorded, with their columns.
 const NOMINAL: [(f64, &str); 4] =
@@ -25,11 +31,12 @@ const NOMINAL: [(f64, &str); 4] =
 
 /// Returns the figures that judge a task in addition to the NLL: one for point forecasts, one for calibration.
 fn figures_of(task: Task) -> [Figure; 2] {
+    let figure = |column, name| Figure { column, name };
     match task {
-        Task::Regression => [("rmse", "RMSE"), COVERAGE],
-        Task::Classification => [("error_rate", "error rate"), ("ece", "calibration error")],
-        Task::Count => [("mre", "mean relative error"), COVERAGE],
-        Task::Ordinal => [("error_rate", "error rate"), COVERAGE],
+        Task::Regression => [figure("rmse", "RMSE"), COVERAGE],
+        Task::Classification => [figure("error_rate", "error rate"), figure("ece", "calibration error")],
+        Task::Count => [figure("mre", "mean relative error"), COVERAGE],
+        Task::Ordinal => [figure("error_rate", "error rate"), COVERAGE],
     }
 }
 
@@ -41,16 +48,16 @@ pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
     let figures = figures_of(task);
     let mut header = vec!["objective", "train size", "runs"];
     header.extend(with_beta.then_some("β"));
-    header.push(NLL.1);
-    header.extend(figures.map(|(_, name)| name));
+    header.push(NLL.name);
+    header.extend(figures.map(|figure| figure.name));
     header.push("seconds");
     let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for group in &chosen {
         let mut row = vec![group.objective.to_string(), group.train_size.to_string(), group.runs.to_string()];
         row.extend(with_beta.then(|| group.beta.map_or_else(dash, |beta| short(beta, 3))));
         let star = if is_best(group, &chosen) { " *" } else { "" };
-        row.push(shown(group.figure(NLL.0)) + star);
-        row.extend(figures.map(|(column, _)| shown(group.figure(column))));
+        row.push(shown(group.figure(NLL.column)) + star);
+        row.extend(figures.map(|figure| shown(group.figure(figure.column))));
         row.push(group.seconds.map_or_else(dash, |seconds| format!("{seconds:.2}")));
         rows.push(row);
     }
@@ -137,8 +144,11 @@ fn short(value: f64, digits: i32) -> String {
 
 /// Creates the page of a comparison. `name` is the name of the data, `end` the last section, and `say` spells options.
 pub fn page(
-    (plan, results, groups): (&Plan<'_>, &Results, &[Group]),
-    (name, end): (&str, Section),
+    plan: &Plan<'_>,
+    results: &Results,
+    groups: &[Group],
+    name: &str,
+    end: Section,
     say: &Say<'_>,
 ) -> Page {
     let task = plan.task();
@@ -152,9 +162,9 @@ pub fn page(
         .collect();
     let point = figures_of(task)[0];
     let by_size = [NLL, point].map(|figure| {
-        let title = format!("Test {} against the number of training rows", figure.1);
+        let title = format!("Test {} against the number of training rows", figure.name);
         let caption = "Means over repeats with bars of one standard error; smaller is better. A curve that has not levelled off asks for more rows.";
-        Drawn::of(&format!("{}-by-rows", figure.0), &title, caption, against_size(groups, figure))
+        Drawn::of(&format!("{}-by-rows", figure.column), &title, caption, against_size(groups, figure))
     });
     let by_beta = [NLL, point].map(|figure| {
         let rows = plan.sizes().last().copied().unwrap_or(0);
@@ -162,8 +172,8 @@ pub fn page(
             "{rows} training rows less those that β is chosen by; bars are of one standard error over repeats. A β at the end of the range that is best \
              asks for more values beyond."
         );
-        let title = format!("Test {} against β", figure.1);
-        Drawn::of(&format!("{}-by-beta", figure.0), &title, &caption, against_beta(groups, figure, rows))
+        let title = format!("Test {} against β", figure.name);
+        Drawn::of(&format!("{}-by-beta", figure.column), &title, &caption, against_beta(groups, figure, rows))
     });
     let section = |title: &str, figures: Vec<Option<Drawn>>| {
         let figures: Vec<Drawn> = figures.into_iter().flatten().collect();
@@ -191,7 +201,7 @@ fn cards(groups: &[Group], task: Task) -> Vec<Card> {
     let size = groups.iter().map(|group| group.train_size).max();
     let largest = || groups.iter().filter(|group| Some(group.train_size) == size && group.role != Role::Grid);
     let point = figures_of(task)[0];
-    let card = |(column, name): Figure| {
+    let card = |Figure { column, name }: Figure| {
         let mut all: Vec<(Estimate, &Group)> =
             largest().filter_map(|group| Some((group.figure(column)?, group))).collect();
         all.sort_by(|a, b| a.0.mean.total_cmp(&b.0.mean));
@@ -274,7 +284,7 @@ fn at(x: f64, estimate: Option<Estimate>) -> Option<Point> {
 }
 
 /// Draws a figure against the number of training rows; `None` for a single number.
-fn against_size(groups: &[Group], (column, name): Figure) -> Option<Drawing> {
+fn against_size(groups: &[Group], Figure { column, name }: Figure) -> Option<Drawing> {
     let first = groups.first()?.train_size;
     if groups.iter().all(|group| group.train_size == first) {
         return None;
@@ -291,7 +301,7 @@ fn against_size(groups: &[Group], (column, name): Figure) -> Option<Drawing> {
 }
 
 /// Draws a figure against β for one number of training rows.
-fn against_beta(groups: &[Group], (column, name): Figure, size: usize) -> Option<Drawing> {
+fn against_beta(groups: &[Group], Figure { column, name }: Figure, size: usize) -> Option<Drawing> {
     let series = series(groups, &|group| at(group.beta?, group.figure(column)), &|group| {
         group.role == Role::Grid && group.train_size == size
     });

@@ -143,7 +143,7 @@ impl Work<'_> {
         match settings.grid_of(unit.contender) {
             Some(betas) => {
                 let inner = follows.then(|| self.start(unit, Seen::AllButValidation)).transpose()?;
-                self.grid(unit, &request, (betas, inner.as_ref()), &test)
+                self.grid(unit, &request, betas, inner.as_ref(), &test)
             }
             None => {
                 let fit = fit_table(&request, &mut |_| {})?;
@@ -185,12 +185,13 @@ impl Work<'_> {
         })
     }
 
-    /// Fits with every β, and returns the best fit.
+    /// Fits with every β from the model `inner`, if there is one, and returns the best fit.
     fn grid(
         &self,
         unit: Unit,
         request: &FitRequest<'_>,
-        (betas, inner): (&Betas, Option<&TableModel>),
+        betas: &Betas,
+        inner: Option<&TableModel>,
         test: &Table,
     ) -> Result<(Vec<Row>, TableModel)> {
         let fits = fit_grid(&FitRequest { start: inner, ..*request }, betas, &mut Session::new(&mut |_| {}))?;

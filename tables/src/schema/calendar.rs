@@ -60,13 +60,40 @@ pub(crate) fn after(from: f64, years: f64) -> f64 {
     (from + years * YEAR).round()
 }
 
+/// The numbers of a date that decide which periods are inputs.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct DateNumbers {
+    share_of_day: f64,
+    day_of_month: i64,
+    share_of_year: f64,
+}
+
+impl DateNumbers {
+    fn of(seconds: f64) -> DateNumbers {
+        DateNumbers {
+            share_of_day: share_of_day(seconds),
+            day_of_month: day_of_month(seconds),
+            share_of_year: share_of_year(seconds),
+        }
+    }
+
+    /// Returns which of the numbers differ from those of another date.
+    fn differ_from(&self, other: &DateNumbers) -> [bool; 3] {
+        [
+            self.share_of_day != other.share_of_day,
+            self.day_of_month != other.day_of_month,
+            (self.share_of_year - other.share_of_year).abs() > 0.01,
+        ]
+    }
+}
+
 /// What is known of the instants of some training rows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calendar {
     seconds: Spread,
     range: Option<(f64, f64)>,
-    /// The first time of day, day of the month and share of the year, and whether others differ.
-    first: Option<(f64, i64, f64)>,
+    /// The numbers of the first date, and whether those of other dates differ.
+    first: Option<DateNumbers>,
     differ: [bool; 3],
     weekdays: u8,
     phases: [[Spread; 2]; 3],
@@ -77,17 +104,15 @@ impl Calendar {
         self.seconds.push(seconds);
         let (low, high) = self.range.unwrap_or((seconds, seconds));
         self.range = Some((low.min(seconds), high.max(seconds)));
-        let parts = (share_of_day(seconds), day_of_month(seconds), share_of_year(seconds));
-        self.compare(parts);
+        self.compare(DateNumbers::of(seconds));
         self.weekdays |= 1 << (share_of_week(seconds) * 7.0).round() as u8;
         for (cycle, phases) in Cycle::ALL.iter().zip(&mut self.phases) {
             cycle.phase(seconds).into_iter().zip(phases).for_each(|(phase, spread)| spread.push(phase));
         }
     }
 
-    fn compare(&mut self, parts: (f64, i64, f64)) {
-        let first = *self.first.get_or_insert(parts);
-        let differ = [parts.0 != first.0, parts.1 != first.1, (parts.2 - first.2).abs() > 0.01];
+    fn compare(&mut self, date: DateNumbers) {
+        let differ = date.differ_from(self.first.get_or_insert(date));
         self.differ.iter_mut().zip(differ).for_each(|(known, differ)| *known |= differ);
     }
 

@@ -247,11 +247,11 @@ impl Schema {
     ///
     /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure.
     pub fn open(&self, path: &Path, block_rows: usize) -> Result<TableBlocks> {
-        self.open_with(path, block_rows, (None, &[]))
+        self.open_with(path, block_rows, None, &[])
     }
 
-    /// [`Schema::open`] of a CSV file whose columns are separated by this character, which otherwise is found in its first lines, with
-    /// [copies](Table::copies) of some columns.
+    /// Like [`Schema::open`], for a CSV file whose columns are separated by `delimiter` (`None` finds it in the first lines), with
+    /// [copies](Table::copies) of the columns `copied`.
     ///
     /// # Errors
     ///
@@ -260,9 +260,10 @@ impl Schema {
         &self,
         path: &Path,
         block_rows: usize,
-        how: (Option<u8>, &[String]),
+        delimiter: Option<u8>,
+        copied: &[String],
     ) -> Result<TableBlocks> {
-        Schema::open_all(&[self], path, block_rows, how)
+        Schema::open_all(&[self], path, block_rows, delimiter, copied)
     }
 
     /// The same with the columns of several schemas.
@@ -270,7 +271,8 @@ impl Schema {
         schemas: &[&Schema],
         path: &Path,
         block_rows: usize,
-        (delimiter, copied): (Option<u8>, &[String]),
+        delimiter: Option<u8>,
+        copied: &[String],
     ) -> Result<TableBlocks> {
         let missing = schemas.first().map_or(&[][..], |schema| &schema.missing);
         let how = How { groups: None, delimiter, copied, missing };
@@ -310,7 +312,7 @@ impl Schema {
         let facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
         let mut facts = facts.with_places(options.places.as_ref());
         facts.push(&read, None);
-        check_labelled(&options.target, facts.source(), (labelled.rows(), table.rows()))?;
+        check_labelled(&options.target, facts.source(), labelled.rows(), table.rows())?;
         if options.readings.is_none() {
             let (found, note) = options.readings_of(&facts)?;
             if !found.is_empty() {
@@ -323,7 +325,7 @@ impl Schema {
         let (mut schema, found) = Schema::of_facts(&facts, options)?;
         schema.take_groups(&read, options)?;
         notes.extend(found);
-        notes.extend(unlabelled_note(&options.target, facts.source(), (labelled.rows(), table.rows())));
+        notes.extend(unlabelled_note(&options.target, facts.source(), labelled.rows(), table.rows()));
         notes.extend(odd_values(&facts, &schema, &read)?);
         notes.extend(sentinels(&facts, &schema, &read)?);
         Ok((schema, notes))
@@ -532,7 +534,7 @@ impl Schema {
 }
 
 /// Refuses a table of which no row has a target; `labelled` have one of `rows`.
-pub(crate) fn check_labelled(target: &str, source: &str, (labelled, rows): (usize, usize)) -> Result<()> {
+pub(crate) fn check_labelled(target: &str, source: &str, labelled: usize, rows: usize) -> Result<()> {
     if labelled == 0 && rows > 0 {
         return Err(Error::data(format!("{source}: the target {} is missing in every row", quoted(target)))
             .hint("check that ⟨target⟩ names the right column"));
@@ -541,11 +543,7 @@ pub(crate) fn check_labelled(target: &str, source: &str, (labelled, rows): (usiz
 }
 
 /// What is said of rows without a target.
-pub(crate) fn unlabelled_note(
-    target: &str,
-    source: &str,
-    (labelled, rows): (usize, usize),
-) -> Option<String> {
+pub(crate) fn unlabelled_note(target: &str, source: &str, labelled: usize, rows: usize) -> Option<String> {
     let missing = rows - labelled;
     (missing > 0).then(|| {
         format!("{source}: {missing} of {rows} rows have no target {} and are left out", quoted(target))

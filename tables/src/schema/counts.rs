@@ -63,7 +63,7 @@ impl Whole {
     }
 
     /// What was decided of numbers between these, why, and which options decide otherwise.
-    pub fn words(self, (low, high): (f64, f64)) -> String {
+    pub fn words(self, low: f64, high: f64) -> String {
         let range = format!("whole numbers from {low} to {high}");
         let (why, options) = match self {
             Whole::Counts => {

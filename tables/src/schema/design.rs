@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, RowMut};
 
 use super::calendar::{Calendar, Cycle, years};
 use super::check::folded;
@@ -42,50 +42,8 @@ impl Schema {
         let mut design = Mat::zeros(table.rows(), self.dims());
         for row in 0..table.rows() {
             for (offset, input) in &inputs {
-                match input {
-                    Input::Number { values, fill: Some(fill), missing, .. } if values[row].is_nan() => {
-                        design[(row, *offset)] = *fill;
-                        if *missing {
-                            design[(row, offset + 1)] = 1.0;
-                        }
-                    }
-                    Input::Time { values, origin, cycles, fill, missing } => {
-                        let gap = values[row].is_nan();
-                        let seconds = if gap { *fill } else { values[row] };
-                        design[(row, *offset)] = years(*origin, seconds);
-                        let phases = cycles.iter().flat_map(|cycle| cycle.phase(seconds));
-                        for (phase, at) in phases.zip(offset + 1..) {
-                            design[(row, at)] = if gap { 0.0 } else { phase };
-                        }
-                        if *missing && gap {
-                            design[(row, offset + 1 + 2 * cycles.len())] = 1.0;
-                        }
-                    }
-                    Input::Place { cells, centre, missing } => {
-                        let place = cells.at(table, row)?;
-                        let dims = centre.len();
-                        let coordinates = place.as_ref().map_or(*centre, |place| &place[..dims]);
-                        for (at, &coordinate) in (*offset..).zip(coordinates) {
-                            design[(row, at)] = coordinate;
-                        }
-                        if *missing && place.is_none() {
-                            design[(row, offset + dims)] = 1.0;
-                        }
-                    }
-                    Input::Number { name, values, .. } => {
-                        design[(row, *offset)] = table.finite(row, name, values[row])?
-                    }
-                    Input::Category(input) => {
-                        let level = input.level(table, row, unseen)?;
-                        if input.coded {
-                            design[(row, *offset)] = level as f64;
-                        } else if level < input.known()
-                            && let Some(level) = level.checked_sub(self.first_level())
-                        {
-                            design[(row, offset + level)] = 1.0;
-                        }
-                    }
-                }
+                let values = design.as_mut().row_mut(row).split_at_col_mut(*offset).1;
+                input.write(table, row, unseen, values)?;
             }
         }
         self.write_groups(table, unseen, &mut design)?;
@@ -173,7 +131,7 @@ impl Schema {
     /// How a feature is read from a table; `fill` stands in for missing numbers.
     fn input<'a>(&'a self, table: &'a Table, feature: &'a Feature, fill: Option<f64>) -> Result<Input<'a>> {
         let later = self.later.get(feature.name()).map_or(&[][..], Vec::as_slice);
-        Input::new(table, feature, fill, later)
+        Input::new(table, feature, fill, later, self.first_level())
     }
 
     /// Settles what the training rows alone decide of a schema that was found in a whole table: the means that stand in for missing cells,
@@ -348,6 +306,7 @@ impl<'a> Input<'a> {
         feature: &'a Feature,
         fill: Option<f64>,
         later: &'a [String],
+        first_level: usize,
     ) -> Result<Input<'a>> {
         match feature {
             Feature::Numeric { name, missing } => {
@@ -372,6 +331,7 @@ impl<'a> Input<'a> {
                 Ok(Input::Category(CategoryInput {
                     name,
                     levels,
+                    first_level,
                     later: later.len(),
                     missing: *missing,
                     coded: *coded,
@@ -380,12 +340,67 @@ impl<'a> Input<'a> {
             }
         }
     }
+
+    /// Writes the numbers of a row to the front of `values`, which are 0 so far.
+    fn write(
+        &self,
+        table: &Table,
+        row: usize,
+        unseen: UnseenLevels,
+        mut values: RowMut<'_, f64>,
+    ) -> Result<()> {
+        match self {
+            Input::Number { values: cells, fill: Some(fill), missing, .. } if cells[row].is_nan() => {
+                values[0] = *fill;
+                if *missing {
+                    values[1] = 1.0;
+                }
+            }
+            Input::Number { name, values: cells, .. } => values[0] = table.finite(row, name, cells[row])?,
+            Input::Time { values: cells, origin, cycles, fill, missing } => {
+                let gap = cells[row].is_nan();
+                let seconds = if gap { *fill } else { cells[row] };
+                values[0] = years(*origin, seconds);
+                let phases = cycles.iter().flat_map(|cycle| cycle.phase(seconds));
+                for (phase, at) in phases.zip(1..) {
+                    values[at] = if gap { 0.0 } else { phase };
+                }
+                if *missing && gap {
+                    values[1 + 2 * cycles.len()] = 1.0;
+                }
+            }
+            Input::Place { cells, centre, missing } => {
+                let place = cells.at(table, row)?;
+                let dims = centre.len();
+                let coordinates = place.as_ref().map_or(*centre, |place| &place[..dims]);
+                for (at, &coordinate) in coordinates.iter().enumerate() {
+                    values[at] = coordinate;
+                }
+                if *missing && place.is_none() {
+                    values[dims] = 1.0;
+                }
+            }
+            Input::Category(input) => {
+                let level = input.level(table, row, unseen)?;
+                if input.coded {
+                    values[0] = level as f64;
+                } else if level < input.known()
+                    && let Some(level) = level.checked_sub(input.first_level)
+                {
+                    values[level] = 1.0;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// How a categorical feature is read from a table.
 struct CategoryInput<'a> {
     name: &'a str,
     levels: &'a [String],
+    /// The first level that has an input of its own.
+    first_level: usize,
     /// The number of levels that updates have added.
     later: usize,
     missing: bool,

@@ -221,7 +221,7 @@ impl ColumnFacts {
                     (self.present, self.numbers) = (self.present + 1, self.numbers + 1);
                     let index = self.distinct.number(value, || table.place(row, name));
                     self.count(index, trains(row));
-                    self.push_value(table, name, (row, value), trains(row));
+                    self.push_value(table, name, row, value, trains(row));
                 }
             }
             Column::Text(text) => self.push_text(table, name, text, &trains),
@@ -284,7 +284,7 @@ impl ColumnFacts {
                 self.step_to(index.map_or(f64::NAN, |index| index as f64));
             }
             if let Some(value) = numbers[code].or(booleans[code]) {
-                self.push_value(table, name, (row, value), trains(row));
+                self.push_value(table, name, row, value, trains(row));
             }
         }
     }
@@ -305,7 +305,7 @@ impl ColumnFacts {
         }
     }
 
-    fn push_value(&mut self, table: &Table, name: &str, (row, value): (usize, f64), trains: bool) {
+    fn push_value(&mut self, table: &Table, name: &str, row: usize, value: f64, trains: bool) {
         let at = table.row(row);
         self.range = (self.range.0.min(value), self.range.1.max(value));
         self.whole &= value.fract() == 0.0;
@@ -325,7 +325,7 @@ impl ColumnFacts {
             }
             Demand::Target(_) => {
                 for (kind, first) in self.unsuited.iter_mut().filter(|(_, first)| first.is_none()) {
-                    keep_first(first, at, check_value(*kind, table, (row, name), value));
+                    keep_first(first, at, check_value(*kind, table, row, name, value));
                 }
                 self.countable &= (0.0..=HIGHEST_GUESS).contains(&value) && value.fract() == 0.0;
                 if self.countable && self.divisor != 1 {

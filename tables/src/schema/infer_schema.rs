@@ -30,27 +30,8 @@ impl Schema {
     /// Like [`Schema::infer`], from the facts about a table.
     pub(crate) fn of_facts(facts: &TableFacts, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         check_options(facts, options)?;
-        let names: Vec<&str> = match &options.features {
-            Some(features) => features.iter().map(String::as_str).collect(),
-            None => facts.names().collect(),
-        };
-        let names = options.with_place(names);
-        let mut features = Vec::new();
-        let (mut warnings, mut doubts) = (facts.notes().to_vec(), Doubts::default());
-        let names: Vec<&str> = names.into_iter().filter(|name| options.is_feature(name)).collect();
-        let left_out = left_out(facts, &names, options, &mut warnings)?;
-        let names: Vec<&str> = names.into_iter().filter(|name| !left_out.contains(name)).collect();
-        let declared = |name: &str| options.categorical.iter().any(|categorical| categorical == name);
-        check_cells(facts, names.iter().copied().filter(|name| !declared(name)))?;
-        let mut place = options.places.as_ref();
-        for name in names {
-            if options.is_place(name) {
-                features.extend(place.take().map(|places| infer_place(facts, places)).transpose()?);
-                continue;
-            }
-            features.push(infer_feature(facts, name, (declared(name), !options.drop_first), &mut doubts)?);
-        }
-        warnings.extend(doubts.told(facts.source()));
+        let mut warnings = facts.notes().to_vec();
+        let features = infer_features(facts, options, &mut warnings)?;
         // Fixed effects may be an intercept alone.
         let intercept_will_do = options.drop_first && !options.groups.is_empty();
         if features.is_empty() && !intercept_will_do {
@@ -77,13 +58,7 @@ impl Schema {
             later: BTreeMap::new(),
         };
         let mut schema = Schema { fills: schema.means(facts)?, ..schema };
-        for feature in &schema.features {
-            // A column that holds dates here may hold dates as text in a table to predict.
-            if let Feature::Date { name, .. } = feature {
-                let order = DateOrder::YearMonthDay;
-                schema.readings.entry(name.clone()).or_insert(Reading::Date { order });
-            }
-        }
+        schema.read_dates_from_text();
         warnings.extend(schema.gaps_note(facts)?);
         if schema.dims() == 0 && !intercept_will_do {
             return Err(Error::data(format!(
@@ -92,13 +67,29 @@ impl Schema {
             )));
         }
         schema.check_exposure_kind()?;
-        for name in schema.exposure.iter().chain(&schema.weights) {
+        schema.check_positive_columns(facts)?;
+        Ok((schema, warnings))
+    }
+
+    /// Lets columns that hold dates here hold dates as text in tables to predict.
+    fn read_dates_from_text(&mut self) {
+        for feature in &self.features {
+            if let Feature::Date { name, .. } = feature {
+                let order = DateOrder::YearMonthDay;
+                self.readings.entry(name.clone()).or_insert(Reading::Date { order });
+            }
+        }
+    }
+
+    /// Checks that the exposure and the weights are numbers above 0 in every row.
+    fn check_positive_columns(&self, facts: &TableFacts) -> Result<()> {
+        for name in self.exposure.iter().chain(&self.weights) {
             let column = facts.require(name)?;
             column.check_numbers()?;
             let misfits = [&column.missing, &column.not_positive].into_iter().flatten();
             misfits.min_by_key(|misfit| misfit.row).map_or(Ok(()), |first| Err(first.error.clone()))?;
         }
-        Ok((schema, warnings))
+        Ok(())
     }
 
     /// The mean of each numeric feature over the training rows, 0 for others.
@@ -234,6 +225,11 @@ impl SchemaOptions {
             && !self.exclude.iter().any(|known| known == name)
     }
 
+    /// Returns true if a column is declared as categories.
+    fn is_categorical(&self, name: &str) -> bool {
+        self.categorical.iter().any(|known| known == name)
+    }
+
     /// The options for reading files with these columns.
     pub fn read_options(&self) -> ReadOptions {
         ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
@@ -257,8 +253,7 @@ impl SchemaOptions {
         for (name, levels) in &self.ordered {
             readings.insert(name.clone(), Reading::Ordered { levels: levels.clone(), open: false });
         }
-        let declared =
-            |name: &&str| self.categorical.iter().any(|known| known == name) || readings.contains_key(*name);
+        let declared = |name: &&str| self.is_categorical(name) || readings.contains_key(*name);
         let free: Vec<&str> = facts.names().filter(|name| !declared(name)).collect();
         for name in free {
             let classes = name == self.target && self.positive_label.is_some();
@@ -456,13 +451,42 @@ fn left_out<'a>(
     Ok(kept)
 }
 
-/// The meaning of one column; see [`Schema::infer`] for the rule.
+/// Returns the features: the meaning of every column that is used as one.
+fn infer_features(
+    facts: &TableFacts,
+    options: &SchemaOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Feature>> {
+    let names: Vec<&str> = match &options.features {
+        Some(features) => features.iter().map(String::as_str).collect(),
+        None => facts.names().collect(),
+    };
+    let names = options.with_place(names);
+    let names: Vec<&str> = names.into_iter().filter(|name| options.is_feature(name)).collect();
+    let left_out = left_out(facts, &names, options, warnings)?;
+    let names: Vec<&str> = names.into_iter().filter(|name| !left_out.contains(name)).collect();
+    check_cells(facts, names.iter().copied().filter(|name| !options.is_categorical(name)))?;
+    let (mut features, mut doubts) = (Vec::new(), Doubts::default());
+    let mut place = options.places.as_ref();
+    for name in names {
+        if options.is_place(name) {
+            features.extend(place.take().map(|places| infer_place(facts, places)).transpose()?);
+            continue;
+        }
+        features.push(infer_feature(facts, name, options, &mut doubts)?);
+    }
+    warnings.extend(doubts.told(facts.source()));
+    Ok(features)
+}
+
+/// Returns the meaning of one column; see [`Schema::infer`] for the rule.
 fn infer_feature(
     facts: &TableFacts,
     name: &str,
-    (declared, coded): (bool, bool),
+    options: &SchemaOptions,
     doubts: &mut Doubts,
 ) -> Result<Feature> {
+    let (declared, coded) = (options.is_categorical(name), !options.drop_first);
     let column = facts.require(name)?;
     column.supported()?;
     if let Some(calendar) = column.calendar() {
@@ -478,7 +502,7 @@ fn infer_feature(
         return Ok(Feature::Date { name: name.to_owned(), origin, cycles, missing: column.gaps.1 > 0 });
     }
     if declared {
-        return categorical(facts, (name, coded), column, doubts);
+        return categorical(facts, name, coded, column, doubts);
     }
     if !column.has_text() || column.is_boolean() {
         return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
@@ -486,7 +510,7 @@ fn infer_feature(
     if column.is_mostly_numbers() {
         doubts.mixed.push((quoted(name), column.bad_cells().words()));
     }
-    categorical(facts, (name, coded), column, doubts)
+    categorical(facts, name, coded, column, doubts)
 }
 
 /// Checks that no column of numbers contains mistakes, such as a word among numbers; one error reports all such columns.
@@ -515,7 +539,8 @@ fn most_levels(coded: bool) -> usize {
 
 fn categorical(
     facts: &TableFacts,
-    (name, coded): (&str, bool),
+    name: &str,
+    coded: bool,
     values: &ColumnFacts,
     doubts: &mut Doubts,
 ) -> Result<Feature> {

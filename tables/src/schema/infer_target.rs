@@ -89,7 +89,8 @@ impl TargetEncoding {
             _ => {
                 let encoding = TargetEncoding { kind, levels: Vec::new() };
                 target.check_values(kind)?;
-                encoding.check_range(&target.column, target.facts.range)?;
+                let (low, high) = target.facts.range;
+                encoding.check_range(&target.column, low, high)?;
                 encoding
             }
         };
@@ -121,7 +122,8 @@ impl Target<'_> {
         }
         let Some(values) = self.facts.whole_numbers() else { return TargetKind::Real };
         let whole = Whole::of(values);
-        notes.push(format!("{}: {}", self.column, whole.words(self.facts.range)));
+        let (low, high) = self.facts.range;
+        notes.push(format!("{}: {}", self.column, whole.words(low, high)));
         if whole == Whole::Counts { TargetKind::Count } else { TargetKind::Real }
     }
 

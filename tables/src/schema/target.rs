@@ -31,12 +31,7 @@ pub(crate) fn advise(kind: TargetKind, error: Error) -> Error {
 }
 
 /// Checks a value that is not missing; `row` counts from 0 within the table, `name` is the column's.
-pub(crate) fn check_value(
-    kind: TargetKind,
-    table: &Table,
-    (row, name): (usize, &str),
-    value: f64,
-) -> Result<()> {
+pub(crate) fn check_value(kind: TargetKind, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
     let value = table.finite(row, name, value)?;
     let (expected, hint) = match kind {
         TargetKind::Positive if value <= 0.0 => {
@@ -137,7 +132,7 @@ impl TargetEncoding {
             if self.kind == TargetKind::Ordinal {
                 *value = self.code_of_level(table, row, name, *value)?;
             } else {
-                check_value(self.kind, table, (row, name), *value)?;
+                check_value(self.kind, table, row, name, *value)?;
             }
         }
         Ok(values)
@@ -154,11 +149,12 @@ impl TargetEncoding {
         if let Some(row) = codes.iter().position(|code| code.is_nan()) {
             return Err(table.missing(row, name));
         }
-        self.check_range(&target(table, name), range(&codes))
+        let (low, high) = range(&codes);
+        self.check_range(&target(table, name), low, high)
     }
 
-    /// Checks that the codes of a column vary, and that their squares can be represented.
-    pub(crate) fn check_range(&self, column: &str, (low, high): (f64, f64)) -> Result<()> {
+    /// Checks that the codes of a column, from `low` to `high`, vary, and that their squares can be represented.
+    pub(crate) fn check_range(&self, column: &str, low: f64, high: f64) -> Result<()> {
         if low == high {
             return Err(constant(column, &self.spelling(low)));
         }

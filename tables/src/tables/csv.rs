@@ -207,7 +207,7 @@ impl CsvRows {
             let place = || format!("{}: the name of column {}", self.source, index + 1);
             let name = match std::str::from_utf8(field) {
                 Ok(name) => Cow::Borrowed(name),
-                Err(_) => Cow::Owned(foreign(field, place, (&mut self.foreign, &mut self.notes))?),
+                Err(_) => Cow::Owned(foreign(field, place, &mut self.foreign, &mut self.notes)?),
             };
             names.push(name.trim().to_owned());
         }
@@ -286,7 +286,7 @@ impl RowSource for CsvRows {
                 let text = match std::str::from_utf8(field) {
                     Ok(text) => text,
                     Err(_) => {
-                        decoded = foreign(field, place, (&mut self.foreign, &mut self.notes))?;
+                        decoded = foreign(field, place, &mut self.foreign, &mut self.notes)?;
                         &decoded
                     }
                 };
@@ -310,7 +310,8 @@ fn line_feeds(text: &[u8]) -> u64 {
 fn foreign(
     field: &[u8],
     place: impl Fn() -> String,
-    (known, notes): (&mut bool, &mut Vec<String>),
+    known: &mut bool,
+    notes: &mut Vec<String>,
 ) -> Result<String> {
     let text = windows_1252(field).ok_or_else(|| {
         Error::data(format!("{}: the text is neither UTF-8 nor Windows-1252", place()))

@@ -36,8 +36,12 @@ pub(super) fn is_named_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
 }
 
-/// The rows of a file, and a builder for each wanted column.
-pub(super) type Opened = (Box<dyn RowSource>, Vec<Option<ColumnBuilder>>);
+/// An opened file.
+pub(super) struct Opened {
+    pub rows: Box<dyn RowSource>,
+    /// A builder for each column, `None` for unwanted columns.
+    pub builders: Vec<Option<ColumnBuilder>>,
+}
 
 /// The rows of a file, read once.
 pub(super) trait RowSource: Send {

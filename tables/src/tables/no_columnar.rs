@@ -10,7 +10,8 @@ use std::path::Path;
 const FEATURE: &str = "the feature `parquet` of the crate sparsegp";
 
 pub(super) fn open(
-    (source, _): (&str, File),
+    source: &str,
+    _file: File,
     _wanted: &dyn Fn(&str) -> bool,
     _groups: Option<&[usize]>,
 ) -> Result<Opened> {
@@ -18,7 +19,8 @@ pub(super) fn open(
 }
 
 pub(super) fn open_pipe(
-    (source, _): (&str, Box<dyn Read + Send>),
+    source: &str,
+    _pipe: Box<dyn Read + Send>,
     _wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Opened> {
     Err(unread(source))
@@ -55,7 +57,7 @@ mod tests {
                 assert_eq!(error.kind(), ErrorKind::Data);
                 assert!(text.contains("found a Parquet file") && text.contains("`parquet`"), "{text}");
             }
-            assert_eq!(large_size((&path, None), &|_| true, 0), None);
+            assert_eq!(large_size(&path, None, &|_| true, 0), None);
         }
         let path = folder.path().join("p.parquet");
         let error = PredictionWriter::create(&path, PredictedTable::default()).expect_err("refused");

@@ -119,7 +119,8 @@ pub(super) fn unreadable(source: &str, error: &std::io::Error) -> Error {
 ///
 /// As for [`read_table`].
 pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table> {
-    whole(TableBlocks::of_input(source, peek(source, Box::new(input))?, usize::MAX, &|_| true, None)?)
+    let (first, input) = peek(source, Box::new(input))?;
+    whole(TableBlocks::of_input(source, &first, input, usize::MAX, &|_| true, None)?)
 }
 
 /// Creates a table from columns of text cells (`None` is a missing cell), which are read as in a CSV file; the values `missing` count as
@@ -177,8 +178,8 @@ impl TableBlocks {
     ) -> Result<TableBlocks> {
         if path == Path::new("-") {
             let source = "standard input";
-            let input = peek(source, Box::new(std::io::stdin()))?;
-            return TableBlocks::of_input(source, input, block_rows, wanted, how.delimiter)?
+            let (first, input) = peek(source, Box::new(std::io::stdin()))?;
+            return TableBlocks::of_input(source, &first, input, block_rows, wanted, how.delimiter)?
                 .copying(wanted, how);
         }
         let (source, file) = open(path)?;
@@ -189,13 +190,13 @@ impl TableBlocks {
                 "{source}: a Parquet file has no ⟨delimiter⟩ between its columns, which is for CSV"
             ))),
             (true, _) if path.is_file() => {
-                let opened = columnar::open((&source, file), wanted, how.groups)?;
+                let opened = columnar::open(&source, file, wanted, how.groups)?;
                 Ok(TableBlocks::with(&source, opened, block_rows))
             }
             (false, true) => {
                 Err(Error::data(format!("{source}: not a Parquet file, although its name ends like one")))
             }
-            _ => TableBlocks::of_input(&source, (first, input), block_rows, wanted, how.delimiter),
+            _ => TableBlocks::of_input(&source, &first, input, block_rows, wanted, how.delimiter),
         };
         blocks?.copying(wanted, how)
     }
@@ -226,16 +227,17 @@ impl TableBlocks {
         TableBlocks { any: true, ..self }
     }
 
-    /// Reads from front to back an input that begins with some known bytes, which it repeats.
+    /// Reads from front to back an input whose first bytes are `first`; `input` still contains them.
     fn of_input(
         source: &str,
-        (first, input): (Vec<u8>, Box<dyn Read + Send>),
+        first: &[u8],
+        input: Box<dyn Read + Send>,
         block_rows: usize,
         wanted: &dyn Fn(&str) -> bool,
         delimiter: Option<u8>,
     ) -> Result<TableBlocks> {
-        if is_parquet(source, &first)? {
-            let opened = columnar::open_pipe((source, input), wanted)?;
+        if is_parquet(source, first)? {
+            let opened = columnar::open_pipe(source, input, wanted)?;
             return Ok(TableBlocks::with(source, opened, block_rows));
         }
         let input: Box<dyn Read + Send> = if first.starts_with(GZIP) {
@@ -245,10 +247,10 @@ impl TableBlocks {
         };
         let rows = CsvRows::open(source, input, delimiter)?;
         let builders = rows.names().iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
-        Ok(TableBlocks::with(source, (Box::new(rows), builders), block_rows))
+        Ok(TableBlocks::with(source, Opened { rows: Box::new(rows), builders }, block_rows))
     }
 
-    fn with(source: &str, (rows, builders): Opened, block_rows: usize) -> TableBlocks {
+    fn with(source: &str, Opened { rows, builders }: Opened, block_rows: usize) -> TableBlocks {
         let source = source.to_owned();
         let block_rows = block_rows.max(1);
         let (copied, missing) = (Vec::new(), Markers::default());

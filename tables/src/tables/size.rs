@@ -25,7 +25,8 @@ const MOST_COMPRESSION: u64 = 1032;
 /// Parquet files state their number of rows. For text, if the size of the file alone does not decide, the lines of the first 8
 /// MiB (uncompressed) are counted. Unreadable files return `None`; reading them reports the error.
 pub fn large_size(
-    (path, delimiter): (&Path, Option<u8>),
+    path: &Path,
+    delimiter: Option<u8>,
     wanted: &dyn Fn(&str) -> bool,
     least: u64,
 ) -> Option<(u64, u64)> {
@@ -108,16 +109,16 @@ mod tests {
         encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish().map(|_| ())).expect("written");
         for path in [&plain, &packed] {
             let wanted = |name: &str| name != "b";
-            let (rows, bytes) = large_size((path, None), &wanted, 1 << 20).expect("large");
+            let (rows, bytes) = large_size(path, None, &wanted, 1 << 20).expect("large");
             assert!((rows as f64 / 1e6 - 1.0).abs() < 0.1, "{rows}");
             assert_eq!(bytes, 16 * rows);
-            assert_eq!(large_size((path, None), &wanted, 1 << 30), None);
+            assert_eq!(large_size(path, None, &wanted, 1 << 30), None);
         }
-        assert_eq!(large_size((folder.path(), None), &|_| true, 0), None);
-        assert_eq!(large_size((&folder.path().join("absent"), None), &|_| true, 0), None);
+        assert_eq!(large_size(folder.path(), None, &|_| true, 0), None);
+        assert_eq!(large_size(&folder.path().join("absent"), None, &|_| true, 0), None);
         let columns = folder.path().join("semicolons.csv");
         std::fs::write(&columns, "a;b,c;d\n1;2;3\n").expect("written");
         let wanted = |name: &str| name == "b,c";
-        assert_eq!(large_size((&columns, Some(b';')), &wanted, 0).map(|(_, bytes)| bytes), Some(16));
+        assert_eq!(large_size(&columns, Some(b';'), &wanted, 0).map(|(_, bytes)| bytes), Some(16));
     }
 }

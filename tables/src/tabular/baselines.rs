@@ -154,7 +154,7 @@ impl TrainingSample {
         Ok(match fit_arrays_in(data, &options, None, session) {
             Ok(fitted) => {
                 let rows = train.targets.len();
-                Some(TableModel::of(fitted, (schema, scaling), &options, rows, Vec::new()))
+                Some(TableModel::of(fitted, schema, scaling, &options, rows, Vec::new()))
             }
             // A baseline is optional, so its failure does not end the fit.
             Err(_) => None,

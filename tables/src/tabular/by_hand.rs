@@ -37,5 +37,5 @@ pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableMode
         )));
     }
     let count = train.targets.len();
-    Ok(TableModel::of(fitted, (schema, Scaling::none(inputs)), &options, count, notes))
+    Ok(TableModel::of(fitted, schema, Scaling::none(inputs), &options, count, notes))
 }

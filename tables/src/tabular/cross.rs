@@ -27,13 +27,15 @@ pub struct Fold {
 ///
 /// A usage error if there are fewer rows, groups or times than parts; data errors about the column to split by.
 pub fn folds(
-    (table, target): (&Table, &str),
+    table: &Table,
+    target: &str,
     by: Option<&SplitBy>,
-    (count, seed): (usize, u64),
+    count: usize,
+    seed: u64,
 ) -> Result<Vec<Fold>> {
     let part = match by {
-        None => dealt(&strata(table, target)?, (count, seed)),
-        Some(SplitBy::Group(name)) => groups_dealt(&groups_of(table, name)?, (count, seed)),
+        None => dealt(&strata(table, target)?, count, seed),
+        Some(SplitBy::Group(name)) => groups_dealt(&groups_of(table, name)?, count, seed),
         Some(SplitBy::Time(name)) => in_order(&times_of(table, name)?, count + 1),
     };
     let in_time = matches!(by, Some(SplitBy::Time(_)));
@@ -62,7 +64,7 @@ fn strata(table: &Table, target: &str) -> Result<Vec<u32>> {
 }
 
 /// Deals shuffled rows out, stratum by stratum.
-fn dealt(strata: &[u32], (count, seed): (usize, u64)) -> Vec<usize> {
+fn dealt(strata: &[u32], count: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..strata.len()).collect();
     order.shuffle(&mut generator(seed, Purpose::Split, 1));
     order.sort_by_key(|&row| strata[row]);
@@ -72,7 +74,7 @@ fn dealt(strata: &[u32], (count, seed): (usize, u64)) -> Vec<usize> {
 }
 
 /// Deals shuffled groups out, the largest first, each to the part with the fewest rows.
-fn groups_dealt(groups: &[u32], (count, seed): (usize, u64)) -> Vec<usize> {
+fn groups_dealt(groups: &[u32], count: usize, seed: u64) -> Vec<usize> {
     let number = groups.iter().map(|&group| group as usize + 1).max().unwrap_or(0);
     let mut sizes = vec![0; number];
     groups.iter().for_each(|&group| sizes[group as usize] += 1);
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn every_row_is_predicted_once_and_classes_keep_their_shares() {
         let table = table(50, |i| format!("{},a,{i}\n", if i % 10 == 3 { "rare" } else { "common" }));
-        let folds = folds((&table, "y"), None, (5, 0)).unwrap();
+        let folds = folds(&table, "y", None, 5, 0).unwrap();
         assert_eq!(parts(&folds, 50), vec![1; 50]);
         for fold in &folds {
             assert_eq!((fold.train.len(), fold.test.len()), (40, 10));
@@ -138,7 +140,7 @@ mod tests {
     fn groups_stay_together_in_parts_of_like_size() {
         let table = table(60, |i| format!("{},g{},{i}\n", i as f64 * 0.1, i % 7));
         let by = SplitBy::Group("g".into());
-        let folds = folds((&table, "y"), Some(&by), (3, 1)).unwrap();
+        let folds = folds(&table, "y", Some(&by), 3, 1).unwrap();
         assert_eq!(parts(&folds, 60), vec![1; 60]);
         for fold in &folds {
             assert!((16..=26).contains(&fold.test.len()), "{}", fold.test.len());
@@ -150,7 +152,7 @@ mod tests {
     fn times_are_predicted_from_earlier_ones() {
         let table = table(40, |i| format!("{},a,{}\n", i as f64 * 0.1, (40 - i) / 2));
         let by = SplitBy::Time("t".into());
-        let folds = folds((&table, "y"), Some(&by), (3, 0)).unwrap();
+        let folds = folds(&table, "y", Some(&by), 3, 0).unwrap();
         let time = |row: &usize| (40 - row) / 2;
         for fold in &folds {
             let latest = fold.train.iter().map(time).max().unwrap();
@@ -162,6 +164,6 @@ mod tests {
     #[test]
     fn more_parts_than_rows_are_refused() {
         let table = table(3, |i| format!("{i}.5,a,{i}\n"));
-        assert!(folds((&table, "y"), None, (4, 0)).is_err());
+        assert!(folds(&table, "y", None, 4, 0).is_err());
     }
 }

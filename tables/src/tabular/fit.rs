@@ -13,7 +13,7 @@ use sparsegp::error::{Error, Result};
 use sparsegp::hyper::{Clock, Listener, Session};
 use sparsegp::options::FitOptions;
 use sparsegp::training::choices::{Chosen, choose};
-use sparsegp::training::{TrainingData, asks_for_warps, fit_arrays_in, scaling_of, suited};
+use sparsegp::training::{Fitted, TrainingData, asks_for_warps, fit_arrays_in, scaling_of, suited};
 
 /// The request for a fit: the table, the meaning of its columns, and the rows for training.
 #[derive(Clone, Copy)]
@@ -84,74 +84,142 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
 ///
 /// As for [`fit_table`]; `Interrupted` if the session was interrupted, `Data` if its checkpoint belongs to another fit.
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
-    let options = request.options;
-    let shares =
-        Shares { test: request.test_fraction, validation: options.validation_fraction, seed: options.seed };
-    let (mut schema, mut notes) = schema_of(request, shares)?;
-    let table = request.table.with_values(schema.target_name());
-    let table = &*table.read(&schema.readings, &|_| true)?;
-    let options = resolved(options, &schema, request.start)?;
-    options.validate()?;
-    let rows = split_table(table, request.columns.split.as_ref(), shares)?;
-    check_grouped_start(request)?;
-    if request.start.is_none() {
-        schema.settle(table, &rows.train, request.columns.known.is_some())?;
-    }
-    let options = schema.options_of(options)?;
-    let data = CodedTable::of(&schema, table)?;
-    let mut train = data.part(rows.train.clone());
-    check_training_target(&schema, table, &train.targets)?;
-    let inputs = schema.feature_dims();
-    notes.extend(input_warnings(&schema.input_names()[..inputs], train.inputs().subcols(0, inputs)));
-    notes.extend(two_values(&train.targets).and_then(|values| two_valued(&schema, values)));
-    let levels = schema.encoding().levels().len();
-    let clock = session.clock(options.max_seconds);
-    let mut chosen = match request.start {
-        Some(_) => Chosen::as_asked(options),
-        None => choose((train.dataset(), levels), &options, &mut session.until(clock, Clock::CHOICES))?,
-    };
-    let held_out = |rows: Vec<usize>| {
-        let mut part = (!rows.is_empty()).then(|| data.part(rows))?;
-        part.rows.iter_mut().for_each(|row| *row = table.row(*row));
-        Some(part)
-    };
-    let (validation, test) = (held_out(rows.validation), held_out(rows.test));
+    let mut prepared = PreparedFit::of(request)?;
+    let clock = session.clock(prepared.options.max_seconds);
+    let chosen = prepared.choose(request.start, &mut session.until(clock, Clock::CHOICES))?;
     let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
-    if let Some((found, path)) =
-        session.checkpoint().and_then(|c| Some((c.finished_fit()?, c.path().display().to_string())))
-    {
-        return Ok(TableFit { model: TableModel::from_bytes(&path, &found)?, validation, test });
-    }
-    let session = &mut session.until(clock, Clock::TRAINING);
-    let (fitted, scaling, options) = loop {
-        let options = chosen.options.decided_for(train.targets.len());
-        let scaling = scaling_of_fit((&options, request.start), &mut schema, &train)?;
-        train.scale(&scaling);
-        let options = options.with_units_of(&scaling);
-        let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
-        let validation = scaled.as_ref().map(TableRows::dataset);
-        let training = TrainingData { train: train.dataset(), validation, levels };
-        let start =
-            request.start.map(|start| start.start(&options, Some(train.inputs()), request.keep_posterior));
-        match fit_arrays_in(training, &options, start.as_ref(), session) {
-            // The next attempt may see the rows on another scale.
-            Err(error) if chosen.give_up(&error) => train = data.part(rows.train.clone()),
-            fitted => {
-                let mut fitted = fitted?;
-                // A fit that continues with the posterior of another fit uses the start that the other one searched for.
-                if let Some(start) = request.start.filter(|_| request.keep_posterior) {
-                    fitted.search = start.search().clone();
-                }
-                fitted.decided_by(chosen);
-                break (fitted, scaling, options);
+    let model = match finished_model(session)? {
+        Some(model) => model,
+        None => {
+            let model = prepared.train(request, chosen, &mut session.until(clock, Clock::TRAINING))?;
+            if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
+                checkpoint.finish_fit(mark, model.to_bytes()?);
             }
+            model
         }
     };
-    let model = TableModel::of(fitted, (schema, scaling), &options, train.targets.len(), notes);
-    if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
-        checkpoint.finish_fit(mark, model.to_bytes()?);
+    Ok(TableFit { model, validation: prepared.validation, test: prepared.test })
+}
+
+/// Returns the model of this fit, if the checkpoint contains it.
+fn finished_model(session: &mut Session<'_>) -> Result<Option<TableModel>> {
+    let Some(checkpoint) = session.checkpoint() else { return Ok(None) };
+    let Some(found) = checkpoint.finished_fit() else { return Ok(None) };
+    TableModel::from_bytes(&checkpoint.path().display().to_string(), &found).map(Some)
+}
+
+/// The columns and rows of a fit.
+struct PreparedFit {
+    schema: Schema,
+    /// The options, as far as the columns determine them.
+    options: FitOptions,
+    /// All rows with a target, in original units.
+    data: CodedTable,
+    train: TableRows,
+    /// The validation rows, with their numbers in the table of the request.
+    validation: Option<TableRows>,
+    /// The test rows, with their numbers in the table of the request.
+    test: Option<TableRows>,
+    /// Notes about the columns.
+    notes: Vec<String>,
+}
+
+impl PreparedFit {
+    /// Finds the columns, splits the rows and checks both.
+    fn of(request: &FitRequest<'_>) -> Result<PreparedFit> {
+        let options = request.options;
+        let shares = Shares {
+            test: request.test_fraction,
+            validation: options.validation_fraction,
+            seed: options.seed,
+        };
+        let (mut schema, mut notes) = schema_of(request, shares)?;
+        let table = request.table.with_values(schema.target_name());
+        let table = &*table.read(&schema.readings, &|_| true)?;
+        let options = resolved(options, &schema, request.start)?;
+        options.validate()?;
+        let rows = split_table(table, request.columns.split.as_ref(), shares)?;
+        check_grouped_start(request)?;
+        if request.start.is_none() {
+            schema.settle(table, &rows.train, request.columns.known.is_some())?;
+        }
+        let options = schema.options_of(options)?;
+        let data = CodedTable::of(&schema, table)?;
+        let train = data.part(rows.train);
+        check_training_target(&schema, table, &train.targets)?;
+        let inputs = schema.feature_dims();
+        notes.extend(input_warnings(&schema.input_names()[..inputs], train.inputs().subcols(0, inputs)));
+        notes.extend(two_values(&train.targets).and_then(|(low, high)| two_valued(&schema, low, high)));
+        let held_out = |rows: Vec<usize>| {
+            let mut part = (!rows.is_empty()).then(|| data.part(rows))?;
+            part.rows.iter_mut().for_each(|row| *row = table.row(*row));
+            Some(part)
+        };
+        let (validation, test) = (held_out(rows.validation), held_out(rows.test));
+        Ok(PreparedFit { schema, options, data, train, validation, test, notes })
     }
-    Ok(TableFit { model, validation, test })
+
+    /// Returns the number of levels of the target.
+    fn levels(&self) -> usize {
+        self.schema.encoding().levels().len()
+    }
+
+    /// Chooses the options that are open, unless the fit continues from a start model.
+    fn choose(&self, start: Option<&TableModel>, session: &mut Session<'_>) -> Result<Chosen> {
+        match start {
+            Some(_) => Ok(Chosen::as_asked(self.options.clone())),
+            None => choose((self.train.dataset(), self.levels()), &self.options, session),
+        }
+    }
+
+    /// Trains with the chosen options. If that fails for numerical reasons, gives up one choice after the other.
+    fn train(
+        &mut self,
+        request: &FitRequest<'_>,
+        mut chosen: Chosen,
+        session: &mut Session<'_>,
+    ) -> Result<TableModel> {
+        loop {
+            let options = chosen.options.decided_for(self.train.targets.len());
+            let scaling = scaling_of_fit(&options, request.start, &mut self.schema, &self.train)?;
+            self.train.scale(&scaling);
+            let options = options.with_units_of(&scaling);
+            match self.train_scaled(request, &scaling, &options, session) {
+                // The next attempt may see the rows on another scale.
+                Err(error) if chosen.give_up(&error) => {
+                    self.train = self.data.part(std::mem::take(&mut self.train.rows));
+                }
+                fitted => {
+                    let mut fitted = fitted?;
+                    fitted.decided_by(chosen);
+                    let (schema, notes) = (self.schema.clone(), std::mem::take(&mut self.notes));
+                    let rows = self.train.targets.len();
+                    return Ok(TableModel::of(fitted, schema, scaling, &options, rows, notes));
+                }
+            }
+        }
+    }
+
+    /// Trains on the scaled training rows.
+    fn train_scaled(
+        &self,
+        request: &FitRequest<'_>,
+        scaling: &Scaling,
+        options: &FitOptions,
+        session: &mut Session<'_>,
+    ) -> Result<Fitted> {
+        let scaled = self.validation.as_ref().map(|part| part.scaled(scaling));
+        let validation = scaled.as_ref().map(TableRows::dataset);
+        let training = TrainingData { train: self.train.dataset(), validation, levels: self.levels() };
+        let (inputs, keep_posterior) = (self.train.inputs(), request.keep_posterior);
+        let start = request.start.map(|start| start.start(options, Some(inputs), keep_posterior));
+        let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
+        // A fit that continues with the posterior of another fit uses the start that the other one searched for.
+        if let Some(start) = request.start.filter(|_| keep_posterior) {
+            fitted.search = start.search().clone();
+        }
+        Ok(fitted)
+    }
 }
 
 /// Refuses to start grouped effects from a saved model, whose levels belong to other rows.
@@ -168,7 +236,8 @@ fn check_grouped_start(request: &FitRequest<'_>) -> Result<()> {
 
 /// Returns the scaling of the rows: that of the start model, or one from the training rows.
 fn scaling_of_fit(
-    (options, start): (&FitOptions, Option<&TableModel>),
+    options: &FitOptions,
+    start: Option<&TableModel>,
     schema: &mut Schema,
     train: &TableRows,
 ) -> Result<Scaling> {
@@ -193,9 +262,8 @@ fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<St
     // The start model's schema was checked against another table: this one's rows and target need checking too.
     let (table, target) = (request.table, start.schema().target_name());
     let labelled = table.with_values(target);
-    let counts = (labelled.rows(), table.rows());
-    check_labelled(target, table.source(), counts)?;
+    check_labelled(target, table.source(), labelled.rows(), table.rows())?;
     start.schema().check_training(&labelled)?;
-    let notes = unlabelled_note(target, table.source(), counts);
+    let notes = unlabelled_note(target, table.source(), labelled.rows(), table.rows());
     Ok((start.schema().clone(), notes.into_iter().collect()))
 }

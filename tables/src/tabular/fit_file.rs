@@ -147,7 +147,7 @@ pub fn fit_file(
     let (rows, groups) = (surveyed.rows, surveyed.groups.clone());
     let clock = session.clock(request.options.max_seconds);
     let choosing = &mut session.until(clock, Clock::CHOICES);
-    let sampled = Sampled::of(surveyed, (request.options, request.start), by_batches, choosing)?;
+    let sampled = Sampled::of(surveyed, request.options, request.start, by_batches, choosing)?;
     let session = &mut session.until(clock, Clock::TRAINING);
     let (schema, scaling, options) = (sampled.schema.clone(), sampled.scaling.clone(), &sampled.options);
     let train = sampled.train;
@@ -164,8 +164,8 @@ pub fn fit_file(
     };
     let mut fitted = fit_rows(&streamed, options, origin, session)?;
     fitted.decided_by(sampled.chosen);
-    let columns = (file.schema.clone(), file.scaling.clone());
-    let model = TableModel::of(fitted, columns, &sampled.options, train, sampled.notes);
+    let (schema, scaling) = (file.schema.clone(), file.scaling.clone());
+    let model = TableModel::of(fitted, schema, scaling, &sampled.options, train, sampled.notes);
     Ok(FileFit { model, validation: sampled.validation, rows, plan, file })
 }
 

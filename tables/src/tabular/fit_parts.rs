@@ -290,7 +290,7 @@ impl<'a> PartsFit<'a> {
         let decide = |options: FitOptions, rows: usize| request.decided(options, rows);
         let clock = session.clock(request.options.max_seconds);
         let choosing = &mut session.until(clock, Clock::CHOICES);
-        let sampled = Sampled::of(surveyed, (request.options, None), decide, choosing)?;
+        let sampled = Sampled::of(surveyed, request.options, None, decide, choosing)?;
         let session = &mut session.until(clock, Clock::TRAINING);
         parts.prepare(&Preparation {
             schema: sampled.schema.clone(),
@@ -304,8 +304,8 @@ impl<'a> PartsFit<'a> {
         let prototype = Prototype::of(options, sampled.schema.dims(), sampled.levels)?;
         let mut fitted = fit_rows(&rows, options, Origin::Prototype(prototype), session)?;
         fitted.decided_by(sampled.chosen);
-        let columns = (sampled.schema, sampled.scaling);
-        Ok(TableModel::of(fitted, columns, &sampled.options, sampled.train, sampled.notes))
+        let Sampled { schema, scaling, options, train, notes, .. } = sampled;
+        Ok(TableModel::of(fitted, schema, scaling, &options, train, notes))
     }
 }
 

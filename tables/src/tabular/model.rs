@@ -69,7 +69,8 @@ impl TableModel {
     /// first.
     pub(super) fn of(
         mut fitted: Fitted,
-        (schema, scaling): (Schema, Scaling),
+        schema: Schema,
+        scaling: Scaling,
         options: &FitOptions,
         rows: usize,
         notes: Vec<String>,
@@ -199,7 +200,7 @@ impl TableModel {
         count: usize,
         seed: u64,
     ) -> Result<Vec<Vec<f64>>> {
-        self.output_samples(table, unseen, (count, seed), 0)
+        self.output_samples(table, unseen, count, seed, 0)
     }
 
     /// Like [`samples`](Self::samples), for one of several outputs with this index.
@@ -207,7 +208,8 @@ impl TableModel {
         &self,
         table: &Table,
         unseen: UnseenLevels,
-        count_and_seed: (usize, u64),
+        count: usize,
+        seed: u64,
         output: u64,
     ) -> Result<Vec<Vec<f64>>> {
         let n = table.rows();
@@ -219,7 +221,7 @@ impl TableModel {
             .hint("give fewer rows, or use quantiles, which have no such limit"));
         }
         let x = self.schema.design(table, unseen)?;
-        self.model.output_samples(x.as_ref(), count_and_seed, output)
+        self.model.output_samples(x.as_ref(), (count, seed), output)
     }
 
     /// Returns mean and covariance of the latent function at all rows of a table together; see [`Model::joint`].

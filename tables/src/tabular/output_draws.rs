@@ -54,7 +54,7 @@ impl TableOutputs {
     /// As for [`TableModel::samples`].
     pub fn samples(&self, table: &Table, request: &DrawRequest) -> Result<Vec<OutputDraws>> {
         let of_output = |(output, model): (usize, &TableModel)| {
-            model.output_samples(table, request.unseen, (request.count, request.seed), output as u64)
+            model.output_samples(table, request.unseen, request.count, request.seed, output as u64)
         };
         self.models().enumerate().map(of_output).collect()
     }

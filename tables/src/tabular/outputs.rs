@@ -8,6 +8,7 @@ use super::rows::target_of;
 use super::sharing::{Sharing, decide};
 use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
 use crate::tables::{Grid, Table, TableBlocks, table_of_cells};
+use faer::MatRef;
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, open_input};
@@ -73,37 +74,38 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     let find = |target: &String| find_schema(&labelled, &columns_of(request, target), options, &rows.train);
     let found = targets.iter().map(find).collect::<Result<Vec<_>>>()?;
     let (schemas, notes): (Vec<Schema>, Vec<_>) = found.into_iter().unzip();
+    let request = OutputsRequest { table: &train, ..*request };
     let clock = session.clock(options.max_seconds);
     let (sharing, tried) = match request.sharing {
         Some(sharing) => (sharing, Vec::new()),
         None if options.open.is_empty() => (Sharing::Own, Vec::new()),
-        None => decide(request, (&train, &schemas), &mut session.until(clock, Clock::CHOICES))?,
+        None => decide(&request, &schemas, &mut session.until(clock, Clock::CHOICES))?,
     };
-    let mut models = fit_known(request, (&train, schemas), sharing, &mut session.until(clock, 1.0))?;
+    let mut models = fit_known(&request, schemas, sharing, &mut session.until(clock, 1.0))?;
     models.models.iter_mut().zip(notes).for_each(|(model, notes)| {
         Arc::get_mut(model).into_iter().for_each(|model| model.note(&notes));
     });
     Ok(OutputsFit { models, train, test, sharing, tried })
 }
 
-/// Fits models of several outputs with known columns, with a given sharing.
+/// Fits models of several outputs with known columns and a given sharing to all rows of the request.
 pub(super) fn fit_known(
     request: &OutputsRequest<'_>,
-    (train, schemas): (&Table, Vec<Schema>),
+    schemas: Vec<Schema>,
     sharing: Sharing,
     session: &mut Session<'_>,
 ) -> Result<TableOutputs> {
     if sharing != Sharing::Own {
         let clock = session.clock(request.options.max_seconds);
         let session = &mut session.until(clock, Clock::TRAINING);
-        return Ok(together(request, (train, schemas), sharing, session)?.into());
+        return Ok(together(request, schemas, sharing, session)?.into());
     }
     let (clock, targets) = (session.clock(None), schemas.len());
     let one = |(place, schema): (usize, Schema)| {
         let columns =
             SchemaOptions { known: Some(schema.clone()), ..columns_of(request, schema.target_name()) };
         let request = FitRequest {
-            table: train,
+            table: request.table,
             columns: &columns,
             options: request.options,
             test_fraction: 0.0,
@@ -131,16 +133,9 @@ fn columns_of(request: &OutputsRequest<'_>, target: &str) -> SchemaOptions {
     SchemaOptions { target: target.to_owned(), exclude, ..request.columns.clone() }
 }
 
-/// Fits the outputs that share processes or a kernel together.
-fn together(
-    request: &OutputsRequest<'_>,
-    (table, schemas): (&Table, Vec<Schema>),
-    sharing: Sharing,
-    session: &mut Session<'_>,
-) -> Result<Vec<TableModel>> {
-    let base = schemas.first().ok_or_else(|| Error::usage("there are no targets"))?;
-    let options = resolved(request.options, base, None)?;
-    for schema in &schemas {
+/// Refuses targets and options that cannot share processes or a kernel.
+fn check_shareable(options: &FitOptions, schemas: &[Schema], sharing: Sharing) -> Result<()> {
+    for schema in schemas {
         let kind = LikelihoodKind::default_of(schema.encoding().kind());
         if options.likelihood_kind() != LikelihoodKind::Gaussian || kind != LikelihoodKind::Gaussian {
             return Err(Error::usage(format!(
@@ -155,7 +150,44 @@ fn together(
             "⟨outputs {sharing}⟩ is for Gaussian processes, not for ⟨model glm⟩"
         )));
     }
-    let table = &*table.read(&base.readings, &|_| true)?;
+    Ok(())
+}
+
+/// A target of a fit of several outputs together.
+struct OutputColumn {
+    schema: Schema,
+    scaling: Scaling,
+    /// The scaled target of every row, NaN where it is unknown.
+    targets: Vec<f64>,
+    /// The number of rows whose target is known.
+    known: usize,
+}
+
+impl OutputColumn {
+    /// Reads the target of `schema` from a table with the inputs `x`.
+    fn of(schema: Schema, table: &Table, x: MatRef<'_, f64>, options: &FitOptions) -> Result<OutputColumn> {
+        let mut targets = schema.target_where_known(table)?.map_or_else(|| target_of(&schema, table), Ok)?;
+        let known: Vec<f64> = targets.iter().copied().filter(|y| !y.is_nan()).collect();
+        let scaling = match options.standardize {
+            true => Scaling::standardise(x, &known).suited_to(&options.dimensions),
+            false => Scaling::none(x.ncols()),
+        };
+        scaling.scale_target(&mut targets);
+        Ok(OutputColumn { schema, scaling, targets, known: known.len() })
+    }
+}
+
+/// Fits the outputs that share processes or a kernel together.
+fn together(
+    request: &OutputsRequest<'_>,
+    schemas: Vec<Schema>,
+    sharing: Sharing,
+    session: &mut Session<'_>,
+) -> Result<Vec<TableModel>> {
+    let base = schemas.first().ok_or_else(|| Error::usage("there are no targets"))?;
+    let options = resolved(request.options, base, None)?;
+    check_shareable(&options, &schemas, sharing)?;
+    let table = &*request.table.read(&base.readings, &|_| true)?;
     let all: Vec<usize> = (0..table.rows()).collect();
     // One meaning of the inputs for all outputs.
     let mut base = base.clone();
@@ -164,38 +196,28 @@ fn together(
     let x = base.design(table, UnseenLevels::New)?;
     base.take_means(&Scaling::standardise(x.as_ref(), &[]));
     let weights = base.weights(table)?.unwrap_or_default();
-    let of_target =
-        |schema: Schema| Schema { target: schema.target, encoding: schema.encoding, ..base.clone() };
-    let schemas: Vec<Schema> = schemas.into_iter().map(of_target).collect();
-    let known = |column: &[f64]| column.iter().copied().filter(|y| !y.is_nan()).collect::<Vec<f64>>();
-    let (mut columns, mut scalings) = (Vec::new(), Vec::new());
-    for schema in &schemas {
-        let mut column = schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)?;
-        let scaling = match options.standardize {
-            true => Scaling::standardise(x.as_ref(), &known(&column)).suited_to(&options.dimensions),
-            false => Scaling::none(x.ncols()),
-        };
-        scaling.scale_target(&mut column);
-        columns.push(column);
-        scalings.push(scaling);
-    }
-    let mut options = options.with_units_of(&scalings[0]);
+    let of_target = |schema: Schema| {
+        let schema = Schema { target: schema.target, encoding: schema.encoding, ..base.clone() };
+        OutputColumn::of(schema, table, x.as_ref(), &options)
+    };
+    let outputs = schemas.into_iter().map(of_target).collect::<Result<Vec<_>>>()?;
+    let mut options = options.with_units_of(&outputs[0].scaling);
     options.constraints.columns = options.constraints.columns.without_target();
     let mut scaled = x.transpose().to_owned();
-    scalings[0].scale_inputs(scaled.as_mut().transpose_mut());
+    outputs[0].scaling.scale_inputs(scaled.as_mut().transpose_mut());
     let targets: Vec<f64> =
-        all.iter().flat_map(|&row| columns.iter().map(move |column| column[row])).collect();
-    let names: Vec<String> = schemas.iter().map(|schema| schema.target_name().to_owned()).collect();
+        all.iter().flat_map(|&row| outputs.iter().map(move |output| output.targets[row])).collect();
+    let names: Vec<String> = outputs.iter().map(|output| output.schema.target_name().to_owned()).collect();
     let rows = OutputRows { x: scaled.transpose(), targets: &targets, weights: &weights };
     let fitted = match sharing {
         Sharing::Processes(processes) => fit_outputs(rows, (&names, processes), &options, session)?,
         Sharing::Own | Sharing::Kernel => fit_shared_outputs(rows, &names, &options, session)?,
     };
     let notes = input_warnings(&base.input_names(), x.as_ref());
-    let counts = columns.iter().map(|column| known(column).len());
-    let parts = fitted.into_iter().zip(schemas.into_iter().zip(scalings)).zip(counts);
-    let model = |((fitted, about), rows)| TableModel::of(fitted, about, &options, rows, notes.clone());
-    Ok(parts.map(model).collect())
+    let model = |(fitted, OutputColumn { schema, scaling, known, .. })| {
+        TableModel::of(fitted, schema, scaling, &options, known, notes.clone())
+    };
+    Ok(fitted.into_iter().zip(outputs).map(model).collect())
 }
 
 /// Models of one or several outputs of the same tables.
@@ -284,9 +306,10 @@ impl TableOutputs {
         &self,
         path: &Path,
         block_rows: usize,
-        how: (Option<u8>, &[String]),
+        delimiter: Option<u8>,
+        copied: &[String],
     ) -> Result<TableBlocks> {
-        self.open_for(path, block_rows, how, UnseenLevels::New)
+        self.open_for(path, block_rows, delimiter, copied, UnseenLevels::New)
     }
 
     /// [`TableOutputs::open_with`] for predictions that treat levels in this way. Predictions of the population need no columns of groupings.
@@ -298,10 +321,12 @@ impl TableOutputs {
         &self,
         path: &Path,
         block_rows: usize,
-        how: (Option<u8>, &[String]),
+        delimiter: Option<u8>,
+        copied: &[String],
         unseen: UnseenLevels,
     ) -> Result<TableBlocks> {
-        Schema::open_all(&self.schemas(unseen).iter().collect::<Vec<_>>(), path, block_rows, how)
+        let schemas = self.schemas(unseen);
+        Schema::open_all(&schemas.iter().collect::<Vec<_>>(), path, block_rows, delimiter, copied)
     }
 
     /// Returns the columns of each model for predictions that treat levels in this way.

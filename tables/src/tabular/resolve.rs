@@ -111,8 +111,8 @@ pub(super) fn two_values(y: &[f64]) -> Option<(f64, f64)> {
     two.then_some((first.min(other), first.max(other)))
 }
 
-/// Returns a note if a target of two values is treated as numbers.
-pub(super) fn two_valued(schema: &Schema, (low, high): (f64, f64)) -> Option<String> {
+/// Returns a note if a target of the two values `low` and `high` is treated as numbers.
+pub(super) fn two_valued(schema: &Schema, low: f64, high: f64) -> Option<String> {
     let name = schema.target_name();
     (schema.encoding().kind() == TargetKind::Real).then(|| {
         format!("the target '{name}' takes only the values {low} and {high}; it is treated as a number, not as classes")

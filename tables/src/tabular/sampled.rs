@@ -69,7 +69,8 @@ impl Sampled {
     /// Usage errors for options that do not suit the columns, data errors for samples that do not suit them.
     pub(super) fn of(
         surveyed: Surveyed,
-        (options, start): (&FitOptions, Option<&TableModel>),
+        options: &FitOptions,
+        start: Option<&TableModel>,
         decide: impl FnOnce(FitOptions, usize) -> FitOptions,
         session: &mut Session<'_>,
     ) -> Result<Sampled> {
@@ -78,7 +79,7 @@ impl Sampled {
         let levels = surveyed.schema.encoding().levels().len();
         let Surveyed { schema, mut warnings, two_values, train, validation, .. } = surveyed;
         let options = schema.options_of(options)?;
-        warnings.extend(two_values.and_then(|values| two_valued(&schema, values)));
+        warnings.extend(two_values.and_then(|(low, high)| two_valued(&schema, low, high)));
         let part = |sample: Sample| -> Result<TableRows> {
             let mut part = CodedTable::of(&schema, &sample.table)?.part((0..sample.rows.len()).collect());
             part.rows = sample.rows;

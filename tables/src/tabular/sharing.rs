@@ -81,6 +81,41 @@ impl Judged {
     }
 }
 
+/// Judges candidates by short fits to some rows and their losses on others.
+struct Judge<'a> {
+    /// The request of the short fits.
+    request: OutputsRequest<'a>,
+    schemas: &'a [Schema],
+    held_out: &'a Table,
+    /// The number of candidates so far.
+    judged: usize,
+}
+
+impl Judge<'_> {
+    /// Fits a candidate and computes its losses; `None` if it cannot be fitted.
+    fn judge(
+        &mut self,
+        sharing: Sharing,
+        options: &FitOptions,
+        session: &mut Session<'_>,
+    ) -> Result<Option<Judged>> {
+        let started = Instant::now();
+        self.judged += 1;
+        let (number, rows) = (self.judged, self.request.table.rows());
+        let of = number.max(2 + MOST_PROCESSES);
+        session.enter(Stage::Choice { part: "outputs", rows, number, of, left: None });
+        let request = OutputsRequest { options, sharing: Some(sharing), ..self.request };
+        match fit_known(&request, self.schemas.to_vec(), sharing, &mut session.silent()) {
+            Ok(models) => {
+                let losses = losses(&models, self.held_out)?;
+                Ok(Some(Judged { sharing, losses, seconds: started.elapsed().as_secs_f64() }))
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::Fit | ErrorKind::Usage) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// Decides what numeric targets share, by the log loss of held-out rows after short fits, and returns the candidates; `None` if nothing
 /// can be shared. All short fits have the same kernel. If sharing wins, separate models are judged once more with all of their automatic
 /// choices.
@@ -90,62 +125,30 @@ impl Judged {
 /// Errors about the options or the data, and interruptions.
 pub(super) fn decide(
     request: &OutputsRequest<'_>,
-    (table, schemas): (&Table, &[Schema]),
+    schemas: &[Schema],
     session: &mut Session<'_>,
 ) -> Result<(Sharing, Vec<Tried>)> {
-    let options = request.options;
-    let gaussian = |schema: &Schema| {
-        let kind = options.likelihood.unwrap_or(LikelihoodKind::default_of(schema.encoding().kind()));
-        kind == LikelihoodKind::Gaussian
+    let OutputsRequest { table, options, .. } = *request;
+    let rows = match can_share(options, schemas, table.rows()) {
+        true => held_out(table.rows(), (options.seed, 1), |_| TRAINED_ON),
+        false => None,
     };
-    let n = table.rows();
-    let closed = options.clone().without_neighbours().decided_for(n).is_collapsed();
-    let asked = options.neighbours.is_some() || options.restarts > 1 || options.growth.is_some();
-    let alike = closed && !asked && options.model != ModelKind::Glm && schemas.iter().all(gaussian);
-    let rows = if alike { held_out(n, (options.seed, 1), |_| TRAINED_ON) } else { None };
     let Some((train, held)) = rows else { return Ok((Sharing::Own, Vec::new())) };
-    let (held, train) = (table.take(&held), table.take(&train));
-    let short = FitOptions {
-        open: Open::NOTHING,
-        epochs: Some(options.epochs.unwrap_or(SHORT.0).min(SHORT.0)),
-        inducing: Some(options.inducing.unwrap_or(SHORT.1).min(SHORT.1)),
-        validation_fraction: 0.0,
-        max_seconds: None,
-        stop_at: None,
-        stop_range: None,
-        ..options.clone()
-    };
-    let (mut number, of) = (0, 2 + MOST_PROCESSES);
-    let mut judge = |sharing: Sharing, options: &FitOptions| {
-        let started = Instant::now();
-        number += 1;
-        let of = of.max(number);
-        session.enter(Stage::Choice { part: "outputs", rows: train.rows(), number, of, left: None });
-        let request = OutputsRequest { options, table: &train, sharing: Some(sharing), ..*request };
-        match fit_known(&request, (&train, schemas.to_vec()), sharing, &mut session.silent()) {
-            Ok(models) => {
-                let losses = losses(&models, &held)?;
-                Ok(Some(Judged { sharing, losses, seconds: started.elapsed().as_secs_f64() }))
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::Fit | ErrorKind::Usage) => Ok(None),
-            Err(error) => Err(error),
-        }
-    };
-    let Some(own) = judge(Sharing::Own, &short)? else { return Ok((Sharing::Own, Vec::new())) };
+    let (held_out, train) = (table.take(&held), table.take(&train));
+    let request = OutputsRequest { table: &train, ..*request };
+    let mut judge = Judge { request, schemas, held_out: &held_out, judged: 0 };
+    let short = short_options(options);
+    let own = judge.judge(Sharing::Own, &short, session)?;
+    let Some(own) = own else { return Ok((Sharing::Own, Vec::new())) };
     let processes = (1..=MOST_PROCESSES.min(schemas.len())).map(Sharing::Processes);
     let mut all = vec![own];
     for sharing in std::iter::once(Sharing::Kernel).chain(processes) {
-        all.extend(judge(sharing, &short)?);
+        all.extend(judge.judge(sharing, &short, session)?);
     }
-    let mut best = 0;
-    (1..all.len()).filter(|&i| all[i].is_better_than(&all[0])).for_each(|i| {
-        if best == 0 || all[i].losses.mean() < all[best].losses.mean() {
-            best = i;
-        }
-    });
+    let mut best = best_of(&all);
     if best > 0 && !options.open.is_empty() {
         let chosen = FitOptions { open: options.open, ..short };
-        if let Some(own) = judge(Sharing::Own, &chosen)? {
+        if let Some(own) = judge.judge(Sharing::Own, &chosen, session)? {
             all[0] = own;
             best = if all[best].is_better_than(&all[0]) { best } else { 0 };
         }
@@ -158,6 +161,42 @@ pub(super) fn decide(
         ..Tried::default()
     };
     Ok((all[best].sharing, all.iter().enumerate().map(tried).collect()))
+}
+
+/// Returns true if the targets of `rows` rows can share a kernel or processes: all have Gaussian noise and a closed form of q.
+fn can_share(options: &FitOptions, schemas: &[Schema], rows: usize) -> bool {
+    let gaussian = |schema: &Schema| {
+        let kind = options.likelihood.unwrap_or(LikelihoodKind::default_of(schema.encoding().kind()));
+        kind == LikelihoodKind::Gaussian
+    };
+    let closed = options.clone().without_neighbours().decided_for(rows).is_collapsed();
+    let asked = options.neighbours.is_some() || options.restarts > 1 || options.growth.is_some();
+    closed && !asked && options.model != ModelKind::Glm && schemas.iter().all(gaussian)
+}
+
+/// Returns the options of short fits.
+fn short_options(options: &FitOptions) -> FitOptions {
+    FitOptions {
+        open: Open::NOTHING,
+        epochs: Some(options.epochs.unwrap_or(SHORT.0).min(SHORT.0)),
+        inducing: Some(options.inducing.unwrap_or(SHORT.1).min(SHORT.1)),
+        validation_fraction: 0.0,
+        max_seconds: None,
+        stop_at: None,
+        stop_range: None,
+        ..options.clone()
+    }
+}
+
+/// Returns the index of the candidate with the lowest loss among those that are better than the first one, or 0 if none is.
+fn best_of(all: &[Judged]) -> usize {
+    let mut best = 0;
+    for (index, one) in all.iter().enumerate().skip(1).filter(|(_, one)| one.is_better_than(&all[0])) {
+        if best == 0 || one.losses.mean() < all[best].losses.mean() {
+            best = index;
+        }
+    }
+    best
 }
 
 /// Returns the log losses of the rows of a table, summed over the targets of a row.

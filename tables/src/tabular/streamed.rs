@@ -158,7 +158,7 @@ impl FileBatches {
     pub(super) fn new(file: Arc<DataFile>, batch: usize, buffer: usize, seed: u64) -> Result<Self> {
         let held = Arc::new(AtomicUsize::new(0));
         let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
-        let maker = Maker::new(&file, (batch, buffer, seed), returned, &held);
+        let maker = Maker::new(&file, batch, buffer, seed, returned, &held);
         let ready = maker.start(0)?;
         Ok(FileBatches { rows: FileRows(file), batch, buffer, seed, ready, used, current: None, held })
     }
@@ -186,7 +186,7 @@ impl BatchSource for FileBatches {
 
     fn seek(&mut self, batches: usize) -> Result<()> {
         let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
-        let maker = Maker::new(&self.rows.0, (self.batch, self.buffer, self.seed), returned, &self.held);
+        let maker = Maker::new(&self.rows.0, self.batch, self.buffer, self.seed, returned, &self.held);
         // The thread so far, and its buffer, go first.
         std::mem::replace(&mut self.ready, Ahead::new(1, || None)?).stop();
         self.ready = maker.start(batches)?;
@@ -217,7 +217,9 @@ struct Maker {
 impl Maker {
     fn new(
         file: &Arc<DataFile>,
-        (batch, buffer, seed): (usize, usize, u64),
+        batch: usize,
+        buffer: usize,
+        seed: u64,
         returned: Receiver<RowBuffer>,
         held: &Arc<AtomicUsize>,
     ) -> Self {
@@ -268,10 +270,10 @@ impl Maker {
         let mut batch = self.returned.try_recv().unwrap_or_else(|_| RowBuffer::of_dims(dims, self.batch));
         batch.clear();
         let (exposure, weights) = (self.file.schema.exposure_name(), self.file.schema.weights_name());
-        let given = (exposure.is_some(), weights.is_some());
+        let (exposed, weighted) = (exposure.is_some(), weights.is_some());
         for _ in 0..size {
             self.fill()?;
-            if !self.buffer.pop(&mut self.random, |row| push_row(&mut batch, row, dims, given)) {
+            if !self.buffer.pop(&mut self.random, |row| push_row(&mut batch, row, dims, exposed, weighted)) {
                 return Err(self.file.changed(self.file.rows.saturating_sub(self.rows_left)));
             }
         }
@@ -331,11 +333,11 @@ impl Maker {
     }
 }
 
-/// Adds a row of the shuffle buffer to a batch: `dims` inputs, the target, and exposure and weight if they are given.
-fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, (exposure, weight): (bool, bool)) {
+/// Adds a row of the shuffle buffer to a batch: `dims` inputs, the target, and and exposure and weight if the rows are `exposed` and `weighted`.
+fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, exposed: bool, weighted: bool) {
     let mut others = row[dims + 1..].iter().copied();
-    let exposure = exposure.then(|| others.next()).flatten();
-    let weight = weight.then(|| others.next()).flatten();
+    let exposure = exposed.then(|| others.next()).flatten();
+    let weight = weighted.then(|| others.next()).flatten();
     batch.push(RowRef::from_slice(&row[..dims]), row[dims], exposure, weight);
 }
 

@@ -253,14 +253,13 @@ impl TableSums {
     /// If columns cannot be used, too few training rows are left, or the target is constant among them.
     pub fn finish(self, survey: &Survey<'_>) -> Result<Surveyed> {
         let facts = &self.facts;
-        let counts = (facts.rows(), self.rows);
-        check_labelled(survey.target(), facts.source(), counts)?;
+        check_labelled(survey.target(), facts.source(), facts.rows(), self.rows)?;
         let mut odd = false;
         let (schema, mut warnings) = match survey.known {
             Some(schema) => {
                 check_rows(facts.source(), facts.rows())?;
                 let column = format!("{}: the target {}", facts.source(), quoted(schema.target_name()));
-                schema.encoding().check_range(&column, self.codes)?;
+                schema.encoding().check_range(&column, self.codes.0, self.codes.1)?;
                 (schema.clone(), Vec::new())
             }
             None => {
@@ -270,7 +269,7 @@ impl TableSums {
                 (schema, warnings)
             }
         };
-        warnings.extend(unlabelled_note(survey.target(), facts.source(), counts));
+        warnings.extend(unlabelled_note(survey.target(), facts.source(), facts.rows(), self.rows));
         let (train, validation) = (self.start.offered(), self.validation.offered());
         let (Some(start), Some(check), 2..) =
             (self.start.finish(facts.source()), self.check.finish(facts.source()), train)

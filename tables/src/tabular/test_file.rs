@@ -39,7 +39,7 @@ pub fn check_test_file(
     let Some(known) = column_names(data, columns.delimiter)? else { return Ok(()) };
     let used = |name: &&String| columns.uses(name) && weights != Some(name.as_str());
     if known.iter().filter(used).all(|name| has(name))
-        || large_size((data, columns.delimiter), &|_| true, MOST_BYTES).is_some()
+        || large_size(data, columns.delimiter, &|_| true, MOST_BYTES).is_some()
     {
         return Ok(());
     }

@@ -27,7 +27,7 @@ use sparsegp::error::{Error, Result};
 const BATCH_ROWS: usize = 1 << 16;
 
 /// A Parquet file, on disk or in memory, read once: from front to back, or by row groups in a given order.
-pub(super) struct ParquetRows<R> {
+struct ParquetRows<R> {
     source: String,
     file: Arc<R>,
     metadata: ParquetMetaData,
@@ -52,58 +52,58 @@ struct Decoded {
     kind: Kind,
 }
 
-impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
-    /// Reads the footer; returns the rows, and one builder for each wanted column. If `groups` is given, row groups are read in this
-    /// order, and no block spans two groups.
-    pub(super) fn open(
-        source: &str,
-        file: R,
-        wanted: &dyn Fn(&str) -> bool,
-        groups: Option<&[usize]>,
-    ) -> Result<Opened> {
-        let length = file.len();
-        let metadata = read_footer(source, &file)?;
-        let schema = metadata.file_metadata().schema_descr();
-        let fields = schema.root_schema().get_fields();
-        let names: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();
-        if names.is_empty() {
-            return Err(Error::data(format!("{source}: the file has no columns")));
-        }
-        check_names(source, names.iter().map(String::as_str))?;
-        let mut leaf_of = vec![0; names.len()];
-        for leaf in (0..schema.num_columns()).rev() {
-            leaf_of[schema.get_column_root_idx(leaf)] = leaf;
-        }
-        let mut builders = Vec::with_capacity(fields.len());
-        let mut decoded = Vec::new();
-        for (column, field) in fields.iter().enumerate() {
-            let wanted = wanted(field.name());
-            builders.push(wanted.then(ColumnBuilder::default));
-            if let Some(kind) = kind(field).ok().filter(|_| wanted) {
-                decoded.push(Decoded { column, leaf: leaf_of[column], kind });
-            }
-        }
-        check_chunks(source, &metadata, length, &names, &decoded)?;
-        let count = metadata.num_row_groups();
-        let mut order: Vec<usize> = groups.map_or_else(|| (0..count).collect(), <[usize]>::to_vec);
-        // Indices out of range belong to another file that had the same name.
-        order.retain(|&group| group < count);
-        order.reverse();
-        let rows = ParquetRows {
-            source: source.to_owned(),
-            file: Arc::new(file),
-            metadata,
-            names,
-            decoded,
-            groups: order,
-            apart: groups.is_some(),
-            readers: Vec::new(),
-            left: 0,
-            row: 0,
-        };
-        Ok((Box::new(rows), builders))
+/// Opens a file, on disk or in memory: reads the footer, and returns the rows and one builder for each wanted column. If `groups` is given, row groups are read in this
+/// order, and no block spans two groups.
+pub(in crate::tables) fn open<R: ChunkReader + Sync + 'static>(
+    source: &str,
+    file: R,
+    wanted: &dyn Fn(&str) -> bool,
+    groups: Option<&[usize]>,
+) -> Result<Opened> {
+    let length = file.len();
+    let metadata = read_footer(source, &file)?;
+    let schema = metadata.file_metadata().schema_descr();
+    let fields = schema.root_schema().get_fields();
+    let names: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();
+    if names.is_empty() {
+        return Err(Error::data(format!("{source}: the file has no columns")));
     }
+    check_names(source, names.iter().map(String::as_str))?;
+    let mut leaf_of = vec![0; names.len()];
+    for leaf in (0..schema.num_columns()).rev() {
+        leaf_of[schema.get_column_root_idx(leaf)] = leaf;
+    }
+    let mut builders = Vec::with_capacity(fields.len());
+    let mut decoded = Vec::new();
+    for (column, field) in fields.iter().enumerate() {
+        let wanted = wanted(field.name());
+        builders.push(wanted.then(ColumnBuilder::default));
+        if let Some(kind) = kind(field).ok().filter(|_| wanted) {
+            decoded.push(Decoded { column, leaf: leaf_of[column], kind });
+        }
+    }
+    check_chunks(source, &metadata, length, &names, &decoded)?;
+    let count = metadata.num_row_groups();
+    let mut order: Vec<usize> = groups.map_or_else(|| (0..count).collect(), <[usize]>::to_vec);
+    // Indices out of range belong to another file that had the same name.
+    order.retain(|&group| group < count);
+    order.reverse();
+    let rows = ParquetRows {
+        source: source.to_owned(),
+        file: Arc::new(file),
+        metadata,
+        names,
+        decoded,
+        groups: order,
+        apart: groups.is_some(),
+        readers: Vec::new(),
+        left: 0,
+        row: 0,
+    };
+    Ok(Opened { rows: Box::new(rows), builders })
+}
 
+impl<R: ChunkReader + Sync + 'static> ParquetRows<R> {
     /// Opens the next row group; returns `false` at the end.
     fn next_group(&mut self) -> Result<bool> {
         let Some(index) = self.groups.pop() else { return Ok(false) };
@@ -187,7 +187,7 @@ impl<R: ChunkReader + Sync + 'static> RowSource for ParquetRows<R> {
 }
 
 /// Returns the number of rows of each row group.
-pub(super) fn row_groups(source: &str, file: &File) -> Result<Vec<usize>> {
+pub(in crate::tables) fn row_groups(source: &str, file: &File) -> Result<Vec<usize>> {
     Ok(read_footer(source, file)?.row_groups().iter().map(group_rows).collect())
 }
 
