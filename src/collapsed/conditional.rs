@@ -90,7 +90,8 @@ impl PredictiveLoss {
 /// loss asks of rows directly comes on top.
 pub fn conditional_dlm(
     statistics: &Statistics,
-    (q, beta): (&Normal, f64),
+    q: &Normal,
+    beta: f64,
     loss: &PredictiveLoss,
 ) -> (f64, StatisticsAdjoint) {
     let (m, mean, cov) = (q.dim(), q.mean(), q.cov().full());

@@ -169,7 +169,7 @@ impl<'a> Nystrom<'a> {
                 .into_par_iter()
                 .enumerate()
                 .map_init(Scratch::new, |scratch, (block, (ar, rx))| {
-                    self.look_at_columns(from + block * BLOCK, x, (ar, rx), scratch)
+                    self.look_at_columns(from + block * BLOCK, x, ar, rx, scratch)
                 })
                 .collect();
             rest.squares += squares.iter().sum::<f64>();
@@ -189,7 +189,8 @@ impl<'a> Nystrom<'a> {
         &self,
         from: usize,
         x: &[f64],
-        (ar, rx): (MatMut<'_, f64>, &mut [f64]),
+        ar: MatMut<'_, f64>,
+        rx: &mut [f64],
         scratch: &mut Scratch,
     ) -> f64 {
         let b = ar.ncols();

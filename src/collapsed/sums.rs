@@ -215,7 +215,8 @@ impl BoundGradient {
     pub fn of_posterior(
         layer: &dyn LatentLayer,
         statistics: &Statistics,
-        (mean, cov): (&[f64], MatRef<'_, f64>),
+        mean: &[f64],
+        cov: MatRef<'_, f64>,
         residual_bar: f64,
     ) -> Self {
         let mut out = BoundGradient::zeros(layer);

@@ -143,7 +143,8 @@ impl Sampling {
     pub(super) fn run_block(
         &self,
         block: SampledBlock<'_>,
-        (g, h): (&mut [f64], &mut [f64]),
+        g: &mut [f64],
+        h: &mut [f64],
         scratch: &mut SampleScratch,
         random: &mut ChaCha8Rng,
     ) {

@@ -1,6 +1,6 @@
 //! Inducing points: the whitened features a = L⁻¹ k_u(x) of a sparse GP and their adjoint; no y.
 
-use super::{LatentLayer, LayerGradient, LayerScratch};
+use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
 use crate::linalg::{self, Factorizer, Shape, add_diagonal, trace};
 use faer::{Mat, MatMut, MatRef};
@@ -392,22 +392,20 @@ impl LatentLayer for InducingLayer {
     fn zero_gradient(&self) -> LayerGradient {
         let mut count = 0;
         self.kernel.for_each_parameter(&mut |p| count += p.values.len());
-        LayerGradient::zeros(count, self.mean.values.len(), self.z.shape())
+        LayerGradient::zeros(count, self.mean.values.len(), self.z.as_ref())
     }
 
     fn features_adjoint(
         &self,
         x: MatRef<'_, f64>,
-        (k, kbar): (MatRef<'_, f64>, MatRef<'_, f64>),
-        base_bar: &[f64],
-        offset_bar: &[f64],
+        FeaturesAdjoint { features, features_bar, base_bar, offset_bar }: FeaturesAdjoint<'_>,
         grad: &mut LayerGradient,
         scratch: &mut Scratch,
     ) {
         let x = x.subcols(0, self.z.ncols());
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Cross { left: self.z.as_ref(), right: x };
-        self.kernel.adjoint(inputs, k, kbar, target, scratch);
+        self.kernel.adjoint(inputs, features, features_bar, target, scratch);
         let target = Gradient { parameters: &mut grad.kernel, left: None, right: None };
         self.kernel.diag_adjoint(x, base_bar, target, scratch);
         grad.mean[0] += offset_bar.iter().sum::<f64>();

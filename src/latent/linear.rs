@@ -1,6 +1,6 @@
 //! Linear features: the Bayesian linear model `f = xᵀβ`, `β ~ N(m₀, P)`, as a whitened latent layer; no kernels.
 
-use super::{LatentLayer, LayerGradient, LayerScratch};
+use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
 use crate::linalg::{Factorizer, Shape, block_product, dot, thin_orthonormal};
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -263,16 +263,14 @@ impl LatentLayer for LinearLayer {
     }
 
     fn zero_gradient(&self) -> LayerGradient {
-        LayerGradient::zeros(0, 0, (0, 0))
+        LayerGradient::zeros(0, 0, Mat::new().as_ref())
     }
 
     // The prior is given, not trained.
     fn features_adjoint(
         &self,
         _x: MatRef<'_, f64>,
-        _features: (MatRef<'_, f64>, MatRef<'_, f64>),
-        _base_bar: &[f64],
-        _offset_bar: &[f64],
+        _by: FeaturesAdjoint<'_>,
         _grad: &mut LayerGradient,
         _scratch: &mut Scratch,
     ) {

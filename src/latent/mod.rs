@@ -33,9 +33,10 @@ pub struct LayerGradient {
 }
 
 impl LayerGradient {
-    /// Zeros for `kernel` parameter values, so many means, and `M × D` inducing inputs.
-    pub fn zeros(kernel: usize, means: usize, (m, d): (usize, usize)) -> Self {
-        LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z: Mat::zeros(m, d) }
+    /// Zeros for `kernel` parameter values, so many means, and inducing inputs like `z` (`M × D`).
+    pub fn zeros(kernel: usize, means: usize, z: MatRef<'_, f64>) -> Self {
+        let z = Mat::zeros(z.nrows(), z.ncols());
+        LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z }
     }
 
     /// Back to zero.
@@ -57,6 +58,19 @@ impl LayerGradient {
         self.mean.iter_mut().zip(&other.mean).for_each(|(a, b)| *a += b);
         self.z += &other.z;
     }
+}
+
+/// The derivatives of an objective with respect to what [`LatentLayer::features`] writes for a block of c rows.
+#[derive(Clone, Copy)]
+pub struct FeaturesAdjoint<'a> {
+    /// The raw features k, `M × c`.
+    pub features: MatRef<'a, f64>,
+    /// `∂F/∂k`, `M × c`.
+    pub features_bar: MatRef<'a, f64>,
+    /// The derivatives with respect to `base`, c.
+    pub base_bar: &'a [f64],
+    /// The derivatives with respect to the offsets of process 0, c.
+    pub offset_bar: &'a [f64],
 }
 
 /// The producer of `(a_i, r_i, o_i)` (docs/mathematics.md#the-latent-linear-model), whitened so that the prior is `w ~ N(0, I)`.
@@ -101,13 +115,11 @@ pub trait LatentLayer: Send + Sync {
     /// A zero gradient of this layer's shape.
     fn zero_gradient(&self) -> LayerGradient;
 
-    /// Adds the gradient that flows through one block: `kbar = ∂F/∂k`, `base_bar`, and the `offset_bar` of process 0.
+    /// Adds the gradient that flows through the features, `base` and the offsets of one block.
     fn features_adjoint(
         &self,
         x: MatRef<'_, f64>,
-        features: (MatRef<'_, f64>, MatRef<'_, f64>),
-        base_bar: &[f64],
-        offset_bar: &[f64],
+        by: FeaturesAdjoint<'_>,
         grad: &mut LayerGradient,
         scratch: &mut Scratch,
     );

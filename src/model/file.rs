@@ -451,7 +451,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let (q, factors) = posteriors(&description, &latent, arrays)?;
     let mut posterior = Posterior::from_factors(&latent, factors);
     if let Some(count) = description.neighbours {
-        posterior = beside(posterior, &latent, (&q[0], count), arrays)?;
+        posterior = beside(posterior, &latent, &q[0], count, arrays)?;
     }
     if !latent.effects.is_empty() {
         posterior = grouped::beside(posterior, &latent, &q[0], arrays)?;
@@ -502,7 +502,8 @@ fn posteriors(
 fn beside(
     posterior: Posterior,
     latent: &LatentPrior,
-    (q, count): (&Normal, usize),
+    q: &Normal,
+    count: usize,
     arrays: &Arrays<'_>,
 ) -> Checked<Posterior> {
     let rows = NearbyRows::read(arrays)?;

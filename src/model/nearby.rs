@@ -41,8 +41,11 @@ pub struct NearbyRows {
 impl NearbyRows {
     /// The rows `x` (`n × D`) with targets `y` and noise variances of their own, or those of them that are kept.
     pub fn new(
-        (x, y, noise): (MatRef<'_, f64>, &[f64], Option<&[f64]>),
-        (keeping, seed): (Keeping, u64),
+        x: MatRef<'_, f64>,
+        y: &[f64],
+        noise: Option<&[f64]>,
+        keeping: Keeping,
+        seed: u64,
     ) -> NearbyRows {
         let mut rows: Vec<usize> = (0..y.len()).collect();
         if let Some(most) = keeping.rows.filter(|most| *most < rows.len()) {
@@ -152,7 +155,7 @@ impl Nearby {
         let noise = self.noise().unwrap_or(&all);
         let predictor = Predictor { layer, posterior, noise, data: self.data() };
         let near = in_units_of(layer.kernel(), x, &self.units);
-        predictor.marginals(x, (&self.index, near.as_ref()), count)
+        predictor.marginals(x, &self.index, near.as_ref(), count)
     }
 
     /// The `count` rows that are nearest to each row of `x` (`Q × D`).
@@ -168,7 +171,8 @@ impl Nearby {
         &self,
         Beside { layer, q, noise }: Beside<'_>,
         rows: &[u32],
-        (count, beta): (usize, f64),
+        count: usize,
+        beta: f64,
     ) -> (Vec<f64>, Vec<f64>) {
         let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
         let noise = self.noise().unwrap_or(&all);
@@ -207,14 +211,15 @@ impl Nearby {
             None => x[(i - u, j)],
         });
         let noise: Vec<f64> = given.iter().map(|&row| self.noise_of(row, noise)).collect();
-        conditional_covariance((layer, q), points.as_ref(), &noise)
+        conditional_covariance(layer, q, points.as_ref(), &noise)
     }
 }
 
 /// The covariance of f at the last of some points given values at the first ones with these noise variances, and q(w):
 /// `R_QQ − B R_NQ + Ã S Ãᵀ` with `B = R_QN (R_NN + Σ)⁻¹` and `Ã = A_Q − B A_N`.
 fn conditional_covariance(
-    (layer, q): (&InducingLayer, &Normal),
+    layer: &InducingLayer,
+    q: &Normal,
     points: MatRef<'_, f64>,
     noise: &[f64],
 ) -> Mat<f64> {

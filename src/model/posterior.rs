@@ -227,7 +227,7 @@ impl Posterior {
         mean.zip(variance).enumerate().for_each_init(buffers, |room, (i, (mean, variance))| {
             let block = x.subrows(i * COLUMNS, mean.len() / functions);
             for layer in 0..self.layers.len() {
-                self.block(layer, block, (mean, variance), room);
+                self.block(layer, block, mean, variance, room);
             }
         });
         out
@@ -237,7 +237,7 @@ impl Posterior {
     /// nothing, in a fit with a KL term of weight `beta`; none where there are no neighbours.
     pub(super) fn left_out(&self, rows: &[u32], beta: f64) -> Option<Marginals> {
         let (nearby, count, given) = self.beside()?;
-        let (mean, mut variance) = nearby.left_out(given, rows, (count, beta));
+        let (mean, mut variance) = nearby.left_out(given, rows, count, beta);
         // Rounding may leave them at or below zero; what is no number stays none.
         variance.iter_mut().filter(|v| **v <= 0.0).for_each(|v| *v = f64::MIN_POSITIVE);
         Some(Marginals { mean, variance, functions: 1 })
@@ -270,7 +270,8 @@ impl Posterior {
         &self,
         index: usize,
         x: MatRef<'_, f64>,
-        (mean, variance): (&mut [f64], &mut [f64]),
+        mean: &mut [f64],
+        variance: &mut [f64],
         room: &mut Room,
     ) {
         let (layers, len) = (self.layers(), x.nrows());

@@ -2,7 +2,7 @@
 
 use super::blocks::{Block, Window};
 use crate::columns;
-use crate::latent::{InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
+use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{Part, Shape, product};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -190,9 +190,13 @@ impl ThreadRoom {
         let u = x.ncols();
         self.features(layer, x);
         whiten_adjoint(layer, bar, room(&mut self.raw_bar, layer.dim(), u));
-        let features = (self.raw.as_ref().subcols(0, u), self.raw_bar.as_ref().subcols(0, u));
         self.numbers.fill(0.0);
-        let none = &self.numbers[..u];
-        layer.features_adjoint(x.transpose(), features, none, &[], gradient, &mut self.scratch);
+        let by = FeaturesAdjoint {
+            features: self.raw.as_ref().subcols(0, u),
+            features_bar: self.raw_bar.as_ref().subcols(0, u),
+            base_bar: &self.numbers[..u],
+            offset_bar: &[],
+        };
+        layer.features_adjoint(x.transpose(), by, gradient, &mut self.scratch);
     }
 }

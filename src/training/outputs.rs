@@ -44,7 +44,8 @@ pub struct OutputRows<'a> {
 /// As for [`fit_arrays`](super::fit_arrays), and for more processes than outputs, or none.
 pub fn fit_outputs(
     rows: OutputRows<'_>,
-    (names, processes): (&[String], usize),
+    names: &[String],
+    processes: usize,
     options: &FitOptions,
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
@@ -115,12 +116,12 @@ pub fn fit_shared_outputs(
     if let Some((name, _)) = names.iter().zip(&observed).find(|(_, rows)| rows.y.is_empty()) {
         return Err(Error::data(format!("the target '{name}' is missing in every row")));
     }
-    let model = shared_model(rows, (names, &observed), (&plan, &prototype))?;
+    let model = shared_model(rows, names, &observed, &plan, &prototype)?;
     let mut model = ready(model, &plan.hyper, observed[0].dataset())?;
     let mut training = None;
     if trains {
         let mut monitor = session.monitor(plan.limits);
-        let mut objective = SharedObjective::new(model, rows.x, (rows.targets, rows.weights), plan.beta);
+        let mut objective = SharedObjective::new(model, rows.x, rows.targets, rows.weights, plan.beta);
         let (start, cells) = (objective.start(), observed.iter().map(|rows| rows.y.len()).sum::<usize>());
         let outcome = minimize(&mut objective, start, cells as f64, &plan.hyper, &mut monitor);
         monitor.check()?;
@@ -157,8 +158,10 @@ pub fn fit_shared_outputs(
 /// own targets.
 fn shared_model(
     rows: OutputRows<'_>,
-    (names, observed): (&[String], &[OwnedRows]),
-    (plan, prototype): (&Plan, &Prototype),
+    names: &[String],
+    observed: &[OwnedRows],
+    plan: &Plan,
+    prototype: &Prototype,
 ) -> Result<LatentPrior> {
     let first = |row: &[f64]| row.iter().copied().find(|y| !y.is_nan()).unwrap_or(0.0);
     let y: Vec<f64> = rows.targets.chunks_exact(names.len()).map(first).collect();

@@ -51,12 +51,12 @@ pub(super) fn add_second_order(mut next: MatMut<'_, f64>, precision: MatRef<'_, 
 }
 
 /// `s` within the bounds, for any bounds; the upper one wins if they contradict each other.
-pub(super) fn clip(s: f64, (low, high): (f64, f64)) -> f64 {
+pub(super) fn clip(s: f64, low: f64, high: f64) -> f64 {
     s.max(low).min(high)
 }
 
 /// Bounds of variances that can be computed with.
-pub(super) fn usable((low, high): (f64, f64)) -> (f64, f64) {
+pub(super) fn usable(low: f64, high: f64) -> (f64, f64) {
     let least = 1.0 / OVERFLOW;
     let low = if low > least { low.min(OVERFLOW) } else { least };
     (low, if high >= low { high.min(OVERFLOW) } else { low.max(1.0) })

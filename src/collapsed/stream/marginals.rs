@@ -24,7 +24,8 @@ impl DataStream {
         &mut self,
         layer: &dyn LatentLayer,
         data: Dataset<'_>,
-        (mean, cov): (&[f64], MatRef<'_, f64>),
+        mean: &[f64],
+        cov: MatRef<'_, f64>,
         effects: RowMoments<'_>,
     ) -> RowMarginals {
         let mut out = RowMarginals::default();
@@ -34,7 +35,7 @@ impl DataStream {
             |part, buffers, block| {
                 let len = part.len();
                 let (mut a, mut t) = (buffers.a, buffers.t);
-                whitened_block((layer, process), part, (buffers.k, a.as_mut()), block);
+                whitened_block(layer, process, part, buffers.k, a.as_mut(), block);
                 let a = a.as_ref();
                 residuals(a, layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
                 block_product(t.as_mut(), Accum::Replace, (cov, Shape::Full), a, 1.0);

@@ -65,7 +65,7 @@ pub(super) fn train(
     let coordinates = layer(&model)?.z().nrows() * train.x.ncols();
     model.fix_inducing |= TERMS.min(n) < TERMS_PER_COORDINATE * coordinates;
     if trains && fresh {
-        model = warmed(model, train, (plan, neighbours), monitor)?;
+        model = warmed(model, train, plan, neighbours, monitor)?;
     }
     if plan.loss == LossKind::Square {
         hold_amplitude(&mut model);
@@ -78,7 +78,7 @@ pub(super) fn train(
     let outcome = if trains {
         let (rows, k) = (TERMS.min(n), few);
         if objective.has_sites() {
-            theta = rounds(&mut objective, theta, &SITE_ROUNDS, (plan, few), monitor)?;
+            theta = rounds(&mut objective, theta, &SITE_ROUNDS, plan, few, monitor)?;
         }
         objective.look_up(rows, k);
         let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
@@ -87,7 +87,7 @@ pub(super) fn train(
         if let Some(best) = objective.kept() {
             found.theta = best;
         }
-        found.theta = reached(&mut objective, (&theta, before), found.theta, (rows, k))?;
+        found.theta = reached(&mut objective, &theta, before, found.theta, rows, k)?;
         // Out of time, q is left to the rows and neighbours that training used.
         if !monitor.is_late() {
             objective.look_up(n, neighbours.count);
@@ -118,7 +118,8 @@ pub(super) fn train(
 fn warmed(
     mut model: LatentModel,
     train: Dataset<'_>,
-    (plan, neighbours): (&Plan, &NeighbourPlan),
+    plan: &Plan,
+    neighbours: &NeighbourPlan,
     monitor: &mut Monitor<'_>,
 ) -> Result<LatentModel> {
     let few = neighbours.count.min(TRAINED_WITH);
@@ -126,7 +127,7 @@ fn warmed(
     let stays = std::mem::replace(&mut model.fix_inducing, true);
     let mut objective = NeighbourObjective::new(model, train, evidence, plan.seed)?.until(monitor.end());
     let theta = objective.start();
-    rounds(&mut objective, theta, &ROUNDS, (plan, few), monitor)?;
+    rounds(&mut objective, theta, &ROUNDS, plan, few, monitor)?;
     Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })
 }
 
@@ -135,7 +136,8 @@ fn rounds(
     objective: &mut NeighbourObjective<'_>,
     mut theta: Vec<f64>,
     rounds: &[(usize, usize)],
-    (plan, k): (&Plan, usize),
+    plan: &Plan,
+    k: usize,
     monitor: &mut Monitor<'_>,
 ) -> Result<Vec<f64>> {
     let n = objective.rows();
@@ -151,7 +153,7 @@ fn rounds(
         let mut warm = monitor.warm_start(rows, limits);
         let to = minimize(objective, theta.clone(), n as f64, &plan.hyper, &mut warm).theta;
         monitor.check()?;
-        theta = reached(objective, (&theta, before), to, (rows, k))?;
+        theta = reached(objective, &theta, before, to, rows, k)?;
     }
     Ok(theta)
 }
@@ -162,9 +164,11 @@ fn rounds(
 /// start.
 fn reached(
     objective: &mut NeighbourObjective<'_>,
-    (from, before): (&[f64], Option<f64>),
+    from: &[f64],
+    before: Option<f64>,
     mut to: Vec<f64>,
-    (rows, k): (usize, usize),
+    rows: usize,
+    k: usize,
 ) -> Result<Vec<f64>> {
     let Some(before) = before else {
         objective.solve(&to).ok_or_else(failed_start)?;

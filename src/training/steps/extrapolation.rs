@@ -162,7 +162,8 @@ impl History {
 pub(in crate::training) fn descend_together(
     svgp: &mut VariationalModel,
     full: &mut FullBatch<'_>,
-    (limits, n): (SolveLimits, f64),
+    limits: SolveLimits,
+    n: f64,
     mut monitor: Option<&mut Monitor<'_>>,
 ) -> Result<(f64, UpdateCounts)> {
     let beta = svgp.objective().beta;

@@ -148,7 +148,7 @@ impl<'a> FullBatch<'a> {
         let beta = svgp.objective().beta;
         for ((gathered, earlier), q) in self.processes.iter_mut().zip(earlier).zip(svgp.posteriors()) {
             let Gathered { mean, cov, curvature } = gathered;
-            value += earlier.add_to((q, beta), (mean, cov), curvature.as_mut());
+            value += earlier.add_to(q, beta, mean, cov, curvature.as_mut());
         }
         Ok(value + beta * svgp.kl())
     }
@@ -192,7 +192,7 @@ fn descend(
         && svgp.q().family() == Family::Full
         && !svgp.objective().has_own_curvature()
     {
-        return descend_together(svgp, &mut full, (limits, n), monitor);
+        return descend_together(svgp, &mut full, limits, n, monitor);
     }
     let mut value = full.evaluate(svgp)?;
     let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };

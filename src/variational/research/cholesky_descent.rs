@@ -74,7 +74,7 @@ impl CholeskyDescent {
             candidate: linalg::spread(m, m),
             energy: linalg::spread(m, m),
             gradient: vec![0.0; m],
-            smoothness: Smoothness::new((options.smoothness, options.relative), m),
+            smoothness: Smoothness::new(options.smoothness, options.relative, m),
         };
         rule.restart(q);
         rule

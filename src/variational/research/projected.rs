@@ -81,7 +81,7 @@ impl Projected {
             energy: linalg::spread(m, m),
             gradient: vec![0.0; m],
             eigen: EigenSolver::new(m),
-            smoothness: Smoothness::new((options.smoothness, options.relative), m),
+            smoothness: Smoothness::new(options.smoothness, options.relative, m),
         };
         rule.restart(q);
         rule

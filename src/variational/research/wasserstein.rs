@@ -69,7 +69,7 @@ impl Wasserstein {
             candidate: square(),
             gradient: vec![0.0; m],
             factorizer: Factorizer::new(m),
-            smoothness: Smoothness::new((options.smoothness, options.relative), m),
+            smoothness: Smoothness::new(options.smoothness, options.relative, m),
         };
         rule.restart(q);
         rule

@@ -8,9 +8,9 @@ use sparsegp::columns;
 use sparsegp::data::{Purpose, generator};
 use sparsegp::gradient::{Batch, WINDOW_ROWS, block_columns};
 use sparsegp::kernels::Scratch;
-use sparsegp::latent::LayerScratch;
+use sparsegp::latent::{FeaturesAdjoint, LayerScratch};
 use sparsegp::linalg::{Part, Shape, block_product, product, spread};
-use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
+use sparsegp::objective::{Derivatives, LossInputs, LossScratch, Objective, Targets};
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
 use sparsegp::{Error, Result};
@@ -62,7 +62,7 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (left, mut t, mean) = (a.clone(), a.clone(), vec![0.01; m]);
     let (mut mu, mut v, mut c, g) = (offset.clone(), base.clone(), vec![0.0; m], weights.clone());
     let marginals = move || {
-        columns::add_moments(left.as_ref(), (&mean, t.as_ref()), &mut mu, &mut v);
+        columns::add_moments(left.as_ref(), &mean, t.as_ref(), &mut mu, &mut v);
         columns::add_matvec(left.as_ref(), &g, &mut c);
         columns::rank_one_plus_scaled(t.as_mut(), &mean, &g, &g);
     };
@@ -76,8 +76,8 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let mut own = vec![0.0; own];
     let likelihood = move || {
         let out = Derivatives { mean: &mut g, variance: &mut h, curvature: &mut bend, own: &mut own };
-        let data = (Targets::of(y), &mu[..], &v[..]);
-        objective.losses(&likelihood, 1.0, data, out, (&mut losses, &mut random));
+        let rows = LossInputs { targets: Targets::of(y), mean: &mu, variance: &v };
+        objective.losses(&likelihood, 1.0, rows, out, &mut losses, &mut random);
     };
 
     let (right, mut out) = (a.clone(), k.clone());
@@ -89,7 +89,13 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (layer, mut scratch, h) = (model.layer().clone(), Scratch::new(), weights.clone());
     let (mut gradient, bar, left) = (layer.zero_gradient(), a.clone(), k.clone());
     let kernel_adjoint = move || {
-        layer.features_adjoint(x, (left.as_ref(), bar.as_ref()), &h, &h, &mut gradient, &mut scratch);
+        let by = FeaturesAdjoint {
+            features: left.as_ref(),
+            features_bar: bar.as_ref(),
+            base_bar: &h,
+            offset_bar: &h,
+        };
+        layer.features_adjoint(x, by, &mut gradient, &mut scratch);
     };
 
     let mut out = spread(columns, m);

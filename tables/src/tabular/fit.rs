@@ -108,7 +108,11 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let clock = session.clock(options.max_seconds);
     let mut chosen = match request.start {
         Some(_) => Chosen::as_asked(options),
-        None => choose((train.dataset(), levels), &options, &mut session.until(clock, Clock::CHOICES))?,
+        None => choose(
+            TrainingData { levels, ..TrainingData::of(train.dataset()) },
+            &options,
+            &mut session.until(clock, Clock::CHOICES),
+        )?,
     };
     let held_out = |rows: Vec<usize>| {
         let mut part = (!rows.is_empty()).then(|| data.part(rows))?;

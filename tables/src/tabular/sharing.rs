@@ -102,7 +102,7 @@ pub(super) fn decide(
     let closed = options.clone().without_neighbours().decided_for(n).is_collapsed();
     let asked = options.neighbours.is_some() || options.restarts > 1 || options.growth.is_some();
     let alike = closed && !asked && options.model != ModelKind::Glm && schemas.iter().all(gaussian);
-    let rows = if alike { held_out(n, (options.seed, 1), |_| TRAINED_ON) } else { None };
+    let rows = if alike { held_out(n, options.seed, 1, |_| TRAINED_ON) } else { None };
     let Some((train, held)) = rows else { return Ok((Sharing::Own, Vec::new())) };
     let (held, train) = (table.take(&held), table.take(&train));
     let short = FitOptions {

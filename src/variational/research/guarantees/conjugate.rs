@@ -64,7 +64,8 @@ impl ConjugateBound {
     /// A usage error when shapes do not match, a number is not finite, P is not positive definite, or σ² or b is not
     /// positive.
     pub fn new(
-        (x, y): (MatRef<'_, f64>, &[f64]),
+        x: MatRef<'_, f64>,
+        y: &[f64],
         prior_cov: MatRef<'_, f64>,
         noise_variance: f64,
         batch: usize,
@@ -129,10 +130,13 @@ impl ConjugateAsymptotic {
     /// A usage error when shapes do not match, a number is not finite, P is not positive definite, σ² or b is not
     /// positive, or b exceeds n without replacement.
     pub fn new(
-        (x, y): (MatRef<'_, f64>, &[f64]),
-        (prior_mean, prior_cov): (&[f64], MatRef<'_, f64>),
+        x: MatRef<'_, f64>,
+        y: &[f64],
+        prior_mean: &[f64],
+        prior_cov: MatRef<'_, f64>,
         noise_variance: f64,
-        (batch, sampling): (usize, Sampling),
+        batch: usize,
+        sampling: Sampling,
     ) -> Result<Self> {
         let x = columns_of(x)?;
         let x = x.as_ref();
@@ -144,7 +148,7 @@ impl ConjugateAsymptotic {
         }
         let share = batch_variance(batch, x.ncols(), sampling)?;
         let precision = prior_precision(prior_cov, d)?;
-        let (features, residuals) = whiten((x, y), (prior_mean, &precision), noise_variance)?;
+        let (features, residuals) = whiten(x, y, prior_mean, &precision, noise_variance)?;
         let (first, second) = scatter(features.as_ref(), &residuals);
         let scale = share * (n / noise_variance).powi(2);
         Ok(ConjugateAsymptotic { mean_cost: 0.5 * scale * first, covariance_cost: 0.25 * scale * second })
@@ -192,8 +196,10 @@ fn batch_variance(batch: usize, n: usize, sampling: Sampling) -> Result<f64> {
 
 /// `L⁻¹ x_i` with `L Lᵀ = S⁻¹` (so that `‖L⁻¹x‖² = xᵀSx`), and the residuals `y_i − x_iᵀm`, of the exact posterior.
 fn whiten(
-    (x, y): (MatRef<'_, f64>, &[f64]),
-    (prior_mean, prior_precision): (&[f64], &Mat<f64>),
+    x: MatRef<'_, f64>,
+    y: &[f64],
+    prior_mean: &[f64],
+    prior_precision: &Mat<f64>,
     noise_variance: f64,
 ) -> Result<(Mat<f64>, Vec<f64>)> {
     let (d, n) = x.shape();
