@@ -4,7 +4,7 @@ use super::conditional::{PredictiveLoss, RowLoss};
 use super::sums::{BoundGradient, Statistics, StatisticsAdjoint};
 use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer, LayerGradient};
-use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
+use crate::linalg::{self, Operand, Part, block_product, product, reflect_lower};
 use crate::neighbours::{Block, Conditionals, Members, PriorBar, Rows, RowsBar, Source, Windows};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -195,7 +195,7 @@ impl ConditionalStream {
                 columns::scale_columns_transposed(rows.as_ref(), omega, scaled);
             },
             |rows, scaled, _, _, _| {
-                let (left, right) = ((rows, Shape::Full), (scaled, Shape::Full));
+                let (left, right) = (Operand::full(rows), Operand::full(scaled));
                 product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
             },
             |_| {},
@@ -230,7 +230,7 @@ impl ConditionalStream {
                 columns::scale_columns_transposed(rows, &slot.second[..count], scaled);
             },
             |rows, scaled, _, _, _| {
-                let (left, right) = ((rows, Shape::Full), (scaled, Shape::Full));
+                let (left, right) = (Operand::full(rows), Operand::full(scaled));
                 product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
             },
             |_| {},
@@ -303,7 +303,7 @@ impl Slot {
     fn lose(&mut self, rows: MatRef<'_, f64>, by: Predictions<'_>) -> f64 {
         let (count, (mean, cov)) = (rows.ncols(), by.posterior);
         let mut image = self.more.as_mut().subcols_mut(0, count);
-        block_product(image.as_mut(), Accum::Replace, (cov, Shape::Full), rows, 1.0);
+        block_product(image.as_mut(), Accum::Replace, Operand::full(cov), rows, 1.0);
         let (e, v) = (&mut self.first[..count], &mut self.second[..count]);
         e.fill(0.0);
         v.copy_from_slice(&self.variance[..count]);
@@ -317,7 +317,7 @@ impl Slot {
     fn statistics_bar(&mut self, rows: MatRef<'_, f64>, bar: &StatisticsAdjoint, weight: RowWeight) {
         let count = rows.ncols();
         let mut t = self.t.as_mut().subcols_mut(0, count);
-        block_product(t.as_mut(), Accum::Replace, (bar.gram.as_ref(), Shape::Full), rows, 2.0);
+        block_product(t.as_mut(), Accum::Replace, Operand::full(bar.gram.as_ref()), rows, 2.0);
         let (linear, quadratic) = (&mut self.first[..count], &mut self.second[..count]);
         linear.fill(0.0);
         quadratic.fill(0.0);

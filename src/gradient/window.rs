@@ -6,7 +6,7 @@ use super::sums::{Draws, ProcessSums};
 use super::{Batch, Form, Problem, ProcessRoom};
 use crate::columns;
 use crate::latent::{FeaturesAdjoint, Layer, LayerGradient, Layers, whiten, whiten_adjoint};
-use crate::linalg::{self, Part, Shape, block_product, product};
+use crate::linalg::{self, Operand, Part, block_product, product};
 use crate::objective::{Derivatives, LossInputs, LossScratch, Objective};
 use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
@@ -171,7 +171,7 @@ impl Window {
             for (sum, scaled) in sums.squares().into_iter().zip(&self.scaled) {
                 let Some(sum) = sum else { continue };
                 let scaled = scaled.as_ref().subrows(0, b).get(.., layers.process_rows(process));
-                let (left, right) = ((features, Shape::Full), (scaled, Shape::Full));
+                let (left, right) = (Operand::full(features), Operand::full(scaled));
                 product(sum.as_mut(), Part::Lower, accum, left, right, 1.0);
             }
         }
@@ -306,7 +306,7 @@ impl<'a> Shared<'a> {
                     single.multiply(rounded.quadratic(process), t.as_mut());
                 }
                 (MatrixRef::Full(quadratic), None) => {
-                    block_product(t.as_mut(), Accum::Replace, (quadratic, Shape::Full), u, 1.0);
+                    block_product(t.as_mut(), Accum::Replace, Operand::full(quadratic), u, 1.0);
                 }
                 (MatrixRef::Diagonal(quadratic), _) => columns::scale_rows(u, quadratic, t.as_mut()),
             }

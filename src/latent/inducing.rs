@@ -2,7 +2,7 @@
 
 use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
-use crate::linalg::{self, Factorizer, Shape, add_diagonal, trace};
+use crate::linalg::{self, Factorizer, Operand, add_diagonal, trace};
 use faer::{Mat, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
@@ -366,8 +366,8 @@ impl LatentLayer for InducingLayer {
         self.z.nrows()
     }
 
-    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)> {
-        Some((self.linv.as_ref(), Shape::Lower))
+    fn whitening(&self) -> Option<Operand<'_>> {
+        Some(Operand::lower(self.linv.as_ref()))
     }
 
     fn kappa(&self) -> f64 {
@@ -419,7 +419,7 @@ impl LatentLayer for InducingLayer {
     ) {
         // K̄_uu = −½ L⁻ᵀ Γ L⁻¹ with Γ = N + Nᵀ the reflected lower triangle of G; since K_uu is symmetric −L⁻ᵀ N L⁻¹ alone
         // carries the same derivative.
-        let whitening = (self.linv.transpose(), Shape::Upper);
+        let whitening = Operand::upper(self.linv.transpose());
         linalg::half_congruence(whitening, g.as_mut(), scratch.product.as_mut(), -1.0);
 
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };

@@ -15,7 +15,7 @@ pub use layer::Layer;
 pub use layers::Layers;
 pub use linear::LinearLayer;
 
-use crate::linalg::{self, Shape, block_product};
+use crate::linalg::{self, Operand, block_product};
 use faer::{Accum, Mat, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Scratch;
@@ -90,7 +90,7 @@ pub trait LatentLayer: Send + Sync {
 
     /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity. A layer whose features are whitened
     /// by construction has no parameters to train: nothing but the offset flows back into it.
-    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)>;
+    fn whitening(&self) -> Option<Operand<'_>>;
 
     /// κ: 1 when `base` holds the prior variance, which `aᵀa` then has to be taken from; 0 when it does not.
     fn kappa(&self) -> f64;
@@ -141,9 +141,7 @@ pub(crate) fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<
 /// `K̄ = Wᵀ Ā`.
 pub(crate) fn whiten_adjoint(layer: &dyn LatentLayer, bar: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     match layer.whitening() {
-        Some((w, shape)) => {
-            block_product(out, Accum::Replace, (w.transpose(), shape.transposed()), bar, 1.0);
-        }
+        Some(whitening) => block_product(out, Accum::Replace, whitening.transposed(), bar, 1.0),
         None => out.copy_from(bar),
     }
 }

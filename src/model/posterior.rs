@@ -8,7 +8,7 @@ use crate::effects::EffectPosterior;
 use crate::latent::{InducingLayer, InducingPrior, Layer, Layers};
 use crate::likelihood::ObservationModel;
 use crate::likelihood::joint::{JointIntegrator, Marginal};
-use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, qr_factor, symmetric_eigen};
+use crate::linalg::{self, Factorizer, Operand, Part, block_product, product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -94,7 +94,7 @@ impl Root {
     fn add(&self, sign: f64, k: MatRef<'_, f64>, mut t: MatMut<'_, f64>, variance: &mut [f64]) {
         match self {
             Root::Upper(q) => {
-                block_product(t.as_mut(), Accum::Replace, (q.as_ref(), Shape::Upper), k, 1.0);
+                block_product(t.as_mut(), Accum::Replace, Operand::upper(q.as_ref()), k, 1.0);
             }
             Root::Diagonal(q) => columns::scale_rows(k, q, t.as_mut()),
         }
@@ -144,7 +144,7 @@ impl Posterior {
         let factors = |(process, q): (usize, &Normal)| {
             let layer = layers.get(layers.of(process));
             let mut weights = q.mean().to_vec();
-            if let Some((w, _)) = layer.whitening() {
+            if let Some(Operand { matrix: w, .. }) = layer.whitening() {
                 linalg::matvec(w.transpose(), q.mean(), &mut weights);
             }
             Factors { weights, roots: roots(layer, q) }
@@ -424,7 +424,7 @@ fn roots(layer: &Layer, q: &Normal) -> Roots {
     }
     let shrinkage = Mat::from_fn(m, m, |i, j| if i == j { share } else { 0.0 } - cov[(i, j)]);
     let (reduction, increase) = match layer.whitening() {
-        Some((w, _)) => signed_factors(&shrinkage, w),
+        Some(whitening) => signed_factors(&shrinkage, whitening.matrix),
         None => signed_factors(&shrinkage, Mat::<f64>::identity(m, m).as_ref()),
     };
     Roots { reduction: Some(Root::Upper(reduction)), increase: increase.map(Root::Upper) }
@@ -441,7 +441,7 @@ fn signed_factors(shrinkage: &Mat<f64>, linv: MatRef<'_, f64>) -> (Mat<f64>, Opt
         let root =
             Mat::from_fn(rows.len(), m, |r, j| (sign * values[rows[r]]).sqrt() * vectors[(j, rows[r])]);
         let mut whole = Mat::zeros(rows.len(), m);
-        let (left, right) = ((root.as_ref(), Shape::Full), (linv, Shape::Lower));
+        let (left, right) = (Operand::full(root.as_ref()), Operand::lower(linv));
         product(whole.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
         qr_factor(whole)
     };

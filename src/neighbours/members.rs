@@ -3,7 +3,7 @@
 use super::blocks::{Block, Window};
 use crate::columns;
 use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
-use crate::linalg::{Part, Shape, product};
+use crate::linalg::{Operand, Part, product};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
@@ -152,7 +152,7 @@ impl Members {
         if bar.nrows() == 0 {
             return;
         }
-        let (left, right) = ((bar, Shape::Full), (self.a().transpose(), Shape::Full));
+        let (left, right) = (Operand::full(bar), Operand::full(self.a().transpose()));
         product(g, Part::Lower, Accum::Add, left, right, 1.0);
         let each = |(at, bar): (usize, MatRef<'_, f64>)| {
             let mut part = layer.zero_gradient();

@@ -7,7 +7,7 @@ use super::members::{Members, Source};
 use super::search::Index;
 use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer};
-use crate::linalg::{Shape, block_product};
+use crate::linalg::{Operand, block_product};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatRef};
 use rayon::prelude::*;
@@ -116,7 +116,7 @@ impl Predictor<'_> {
         let features = features.as_ref();
         let mut t = room.t.as_mut().subcols_mut(0, b);
         let (mean, cov) = self.posterior;
-        block_product(t.as_mut(), Accum::Replace, (cov, Shape::Full), features, 1.0);
+        block_product(t.as_mut(), Accum::Replace, Operand::full(cov), features, 1.0);
         let offset = self.layer.mean().values[0];
         centred.iter_mut().for_each(|c| *c = offset - *c);
         let Some(counted) = counted else {

@@ -5,7 +5,7 @@ use crate::collapsed::Dataset;
 use crate::columns;
 use crate::effects::RowMoments;
 use crate::latent::LatentLayer;
-use crate::linalg::{Shape, block_product};
+use crate::linalg::{Operand, block_product};
 use faer::{Accum, MatRef};
 
 /// The means `E η_i` and variances `Var η_i` of the rows of a data set.
@@ -38,7 +38,7 @@ impl DataStream {
                 whitened_block(layer, process, part, buffers.k, a.as_mut(), block);
                 let a = a.as_ref();
                 residuals(a, layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
-                block_product(t.as_mut(), Accum::Replace, (cov, Shape::Full), a, 1.0);
+                block_product(t.as_mut(), Accum::Replace, Operand::full(cov), a, 1.0);
                 let (quad, fit) = (&mut block.weight[..len], &mut block.bar[..len]);
                 quad.fill(0.0);
                 columns::add_column_dots(a, t.as_ref(), quad);

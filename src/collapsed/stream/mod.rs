@@ -12,7 +12,7 @@ use crate::columns;
 use crate::effects::{EffectRows, EffectSums, RowAdjoint, RowMoments};
 use crate::gradient::{Form, block_columns};
 use crate::latent::{FeaturesAdjoint, LatentLayer, LayerGradient, whiten, whiten_adjoint};
-use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
+use crate::linalg::{self, Operand, Part, block_product, product, reflect_lower};
 use crate::objective::Targets;
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -204,7 +204,7 @@ impl DataStream {
             data,
             |part, buffers, block| forward_block(layer, &processes, part, weighting, buffers, block),
             |window| {
-                let (left, right) = ((window.a, Shape::Full), (window.scaled, Shape::Full));
+                let (left, right) = (Operand::full(window.a), Operand::full(window.scaled));
                 product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
                 if let Some(EffectPass { rows, sums }) = &mut effects {
                     window.add_effects(rows, sums);
@@ -293,23 +293,22 @@ impl DataStream {
         effects: Option<&RowAdjoint<'_>>,
     ) {
         // Without a whitening there is nothing to train in the layer.
-        let Some((whitening, shape)) = layer.whitening() else { return };
-        let transposed = (whitening.transpose(), shape.transposed());
+        let Some(whitening) = layer.whitening() else { return };
+        let transposed = whitening.transposed();
         self.map.copy_from(&adjoint.gram);
         linalg::add_diagonal(self.map.as_mut(), -layer.kappa() * adjoint.residual);
-        let inner = (self.map.as_ref(), Shape::Full);
+        let inner = Operand::full(self.map.as_ref());
         product(self.half.as_mut(), Part::All, Accum::Replace, transposed, inner, 2.0);
         if form == Form::Direct {
-            let half = (self.half.as_ref(), Shape::Full);
-            let right = (whitening, shape);
-            product(self.map.as_mut(), Part::All, Accum::Replace, half, right, 1.0);
+            let half = Operand::full(self.half.as_ref());
+            product(self.map.as_mut(), Part::All, Accum::Replace, half, whitening, 1.0);
         } else {
             std::mem::swap(&mut self.half, &mut self.map);
         }
-        linalg::matvec(whitening.transpose(), &adjoint.ac, &mut self.vector);
+        linalg::matvec(transposed.matrix, &adjoint.ac, &mut self.vector);
         let raw = |output: &OutputSums| {
             let mut ac = vec![0.0; output.ac.len()];
-            linalg::matvec(whitening.transpose(), &output.ac, &mut ac);
+            linalg::matvec(transposed.matrix, &output.ac, &mut ac);
             OutputSums { ac, cc: output.cc }
         };
         let further: Vec<OutputSums> = adjoint.further.iter().map(raw).collect();
@@ -335,7 +334,7 @@ impl DataStream {
             data,
             |part, buffers, block| shared.run(part, buffers, block),
             |window| {
-                let (left, right) = ((window.a, Shape::Full), (window.scaled, Shape::Full));
+                let (left, right) = (Operand::full(window.a), Operand::full(window.scaled));
                 product(g.as_mut(), Part::Lower, Accum::Add, left, right, -2.0);
             },
         );
@@ -484,7 +483,7 @@ impl Backward<'_> {
                 k.as_ref()
             }
         };
-        block_product(t.as_mut(), Accum::Replace, (self.map, Shape::Full), u, 1.0);
+        block_product(t.as_mut(), Accum::Replace, Operand::full(self.map), u, 1.0);
         let (c, offset_bar, half) = (&mut block.c[..len], &mut block.bar[..len], &mut block.weight[..len]);
         // Every term of a datum carries its weight, which the rows' part in Φ takes along with the first output.
         half.fill(0.5);
@@ -555,7 +554,7 @@ impl FitcBackward<'_> {
         whitened_block(self.layer, self.process, part, k.as_mut(), a.as_mut(), block);
         let a = a.as_ref();
         residuals(a, self.layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
-        block_product(t.as_mut(), Accum::Replace, (self.cov, Shape::Full), a, 1.0);
+        block_product(t.as_mut(), Accum::Replace, Operand::full(self.cov), a, 1.0);
 
         // e = ω (c − aᵀm), Λ̄ = ½ (ω − ω² aᵀSa − e²), Ā = ω S a − e m − 2 κ Λ̄ a.
         let (quad, fit) = (&mut block.weight[..len], &mut block.bar[..len]);

@@ -17,7 +17,7 @@ use crate::data::BatchPlan;
 use crate::error::{Error, Result};
 use crate::latent::{Layer, whiten};
 use crate::likelihood::{LatentMarginal, Likelihood};
-use crate::linalg::{self, Part, Shape, product, symmetric_eigen};
+use crate::linalg::{self, Operand, Part, product, symmetric_eigen};
 use crate::model::StepGuarantee;
 use crate::quadrature::Integrator;
 use crate::variational::research::guarantees::{Curvature, DistanceBound, NoiseConstants};
@@ -99,8 +99,8 @@ impl Sums {
             scaled.iter_mut().for_each(|a| *a *= weight);
         }
         let mut gram = Mat::zeros(m, m);
-        let right = (features.transpose(), Shape::Full);
-        product(gram.as_mut(), Part::Lower, Accum::Replace, (scaled.as_ref(), Shape::Full), right, 1.0);
+        let right = Operand::full(features.transpose());
+        product(gram.as_mut(), Part::Lower, Accum::Replace, Operand::full(scaled.as_ref()), right, 1.0);
         linalg::reflect_lower(gram.as_mut());
         Sums { gram, gradient }
     }

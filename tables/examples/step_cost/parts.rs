@@ -9,7 +9,7 @@ use sparsegp::data::{Purpose, generator};
 use sparsegp::gradient::{Batch, WINDOW_ROWS, block_columns};
 use sparsegp::kernels::Scratch;
 use sparsegp::latent::{FeaturesAdjoint, LayerScratch};
-use sparsegp::linalg::{Part, Shape, block_product, product, spread};
+use sparsegp::linalg::{Operand, Part, block_product, product, spread};
 use sparsegp::objective::{Derivatives, LossInputs, LossScratch, Objective, Targets};
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
@@ -39,9 +39,9 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (mut k, mut base, mut offset) = (Mat::zeros(m, columns), vec![0.0; columns], vec![0.0; columns]);
     model.layer().features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
     let whitening =
-        model.layer().whitening().ok_or_else(|| Error::fit("the layer has no whitening"))?.0.to_owned();
+        model.layer().whitening().ok_or_else(|| Error::fit("the layer has no whitening"))?.matrix.to_owned();
     let mut a = Mat::zeros(m, columns);
-    block_product(a.as_mut(), Accum::Replace, (whitening.as_ref(), Shape::Lower), k.as_ref(), 1.0);
+    block_product(a.as_mut(), Accum::Replace, Operand::lower(whitening.as_ref()), k.as_ref(), 1.0);
     let quad = Mat::from_fn(m, m, |i, j| 1e-3 * ((i + j) % 7) as f64);
     let weights = vec![0.01; columns];
 
@@ -51,12 +51,12 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
 
     let (left, right, mut out) = (whitening.clone(), k.clone(), k.clone());
     let whiten = move || {
-        block_product(out.as_mut(), Accum::Replace, (left.as_ref(), Shape::Lower), right.as_ref(), 1.0)
+        block_product(out.as_mut(), Accum::Replace, Operand::lower(left.as_ref()), right.as_ref(), 1.0)
     };
 
     let (right, mut out) = (a.clone(), k.clone());
     let quadratic = move || {
-        block_product(out.as_mut(), Accum::Replace, (quad.as_ref(), Shape::Full), right.as_ref(), 1.0)
+        block_product(out.as_mut(), Accum::Replace, Operand::full(quad.as_ref()), right.as_ref(), 1.0)
     };
 
     let (left, mut t, mean) = (a.clone(), a.clone(), vec![0.01; m]);
@@ -82,7 +82,7 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
 
     let (right, mut out) = (a.clone(), k.clone());
     let adjoint = move || {
-        let left = (whitening.transpose(), Shape::Upper);
+        let left = Operand::upper(whitening.transpose());
         block_product(out.as_mut(), Accum::Replace, left, right.as_ref(), 1.0);
     };
 
@@ -123,7 +123,7 @@ fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     features.as_mut().fill(0.1);
     scaled.as_mut().fill(0.1);
     let outer = move || {
-        let (left, right) = ((features.as_ref(), Shape::Full), (scaled.as_ref(), Shape::Full));
+        let (left, right) = (Operand::full(features.as_ref()), Operand::full(scaled.as_ref()));
         product(sum.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
     };
 
@@ -142,7 +142,7 @@ fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (mut g, mut gradient, mut scratch) =
         (spread(m, m), model.layer().zero_gradient(), LayerScratch::new(m));
     let adjoint = move || {
-        let (left, right) = ((s.as_ref(), Shape::Full), (b.as_ref(), Shape::Full));
+        let (left, right) = (Operand::full(s.as_ref()), Operand::full(b.as_ref()));
         product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
         model.layer().whitening_adjoint(g.as_mut(), &mut gradient, &mut scratch);
     };

@@ -70,7 +70,7 @@ fn whitened_q(layer: &Layer, inputs: &Value) -> Normal {
     if inputs["whiten"] == true {
         return Normal::new(mu, cov).expect("q");
     }
-    let (linv, _) = layer.whitening().expect("whitening");
+    let linv = layer.whitening().expect("whitening").matrix;
     let mean = linv * faer::ColRef::from_slice(&mu);
     let mean = (0..mean.nrows()).map(|i| mean[i]).collect();
     Normal::new(mean, linv * cov * linv.transpose()).expect("q")
@@ -118,7 +118,7 @@ fn factor_gradient(svgp: &VariationalModel, inputs: &Value, beta: f64) -> (Vec<f
     let (mean, cov) = if inputs["whiten"] == true {
         (mean, cov)
     } else {
-        let (linv, _) = svgp.model.layer().whitening().expect("whitening");
+        let linv = svgp.model.layer().whitening().expect("whitening").matrix;
         (linv.transpose() * mean, linv.transpose() * cov * linv)
     };
     let sqrt = matrix(&inputs["q_sqrt"]);

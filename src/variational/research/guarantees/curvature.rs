@@ -8,7 +8,7 @@ use super::{
     require_symmetric,
 };
 use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Part, Shape, product, reflect_lower};
+use crate::linalg::{Factorizer, Operand, Part, product, reflect_lower};
 use crate::variational::Schedule;
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
@@ -82,8 +82,8 @@ impl Curvature {
             Error::usage(format!("the prior covariance is not positive definite (pivot {})", e.pivot))
         })?;
         let mut inputs = Mat::zeros(x.nrows(), d);
-        let lower = (factor.as_ref(), Shape::Lower);
-        product(inputs.as_mut(), Part::All, Accum::Replace, (x, Shape::Full), lower, 1.0);
+        let lower = Operand::lower(factor.as_ref());
+        product(inputs.as_mut(), Part::All, Accum::Replace, Operand::full(x), lower, 1.0);
         Curvature::generalized(inputs.as_ref(), Mat::<f64>::identity(d, d).as_ref(), least, most)
     }
 
@@ -233,8 +233,8 @@ fn precision_with(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, weight: f64) -
     let x = columns.as_ref();
     require_symmetric("the prior covariance", prior_cov, x.nrows())?;
     let mut hessian = prior_precision(prior_cov, x.nrows())?;
-    let right = (x.transpose(), Shape::Full);
-    product(hessian.as_mut(), Part::Lower, Accum::Add, (x, Shape::Full), right, weight);
+    let right = Operand::full(x.transpose());
+    product(hessian.as_mut(), Part::Lower, Accum::Add, Operand::full(x), right, weight);
     reflect_lower(hessian.as_mut());
     Ok(hessian)
 }
