@@ -1,17 +1,20 @@
 //! The training rows that a model with neighbours keeps: what predictions look up beside inducing inputs; no training.
 
 use super::arrays::{Arrays, name};
+use super::latent::LatentPrior;
+use super::posterior::Posterior;
 use super::unusable::{Checked, Unusable};
 use crate::data::{Purpose, generator};
 use crate::latent::{InducingLayer, LatentLayer, whiten};
 use crate::linalg::{Factorizer, solve_lower};
 use crate::neighbours::{COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_others};
-use crate::options::Keeping;
-use crate::variational::Normal;
+use crate::options::{Keeping, MOST_NEIGHBOURS};
+use crate::variational::{MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use safetensors::tensor::Dtype;
 use sparsegp_kernels::{Inputs, Scratch};
+use std::sync::Arc;
 
 /// Data that predictions at several rows together are conditioned on, at most.
 const MOST_JOINT: usize = 3000;
@@ -213,6 +216,32 @@ impl Nearby {
         let noise: Vec<f64> = given.iter().map(|&row| self.noise_of(row, noise)).collect();
         conditional_covariance(layer, q, points.as_ref(), &noise)
     }
+}
+
+/// Adds the training rows in the file to the posterior, as the neighbours of predictions.
+pub(super) fn beside(
+    posterior: Posterior,
+    latent: &LatentPrior,
+    q: &Normal,
+    count: usize,
+    arrays: &Arrays<'_>,
+) -> Checked<Posterior> {
+    let rows = NearbyRows::read(arrays)?;
+    let has_noise = rows.noise.is_some() || latent.likelihood.gaussian_noise().is_some();
+    let full = matches!(q.cov(), MatrixRef::Full(_)) && has_noise;
+    let (Some(layer), true) = (latent.layer().inducing(), full) else {
+        return Err(Unusable::damaged("it has neighbours, which a model of its kind cannot use"));
+    };
+    if rows.x.nrows() != layer.z().ncols() || count > MOST_NEIGHBOURS {
+        return Err(Unusable::damaged(
+            "its neighbours have another number of inputs than its model, or are too many",
+        ));
+    }
+    let layer = layer.factorised();
+    let layer =
+        layer.map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
+    let nearby = Nearby::new(&layer, rows, count);
+    Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
 }
 
 /// The covariance of f at the last of some points given values at the first ones with these noise variances, and q(w):

@@ -94,18 +94,7 @@ pub fn fit_shared_outputs(
     check_outputs(rows, names.len())?;
     let options = FitOptions { likelihood: None, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
-    let closed = matches!(options.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe)
-        && options == options.without_steps()
-        && options.hyper.is_none_or(|hyper| matches!(hyper, Hyper::Collapsed | Hyper::Fixed))
-        && options.neighbours.is_none()
-        && (options.restarts, options.validation_fraction) == (1, 0.0)
-        && options.growth.is_none();
-    if !closed || options.model == ModelKind::Glm {
-        return Err(Error::usage(
-            "⟨outputs shared⟩ needs ⟨model gp⟩ and ⟨objective elbo⟩ or vfe, and cannot be combined with options about mini-batches, steps \
-             on q, neighbours, restarts, growth or validation rows",
-        ));
-    }
+    check_shared(&options)?;
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
     let kernel = options.kernel_of(rows.x.ncols())?;
@@ -152,6 +141,23 @@ pub fn fit_shared_outputs(
         Ok(fitted)
     };
     observed.iter().enumerate().map(one).collect()
+}
+
+/// Refuses options under which an ELBO with Gaussian noise has no closed form.
+fn check_shared(options: &FitOptions) -> Result<()> {
+    let closed = matches!(options.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe)
+        && *options == options.without_steps()
+        && options.hyper.is_none_or(|hyper| matches!(hyper, Hyper::Collapsed | Hyper::Fixed))
+        && options.neighbours.is_none()
+        && (options.restarts, options.validation_fraction) == (1, 0.0)
+        && options.growth.is_none();
+    if !closed || options.model == ModelKind::Glm {
+        return Err(Error::usage(
+            "⟨outputs shared⟩ needs ⟨model gp⟩ and ⟨objective elbo⟩ or vfe, and cannot be combined with options about mini-batches, steps \
+             on q, neighbours, restarts, growth or validation rows",
+        ));
+    }
+    Ok(())
 }
 
 /// Creates the start of a shared kernel: kernel and inducing inputs as for a single output, and mean and noise of every output from its

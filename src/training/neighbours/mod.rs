@@ -59,7 +59,7 @@ pub(super) fn train(
 ) -> Result<Trained> {
     let Job { rows, plan, fresh } = *job;
     let train = whole(rows, "⟨neighbours⟩")?;
-    let (n, few) = (train.len(), neighbours.count.min(TRAINED_WITH));
+    let n = train.len();
     let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
     let stays = model.fix_inducing;
     let coordinates = layer(&model)?.z().nrows() * train.x.ncols();
@@ -74,27 +74,11 @@ pub(super) fn train(
     if let Some(validation) = rows.validation() {
         objective = objective.with_validation(validation, Score::of(plan.loss));
     }
-    let mut theta = objective.start();
     let outcome = if trains {
-        let (rows, k) = (TERMS.min(n), few);
-        if objective.has_sites() {
-            theta = rounds(&mut objective, theta, &SITE_ROUNDS, plan, few, monitor)?;
-        }
-        objective.look_up(rows, k);
-        let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
-        let mut found = minimize(&mut objective, theta.clone(), n as f64, &plan.hyper, monitor);
-        monitor.check()?;
-        if let Some(best) = objective.kept() {
-            found.theta = best;
-        }
-        found.theta = reached(&mut objective, &theta, before, found.theta, rows, k)?;
-        // Out of time, q is left to the rows and neighbours that training used.
-        if !monitor.is_late() {
-            objective.look_up(n, neighbours.count);
-        }
-        found
+        trained(&mut objective, plan, neighbours, monitor)?
     } else {
         objective.look_up(n, neighbours.count);
+        let theta = objective.start();
         let (iterations, evaluations, rollbacks) = (0, 1, 0);
         let reason = StopReason::Converged;
         Outcome { theta, value: f64::NAN, iterations, evaluations, rollbacks, reason }
@@ -111,6 +95,34 @@ pub(super) fn train(
     let (mut model, q) = objective.into_parts();
     model.fix_inducing = stays;
     Ok(Trained { nearby, ..Trained::at(model, vec![q], value, outcome) })
+}
+
+/// Trains hyper-parameters, and looks up the neighbours of all rows at the end unless the fit is late.
+fn trained(
+    objective: &mut NeighbourObjective<'_>,
+    plan: &Plan,
+    neighbours: &NeighbourPlan,
+    monitor: &mut Monitor<'_>,
+) -> Result<Outcome> {
+    let n = objective.rows();
+    let (rows, k) = (TERMS.min(n), neighbours.count.min(TRAINED_WITH));
+    let mut theta = objective.start();
+    if objective.has_sites() {
+        theta = rounds(objective, theta, &SITE_ROUNDS, plan, k, monitor)?;
+    }
+    objective.look_up(rows, k);
+    let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
+    let mut found = minimize(objective, theta.clone(), n as f64, &plan.hyper, monitor);
+    monitor.check()?;
+    if let Some(best) = objective.kept() {
+        found.theta = best;
+    }
+    found.theta = reached(objective, &theta, before, found.theta, rows, k)?;
+    // Out of time, q is left to the rows and neighbours that training used.
+    if !monitor.is_late() {
+        objective.look_up(n, neighbours.count);
+    }
+    Ok(found)
 }
 
 /// Returns the model after some rounds on the evidence of few rows each. Inducing inputs stay fixed, because hyper-parameters alone are
