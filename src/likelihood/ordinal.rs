@@ -27,7 +27,7 @@ pub struct Ordinal {
     gaps: Parameter,
 }
 
-/// The normal variable between two edges, `(low, high)` in units of σ around f, and their distance.
+/// Two edges and their distance, in units of f or, around f, in units of σ.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
     low: f64,
@@ -159,7 +159,7 @@ impl Ordinal {
         (y.round() as i64).clamp(0, self.levels() as i64 - 1)
     }
 
-    /// The edges of a level and their distance.
+    /// Returns the edges of a level.
     fn bin(&self, y: f64) -> Bin {
         let level = self.level(y);
         let inner = level > 0 && level < self.levels() as i64 - 1;

@@ -50,7 +50,7 @@ impl SiteAdjoint {
         rest.copy_from(q.cov().full());
         linalg::add_diagonal(rest.as_mut(), -1.0);
         columns::convert(rest.as_ref(), inner.as_mut(), |r| beta * r);
-        let [left, data] = [rest.as_ref(), gradient.cov.full()].map(|a| Operand::full(a));
+        let [left, data] = [rest.as_ref(), gradient.cov.full()].map(Operand::full);
         product(inner.as_mut(), Part::All, Accum::Add, data, left, 2.0);
         product(g.as_mut(), Part::Lower, Accum::Replace, left, Operand::full(inner.as_ref()), -1.0);
         let terms = gradient.mean.iter().zip(q.mean());

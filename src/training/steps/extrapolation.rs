@@ -65,9 +65,15 @@ impl Metric<'_> {
         let of_one = |(q, change): (&Normal, &Evidence)| {
             let (m, cov, all) = (q.dim(), q.cov().full(), full(&change.precision));
             let (mut half, mut image) = (linalg::spread(m, m), linalg::spread(m, m));
-            let square = |matrix| Operand::full(matrix);
-            product(half.as_mut(), Part::All, Accum::Replace, square(cov), square(all), 0.5);
-            product(image.as_mut(), Part::All, Accum::Replace, square(half.as_ref()), square(cov), 1.0);
+            product(half.as_mut(), Part::All, Accum::Replace, Operand::full(cov), Operand::full(all), 0.5);
+            product(
+                image.as_mut(),
+                Part::All,
+                Accum::Replace,
+                Operand::full(half.as_ref()),
+                Operand::full(cov),
+                1.0,
+            );
             let mut shift = vec![0.0; m];
             linalg::matvec(cov, &Self::force(q, change), &mut shift);
             Evidence { precision: Matrix::Full(image), shift }
