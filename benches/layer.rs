@@ -6,7 +6,7 @@ use faer::{Accum, Mat};
 use sparsegp::latent::LayerScratch;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::linalg::{
-    Factorizer, Part, Shape, block_product, gram_of_inverse, invert_lower, product, spread,
+    Factorizer, Operand, Part, block_product, gram_of_inverse, invert_lower, product, spread,
 };
 use sparsegp_testkit::shapes::model;
 
@@ -33,7 +33,7 @@ fn products(c: &mut Criterion) {
         let cube = (m as f64).powi(3);
         let (l, mut out) = (triangular(m), spread(m, m));
         let (lower, upper, full) =
-            ((l.as_ref(), Shape::Lower), (l.transpose(), Shape::Upper), (l.as_ref(), Shape::Full));
+            (Operand::lower(l.as_ref()), Operand::upper(l.transpose()), Operand::full(l.as_ref()));
         for (name, count, part, left, right) in [
             ("full, full", 2.0 * cube, Part::All, full, full),
             ("full, full, one triangle", cube, Part::Lower, full, full),
@@ -60,7 +60,7 @@ fn factors(c: &mut Criterion) {
         let l = triangular(m);
         let mut a = spread(m, m);
         let (mut work, mut inverse, mut gram) = (spread(m, m), spread(m, m), spread(m, m));
-        let (lower, upper) = ((l.as_ref(), Shape::Lower), (l.transpose(), Shape::Upper));
+        let (lower, upper) = (Operand::lower(l.as_ref()), Operand::upper(l.transpose()));
         product(a.as_mut(), Part::All, Accum::Replace, lower, upper, 1.0);
         let mut factorizer = Factorizer::new(m);
         group.bench_function(BenchmarkId::new("cholesky, with a copy", m), |b| {

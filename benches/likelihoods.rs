@@ -4,7 +4,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sparsegp::data::{Purpose, generator};
 use sparsegp::likelihood::{LikelihoodKind, ObservationModel};
-use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
+use sparsegp::objective::{Derivatives, LossInputs, LossScratch, Objective, Targets};
 use sparsegp_testkit::shapes::{points, targets_for};
 use std::hint::black_box;
 
@@ -32,9 +32,8 @@ fn losses(c: &mut Criterion) {
                 b.iter(|| {
                     let out =
                         Derivatives { mean: &mut g, variance: &mut h, curvature: &mut bend, own: &mut own };
-                    let data = (Targets::of(&y), &mu[..], &v[..]);
-                    let work = (&mut scratch, &mut random);
-                    black_box(objective.losses(&likelihood, 1.0, data, out, work));
+                    let rows = LossInputs { targets: Targets::of(&y), mean: &mu, variance: &v };
+                    black_box(objective.losses(&likelihood, 1.0, rows, out, &mut scratch, &mut random));
                 });
             });
         }

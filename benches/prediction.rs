@@ -3,7 +3,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::Mat;
-use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::{LatentMarginal, LikelihoodKind};
 use sparsegp::model::Posterior;
 use sparsegp::quadrature::Integrator;
 use sparsegp::variational::Normal;
@@ -38,7 +38,7 @@ fn quantiles(c: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(kind), |b| {
             b.iter(|| {
                 for i in 0..ROWS {
-                    let latent = (0.02 * i as f64, 0.3);
+                    let latent = LatentMarginal::new(0.02 * i as f64, 0.3);
                     black_box(likelihood.predictive_quantile(0.9, latent, 1.0, &mut integrator));
                 }
             });

@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let near = in_units_of(layer.kernel(), x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
     let order: Vec<u32> = (0..n as u32).collect();
     let lists = timed("search among predecessors", n, || {
-        nearest_before(near.as_ref(), (&order, &order), k, COMPARISONS)
+        nearest_before(near.as_ref(), &order, &order, k, COMPARISONS)
     });
     let most = Windows::most_members(m);
     let windows = timed("windows", n, || Windows::near(near.as_ref(), &order, &lists, most));
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let posterior = (found.q.mean(), found.q.cov().full());
     let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
     let (mean, _) =
-        timed("predictions", n, || predictor.marginals(new.as_ref(), (&index, near_new.as_ref()), k));
+        timed("predictions", n, || predictor.marginals(new.as_ref(), &index, near_new.as_ref(), k));
     let squares: f64 = (0..n).map(|i| (mean[i] - target(&new, i)).powi(2)).sum();
     println!("{:<34} {:8.4}", "RMSE without noise", (squares / n as f64).sqrt());
     Ok(())

@@ -47,7 +47,7 @@ pub(crate) fn add_column_dots(a: MatRef<'_, f64>, b: MatRef<'_, f64>, out: &mut 
 }
 
 /// `mu_j += a_jᵀ x` and `v_j += a_jᵀ t_j` for every column `j`: both moments in one pass over `a`.
-pub fn add_moments(a: MatRef<'_, f64>, (x, t): (&[f64], MatRef<'_, f64>), mu: &mut [f64], v: &mut [f64]) {
+pub fn add_moments(a: MatRef<'_, f64>, x: &[f64], t: MatRef<'_, f64>, mu: &mut [f64], v: &mut [f64]) {
     Arch::new().dispatch(
         #[inline(always)]
         || {

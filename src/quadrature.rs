@@ -71,6 +71,13 @@ const BOUNDED_RULES: usize = 16;
 /// sixth power of its inverse.
 const NEARLY_STRAIGHT: f64 = 200.0;
 
+/// The numbers between two ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interval {
+    pub low: f64,
+    pub high: f64,
+}
+
 /// The rule and the buffers of expectations, one per thread of work.
 #[derive(Clone, Debug)]
 pub struct Integrator {
@@ -182,7 +189,7 @@ impl Integrator {
     }
 
     /// Evenly spaced nodes between two standardised ends.
-    pub(crate) fn place_evenly(&mut self, (low, high): (f64, f64), step: f64, mu: f64, sd: f64) {
+    pub(crate) fn place_evenly(&mut self, Interval { low, high }: Interval, step: f64, mu: f64, sd: f64) {
         let count = nodes_for((high - low) / step);
         let step = (high - low) / (count - 1) as f64;
         self.z.clear();

@@ -287,7 +287,7 @@ impl Kernel for Additive {
                 columns.swap(i, i + ((chance.uniform() * rest) as usize).min(dims - i - 1));
             }
             let chosen = &columns[..order];
-            let phase = Line::new(0.0, (dims, &self.dimensions), chance, |d, is_code, chance| {
+            let phase = Line::new(0.0, dims, &self.dimensions, chance, |d, is_code, chance| {
                 let rate = chance.normal() / self.lengthscales.at(d);
                 let rate = if is_code { rate * std::f64::consts::FRAC_1_SQRT_2 } else { rate };
                 if chosen.contains(&d) { rate } else { 0.0 }

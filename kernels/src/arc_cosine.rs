@@ -152,6 +152,46 @@ impl ArcCosine {
         total
     }
 
+    /// Writes the adjoints of the unit vectors of both sides, given the adjoint of the angular factor.
+    fn angular_adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        k: MatRef<'_, f64>,
+        angular_bar: &[f64],
+        [left, right]: [&mut Side; 2],
+        scratch: &mut Scratch,
+    ) {
+        let (rows, cols) = inputs.shape();
+        let units = inputs.sides().0.ncols() + 1;
+        let mut scales = scratch.take(units);
+        scales.fill(1.0);
+        let mut log_scales = scratch.take(units);
+        let (mut left_bar, mut right_bar) =
+            (std::mem::take(&mut left.units_bar), std::mem::take(&mut right.units_bar));
+        let measure = Measure { scales: &scales, dimensions: &[] };
+        let pair = ScaledPair::new(unit_inputs(inputs, left, right), measure, self.order == 0, scratch);
+        pair.adjoint(
+            k,
+            MatRef::from_column_major_slice(angular_bar, rows, cols),
+            true,
+            &mut |run, _, kbar| {
+                for (value, kbar) in run.iter_mut().zip(kbar) {
+                    *value = kbar * self.angular_slope(*value);
+                }
+            },
+            PairGradient {
+                log_scales: &mut log_scales,
+                left: Some(MatMut::from_column_major_slice_mut(&mut left_bar, rows, units)),
+                right: Some(MatMut::from_column_major_slice_mut(&mut right_bar, cols, units)),
+            },
+            scratch,
+        );
+        pair.release(scratch);
+        (left.units_bar, right.units_bar) = (left_bar, right_bar);
+        scratch.give(scales);
+        scratch.give(log_scales);
+    }
+
     /// Converts the gradients in unit vectors and squares of one side to gradients in its points, the weights and the bias.
     fn chain(
         &self,
@@ -276,34 +316,9 @@ impl Kernel for ArcCosine {
         let (x, z) = inputs.sides();
         let mut left = self.side(x, scratch);
         let mut right = self.side(z, scratch);
-        let mut scales = scratch.take(x.ncols() + 1);
-        scales.fill(1.0);
-        let mut log_scales = scratch.take(x.ncols() + 1);
         let mut angular_bar = scratch.take(rows * cols);
         let total = self.radial_adjoint(k, kbar, [&mut left, &mut right], &mut angular_bar, scratch);
-        let units = x.ncols() + 1;
-        let (mut left_bar, mut right_bar) =
-            (std::mem::take(&mut left.units_bar), std::mem::take(&mut right.units_bar));
-        let measure = Measure { scales: &scales, dimensions: &[] };
-        let pair = ScaledPair::new(unit_inputs(inputs, &left, &right), measure, self.order == 0, scratch);
-        pair.adjoint(
-            k,
-            MatRef::from_column_major_slice(&angular_bar, rows, cols),
-            true,
-            &mut |run, _, kbar| {
-                for (value, kbar) in run.iter_mut().zip(kbar) {
-                    *value = kbar * self.angular_slope(*value);
-                }
-            },
-            PairGradient {
-                log_scales: &mut log_scales,
-                left: Some(MatMut::from_column_major_slice_mut(&mut left_bar, rows, units)),
-                right: Some(MatMut::from_column_major_slice_mut(&mut right_bar, cols, units)),
-            },
-            scratch,
-        );
-        pair.release(scratch);
-        (left.units_bar, right.units_bar) = (left_bar, right_bar);
+        self.angular_adjoint(inputs, k, &angular_bar, [&mut left, &mut right], scratch);
         let mut rest: &mut [f64] = &mut [];
         if let [variance, others @ ..] = grad.parameters {
             *variance += total / self.variance.at(0).max(f64::MIN_POSITIVE);
@@ -318,9 +333,7 @@ impl Kernel for ArcCosine {
         self.chain(x, &left, left_points, rest);
         left.release(scratch);
         right.release(scratch);
-        for buffer in [scales, log_scales, angular_bar] {
-            scratch.give(buffer);
-        }
+        scratch.give(angular_bar);
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {

@@ -412,7 +412,7 @@ impl Kernel for Polynomial {
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
         let mut line = || -> Box<dyn RandomFeature> {
             let offset = self.offset().sqrt() * chance.normal();
-            Box::new(Line::new(offset, (dims, &self.dimensions), chance, |d, _, chance| {
+            Box::new(Line::new(offset, dims, &self.dimensions, chance, |d, _, chance| {
                 self.variance.at(d).sqrt() * chance.normal()
             }))
         };

@@ -206,13 +206,12 @@ fn set(kernel: &mut dyn Kernel, key: &str, values: &[f64], at: usize) -> Result<
             return;
         }
         done = true;
-        let count = parameter.values.len();
+        let (count, (low, high)) = (parameter.values.len(), parameter.transform.range());
         if values.len() != 1 && values.len() != count {
             let given = values.len();
             outcome = error(at, format!("'{key}' has {given} values for {count} dimensions"));
         } else if let Some(value) = values.iter().find(|&&value| !parameter.transform.admits(value)) {
-            outcome =
-                error(at, format!("'{key}' must be {}, not {value}", range(parameter.transform.range())));
+            outcome = error(at, format!("'{key}' must be {}, not {value}", range_words(low, high)));
         } else {
             let slots = parameter.values.iter_mut().enumerate();
             slots.for_each(|(d, slot)| *slot = values[d % values.len()]);
@@ -223,7 +222,7 @@ fn set(kernel: &mut dyn Kernel, key: &str, values: &[f64], at: usize) -> Result<
 }
 
 /// Returns the required range of the values of a parameter, in words.
-fn range((low, high): (f64, f64)) -> String {
+fn range_words(low: f64, high: f64) -> String {
     match (low, high) {
         (0.0, f64::INFINITY) => "positive".to_owned(),
         (low, high) => format!("between {low} and {high}"),

@@ -255,7 +255,7 @@ impl Kernel for Coregion {
         }
         let shared: Vec<f64> = (0..self.rank).map(|_| chance.normal()).collect();
         let mut level = 0;
-        Some(Box::new(Line::new(0.0, (1, &self.dimensions), chance, |_, _, chance| {
+        Some(Box::new(Line::new(0.0, 1, &self.dimensions, chance, |_, _, chance| {
             let own = level;
             level += 1;
             if own >= self.levels() {

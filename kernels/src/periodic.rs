@@ -208,7 +208,7 @@ impl Kernel for Periodic {
 
     /// A wave of a random harmonic in every column: `exp(κ cos θ) e^−κ = Σ_k e^−κ I_k(κ) e^{ikθ}` with `κ = 1/(4ℓ²)`.
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
-        let phase = Line::new(0.0, (dims, &[]), chance, |d, _, chance| {
+        let phase = Line::new(0.0, dims, &[], chance, |d, _, chance| {
             let rate = 0.25 / self.lengthscales.at(d).powi(2);
             2.0 * PI * chance.skellam(rate) / self.period.at(d)
         });
@@ -377,7 +377,7 @@ impl Kernel for Cosine {
 
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
         let rate = |d: usize, _: bool, _: &mut Chance<'_>| 2.0 * PI / self.lengthscales.at(d);
-        let phase = Line::new(0.0, (dims, &[]), chance, rate);
+        let phase = Line::new(0.0, dims, &[], chance, rate);
         Some(Box::new(Wave::new(self.variance.at(0).sqrt(), phase, chance)))
     }
 

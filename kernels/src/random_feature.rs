@@ -96,7 +96,8 @@ impl Line {
     /// A function whose slopes, and addends of levels, `of` makes column by column.
     pub fn new(
         offset: f64,
-        (dims, dimensions): (usize, &[Dimension]),
+        dims: usize,
+        dimensions: &[Dimension],
         chance: &mut Chance<'_>,
         mut of: impl FnMut(usize, bool, &mut Chance<'_>) -> f64,
     ) -> Line {

@@ -214,7 +214,7 @@ impl Kernel for Stationary {
             }
             Profile::Wendland0 | Profile::Wendland1 | Profile::Wendland2 => return None,
         };
-        let phase = Line::new(0.0, (dims, &self.dimensions), chance, |d, is_code, chance| {
+        let phase = Line::new(0.0, dims, &self.dimensions, chance, |d, is_code, chance| {
             let rate = spread * chance.normal() / self.lengthscales.at(d);
             if is_code { rate * std::f64::consts::FRAC_1_SQRT_2 } else { rate }
         });

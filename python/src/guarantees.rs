@@ -67,7 +67,7 @@ impl Curvature {
         most: f64,
     ) -> PyResult<Self> {
         let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
-        let found = engine::Curvature::generalized(x.as_ref(), prior.as_ref(), (least, most));
+        let found = engine::Curvature::generalized(x.as_ref(), prior.as_ref(), least, most);
         found.map(Curvature).map_err(raised)
     }
 
@@ -75,7 +75,7 @@ impl Curvature {
     #[staticmethod]
     fn whitened(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>, least: f64, most: f64) -> PyResult<Self> {
         let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
-        let found = engine::Curvature::whitened(x.as_ref(), prior.as_ref(), (least, most));
+        let found = engine::Curvature::whitened(x.as_ref(), prior.as_ref(), least, most);
         found.map(Curvature).map_err(raised)
     }
 
@@ -147,7 +147,8 @@ impl DistanceBound {
     #[new]
     #[pyo3(signature = (curvature, initial, noise, floor, gradient=0.0))]
     fn new(curvature: Curvature, initial: f64, noise: f64, floor: f64, gradient: f64) -> PyResult<Self> {
-        let bound = curvature.0.distance_bound(initial, (noise, floor), gradient);
+        let bound =
+            curvature.0.distance_bound(initial, engine::NoiseConstants { constant: noise, floor }, gradient);
         bound.map(DistanceBound).map_err(raised)
     }
 
@@ -192,7 +193,8 @@ pub struct ConvexBound(engine::ConvexBound);
 impl ConvexBound {
     #[new]
     fn new(noise: f64, floor: f64, initial: f64) -> PyResult<Self> {
-        engine::ConvexBound::new((noise, floor), initial).map(ConvexBound).map_err(raised)
+        let noise = engine::NoiseConstants { constant: noise, floor };
+        engine::ConvexBound::new(noise, initial).map(ConvexBound).map_err(raised)
     }
 
     /// For proximal gradients.
@@ -236,7 +238,7 @@ impl ConjugateBound {
         batch: usize,
     ) -> PyResult<Self> {
         let (x, y, prior) = (matrix(x)?, vector(y)?, matrix(prior_cov)?);
-        let bound = engine::ConjugateBound::new((x.as_ref(), &y), prior.as_ref(), noise_variance, batch);
+        let bound = engine::ConjugateBound::new(x.as_ref(), &y, prior.as_ref(), noise_variance, batch);
         bound.map(ConjugateBound).map_err(raised)
     }
 
@@ -289,13 +291,8 @@ impl ConjugateAsymptotic {
         sampling: &str,
     ) -> PyResult<Self> {
         let (x, y, mean, prior) = (matrix(x)?, vector(y)?, vector(prior_mean)?, matrix(prior_cov)?);
-        let batch = (batch, sampling.parse().map_err(raised)?);
-        let limit = engine::ConjugateAsymptotic::new(
-            (x.as_ref(), &y),
-            (&mean, prior.as_ref()),
-            noise_variance,
-            batch,
-        );
+        let (x, prior, sampling) = (x.as_ref(), prior.as_ref(), sampling.parse().map_err(raised)?);
+        let limit = engine::ConjugateAsymptotic::new(x, &y, &mean, prior, noise_variance, batch, sampling);
         limit.map(ConjugateAsymptotic).map_err(raised)
     }
 
@@ -391,7 +388,7 @@ impl SquareRootRate {
     #[new]
     #[pyo3(signature = (curvature, least_variance, largest_variance, beta=1.0))]
     fn new(curvature: Curvature, least_variance: f64, largest_variance: f64, beta: f64) -> PyResult<Self> {
-        let rate = engine::SquareRootRate::new(curvature.0, (least_variance, largest_variance), beta);
+        let rate = engine::SquareRootRate::new(curvature.0, least_variance, largest_variance, beta);
         rate.map(SquareRootRate).map_err(raised)
     }
 

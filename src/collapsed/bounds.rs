@@ -43,7 +43,7 @@ pub fn collapsed_elbo(
     noise: f64,
     beta: f64,
 ) -> Result<BoundValue, NotPositiveDefinite> {
-    elbo_of(statistics, (&statistics.ac, statistics.cc), noise, beta)
+    elbo_of(statistics, &statistics.ac, statistics.cc, noise, beta)
 }
 
 /// The bounds of all outputs that statistics are of, each with its own noise variance.
@@ -74,7 +74,7 @@ pub fn collapsed_elbos(
     let BoundValue { mut value, q, mut adjoint, noise_bar } = collapsed_elbo(statistics, noises[0], beta)?;
     let (mut q, mut noise_bars) = (vec![q], vec![noise_bar]);
     for (output, noise) in statistics.further.iter().zip(&noises[1..]) {
-        let bound = elbo_of(statistics, (&output.ac, output.cc), *noise, beta)?;
+        let bound = elbo_of(statistics, &output.ac, output.cc, *noise, beta)?;
         value += bound.value;
         adjoint.join(bound.adjoint);
         q.push(bound.q);
@@ -86,7 +86,8 @@ pub fn collapsed_elbos(
 /// The bound of the output with these φ and `cᵀc`.
 fn elbo_of(
     statistics: &Statistics,
-    (ac, cc): (&[f64], f64),
+    ac: &[f64],
+    cc: f64,
     noise: f64,
     beta: f64,
 ) -> Result<BoundValue, NotPositiveDefinite> {

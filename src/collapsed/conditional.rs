@@ -10,7 +10,7 @@
 
 use super::bounds::{BoundValue, shrunk_inverse};
 use super::sums::{Statistics, StatisticsAdjoint};
-use crate::linalg::{self, NotPositiveDefinite, Shape, congruence, dot, trace};
+use crate::linalg::{self, NotPositiveDefinite, Operand, congruence, dot, trace};
 use crate::variational::{Matrix, Normal};
 use faer::Mat;
 use std::f64::consts::PI;
@@ -90,7 +90,8 @@ impl PredictiveLoss {
 /// loss asks of rows directly comes on top.
 pub fn conditional_dlm(
     statistics: &Statistics,
-    (q, beta): (&Normal, f64),
+    q: &Normal,
+    beta: f64,
     loss: &PredictiveLoss,
 ) -> (f64, StatisticsAdjoint) {
     let (m, mean, cov) = (q.dim(), q.mean(), q.cov().full());
@@ -100,7 +101,7 @@ pub fn conditional_dlm(
     let mean_bar: Vec<f64> = loss.mean.iter().zip(mean).map(|(bar, m)| bar + beta * m).collect();
     let mut u = vec![0.0; m];
     linalg::matvec(cov, &mean_bar, &mut u);
-    congruence((cov, Shape::Full), inner.as_mut(), Mat::zeros(m, m).as_mut());
+    congruence(Operand::full(cov), inner.as_mut(), Mat::zeros(m, m).as_mut());
     // dS = −S dΦ S / β, dm = (S dφ − S dΦ m) / β.
     let gram = |i: usize, j: usize| -(inner[(i, j)] + 0.5 * (u[i] * mean[j] + mean[i] * u[j])) / beta;
     let adjoint = StatisticsAdjoint {

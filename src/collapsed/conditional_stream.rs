@@ -4,7 +4,7 @@ use super::conditional::{PredictiveLoss, RowLoss};
 use super::sums::{BoundGradient, Statistics, StatisticsAdjoint};
 use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer, LayerGradient};
-use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
+use crate::linalg::{self, Operand, Part, block_product, product, reflect_lower};
 use crate::neighbours::{Block, Conditionals, Members, PriorBar, Rows, RowsBar, Source, Windows};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -128,7 +128,8 @@ impl ConditionalStream {
     /// and `finally` on every window's members.
     fn run(
         &mut self,
-        (sweep, backward): (Sweep<'_>, bool),
+        sweep: Sweep<'_>,
+        backward: bool,
         work: impl Fn(&mut Conditionals, Work<'_>) + Sync,
         mut after: impl FnMut(MatRef<'_, f64>, MatRef<'_, f64>, &mut Members, &[Block], &[Slot]),
         mut finally: impl FnMut(&Members),
@@ -179,7 +180,8 @@ impl ConditionalStream {
         let mut gram = std::mem::replace(&mut self.statistics.gram, Mat::new());
         gram.as_mut().fill(0.0);
         self.run(
-            (sweep, false),
+            sweep,
+            false,
             |_, Work { block, rows, scaled, slot, .. }| {
                 let (c, omega) = (&mut slot.centred[..block.count], &mut slot.variance[..block.count]);
                 for (c, d) in c.iter_mut().zip(omega.iter_mut()) {
@@ -193,7 +195,7 @@ impl ConditionalStream {
                 columns::scale_columns_transposed(rows.as_ref(), omega, scaled);
             },
             |rows, scaled, _, _, _| {
-                let (left, right) = ((rows, Shape::Full), (scaled, Shape::Full));
+                let (left, right) = (Operand::full(rows), Operand::full(scaled));
                 product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
             },
             |_| {},
@@ -217,7 +219,8 @@ impl ConditionalStream {
         let mut gram = Mat::zeros(m, m);
         self.slots.iter_mut().for_each(|slot| slot.own.resize(own, 0.0));
         self.run(
-            (sweep, false),
+            sweep,
+            false,
             |_, Work { block, rows, scaled, slot, .. }| {
                 let (rows, count) = (rows.as_ref(), block.count);
                 slot.value += slot.lose(rows, by);
@@ -227,7 +230,7 @@ impl ConditionalStream {
                 columns::scale_columns_transposed(rows, &slot.second[..count], scaled);
             },
             |rows, scaled, _, _, _| {
-                let (left, right) = ((rows, Shape::Full), (scaled, Shape::Full));
+                let (left, right) = (Operand::full(rows), Operand::full(scaled));
                 product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
             },
             |_| {},
@@ -256,14 +259,15 @@ impl ConditionalStream {
         }
         let (gradient, mut g) = (&mut sums.layer, sums.g.as_mut());
         self.run(
-            (sweep, true),
+            sweep,
+            true,
             |room, Work { block, members, rows, slot, .. }| {
                 match by {
                     RowsAdjoint::Statistics(adjoint, weight) => {
-                        slot.statistics_bar(rows.as_ref(), (adjoint, weight));
+                        slot.statistics_bar(rows.as_ref(), adjoint, weight);
                     }
                     RowsAdjoint::Predictions(by, factor) => {
-                        slot.predictions_bar(rows.as_ref(), (by, factor));
+                        slot.predictions_bar(rows.as_ref(), by, factor);
                     }
                 }
                 let Slot { first, second, t, layer, noise, .. } = slot;
@@ -275,7 +279,7 @@ impl ConditionalStream {
                 let prior = PriorBar { kernel: &mut layer.kernel, mean: &mut layer.mean[0], noise };
                 let mut out = slot.members.as_mut().subcols_mut(0, block.members.len());
                 out.fill(0.0);
-                room.adjoint(sweep.layer.kernel(), members, (block, &bar), prior, out);
+                room.adjoint(sweep.layer.kernel(), members, block, &bar, prior, out);
             },
             |_, _, members, blocks, slots| {
                 let bars = blocks.iter().zip(slots);
@@ -299,25 +303,25 @@ impl Slot {
     fn lose(&mut self, rows: MatRef<'_, f64>, by: Predictions<'_>) -> f64 {
         let (count, (mean, cov)) = (rows.ncols(), by.posterior);
         let mut image = self.more.as_mut().subcols_mut(0, count);
-        block_product(image.as_mut(), Accum::Replace, (cov, Shape::Full), rows, 1.0);
+        block_product(image.as_mut(), Accum::Replace, Operand::full(cov), rows, 1.0);
         let (e, v) = (&mut self.first[..count], &mut self.second[..count]);
         e.fill(0.0);
         v.copy_from_slice(&self.variance[..count]);
-        columns::add_moments(rows, (mean, image.as_ref()), e, v);
+        columns::add_moments(rows, mean, image.as_ref(), e, v);
         e.iter_mut().zip(&self.centred).for_each(|(e, c)| *e = c - *e);
         by.loss.add(&self.rows, e, v, &mut self.own)
     }
 
     /// The adjoint of rows that statistics ask for: `ã̄ = 2ωΦ̄ã + ω c̃ φ̄` into `t`, `c̃̄ = ω φ̄ᵀã + 2ω c̃ c̄c` into `first` and
     /// `D̄ = −ω²ω̄` with `ω̄ = ãᵀΦ̄ã + c̃ φ̄ᵀã + c̃² c̄c + ω̄_log/ω` into `second`.
-    fn statistics_bar(&mut self, rows: MatRef<'_, f64>, (bar, weight): (&StatisticsAdjoint, RowWeight)) {
+    fn statistics_bar(&mut self, rows: MatRef<'_, f64>, bar: &StatisticsAdjoint, weight: RowWeight) {
         let count = rows.ncols();
         let mut t = self.t.as_mut().subcols_mut(0, count);
-        block_product(t.as_mut(), Accum::Replace, (bar.gram.as_ref(), Shape::Full), rows, 2.0);
+        block_product(t.as_mut(), Accum::Replace, Operand::full(bar.gram.as_ref()), rows, 2.0);
         let (linear, quadratic) = (&mut self.first[..count], &mut self.second[..count]);
         linear.fill(0.0);
         quadratic.fill(0.0);
-        columns::add_moments(rows, (&bar.ac, t.as_ref()), linear, quadratic);
+        columns::add_moments(rows, &bar.ac, t.as_ref(), linear, quadratic);
         let unit = weight == RowWeight::Unit;
         for i in 0..count {
             let (c, d, slope) = (self.centred[i], self.variance[i], linear[i]);
@@ -331,7 +335,7 @@ impl Slot {
     }
 
     /// The same adjoint for losses of predictions: `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē` and `D̄ = V̄`.
-    fn predictions_bar(&mut self, rows: MatRef<'_, f64>, (by, factor): (Predictions<'_>, f64)) {
+    fn predictions_bar(&mut self, rows: MatRef<'_, f64>, by: Predictions<'_>, factor: f64) {
         self.lose(rows, by);
         for (i, (e_bar, v_bar)) in self.first.iter_mut().zip(&mut self.second).take(rows.ncols()).enumerate()
         {

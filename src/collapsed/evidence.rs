@@ -4,7 +4,7 @@ use super::bounds::shrunk_inverse;
 use super::dataset::Dataset;
 use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer, whiten};
-use crate::linalg::{self, NotPositiveDefinite, Part, Shape, block_product, dot, product, reflect_lower};
+use crate::linalg::{self, NotPositiveDefinite, Operand, Part, block_product, dot, product, reflect_lower};
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
@@ -107,8 +107,8 @@ impl<'a> Nystrom<'a> {
                 residual.iter_mut().zip(diagonal).for_each(|(r, k)| *r = (*k - *r).max(0.0));
             });
         let mut gram = Mat::zeros(m, m);
-        let right = (a.transpose(), Shape::Full);
-        product(gram.as_mut(), Part::Lower, Accum::Replace, (a.as_ref(), Shape::Full), right, 1.0);
+        let right = Operand::full(a.transpose());
+        product(gram.as_mut(), Part::Lower, Accum::Replace, Operand::full(a.as_ref()), right, 1.0);
         reflect_lower(gram.as_mut());
         let (inverse, log_det) = shrunk_inverse(&gram, noise)?;
         let log_det = log_det + n as f64 * noise.ln();
@@ -169,13 +169,13 @@ impl<'a> Nystrom<'a> {
                 .into_par_iter()
                 .enumerate()
                 .map_init(Scratch::new, |scratch, (block, (ar, rx))| {
-                    self.look_at_columns(from + block * BLOCK, x, (ar, rx), scratch)
+                    self.look_at_columns(from + block * BLOCK, x, ar, rx, scratch)
                 })
                 .collect();
             rest.squares += squares.iter().sum::<f64>();
-            let products = (window.as_ref().subcols(0, b), Shape::Full);
-            let features = (self.a.as_ref().subcols(from, b).transpose(), Shape::Full);
-            let transposed = (products.0.transpose(), Shape::Full);
+            let products = Operand::full(window.as_ref().subcols(0, b));
+            let features = Operand::full(self.a.as_ref().subcols(from, b).transpose());
+            let transposed = Operand::full(products.matrix.transpose());
             product(rest.inner.as_mut(), Part::Lower, Accum::Add, products, features, 1.0);
             product(rest.outer.as_mut(), Part::Lower, Accum::Add, products, transposed, 1.0);
         }
@@ -189,18 +189,19 @@ impl<'a> Nystrom<'a> {
         &self,
         from: usize,
         x: &[f64],
-        (ar, rx): (MatMut<'_, f64>, &mut [f64]),
+        ar: MatMut<'_, f64>,
+        rx: &mut [f64],
         scratch: &mut Scratch,
     ) -> f64 {
         let b = ar.ncols();
         let mut r = Mat::zeros(self.len(), b);
         self.kernel_columns(from, r.as_mut(), scratch);
         let a = self.a.as_ref();
-        block_product(r.as_mut(), Accum::Add, (a.transpose(), Shape::Full), a.subcols(from, b), -1.0);
+        block_product(r.as_mut(), Accum::Add, Operand::full(a.transpose()), a.subcols(from, b), -1.0);
         for j in 0..b {
             r[(from + j, j)] = self.residual[from + j];
         }
-        block_product(ar, Accum::Replace, (a, Shape::Full), r.as_ref(), 1.0);
+        block_product(ar, Accum::Replace, Operand::full(a), r.as_ref(), 1.0);
         columns::add_transposed_matvec(r.as_ref(), x, rx);
         let mut squares = vec![0.0; b];
         columns::add_column_dots(r.as_ref(), r.as_ref(), &mut squares);
@@ -245,7 +246,7 @@ impl Rest {
         let trace = (total - traced(&self.inner) / noise) / noise;
         let m = inverse.nrows();
         let mut mixed = Mat::zeros(m, m);
-        let (left, right) = ((inverse.as_ref(), Shape::Full), (self.inner.as_ref(), Shape::Full));
+        let (left, right) = (Operand::full(inverse.as_ref()), Operand::full(self.inner.as_ref()));
         product(mixed.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
         let mixed_square: f64 =
             (0..m).map(|j| (0..m).map(|i| mixed[(i, j)] * mixed[(j, i)]).sum::<f64>()).sum();

@@ -2,7 +2,7 @@
 
 use super::sums::Statistics;
 use crate::effects::{EffectRows, EffectSums, Effects, Moments, Sparse};
-use crate::linalg::{self, Factorizer, NotPositiveDefinite, Part, Shape, dot, gram_of_inverse, product};
+use crate::linalg::{self, Factorizer, NotPositiveDefinite, Operand, Part, dot, gram_of_inverse, product};
 use faer::{Accum, Mat, MatRef};
 use rayon::prelude::*;
 use std::f64::consts::PI;
@@ -242,13 +242,13 @@ impl<'a> Solved<'a> {
         let (m, r) = (self.weights.len(), self.width());
         let count = self.rows.terms[self.rows.eliminated].levels;
         let mut cross: Mat<f64> = Mat::zeros(m, count * r);
-        let left = (head.weights.as_ref(), Shape::Full);
+        let left = Operand::full(head.weights.as_ref());
         product(
             cross.as_mut(),
             Part::All,
             Accum::Replace,
             left,
-            (self.loads.weights.as_ref(), Shape::Full),
+            Operand::full(self.loads.weights.as_ref()),
             -1.0,
         );
         let mut blocks = self.shrunk.clone();
@@ -446,8 +446,8 @@ fn schur(rows: &EffectRows, sums: &EffectSums, loads: &Loads) -> Mat<f64> {
     }
     let own = sums.cross.as_ref().subcols(from, size);
     let corner = out.as_mut().submatrix_mut(others, others, m, m);
-    let left = (loads.weights.as_ref(), Shape::Full);
-    product(corner, Part::Lower, Accum::Add, left, (own.transpose(), Shape::Full), -1.0);
+    let left = Operand::full(loads.weights.as_ref());
+    product(corner, Part::Lower, Accum::Add, left, Operand::full(own.transpose()), -1.0);
     out
 }
 

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::gradient::Form;
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
-use crate::linalg::{self, Part, Shape, product};
+use crate::linalg::{self, Operand, Part, product};
 use faer::{Accum, Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
@@ -181,7 +181,7 @@ impl BoundGradient {
     /// m (A e)ᵀ − 2 A diag(Λ̄) Aᵀ` with `A e = m`, everything except the last term.
     pub fn of_statistics(layer: &dyn LatentLayer, statistics: &Statistics, by: BoundAdjoint<'_>) -> Self {
         let (mut out, m) = (BoundGradient::zeros(layer), layer.dim());
-        let gram = (statistics.gram.as_ref(), Shape::Full);
+        let gram = Operand::full(statistics.gram.as_ref());
         match by {
             // Without a whitening there is nothing to train in the layer.
             BoundAdjoint::Unweighted { .. } if layer.whitening().is_none() => {}
@@ -189,7 +189,7 @@ impl BoundGradient {
                 let mut inner = adjoint.gram.clone();
                 linalg::add_diagonal(inner.as_mut(), -layer.kappa() * adjoint.residual);
                 out.g = Mat::zeros(m, m);
-                let left = (inner.as_ref(), Shape::Full);
+                let left = Operand::full(inner.as_ref());
                 product(out.g.as_mut(), Part::Lower, Accum::Replace, left, gram, 2.0);
                 let further = statistics.further.iter().zip(&adjoint.further);
                 let further = further.map(|(sums, bars)| (&sums.ac, &bars.ac));
@@ -201,7 +201,7 @@ impl BoundGradient {
             }
             BoundAdjoint::Fitc { posterior: (mean, cov), .. } => {
                 out.g = Mat::zeros(m, m);
-                product(out.g.as_mut(), Part::Lower, Accum::Replace, (cov, Shape::Full), gram, 1.0);
+                product(out.g.as_mut(), Part::Lower, Accum::Replace, Operand::full(cov), gram, 1.0);
                 for (j, mj) in mean.iter().enumerate() {
                     out.g.col_mut(j).iter_mut().zip(mean).for_each(|(g, mi)| *g -= mi * mj);
                 }
@@ -215,7 +215,8 @@ impl BoundGradient {
     pub fn of_posterior(
         layer: &dyn LatentLayer,
         statistics: &Statistics,
-        (mean, cov): (&[f64], MatRef<'_, f64>),
+        mean: &[f64],
+        cov: MatRef<'_, f64>,
         residual_bar: f64,
     ) -> Self {
         let mut out = BoundGradient::zeros(layer);

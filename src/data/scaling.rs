@@ -111,7 +111,8 @@ impl Scaling {
     pub fn warped(
         x: MatRef<'_, f64>,
         y: &[f64],
-        (inputs, target): (InputWarp, TargetWarp),
+        inputs: InputWarp,
+        target: TargetWarp,
         dimensions: &[Dimension],
     ) -> Result<Scaling> {
         let mut scaling = Scaling::standardise(x, y);
@@ -294,10 +295,11 @@ impl Scaling {
     /// Returns mean and variance of the target, given those of its scaled value, which is normal if the target has a map.
     pub(crate) fn unscale_moments(
         &self,
-        (mean, variance): (f64, f64),
+        mean: f64,
+        variance: f64,
         integrator: &mut Integrator,
     ) -> (f64, f64) {
-        self.map.moments((self.unscale_mean(mean), self.unscale_variance(variance)), integrator)
+        self.map.moments(self.unscale_mean(mean), self.unscale_variance(variance), integrator)
     }
 
     /// The derivative of the target in original units in its scaled value.

@@ -75,15 +75,15 @@ impl NormalScores {
 
     /// Returns the score of a value. Beyond the ends the map continues with its last slope, but at most by a score of one.
     pub fn apply(&self, value: f64) -> f64 {
-        let (from, to) = self.segment(|knot| knot.0, value);
-        let score = interpolate(from, to, value);
+        let ((x0, y0), (x1, y1)) = self.segment(|knot| knot.0, value);
+        let score = interpolate([x0, x1], [y0, y1], value);
         score.clamp(self.knots[0].1 - BEYOND, self.knots[self.knots.len() - 1].1 + BEYOND)
     }
 
     /// Returns the value of a score; beyond the ends the map continues with its last slope.
     pub fn invert(&self, score: f64) -> f64 {
-        let (from, to) = self.segment(|knot| knot.1, score);
-        interpolate((from.1, from.0), (to.1, to.0), score)
+        let ((x0, y0), (x1, y1)) = self.segment(|knot| knot.1, score);
+        interpolate([y0, y1], [x0, x1], score)
     }
 
     /// The knots around a coordinate, or those at the nearer end.
@@ -94,11 +94,11 @@ impl NormalScores {
     }
 }
 
-/// The line through two points, exact at the second one.
-fn interpolate(from: (f64, f64), to: (f64, f64), at: f64) -> f64 {
+/// Returns the value at x of the line through two points, exact at the second point.
+fn interpolate([x0, x1]: [f64; 2], [y0, y1]: [f64; 2], x: f64) -> f64 {
     // Halves have differences that a float can represent for all values.
-    let share = (0.5 * at - 0.5 * to.0) / (0.5 * to.0 - 0.5 * from.0);
-    to.1 + share * (to.1 - from.1)
+    let share = (0.5 * x - 0.5 * x1) / (0.5 * x1 - 0.5 * x0);
+    y1 + share * (y1 - y0)
 }
 
 impl TryFrom<Vec<(f64, f64)>> for NormalScores {
@@ -198,7 +198,7 @@ impl TargetMap {
     }
 
     /// Mean and variance of y for a normal z.
-    pub fn moments(&self, (mean, variance): (f64, f64), integrator: &mut Integrator) -> (f64, f64) {
+    pub fn moments(&self, mean: f64, variance: f64, integrator: &mut Integrator) -> (f64, f64) {
         match self {
             TargetMap::None => (mean, variance),
             TargetMap::Log { .. } => {
@@ -308,7 +308,7 @@ mod tests {
             };
             let first = slow(&|z| map.invert(z));
             let second = slow(&|z| (map.invert(z) - first).powi(2));
-            let found = map.moments(at, &mut integrator);
+            let found = map.moments(mean, variance, &mut integrator);
             assert_relative_eq!(found.0, first, max_relative = 1e-6);
             assert_relative_eq!(found.1, second, max_relative = 1e-6);
         }

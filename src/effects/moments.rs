@@ -4,7 +4,7 @@ use super::rows::Entry;
 use super::sums::scale_segments;
 use super::term::Effects;
 use crate::latent::LatentLayer;
-use crate::linalg;
+use crate::linalg::{self, Operand};
 use faer::Mat;
 
 /// A sparse matrix by levels of the eliminated term: for every level some coefficients of the other terms, r numbers each.
@@ -164,7 +164,7 @@ impl Moments {
 
 /// `WᵀC` for columns C that are products with whitened features `a = W k`: their products with raw features k are the same numbers.
 pub(super) fn of_raw_features(layer: &dyn LatentLayer, mut columns: Mat<f64>) -> Mat<f64> {
-    let Some((whitening, _)) = layer.whitening() else { return columns };
+    let Some(Operand { matrix: whitening, .. }) = layer.whitening() else { return columns };
     let mut whitened = vec![0.0; columns.nrows()];
     for column in 0..columns.ncols() {
         whitened.copy_from_slice(columns.col_as_slice(column));

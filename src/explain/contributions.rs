@@ -76,7 +76,7 @@ impl Explainer<'_> {
         let players = self.players(background, settings);
         let of_row = |row: usize| {
             let exposure = exposure.get(row).copied().unwrap_or(1.0);
-            self.shapley(x.row(row).iter().copied().collect(), exposure, (background, &players), settings)
+            self.shapley(x.row(row).iter().copied().collect(), exposure, background, &players, settings)
         };
         (0..x.nrows()).map(of_row).collect()
     }
@@ -103,7 +103,8 @@ impl Explainer<'_> {
         &self,
         x: Vec<f64>,
         exposure: f64,
-        (background, players): (Rows<'_>, &[Player]),
+        background: Rows<'_>,
+        players: &[Player],
         settings: &Settings,
     ) -> Contributions {
         let scale = self.explained(&x, exposure);
@@ -211,7 +212,7 @@ mod tests {
         let exact = explainer.by_terms(x.as_ref().subrows(4, 1), background).expect("a sum over columns");
         let players = explainer.players(background, &settings);
         let row = x.row(4).iter().copied().collect();
-        let sampled = explainer.shapley(row, 1.0, (background, &players), &settings);
+        let sampled = explainer.shapley(row, 1.0, background, &players, &settings);
         assert!((sampled.base - exact[0].base).abs() < 1e-9);
         for (found, expected) in sampled.parts.iter().zip(&exact[0].parts) {
             assert!((found.value - expected.value).abs() < 1e-8, "{found:?} {expected:?}");

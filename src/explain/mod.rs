@@ -86,15 +86,15 @@ impl Settings {
     const FEWEST: (usize, usize) = (50, 8);
 
     /// The approximate number of predictions for permuted columns and for partial dependence on `curves` columns.
-    fn predictions(&self, (columns, rows): (usize, usize), curves: usize) -> f64 {
+    fn predictions(&self, columns: usize, rows: usize, curves: usize) -> f64 {
         let permuted = self.columns.min(columns) * self.rows.min(rows) * self.repeats;
         (permuted + curves * dependence::SETTINGS * self.background.min(rows)) as f64
     }
 
     /// Fewer repeats, rows and columns, so that explanations of this many columns and rows, with `curves` curves, take about the time of
     /// `most` predictions.
-    pub fn within(self, most: f64, (columns, rows): (usize, usize), curves: usize) -> Settings {
-        let share = |settings: Settings| most / settings.predictions((columns, rows), curves);
+    pub fn within(self, most: f64, columns: usize, rows: usize, curves: usize) -> Settings {
+        let share = |settings: Settings| most / settings.predictions(columns, rows, curves);
         let times = |count: usize, share: f64, fewest: usize| {
             ((count as f64 * share) as usize).clamp(fewest.min(count), count)
         };
@@ -163,14 +163,14 @@ mod tests {
 
     #[test]
     fn a_time_limit_takes_repeats_first_then_rows_then_columns() {
-        let (all, size) = (Settings::default(), (60, 5000));
-        assert_eq!(all.within(1e9, size, 4), all);
-        let half = all.within(0.5 * all.predictions(size, 4), size, 4);
+        let (all, columns, rows) = (Settings::default(), 60, 5000);
+        assert_eq!(all.within(1e9, columns, rows, 4), all);
+        let half = all.within(0.5 * all.predictions(columns, rows, 4), columns, rows, 4);
         assert!(half.repeats < all.repeats && (half.rows, half.columns) == (all.rows, all.columns));
-        let tenth = all.within(0.02 * all.predictions(size, 4), size, 4);
+        let tenth = all.within(0.02 * all.predictions(columns, rows, 4), columns, rows, 4);
         assert!(tenth.repeats == 1 && tenth.rows < all.rows && tenth.background < all.background);
-        let least = all.within(1.0, size, 4);
+        let least = all.within(1.0, columns, rows, 4);
         assert_eq!((least.repeats, least.rows, least.columns), (1, Settings::FEWEST.0, Settings::FEWEST.1));
-        assert_eq!(all.within(1.0, (3, 20), 4).rows, 20, "no more than there are");
+        assert_eq!(all.within(1.0, 3, 20, 4).rows, 20, "no more than there are");
     }
 }

@@ -170,7 +170,7 @@ fn gamma_upper_of_large_shape(a: f64, x: f64) -> f64 {
 }
 
 /// `P(X ≤ x)` for a beta distribution, given x and 1 − x, from 0 to 1 for all arguments; NaN for NaN.
-pub(crate) fn beta_cdf(a: f64, b: f64, (x, rest): (f64, f64)) -> f64 {
+pub(crate) fn beta_cdf(a: f64, b: f64, x: f64, rest: f64) -> f64 {
     if a.is_nan() || b.is_nan() || x.is_nan() || rest.is_nan() {
         return f64::NAN;
     }
@@ -321,12 +321,12 @@ mod tests {
             (30000.0, 30000.0, 0.501, 0.68789639370602),
         ];
         for (a, b, x, p) in want {
-            close(beta_cdf(a, b, (x, 1.0 - x)), p, 1e-8, &format!("beta of {a}, {b}, {x}"));
+            close(beta_cdf(a, b, x, 1.0 - x), p, 1e-8, &format!("beta of {a}, {b}, {x}"));
         }
         for (a, b, x) in
             [(0.0, 1.0, 0.5), (1.0, 0.0, 0.5), (1e300, 1.0, 0.5), (1e-300, 1e-300, 0.5), (1.0, 1.0, 1.0)]
         {
-            assert!((0.0..=1.0).contains(&beta_cdf(a, b, (x, 1.0 - x))), "beta at {a}, {b}, {x}");
+            assert!((0.0..=1.0).contains(&beta_cdf(a, b, x, 1.0 - x)), "beta at {a}, {b}, {x}");
         }
     }
 }

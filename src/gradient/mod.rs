@@ -14,7 +14,7 @@ use crate::columns;
 use crate::error::Result;
 use crate::latent::{LayerGradient, LayerScratch, Layers};
 use crate::likelihood::ObservationModel;
-use crate::linalg::{self, Part, Shape, product};
+use crate::linalg::{self, Operand, Part, product};
 use crate::objective::{EstimatorCounts, Objective, Targets};
 use crate::variational::{DataGradient, Factor, Family, Matrix, Normal};
 use crate::words::word_option;
@@ -418,13 +418,13 @@ impl BatchPass {
             if let (Form::Mixed, Some(single)) = (form, &mut self.single) {
                 single.take_quadratic(process, quadratic.as_ref());
             }
-            if let (Form::Direct, Matrix::Full(quadratic), Some((w, shape))) =
+            if let (Form::Direct, Matrix::Full(quadratic), Some(whitening)) =
                 (form, &*quadratic, layer.whitening())
             {
-                let transposed = (w.transpose(), shape.transposed());
+                let transposed = whitening.transposed();
                 linalg::copy_lower(quadratic.as_ref(), raw_quadratic.as_mut());
                 linalg::congruence(transposed, raw_quadratic.as_mut(), half.as_mut());
-                linalg::matvec(w.transpose(), q.mean(), mean_raw);
+                linalg::matvec(transposed.matrix, q.mean(), mean_raw);
             }
         }
     }
@@ -477,7 +477,7 @@ impl BatchPass {
                 }
             }
             room.mean_raw.copy_from_slice(&sums.mean);
-            linalg::matvec(whitening.0, &room.mean_raw, &mut sums.mean);
+            linalg::matvec(whitening.matrix, &room.mean_raw, &mut sums.mean);
         }
         self.sums.raw = false;
     }
@@ -543,7 +543,7 @@ fn square_of<'a>(room: &'a mut ProcessRoom, sums: &'a mut ProcessSums) -> &'a mu
 fn twice_product(quadratic: &Matrix, gram: &Matrix, g: &mut Mat<f64>) {
     match (quadratic, gram) {
         (Matrix::Full(quadratic), Matrix::Full(gram)) => {
-            let (left, right) = ((quadratic.as_ref(), Shape::Full), (gram.as_ref(), Shape::Full));
+            let (left, right) = (Operand::full(quadratic.as_ref()), Operand::full(gram.as_ref()));
             product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
         }
         (Matrix::Diagonal(quadratic), _) => {

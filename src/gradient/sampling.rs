@@ -13,7 +13,7 @@
 //! that need `∇_S` the reparameterised gradient goes through Stein's lemma, `2 ∇_S = sym(∇_C C⁻¹)`.
 
 use crate::likelihood::Likelihood;
-use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, reflect_lower};
+use crate::linalg::{self, Factorizer, Operand, Part, block_product, product, reflect_lower};
 use crate::objective::{EntropyPart, Estimator, Targets};
 use crate::variational::{Factor, Matrix, MatrixRef, Normal};
 use faer::{Accum, Mat, MatRef};
@@ -131,7 +131,7 @@ impl Sampling {
             }
             (Some(Factor::Diagonal(_)), MatrixRef::Full(_)) => return false,
         }
-        let left = (self.factor.as_ref(), Shape::Full);
+        let left = Operand::full(self.factor.as_ref());
         block_product(self.points.as_mut(), Accum::Replace, left, self.noise.as_ref(), 1.0);
         for w in self.points.as_mut().col_iter_mut() {
             w.iter_mut().zip(&q.mean).for_each(|(w, m)| *w += m);
@@ -143,7 +143,8 @@ impl Sampling {
     pub(super) fn run_block(
         &self,
         block: SampledBlock<'_>,
-        (g, h): (&mut [f64], &mut [f64]),
+        g: &mut [f64],
+        h: &mut [f64],
         scratch: &mut SampleScratch,
         random: &mut ChaCha8Rng,
     ) {
@@ -155,7 +156,7 @@ impl Sampling {
         value.resize(count, 0.0);
         slope.resize(count, 0.0);
         let mut draws = draws.as_mut().subcols_mut(0, b);
-        let left = (self.points.transpose(), Shape::Full);
+        let left = Operand::full(self.points.transpose());
         block_product(draws.as_mut(), Accum::Replace, left, block.features, 1.0);
         for i in 0..b {
             let at = block.targets.at(i);
@@ -178,7 +179,7 @@ impl Sampling {
             if slopes.shape() != (m, count) {
                 *slopes = Mat::zeros(m, count);
             }
-            let left = (block.features, Shape::Full);
+            let left = Operand::full(block.features);
             block_product(slopes.as_mut(), Accum::Replace, left, draws.transpose(), 1.0);
         }
     }
@@ -231,16 +232,16 @@ impl Sampling {
     fn finish_full(&mut self, factor: Option<Factor<'_>>, beta: f64, landing: bool, slopes: &mut Mat<f64>) {
         if landing || factor.is_none() {
             self.invert(matches!(factor, Some(Factor::Symmetric(_))));
-            let left = (self.inverse.as_ref(), Shape::Full);
+            let left = Operand::full(self.inverse.as_ref());
             block_product(self.back.as_mut(), Accum::Replace, left, self.noise.as_ref(), 1.0);
         }
         if landing {
             add_scaled(slopes, -beta / self.count as f64, &self.back);
         }
         let (Matrix::Full(path), Matrix::Full(cov)) = (&mut self.path, &mut self.cov) else { return };
-        let left = (slopes.as_ref(), Shape::Full);
+        let left = Operand::full(slopes.as_ref());
         if factor.is_some() {
-            let right = (self.noise.transpose(), Shape::Full);
+            let right = Operand::full(self.noise.transpose());
             product(path.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
             add_scaled(path, -beta, &self.factor);
             if landing {
@@ -249,7 +250,7 @@ impl Sampling {
             }
             return;
         }
-        let right = (self.back.transpose(), Shape::Full);
+        let right = Operand::full(self.back.transpose());
         product(path.as_mut(), Part::All, Accum::Replace, left, right, 0.25);
         for j in 0..path.ncols() {
             for i in j..path.nrows() {
@@ -259,7 +260,7 @@ impl Sampling {
         linalg::add_diagonal(cov.as_mut(), -0.5 * beta);
         if landing {
             let inverse = self.inverse.as_ref();
-            let (left, right) = ((inverse, Shape::Upper), (inverse.transpose(), Shape::Lower));
+            let (left, right) = (Operand::upper(inverse), Operand::lower(inverse.transpose()));
             product(cov.as_mut(), Part::Lower, Accum::Add, left, right, 0.5 * beta);
         }
         reflect_lower(cov.as_mut());

@@ -2,7 +2,7 @@
 
 use crate::columns;
 use crate::latent::{Layer, Layers};
-use crate::linalg::{Shape, block_product};
+use crate::linalg::{Operand, Shape, block_product};
 use crate::variational::MatrixRef;
 use faer::{Accum, Mat, MatMut, MatRef};
 
@@ -28,9 +28,9 @@ impl Single {
     /// Takes up W of the layers.
     pub(super) fn take(&mut self, layers: Layers<'_>) {
         for (layer, (rounded, shape)) in layers.iter().zip(&mut self.whitening) {
-            if let Some((whitening, whole)) = layer.whitening() {
-                round(whitening, rounded.as_mut());
-                *shape = whole;
+            if let Some(whitening) = layer.whitening() {
+                round(whitening.matrix, rounded.as_mut());
+                *shape = whitening.shape;
             }
         }
     }
@@ -43,20 +43,19 @@ impl Single {
     }
 
     /// W.
-    pub(super) fn whitening(&self, layer: usize) -> (MatRef<'_, f32>, Shape) {
+    pub(super) fn whitening(&self, layer: usize) -> Operand<'_, f32> {
         let (whitening, shape) = &self.whitening[layer];
-        (whitening.as_ref(), *shape)
+        Operand { matrix: whitening.as_ref(), shape: *shape }
     }
 
     /// Wᵀ.
-    pub(super) fn whitening_adjoint(&self, layer: usize) -> (MatRef<'_, f32>, Shape) {
-        let (whitening, shape) = &self.whitening[layer];
-        (whitening.transpose(), shape.transposed())
+    pub(super) fn whitening_adjoint(&self, layer: usize) -> Operand<'_, f32> {
+        self.whitening(layer).transposed()
     }
 
     /// `S − κI`.
-    pub(super) fn quadratic(&self, process: usize) -> (MatRef<'_, f32>, Shape) {
-        (self.quadratic[process].as_ref(), Shape::Full)
+    pub(super) fn quadratic(&self, process: usize) -> Operand<'_, f32> {
+        Operand::full(self.quadratic[process].as_ref())
     }
 }
 
@@ -85,7 +84,7 @@ impl SingleRoom {
     }
 
     /// Multiplies the operand, and hands out the product.
-    pub(super) fn multiply(&mut self, left: (MatRef<'_, f32>, Shape), mut out: MatMut<'_, f64>) {
+    pub(super) fn multiply(&mut self, left: Operand<'_, f32>, mut out: MatMut<'_, f64>) {
         let len = out.ncols();
         let operand = self.operand.as_ref().subcols(0, len);
         block_product(self.product.as_mut().subcols_mut(0, len), Accum::Replace, left, operand, 1.0);

@@ -5,9 +5,9 @@ use super::single::{Single, SingleRoom};
 use super::sums::{Draws, ProcessSums};
 use super::{Batch, Form, Problem, ProcessRoom};
 use crate::columns;
-use crate::latent::{Layer, LayerGradient, Layers, whiten, whiten_adjoint};
-use crate::linalg::{self, Part, Shape, block_product, product};
-use crate::objective::{Derivatives, LossScratch, Objective};
+use crate::latent::{FeaturesAdjoint, Layer, LayerGradient, Layers, whiten, whiten_adjoint};
+use crate::linalg::{self, Operand, Part, block_product, product};
+use crate::objective::{Derivatives, LossInputs, LossScratch, Objective};
 use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
 use faer::reborrow::IntoConst;
@@ -137,7 +137,7 @@ impl Window {
         let (b, columns, per_thread) = (part.targets.len(), self.columns, &self.per_thread);
         let run_block = |i: usize, buffers: Buffers<'_>, block: &mut Block| {
             let part = part.part(i * columns, buffers.features.ncols());
-            per_thread.with(|room| shared.run_block(first + i, part, buffers, (room, block)));
+            per_thread.with(|room| shared.run_block(first + i, part, buffers, room, block));
         };
         let features = self.features.as_mut().subcols_mut(0, b);
         let [scaled, curved] = self.scaled.each_mut().map(|own| own.as_mut().subrows_mut(0, b));
@@ -171,7 +171,7 @@ impl Window {
             for (sum, scaled) in sums.squares().into_iter().zip(&self.scaled) {
                 let Some(sum) = sum else { continue };
                 let scaled = scaled.as_ref().subrows(0, b).get(.., layers.process_rows(process));
-                let (left, right) = ((features, Shape::Full), (scaled, Shape::Full));
+                let (left, right) = (Operand::full(features), Operand::full(scaled));
                 product(sum.as_mut(), Part::Lower, accum, left, right, 1.0);
             }
         }
@@ -235,14 +235,15 @@ impl<'a> Shared<'a> {
         index: usize,
         batch: Batch<'_>,
         buffers: Buffers<'_>,
-        (room, block): (&mut ThreadRoom, &mut Block),
+        room: &mut ThreadRoom,
+        block: &mut Block,
     ) {
         let layers = self.problem.layers;
         let len = batch.targets.len();
         let Buffers { features: mut u, mut scaled, mut curved } = buffers;
         for layer in 0..layers.count() {
             let own = u.as_mut().get_mut(layers.rows(layer), ..);
-            self.features(layer, batch, own, (room, block));
+            self.features(layer, batch, own, room, block);
         }
         let u = u.into_const();
         let mut random = self.draws.of_block(index);
@@ -255,7 +256,7 @@ impl<'a> Shared<'a> {
         }
         if self.train_theta && layers.whitens() {
             for layer in 0..layers.count() {
-                self.adjoint(layer, batch, u.get(layers.rows(layer), ..), (room, block));
+                self.adjoint(layer, batch, u.get(layers.rows(layer), ..), room, block);
             }
         }
         let curvature = self.problem.objective.has_own_curvature();
@@ -285,12 +286,13 @@ impl<'a> Shared<'a> {
         index: usize,
         batch: Batch<'_>,
         mut u: MatMut<'_, f64>,
-        (room, block): (&mut ThreadRoom, &mut Block),
+        room: &mut ThreadRoom,
+        block: &mut Block,
     ) {
         let (layers, len) = (self.problem.layers, batch.targets.len());
         let layer = layers.get(index);
         if !self.kept {
-            self.computed(index, batch, u.as_mut(), (room, block));
+            self.computed(index, batch, u.as_mut(), room, block);
         }
         let own = index * len..(index + 1) * len;
         let (base, offset) = (&block.base[own.clone()], &block.offset[own]);
@@ -304,7 +306,7 @@ impl<'a> Shared<'a> {
                     single.multiply(rounded.quadratic(process), t.as_mut());
                 }
                 (MatrixRef::Full(quadratic), None) => {
-                    block_product(t.as_mut(), Accum::Replace, (quadratic, Shape::Full), u, 1.0);
+                    block_product(t.as_mut(), Accum::Replace, Operand::full(quadratic), u, 1.0);
                 }
                 (MatrixRef::Diagonal(quadratic), _) => columns::scale_rows(u, quadratic, t.as_mut()),
             }
@@ -315,7 +317,7 @@ impl<'a> Shared<'a> {
                 None => mu.copy_from_slice(offset),
             }
             v.copy_from_slice(base);
-            columns::add_moments(u, (mean, t.as_ref()), mu, v);
+            columns::add_moments(u, mean, t.as_ref(), mu, v);
         }
     }
 
@@ -325,7 +327,8 @@ impl<'a> Shared<'a> {
         index: usize,
         batch: Batch<'_>,
         mut u: MatMut<'_, f64>,
-        (room, block): (&mut ThreadRoom, &mut Block),
+        room: &mut ThreadRoom,
+        block: &mut Block,
     ) {
         let (layers, len) = (self.problem.layers, batch.targets.len());
         let layer = layers.get(index);
@@ -363,13 +366,13 @@ impl<'a> Shared<'a> {
         let own = if self.train_theta { own.as_mut_slice() } else { &mut [] };
         let (g, h) = (&mut g[..all], &mut h[..all]);
         let out = Derivatives { mean: g, variance: h, curvature: &mut curvature[..all], own };
-        let data = (batch.targets, &mu[..all], &v[..all]);
-        *value = objective.losses(likelihood, batch.scale, data, out, (loss, random));
+        let rows = LossInputs { targets: batch.targets, mean: &mu[..all], variance: &v[..all] };
+        *value = objective.losses(likelihood, batch.scale, rows, out, loss, random);
         if let (Some(sampling), Some(likelihood)) = (self.sampling, likelihood.one()) {
             let (targets, scale) = (batch.targets, batch.scale);
             let (base, offset, kappa) = (&base[..len], &offset[..len], layers.get(0).kappa());
             let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, kappa };
-            sampling.run_block(block, (g, h), samples, random);
+            sampling.run_block(block, g, h, samples, random);
         }
     }
 
@@ -379,7 +382,8 @@ impl<'a> Shared<'a> {
         index: usize,
         batch: Batch<'_>,
         u: MatRef<'_, f64>,
-        (room, block): (&mut ThreadRoom, &mut Block),
+        room: &mut ThreadRoom,
+        block: &mut Block,
     ) {
         let (layers, len) = (self.problem.layers, batch.targets.len());
         let (layer, members): (&Layer, _) = (layers.get(index), layers.members(index));
@@ -412,7 +416,7 @@ impl<'a> Shared<'a> {
             base_bar = sum;
         }
         let t = t.into_const().subrows(0, m);
-        let (k, kbar) = if self.whitens() {
+        let (features, features_bar) = if self.whitens() {
             let mut kbar = room.kbar.as_mut().submatrix_mut(0, 0, m, len);
             let single = &mut room.single[index];
             match self.single {
@@ -426,6 +430,7 @@ impl<'a> Shared<'a> {
         } else {
             (u, t)
         };
-        layer.features_adjoint(batch.x, (k, kbar), base_bar, g, gradient, &mut room.scratch);
+        let by = FeaturesAdjoint { features, features_bar, base_bar, offset_bar: g };
+        layer.features_adjoint(batch.x, by, gradient, &mut room.scratch);
     }
 }

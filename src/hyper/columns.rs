@@ -79,7 +79,8 @@ impl Columns {
     /// A usage error for a column that does not exist, that has no unit, or that no value belongs to.
     pub(super) fn chosen<'a>(
         &self,
-        (option, text): (&str, &dyn fmt::Display),
+        option: &str,
+        text: &dyn fmt::Display,
         name: &NamePattern,
         found: impl Iterator<Item = (usize, &'a str, &'a [usize])>,
     ) -> Result<(Vec<usize>, Unit)> {

@@ -22,7 +22,8 @@ impl Constraints {
     pub fn impose(
         &self,
         settings: &mut ValueSettings,
-        (descriptors, lengths): (&[Descriptor], &[Vec<usize>]),
+        descriptors: &[Descriptor],
+        lengths: &[Vec<usize>],
         values: &mut [f64],
     ) -> Result<()> {
         let mut imposing = Imposing { settings, own: descriptors, lengths, columns: &self.columns, values };
@@ -40,7 +41,8 @@ impl Constraints {
     /// Usage errors for names without a match.
     pub fn start(
         &self,
-        (descriptors, lengths): (&[Descriptor], &[Vec<usize>]),
+        descriptors: &[Descriptor],
+        lengths: &[Vec<usize>],
         values: &mut [f64],
     ) -> Result<()> {
         let settings = &mut ValueSettings::default();
@@ -232,7 +234,7 @@ impl Imposing<'_> {
         if found.peek().is_some() {
             let lengths = |index: usize| self.lengths.get(index).map_or(&[][..], Vec::as_slice);
             let found = found.map(|(index, d)| (index, d.name.as_str(), lengths(index)));
-            return self.columns.chosen((option, text), name, found);
+            return self.columns.chosen(option, text, name, found);
         }
         let error = Error::usage(format!("{option} {text}: there is no hyper-parameter '{name}'"));
         Err(if named(self.own).next().is_none() {
@@ -304,7 +306,7 @@ mod tests {
         }
         let (mut settings, own, mut values) =
             (ValueSettings::default(), own(), vec![1.0, 2.0, 3.0, 0.5, 0.1, 7.0]);
-        constraints.impose(&mut settings, (&own, &[]), &mut values)?;
+        constraints.impose(&mut settings, &own, &[], &mut values)?;
         assert!(settings.suits(&own));
         let mut descriptors = own;
         settings.apply(&mut descriptors);
@@ -333,10 +335,10 @@ mod tests {
         let bounds = vec!["kernel.variance=1,2".parse().expect("bounds")];
         let (constraints, own) = (Constraints { bounds, ..Constraints::default() }, own());
         let (mut settings, mut values) = (ValueSettings::default(), vec![1.0; 6]);
-        constraints.impose(&mut settings, (&own, &[]), &mut values).expect("constraints");
+        constraints.impose(&mut settings, &own, &[], &mut values).expect("constraints");
         assert_eq!(values[0], 1.1);
         values[0] = 2.0;
-        constraints.impose(&mut settings, (&own, &[]), &mut values).expect("constraints");
+        constraints.impose(&mut settings, &own, &[], &mut values).expect("constraints");
         assert_eq!(values[0], 2.0);
     }
 
@@ -357,7 +359,7 @@ mod tests {
         let priors = ["kernel.variance=none", "kernel.lengthscales.0=gamma(3,1)"];
         let priors = priors.iter().map(|text| text.parse().expect("prior")).collect();
         let constraints = Constraints { priors, ..Constraints::default() };
-        constraints.impose(&mut settings, (&own, &[]), &mut values).expect("constraints");
+        constraints.impose(&mut settings, &own, &[], &mut values).expect("constraints");
         let weak = Prior::LogNormal { mu: 0.0, sigma: 3.0 };
         let of = |settings: &ValueSettings| {
             let mut seen = own.clone();
@@ -409,7 +411,7 @@ mod tests {
                 ..Default::default()
             },
         ] {
-            let error = constraints.impose(&mut settings, (&own, &[]), &mut values).expect_err("no effect");
+            let error = constraints.impose(&mut settings, &own, &[], &mut values).expect_err("no effect");
             assert!(error.to_string().contains("is fixed, so this has no effect"), "{error}");
         }
     }

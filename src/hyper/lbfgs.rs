@@ -80,7 +80,8 @@ impl State {
 fn pass(
     archive: &mut Archive,
     monitor: &mut Monitor<'_>,
-    (state, memory): (&mut State, usize),
+    state: &mut State,
+    memory: usize,
     objective: &mut dyn HyperObjective,
 ) {
     let n = state.from.len();
@@ -198,7 +199,7 @@ impl Descent<'_, '_> {
         if objective.exhausted() && monitor.stopped() != Some(StopReason::Interrupted) {
             return;
         }
-        monitor.save_if_due(|monitor, archive| pass(archive, monitor, (state, options.memory), *objective));
+        monitor.save_if_due(|monitor, archive| pass(archive, monitor, state, options.memory, *objective));
     }
 }
 
@@ -215,7 +216,7 @@ pub fn minimize_lbfgs(
 ) -> Outcome {
     let mut state = State::new(start.clone(), options);
     if let Some(mut saved) = monitor.begin_stage() {
-        pass(&mut saved, monitor, (&mut state, options.memory), objective);
+        pass(&mut saved, monitor, &mut state, options.memory, objective);
         if !saved.is_intact() {
             state = State::new(start.clone(), options);
         }
@@ -229,7 +230,7 @@ pub fn minimize_lbfgs(
     let Descent { objective, monitor, mut state, .. } = search;
     monitor.end_stage(|monitor, archive| {
         (state.run, state.known.trials) = (None, Trials::default());
-        pass(archive, monitor, (&mut state, options.memory), objective);
+        pass(archive, monitor, &mut state, options.memory, objective);
     });
     let best = state.known.best;
     Outcome {

@@ -172,7 +172,7 @@ impl Run<'_, '_> {
         if objective.exhausted() {
             return;
         }
-        self.monitor.save_if_due(|monitor, archive| pass(archive, monitor, (adam, mean), *objective));
+        self.monitor.save_if_due(|monitor, archive| pass(archive, monitor, adam, mean, *objective));
     }
 }
 
@@ -180,7 +180,8 @@ impl Run<'_, '_> {
 fn pass(
     archive: &mut Archive,
     monitor: &mut Monitor<'_>,
-    (adam, mean): (&mut Adam, &mut EpochMean),
+    adam: &mut Adam,
+    mean: &mut EpochMean,
     objective: &mut dyn StochasticObjective,
 ) {
     monitor.archive(archive);
@@ -220,7 +221,7 @@ pub fn minimize_adam(
     let mut gradient = vec![0.0; start.len()];
     let (mut adam, mut mean) = (Adam::new(start.clone(), options), EpochMean::default());
     if let Some(mut saved) = monitor.begin_stage() {
-        pass(&mut saved, monitor, (&mut adam, &mut mean), objective);
+        pass(&mut saved, monitor, &mut adam, &mut mean, objective);
         if !saved.is_intact() {
             (adam, mean) = (Adam::new(start, options), EpochMean::default());
         }
@@ -233,7 +234,7 @@ pub fn minimize_adam(
         run.look_around();
     }
     let Run { mut adam, mut mean, objective, monitor, .. } = run;
-    monitor.end_stage(|monitor, archive| pass(archive, monitor, (&mut adam, &mut mean), objective));
+    monitor.end_stage(|monitor, archive| pass(archive, monitor, &mut adam, &mut mean, objective));
     Outcome {
         value: monitor.records().last().map_or(f64::NAN, |r| r.objective * data_count),
         iterations: adam.steps(),

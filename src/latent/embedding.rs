@@ -87,7 +87,7 @@ impl Embedding {
     }
 
     /// Points (`n × D`) with numbers from the coordinates and codes from the rows `codes` of `x`.
-    pub fn points(&self, coordinates: &Mat<f64>, (x, codes): (MatRef<'_, f64>, &[usize])) -> Mat<f64> {
+    pub fn points(&self, coordinates: &Mat<f64>, x: MatRef<'_, f64>, codes: &[usize]) -> Mat<f64> {
         let firsts: Vec<usize> = self
             .columns
             .iter()

@@ -1,8 +1,8 @@
 //! Inducing points: the whitened features a = L⁻¹ k_u(x) of a sparse GP and their adjoint; no y.
 
-use super::{LatentLayer, LayerGradient, LayerScratch};
+use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
-use crate::linalg::{self, Factorizer, Shape, add_diagonal, trace};
+use crate::linalg::{self, Factorizer, Operand, add_diagonal, trace};
 use faer::{Mat, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
@@ -366,8 +366,8 @@ impl LatentLayer for InducingLayer {
         self.z.nrows()
     }
 
-    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)> {
-        Some((self.linv.as_ref(), Shape::Lower))
+    fn whitening(&self) -> Option<Operand<'_>> {
+        Some(Operand::lower(self.linv.as_ref()))
     }
 
     fn kappa(&self) -> f64 {
@@ -392,22 +392,20 @@ impl LatentLayer for InducingLayer {
     fn zero_gradient(&self) -> LayerGradient {
         let mut count = 0;
         self.kernel.for_each_parameter(&mut |p| count += p.values.len());
-        LayerGradient::zeros(count, self.mean.values.len(), self.z.shape())
+        LayerGradient::zeros(count, self.mean.values.len(), self.z.as_ref())
     }
 
     fn features_adjoint(
         &self,
         x: MatRef<'_, f64>,
-        (k, kbar): (MatRef<'_, f64>, MatRef<'_, f64>),
-        base_bar: &[f64],
-        offset_bar: &[f64],
+        FeaturesAdjoint { features, features_bar, base_bar, offset_bar }: FeaturesAdjoint<'_>,
         grad: &mut LayerGradient,
         scratch: &mut Scratch,
     ) {
         let x = x.subcols(0, self.z.ncols());
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Cross { left: self.z.as_ref(), right: x };
-        self.kernel.adjoint(inputs, k, kbar, target, scratch);
+        self.kernel.adjoint(inputs, features, features_bar, target, scratch);
         let target = Gradient { parameters: &mut grad.kernel, left: None, right: None };
         self.kernel.diag_adjoint(x, base_bar, target, scratch);
         grad.mean[0] += offset_bar.iter().sum::<f64>();
@@ -421,7 +419,7 @@ impl LatentLayer for InducingLayer {
     ) {
         // K̄_uu = −½ L⁻ᵀ Γ L⁻¹ with Γ = N + Nᵀ the reflected lower triangle of G; since K_uu is symmetric −L⁻ᵀ N L⁻¹ alone
         // carries the same derivative.
-        let whitening = (self.linv.transpose(), Shape::Upper);
+        let whitening = Operand::upper(self.linv.transpose());
         linalg::half_congruence(whitening, g.as_mut(), scratch.product.as_mut(), -1.0);
 
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };

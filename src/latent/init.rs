@@ -375,7 +375,7 @@ fn k_means_of_codes(
     let seeds = plus_plus(&space, weights, m, rng);
     let centres = lloyd(&space, weights, rows_of(&space, &seeds));
     let nearest: Vec<usize> = assign(&centres, space.as_ref()).into_iter().map(|(row, _)| row).collect();
-    let found = embedding.points(&centres, (points.as_ref(), &nearest));
+    let found = embedding.points(&centres, points.as_ref(), &nearest);
     if all_distinct(found.as_ref(), rng) { found } else { rows_of(points, &seeds) }
 }
 

@@ -1,8 +1,8 @@
 //! Linear features: the Bayesian linear model `f = xᵀβ`, `β ~ N(m₀, P)`, as a whitened latent layer; no kernels.
 
-use super::{LatentLayer, LayerGradient, LayerScratch};
+use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Shape, block_product, dot, thin_orthonormal};
+use crate::linalg::{Factorizer, Operand, block_product, dot, thin_orthonormal};
 use faer::{Accum, Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
@@ -223,7 +223,7 @@ impl LatentLayer for LinearLayer {
         self.basis.as_ref().map_or(self.prior_mean.len(), Mat::ncols)
     }
 
-    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)> {
+    fn whitening(&self) -> Option<Operand<'_>> {
         None
     }
 
@@ -256,23 +256,21 @@ impl LatentLayer for LinearLayer {
                 for (j, base) in base.iter_mut().enumerate() {
                     *base = whole.col(j).iter().map(|a| a * a).sum();
                 }
-                let left = (u.transpose(), Shape::Full);
+                let left = Operand::full(u.transpose());
                 block_product(k.as_mut(), Accum::Replace, left, whole.as_ref(), 1.0);
             }
         }
     }
 
     fn zero_gradient(&self) -> LayerGradient {
-        LayerGradient::zeros(0, 0, (0, 0))
+        LayerGradient::zeros(0, 0, Mat::new().as_ref())
     }
 
     // The prior is given, not trained.
     fn features_adjoint(
         &self,
         _x: MatRef<'_, f64>,
-        _features: (MatRef<'_, f64>, MatRef<'_, f64>),
-        _base_bar: &[f64],
-        _offset_bar: &[f64],
+        _by: FeaturesAdjoint<'_>,
         _grad: &mut LayerGradient,
         _scratch: &mut Scratch,
     ) {

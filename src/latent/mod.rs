@@ -15,7 +15,7 @@ pub use layer::Layer;
 pub use layers::Layers;
 pub use linear::LinearLayer;
 
-use crate::linalg::{self, Shape, block_product};
+use crate::linalg::{self, Operand, block_product};
 use faer::{Accum, Mat, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Scratch;
@@ -33,9 +33,10 @@ pub struct LayerGradient {
 }
 
 impl LayerGradient {
-    /// Zeros for `kernel` parameter values, so many means, and `M × D` inducing inputs.
-    pub fn zeros(kernel: usize, means: usize, (m, d): (usize, usize)) -> Self {
-        LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z: Mat::zeros(m, d) }
+    /// Zeros for `kernel` parameter values, so many means, and inducing inputs like `z` (`M × D`).
+    pub fn zeros(kernel: usize, means: usize, z: MatRef<'_, f64>) -> Self {
+        let z = Mat::zeros(z.nrows(), z.ncols());
+        LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z }
     }
 
     /// Back to zero.
@@ -59,6 +60,19 @@ impl LayerGradient {
     }
 }
 
+/// The derivatives of an objective with respect to what [`LatentLayer::features`] writes for a block of c rows.
+#[derive(Clone, Copy)]
+pub struct FeaturesAdjoint<'a> {
+    /// The raw features k, `M × c`.
+    pub features: MatRef<'a, f64>,
+    /// `∂F/∂k`, `M × c`.
+    pub features_bar: MatRef<'a, f64>,
+    /// The derivatives with respect to `base`, c.
+    pub base_bar: &'a [f64],
+    /// The derivatives with respect to the offsets of process 0, c.
+    pub offset_bar: &'a [f64],
+}
+
 /// The producer of `(a_i, r_i, o_i)` (docs/mathematics.md#the-latent-linear-model), whitened so that the prior is `w ~ N(0, I)`.
 ///
 /// For a datum `x`, raw features `k(x)` (dimension M) become `a = W k`, and under `q(w) = N(m, S)`
@@ -76,7 +90,7 @@ pub trait LatentLayer: Send + Sync {
 
     /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity. A layer whose features are whitened
     /// by construction has no parameters to train: nothing but the offset flows back into it.
-    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)>;
+    fn whitening(&self) -> Option<Operand<'_>>;
 
     /// κ: 1 when `base` holds the prior variance, which `aᵀa` then has to be taken from; 0 when it does not.
     fn kappa(&self) -> f64;
@@ -101,13 +115,11 @@ pub trait LatentLayer: Send + Sync {
     /// A zero gradient of this layer's shape.
     fn zero_gradient(&self) -> LayerGradient;
 
-    /// Adds the gradient that flows through one block: `kbar = ∂F/∂k`, `base_bar`, and the `offset_bar` of process 0.
+    /// Adds the gradient that flows through the features, `base` and the offsets of one block.
     fn features_adjoint(
         &self,
         x: MatRef<'_, f64>,
-        features: (MatRef<'_, f64>, MatRef<'_, f64>),
-        base_bar: &[f64],
-        offset_bar: &[f64],
+        by: FeaturesAdjoint<'_>,
         grad: &mut LayerGradient,
         scratch: &mut Scratch,
     );
@@ -129,9 +141,7 @@ pub(crate) fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<
 /// `K̄ = Wᵀ Ā`.
 pub(crate) fn whiten_adjoint(layer: &dyn LatentLayer, bar: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     match layer.whitening() {
-        Some((w, shape)) => {
-            block_product(out, Accum::Replace, (w.transpose(), shape.transposed()), bar, 1.0);
-        }
+        Some(whitening) => block_product(out, Accum::Replace, whitening.transposed(), bar, 1.0),
         None => out.copy_from(bar),
     }
 }

@@ -1,8 +1,8 @@
 //! Two classes: class 1 has probability Φ(f) or 1/(1 + e^{−f}).
 
 use super::{
-    Build, DensityBounds, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
-    own_parameters,
+    Build, DensityBounds, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind,
+    named, own_parameters,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -70,9 +70,14 @@ macro_rules! bernoulli {
             draw($probability(f), random)
         }
 
-        fn predictive_moments(&self, at: (f64, f64), _: f64, integrator: &mut Integrator) -> (f64, f64) {
+        fn predictive_moments(
+            &self,
+            latent: LatentMarginal,
+            _: f64,
+            integrator: &mut Integrator,
+        ) -> (f64, f64) {
             // Quadrature may end a rounding above 1.
-            let p = f64::clamp($predictive(at, integrator), 0.0, 1.0);
+            let p = f64::clamp($predictive(latent, integrator), 0.0, 1.0);
             (p, p * (1.0 - p))
         }
 
@@ -90,7 +95,9 @@ impl Likelihood for BernoulliProbit {
     bernoulli!(
         PROBIT,
         normal::cdf,
-        |(mu, v): (f64, f64), _: &mut Integrator| normal::cdf(mu / (1.0 + v).sqrt()),
+        |latent: LatentMarginal, _: &mut Integrator| normal::cdf(
+            latent.mean / (1.0 + latent.variance).sqrt()
+        ),
         normal::quantile
     );
 
@@ -127,10 +134,11 @@ impl Likelihood for BernoulliProbit {
     fn log_predictive(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         _: &mut [f64],
         _: &mut Integrator,
     ) -> Local {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let spread = (1.0 + v).sqrt();
         let s = sign(at);
         let (value, hazard) = normal::log_cdf_at(s * mu / spread);
@@ -156,8 +164,8 @@ impl Likelihood for BernoulliLogit {
     bernoulli!(
         LOGIT,
         logistic,
-        |at: (f64, f64), integrator: &mut Integrator| {
-            BernoulliLogit.log_predictive(Observation::of(1.0), at, &mut [], integrator).value.exp()
+        |latent: LatentMarginal, integrator: &mut Integrator| {
+            BernoulliLogit.log_predictive(Observation::of(1.0), latent, &mut [], integrator).value.exp()
         },
         |p: f64| (p / (1.0 - p)).ln()
     );

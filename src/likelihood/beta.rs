@@ -4,7 +4,8 @@ use super::bernoulli::logistic;
 use super::poisson::strip_of_width;
 use super::sums::{Terms, weighted_sums};
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start,
+    Build, Entry, LatentMarginal, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters,
+    start,
 };
 use crate::functions::gamma::{beta_cdf, ln_gamma_1p, trigamma_1p};
 use crate::functions::normal::{self, log_cdf_and_hazard};
@@ -47,7 +48,7 @@ pub trait Link: Copy + Debug + Send + Sync + 'static {
     fn strip(scale: f64) -> f64;
 
     /// `E m` under N(f; μ, v), if it has a closed form.
-    fn mean(at: (f64, f64)) -> Option<f64>;
+    fn mean(latent: LatentMarginal) -> Option<f64>;
 }
 
 /// `m = 1/(1 + e^{−f})`.
@@ -81,7 +82,7 @@ impl Link for Logit {
         0.9 * PI
     }
 
-    fn mean(_: (f64, f64)) -> Option<f64> {
+    fn mean(_: LatentMarginal) -> Option<f64> {
         None
     }
 }
@@ -113,8 +114,8 @@ impl Link for Probit {
         2.1 / (1.0 + 0.2 * scale.max(1.0).ln())
     }
 
-    fn mean((mu, v): (f64, f64)) -> Option<f64> {
-        Some(normal::cdf(mu / (1.0 + v).sqrt()))
+    fn mean(latent: LatentMarginal) -> Option<f64> {
+        Some(normal::cdf(latent.mean / (1.0 + latent.variance).sqrt()))
     }
 }
 
@@ -229,7 +230,7 @@ impl<L: Link> Likelihood for Beta<L> {
 
     fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
         let (a, b) = self.shapes(f);
-        beta_cdf(a, b, (y, 1.0 - y))
+        beta_cdf(a, b, y, 1.0 - y)
     }
 
     fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
@@ -241,11 +242,12 @@ impl<L: Link> Likelihood for Beta<L> {
     }
 
     /// `Var y = E m (1 − m)/(s + 1) + Var m`.
-    fn predictive_moments(&self, (mu, v): (f64, f64), _: f64, integrator: &mut Integrator) -> (f64, f64) {
+    fn predictive_moments(&self, latent: LatentMarginal, _: f64, integrator: &mut Integrator) -> (f64, f64) {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let s = self.scale();
         let strip = L::strip(1.0);
         let mean_of = |f: f64| self.conditional_moments(f, 1.0).0;
-        let mean = L::mean((mu, v)).unwrap_or_else(|| integrator.average(mu, v, strip, &mut |f| mean_of(f)));
+        let mean = L::mean(latent).unwrap_or_else(|| integrator.average(mu, v, strip, &mut |f| mean_of(f)));
         // Quadrature may end a rounding above 1.
         let mean = mean.clamp(0.0, 1.0);
         let spread = integrator.average(mu, v, strip, &mut |f| (mean_of(f) - mean).powi(2));

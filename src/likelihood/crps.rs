@@ -7,6 +7,7 @@
 
 use super::quantile::{self, Effort};
 use crate::likelihood::TargetKind;
+use crate::quadrature::Interval;
 
 /// The positive nodes of the Gauss–Kronrod rule with 15 nodes, their weights, and the weights in the Gauss rule with 7 nodes (0 if it
 /// lacks the node).
@@ -223,12 +224,12 @@ impl<'a> Score<'a> {
 
     /// Finds the centre and the spread.
     fn spread_out(&mut self) {
-        let around = (self.cut - 2.0, self.cut + 2.0);
+        let around = Interval { low: self.cut - 2.0, high: self.cut + 2.0 };
         let effort = Effort { steps: 24, close: 0.04 };
         let Score { axis, cdf, .. } = self;
         let mut quantile = |p, around| quantile::bisect(p, &mut |x| cdf(axis.target(x).0), around, effort);
         let low = quantile(0.16, around);
-        let high = quantile(0.84, (low, low + 1.0));
+        let high = quantile(0.84, Interval { low, high: low + 1.0 });
         self.centre = 0.5 * (low + high);
         self.spread = (0.5 * (high - low)).max(1e-14 * (1.0 + self.centre.abs()));
         if !self.spread.is_finite() {
@@ -250,7 +251,7 @@ impl<'a> Score<'a> {
             if next == x || !self.total.is_finite() {
                 return;
             }
-            self.panel((x, next), sign, 0.0, HALVINGS);
+            self.panel(x, next, sign, 0.0, HALVINGS);
             x = next;
             let (t, after) = (self.axis.target(x).0, self.axis.target(self.next_edge(x, sign)).0);
             let room = self.axis.room(x, sign).min((after - t).abs());
@@ -278,7 +279,7 @@ impl<'a> Score<'a> {
     }
 
     /// Adds the integral over a panel, halved where the two rules differ.
-    fn panel(&mut self, (from, to): (f64, f64), sign: f64, scale: f64, halvings: u32) {
+    fn panel(&mut self, from: f64, to: f64, sign: f64, scale: f64, halvings: u32) {
         let (kronrod, gauss) = self.rules(from, to, sign);
         let scale = scale.max(self.total + kronrod);
         let difference = (kronrod - gauss).abs();
@@ -287,8 +288,8 @@ impl<'a> Score<'a> {
             return;
         }
         let middle = 0.5 * (from + to);
-        self.panel((from, middle), sign, scale, halvings - 1);
-        self.panel((middle, to), sign, scale, halvings - 1);
+        self.panel(from, middle, sign, scale, halvings - 1);
+        self.panel(middle, to, sign, scale, halvings - 1);
     }
 
     /// Both rules over a panel.

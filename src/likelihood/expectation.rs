@@ -2,8 +2,8 @@
 //!
 //! Gradients are the exact gradients of the sum, with fixed standardised nodes z and `f = μ + √v z`.
 
-use super::{Likelihood, Local, Observation};
-use crate::quadrature::{Integrator, REACH, smallest};
+use super::{LatentMarginal, Likelihood, Local, Observation};
+use crate::quadrature::{Integrator, Interval, REACH, smallest};
 use sparsegp_kernels::vector_math::exp_in_place;
 use std::f64::consts::PI;
 
@@ -23,9 +23,10 @@ impl Integrator {
         &mut self,
         likelihood: &L,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
     ) -> Local {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let sd = smallest(mu, v).sqrt();
         let resolution = likelihood.resolution(at);
         self.place(resolution, mu, sd);
@@ -38,9 +39,10 @@ impl Integrator {
         &mut self,
         likelihood: &L,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
     ) -> Local {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let sd = smallest(mu, v).sqrt();
         let value = self.tilt(likelihood, at, mu, sd);
         if !value.is_finite() {
@@ -57,7 +59,7 @@ impl Integrator {
             None if likelihood.resolution(at).concave => self.concave_range(likelihood, at, mu, sd),
             None => self.scanned_range(likelihood, at, mu, sd),
         };
-        self.place_evenly((low, high), step, mu, sd);
+        self.place_evenly(Interval { low, high }, step, mu, sd);
         self.evaluate(likelihood, at);
         tilted_weights(&mut self.weight, &self.z, &mut self.value, &mut self.first)
     }
@@ -68,16 +70,17 @@ impl Integrator {
         &mut self,
         likelihood: &L,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         count: usize,
         out: &mut Vec<f64>,
         random: &mut rand_chacha::ChaCha8Rng,
     ) {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let sd = smallest(mu, v).sqrt();
         let value = self.tilt(likelihood, at, mu, sd);
         // The table has to be much finer than what integration needs.
         let (low, high) = (self.z[0], self.z[self.z.len() - 1]);
-        self.place_evenly((low, high), (high - low) / 2000.0, mu, sd);
+        self.place_evenly(Interval { low, high }, (high - low) / 2000.0, mu, sd);
         self.evaluate(likelihood, at);
         let mut total = 0.0;
         for ((w, z), p) in self.weight.iter_mut().zip(&self.z).zip(&self.value) {
@@ -152,17 +155,17 @@ impl Integrator {
         mu: f64,
         sd: f64,
     ) -> (f64, f64, f64) {
-        let (mut low, mut high) = range_around((likelihood.peak(at) - mu) / sd);
+        let mut range = range_around((likelihood.peak(at) - mu) / sd);
         for _ in 0..SCANS {
-            self.place_evenly((low, high), (high - low) / SCAN_STEPS as f64, mu, sd);
+            self.place_evenly(range, (range.high - range.low) / SCAN_STEPS as f64, mu, sd);
             self.evaluate(likelihood, at);
             let done;
-            ((low, high), done) = inside(&self.z, &self.value);
+            (range, done) = inside(&self.z, &self.value);
             if done {
                 break;
             }
         }
-        (low, high, step_of_product((low, high), sd / likelihood.resolution(at).step))
+        (range.low, range.high, step_of_product(range, sd / likelihood.resolution(at).step))
     }
 }
 
@@ -173,26 +176,26 @@ pub(super) const SCAN_STEPS: usize = 63;
 pub(super) const SCANS: usize = 12;
 
 /// The standardised range in which `p(y|f) N(f)` has its mass, if p(y|f) peaks at `peak`.
-pub(super) fn range_around(peak: f64) -> (f64, f64) {
+pub(super) fn range_around(peak: f64) -> Interval {
     // Where p(y|f) peaks beyond the normal's mass, the product may have its mass anywhere in between; further than
     // this it cannot, as the normal alone has fallen below anything that matters.
     let far = peak.clamp(-200.0, 200.0);
-    ((-REACH).min(far - 1.0), REACH.max(far + 1.0))
+    Interval { low: (-REACH).min(far - 1.0), high: REACH.max(far + 1.0) }
 }
 
 /// The part of a grid with values of `log p` in which the product matters, and true if the grid was fine enough to tell.
-pub(super) fn inside(z: &[f64], value: &[f64]) -> ((f64, f64), bool) {
+pub(super) fn inside(z: &[f64], value: &[f64]) -> (Interval, bool) {
     let tilted = |k: usize| value[k] - 0.5 * z[k] * z[k];
     let last = z.len() - 1;
     let top = (0..=last).map(tilted).fold(f64::NEG_INFINITY, f64::max);
     let inside = |k: &usize| tilted(*k) > top - DROP;
     let from = (0..=last).find(inside).unwrap_or(0).saturating_sub(1);
     let to = ((0..=last).rev().find(inside).unwrap_or(last) + 1).min(last);
-    ((z[from], z[to]), 2 * (to - from) > last)
+    (Interval { low: z[from], high: z[to] }, 2 * (to - from) > last)
 }
 
 /// The step that resolves a product in a range, for so many standard deviations of f per step of the likelihood.
-pub(super) fn step_of_product((low, high): (f64, f64), ratio: f64) -> f64 {
+pub(super) fn step_of_product(Interval { low, high }: Interval, ratio: f64) -> f64 {
     // Each factor is resolved by its own step, their product by a little less.
     let step = (1.0 / NORMAL_WIDTH).hypot(ratio).recip();
     ((high - low) / 32.0).min(step)

@@ -3,8 +3,8 @@
 use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named, own_parameters,
-    start,
+    Build, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named,
+    own_parameters, start,
 };
 use crate::functions::gamma::gamma_cdf;
 use crate::quadrature::{Integrator, Resolution};
@@ -79,7 +79,7 @@ macro_rules! log_scale {
         }
 
         /// `Y ≤ y` where f is at most `log y` less the logarithm of a gamma variable of shape k.
-        fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
+        fn crps(&self, at: Observation, marginal: LatentMarginal, integrator: &mut Integrator) -> f64 {
             let threshold = Threshold::LogGamma($shape(self));
             crps::continuous(TargetKind::Positive, at.y, &mut |y| {
                 let log_y = y.ln();
@@ -89,8 +89,8 @@ macro_rules! log_scale {
         }
 
         /// `Var y = k E e^{2f} + k² Var e^f`, e^f log-normal.
-        fn predictive_moments(&self, at: (f64, f64), _: f64, _: &mut Integrator) -> (f64, f64) {
-            let (mean, square, variance) = log_normal(at);
+        fn predictive_moments(&self, latent: LatentMarginal, _: f64, _: &mut Integrator) -> (f64, f64) {
+            let (mean, square, variance) = log_normal(latent);
             let shape = $shape(self);
             (shape * mean, shape * square + shape * shape * variance)
         }
@@ -128,14 +128,14 @@ impl Likelihood for Gamma {
     fn expected_log_density(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         _: &mut Integrator,
     ) -> Local {
         if !own.is_empty() {
-            self.own_gradient(at, &[mu], &[1.0], own);
+            self.own_gradient(at, &[latent.mean], &[1.0], own);
         }
-        terms(at.y, self.shape()).expectation((mu, v))
+        terms(at.y, self.shape()).expectation(latent)
     }
 
     /// Half of the squared coefficient of variation 1/k of the targets is left to f.
@@ -161,7 +161,7 @@ impl Likelihood for Exponential {
     fn expected_log_density(
         &self,
         at: Observation,
-        marginal: (f64, f64),
+        marginal: LatentMarginal,
         _: &mut [f64],
         _: &mut Integrator,
     ) -> Local {

@@ -1,8 +1,8 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
 use super::{
-    Build, DensityBounds, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
-    own_parameters,
+    Build, DensityBounds, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind,
+    named, own_parameters,
 };
 use crate::data::Moments;
 use crate::functions::normal;
@@ -97,10 +97,11 @@ impl Likelihood for Gaussian {
     fn expected_log_density(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         _: &mut Integrator,
     ) -> Local {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let noise = self.noise_variance();
         let residual = at.y - mu;
         let squares = residual * residual + v;
@@ -117,10 +118,11 @@ impl Likelihood for Gaussian {
     fn log_predictive(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         _: &mut Integrator,
     ) -> Local {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let total = v + self.noise_variance();
         let residual = at.y - mu;
         // v and σ² enter only through their sum.
@@ -144,22 +146,22 @@ impl Likelihood for Gaussian {
         f + self.noise_variance().sqrt() * noise
     }
 
-    fn predictive_moments(&self, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> (f64, f64) {
-        (mu, v + self.noise_variance())
+    fn predictive_moments(&self, latent: LatentMarginal, _: f64, _: &mut Integrator) -> (f64, f64) {
+        (latent.mean, latent.variance + self.noise_variance())
     }
 
-    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> f64 {
-        normal::cdf((y - mu) / (v + self.noise_variance()).sqrt())
+    fn predictive_cdf(&self, y: f64, latent: LatentMarginal, _: f64, _: &mut Integrator) -> f64 {
+        normal::cdf((y - latent.mean) / (latent.variance + self.noise_variance()).sqrt())
     }
 
-    fn predictive_quantile(&self, p: f64, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> f64 {
-        mu + (v + self.noise_variance()).sqrt() * normal::quantile(p)
+    fn predictive_quantile(&self, p: f64, latent: LatentMarginal, _: f64, _: &mut Integrator) -> f64 {
+        latent.mean + (latent.variance + self.noise_variance()).sqrt() * normal::quantile(p)
     }
 
     /// Gneiting & Raftery 2007, eq. 21.
-    fn crps(&self, at: Observation, (mu, v): (f64, f64), _: &mut Integrator) -> f64 {
-        let sd = (v + self.noise_variance()).sqrt();
-        sd * normal::crps((at.y - mu) / sd)
+    fn crps(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> f64 {
+        let sd = (latent.variance + self.noise_variance()).sqrt();
+        sd * normal::crps((at.y - latent.mean) / sd)
     }
 
     /// A tenth of the target's variance is noise, to begin with.

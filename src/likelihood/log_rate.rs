@@ -1,6 +1,6 @@
 //! Log densities of the form s·u − e^u + c with u = ±f + offset, which Poisson and gamma families share; no families.
 
-use super::Local;
+use super::{LatentMarginal, Local};
 use crate::quadrature::Resolution;
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp};
@@ -30,7 +30,8 @@ impl LogRate {
     }
 
     /// The expectation under N(f; μ, v): e^u is log-normal.
-    pub fn expectation(self, (mu, v): (f64, f64)) -> Local {
+    pub fn expectation(self, latent: LatentMarginal) -> Local {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let u = self.sign * mu + self.offset;
         let rate = (u + 0.5 * v).exp();
         Local {
@@ -42,7 +43,8 @@ impl LogRate {
 }
 
 /// Mean, mean square and variance of e^f for f ~ N(μ, v).
-pub(super) fn log_normal((mu, v): (f64, f64)) -> (f64, f64, f64) {
+pub(super) fn log_normal(latent: LatentMarginal) -> (f64, f64, f64) {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let square = (2.0 * (mu + v)).exp();
     let share = -(-v).exp_m1();
     // In this form 0·∞ arises for v = 0 only.

@@ -2,7 +2,7 @@
 
 use super::expectation::{SCAN_STEPS, SCANS, inside, range_around, step_of_product, tilted_weights};
 use super::{Likelihood, Local, Observation};
-use crate::quadrature::{Integrator, REACH, smallest, weighted_sums};
+use crate::quadrature::{Integrator, Interval, REACH, smallest, weighted_sums};
 use std::ops::Range;
 
 /// Nodes are evaluated together until there are this many.
@@ -191,7 +191,7 @@ impl Integrator {
         };
         let place = |integrator: &mut Integrator, i: usize| {
             let (low, high, step) = ranges[i];
-            integrator.place_evenly((low, high), step, of.mean[i], of.sd(i));
+            integrator.place_evenly(Interval { low, high }, step, of.mean[i], of.sd(i));
         };
         self.by_parts(likelihood, of, place, |nodes, rows| {
             let integrals: Vec<f64> = (0..rows.len()).map(|k| nodes.tilt(k)).collect();
@@ -212,7 +212,7 @@ impl Integrator {
     ) -> Vec<(f64, f64, f64)> {
         let mut peaks = vec![0.0; of.rows.len()];
         likelihood.peaks(of.rows, &mut peaks);
-        let mut ranges: Vec<(f64, f64)> =
+        let mut ranges: Vec<Interval> =
             peaks.iter().enumerate().map(|(i, peak)| range_around((peak - of.mean[i]) / of.sd(i))).collect();
         let mut open: Vec<usize> = (0..of.rows.len()).collect();
         let (mut nodes, mut rows) = (Nodes::default(), Vec::new());
@@ -220,9 +220,9 @@ impl Integrator {
             nodes.clear();
             rows.clear();
             for &i in &open {
-                let (low, high) = ranges[i];
-                let step = (high - low) / SCAN_STEPS as f64;
-                self.place_evenly((low, high), step, of.mean[i], of.sd(i));
+                let range = ranges[i];
+                let step = (range.high - range.low) / SCAN_STEPS as f64;
+                self.place_evenly(range, step, of.mean[i], of.sd(i));
                 nodes.push(self);
                 rows.push(of.rows[i]);
             }
@@ -241,13 +241,14 @@ impl Integrator {
         }
         let step =
             |i: usize, range| step_of_product(range, of.sd(i) / likelihood.resolution(of.rows[i]).step);
-        ranges.iter().enumerate().map(|(i, &(low, high))| (low, high, step(i, (low, high)))).collect()
+        ranges.iter().enumerate().map(|(i, &range)| (range.low, range.high, step(i, range))).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::likelihood::LatentMarginal;
     use crate::likelihood::{PoissonExp, StudentT};
 
     /// Rows enough for several evaluations, with marginals from narrow to wide.
@@ -267,7 +268,7 @@ mod tests {
             }
             let mut expected = vec![0.0; own.len()];
             for (i, many) in many.iter().enumerate() {
-                let (at, marginal) = (rows[i], (mean[i], variance[i]));
+                let (at, marginal) = (rows[i], LatentMarginal::new(mean[i], variance[i]));
                 let mut part = vec![0.0; own.len()];
                 let one = if predictive {
                     integrator.log_predictive(likelihood, at, marginal, &mut part)

@@ -177,6 +177,22 @@ impl Observation<'_> {
     }
 }
 
+/// The normal distribution `N(f; μ, v)` of one latent function at one datum, under q.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatentMarginal {
+    /// μ.
+    pub mean: f64,
+    /// v.
+    pub variance: f64,
+}
+
+impl LatentMarginal {
+    /// The distribution `N(mean, variance)`.
+    pub const fn new(mean: f64, variance: f64) -> Self {
+        LatentMarginal { mean, variance }
+    }
+}
+
 /// A term of one datum with its derivatives in the latent mean μ and variance v.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Local {
@@ -288,22 +304,22 @@ pub trait Likelihood: Send + Sync + Debug {
     fn expected_log_density(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
-        integrator.expected_log_density(self, at, (mu, v), own)
+        integrator.expected_log_density(self, at, latent, own)
     }
 
     /// `log E_{N(f; μ, v)} p(y|f)`.
     fn log_predictive(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
-        integrator.log_predictive(self, at, (mu, v), own)
+        integrator.log_predictive(self, at, latent, own)
     }
 
     /// Returns mean and variance of y given f; infinite or NaN if they do not exist.
@@ -325,10 +341,11 @@ pub trait Likelihood: Send + Sync + Debug {
     /// Mean and variance of y under the predictive distribution.
     fn predictive_moments(
         &self,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         exposure: f64,
         integrator: &mut Integrator,
     ) -> (f64, f64) {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let strip = self.resolution(Observation::exposed(1.0, exposure)).strip;
         let mut average = |g: &mut dyn FnMut(f64) -> f64| integrator.average(mu, v, strip, g);
         let mean = average(&mut |f| self.conditional_moments(f, exposure).0);
@@ -340,7 +357,14 @@ pub trait Likelihood: Send + Sync + Debug {
     }
 
     /// `P(Y ≤ y)` under the predictive distribution.
-    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
+    fn predictive_cdf(
+        &self,
+        y: f64,
+        latent: LatentMarginal,
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         integrator
             .average(mu, v, self.cdf_strip(Observation::exposed(y, exposure)), &mut |f| {
                 self.conditional_cdf(y, f, exposure)
@@ -354,8 +378,14 @@ pub trait Likelihood: Send + Sync + Debug {
     }
 
     /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1).
-    fn predictive_quantile(&self, p: f64, at: (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
-        let mut cdf = |y| self.predictive_cdf(y, at, exposure, integrator);
+    fn predictive_quantile(
+        &self,
+        p: f64,
+        latent: LatentMarginal,
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let mut cdf = |y| self.predictive_cdf(y, latent, exposure, integrator);
         quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
     }
 
@@ -363,9 +393,9 @@ pub trait Likelihood: Send + Sync + Debug {
     /// (Gneiting & Raftery 2007, eq. 20), in units of the target as the model sees it. For counts and levels it is the sum over them
     /// (Epstein 1969), for classes `(P(y = 1) − y)²`. Computed by quadrature of the predictive distribution function unless there is a
     /// quicker way; NaN if that function is NaN.
-    fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
+    fn crps(&self, at: Observation, marginal: LatentMarginal, integrator: &mut Integrator) -> f64 {
         let Observation { y, exposure, .. } = at;
-        if ![y, marginal.0, marginal.1].iter().all(|value| value.is_finite()) {
+        if ![y, marginal.mean, marginal.variance].iter().all(|value| value.is_finite()) {
             return f64::NAN;
         }
         let mut cdf = |y: f64| self.predictive_cdf(y, marginal, exposure, integrator);
@@ -383,7 +413,7 @@ pub trait Likelihood: Send + Sync + Debug {
     fn smooth_count_cdf(
         &self,
         k: f64,
-        marginal: (f64, f64),
+        marginal: LatentMarginal,
         exposure: f64,
         integrator: &mut Integrator,
     ) -> f64 {

@@ -6,7 +6,8 @@ use super::poisson::{log_link_peak, log_link_response, log_ratio, mean_rate, poi
 use super::sums::{Terms, weighted_sums};
 use super::threshold::Threshold;
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start,
+    Build, Entry, LatentMarginal, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters,
+    start,
 };
 use crate::functions::gamma::{beta_cdf, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
@@ -42,7 +43,7 @@ impl NegativeBinomial {
 
     /// `P(Y ≤ k)` given log αm, for any k above −1.
     fn smooth_cdf(&self, k: f64, x: f64) -> f64 {
-        beta_cdf(1.0 / self.alpha(), k + 1.0, (logistic(-x), logistic(x)))
+        beta_cdf(1.0 / self.alpha(), k + 1.0, logistic(-x), logistic(x))
     }
 }
 
@@ -113,16 +114,17 @@ impl Likelihood for NegativeBinomial {
     fn smooth_count_cdf(
         &self,
         k: f64,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         exposure: f64,
         integrator: &mut Integrator,
     ) -> f64 {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         if k < 0.0 {
             return 0.0;
         }
         let offset = exposure.ln() + self.alpha().ln();
         let threshold = Threshold::LogOdds(k + 1.0, 1.0 / self.alpha());
-        let quick = threshold.average(|u| u - offset, |_| 1.0, (mu, v), integrator);
+        let quick = threshold.average(|u| u - offset, |_| 1.0, latent, integrator);
         quick.unwrap_or_else(|| {
             let strip = self.cdf_strip(Observation::exposed(k, exposure));
             integrator.average(mu, v, strip, &mut |f| self.smooth_cdf(k, f + offset))
@@ -137,8 +139,8 @@ impl Likelihood for NegativeBinomial {
     }
 
     /// `Var y = E m + α E m² + Var m`, m log-normal.
-    fn predictive_moments(&self, at: (f64, f64), exposure: f64, _: &mut Integrator) -> (f64, f64) {
-        let (mean, square, variance) = log_normal(at);
+    fn predictive_moments(&self, latent: LatentMarginal, exposure: f64, _: &mut Integrator) -> (f64, f64) {
+        let (mean, square, variance) = log_normal(latent);
         (exposure * mean, exposure * mean + exposure * exposure * (self.alpha() * square + variance))
     }
 

@@ -2,7 +2,8 @@
 
 use super::sums::{Terms, weighted_sums};
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
+    Build, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
+    own_parameters, start,
 };
 use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
@@ -26,7 +27,7 @@ pub struct Ordinal {
     gaps: Parameter,
 }
 
-/// The normal variable between two edges, `(low, high)` in units of σ around f, and their distance.
+/// Two edges and their distance, in units of f or, around f, in units of σ.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
     low: f64,
@@ -102,12 +103,13 @@ impl Mass {
 }
 
 impl Bin {
+    /// Returns the bin in units of `scale` around f.
     #[inline(always)]
-    fn between((low, high, width): (f64, f64, f64), f: f64, scale: f64) -> Bin {
+    fn around(self, f: f64, scale: f64) -> Bin {
         Bin {
-            low: ((low - f) / scale).clamp(-FAR, FAR),
-            high: ((high - f) / scale).clamp(-FAR, FAR),
-            width: width / scale,
+            low: ((self.low - f) / scale).clamp(-FAR, FAR),
+            high: ((self.high - f) / scale).clamp(-FAR, FAR),
+            width: self.width / scale,
         }
     }
 
@@ -157,12 +159,12 @@ impl Ordinal {
         (y.round() as i64).clamp(0, self.levels() as i64 - 1)
     }
 
-    /// The edges of a level and their distance.
-    fn ends(&self, y: f64) -> (f64, f64, f64) {
+    /// Returns the edges of a level.
+    fn bin(&self, y: f64) -> Bin {
         let level = self.level(y);
         let inner = level > 0 && level < self.levels() as i64 - 1;
         let width = if inner { self.gaps.values[level as usize - 1] } else { f64::INFINITY };
-        (self.edge(level - 1), self.edge(level), width)
+        Bin { low: self.edge(level - 1), high: self.edge(level), width }
     }
 
     /// Adds `∂ log P` in σ, the first edge and the gaps, given [`Mass::weighted`] for spread `≥ σ` around f.
@@ -193,7 +195,7 @@ impl Ordinal {
     /// Mean and variance of the level.
     fn moments(&self, mean: f64, variance: f64) -> (f64, f64) {
         let spread = variance.sqrt();
-        let share = |level: usize| Bin::between(self.ends(level as f64), mean, spread).mass().log.exp();
+        let share = |level: usize| self.bin(level as f64).around(mean, spread).mass().log.exp();
         let shares: Vec<f64> = (0..self.levels()).map(share).collect();
         let centre: f64 = shares.iter().enumerate().map(|(level, p)| level as f64 * p).sum();
         let spread = shares.iter().enumerate().map(|(level, p)| (level as f64 - centre).powi(2) * p).sum();
@@ -207,13 +209,13 @@ impl Likelihood for Ordinal {
     named!(ORDINAL.kind);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        let (ends, scale) = (self.ends(at.y), self.scale());
-        if ends.2 >= NARROW * scale {
-            dispatch(LogMass { ends, scale, f, value, first });
+        let (bin, scale) = (self.bin(at.y), self.scale());
+        if bin.width >= NARROW * scale {
+            dispatch(LogMass { bin, scale, f, value, first });
             return;
         }
         for ((f, value), first) in f.iter().zip(value).zip(first) {
-            let mass = Bin::between(ends, *f, scale).mass();
+            let mass = bin.around(*f, scale).mass();
             (*value, *first) = (mass.log, mass.mean / scale);
         }
     }
@@ -221,20 +223,20 @@ impl Likelihood for Ordinal {
     /// `(Var x − 1)/σ²`, x the standard normal variable confined to the bin.
     fn curvature(&self, at: Observation, f: f64) -> f64 {
         let scale = self.scale();
-        let mass = Bin::between(self.ends(at.y), f, scale).mass();
+        let mass = self.bin(at.y).around(f, scale).mass();
         (mass.square - mass.mean * mass.mean - 1.0).clamp(-1.0, 0.0) / (scale * scale)
     }
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let (ends, scale) = (self.ends(at.y), self.scale());
-        if ends.2 >= NARROW * scale {
-            let [mean, square, high] = weighted_sums(&MassTerms { ends, scale }, f, weights);
+        let (bin, scale) = (self.bin(at.y), self.scale());
+        if bin.width >= NARROW * scale {
+            let [mean, square, high] = weighted_sums(&MassTerms { bin, scale }, f, weights);
             let total: f64 = weights.iter().sum();
             self.add_own(at.y, [total, mean, square, high], scale, own);
             return;
         }
         for (f, w) in f.iter().zip(weights) {
-            self.add_own(at.y, Bin::between(ends, *f, scale).mass().weighted(*w), scale, own);
+            self.add_own(at.y, bin.around(*f, scale).mass().weighted(*w), scale, own);
         }
     }
 
@@ -247,16 +249,16 @@ impl Likelihood for Ordinal {
 
     /// The middle of the bin, or ten σ beyond the outermost edges.
     fn peak(&self, at: Observation) -> f64 {
-        match self.ends(at.y) {
-            (low, high, _) if low.is_infinite() => high - 10.0 * self.scale(),
-            (low, high, _) if high.is_infinite() => low + 10.0 * self.scale(),
-            (low, _, width) => low + 0.5 * width,
+        match self.bin(at.y) {
+            Bin { low, high, .. } if low.is_infinite() => high - 10.0 * self.scale(),
+            Bin { low, high, .. } if high.is_infinite() => low + 10.0 * self.scale(),
+            Bin { low, width, .. } => low + 0.5 * width,
         }
     }
 
     /// The normal score of the middle of the level.
     fn working_response(&self, at: Observation) -> f64 {
-        let (low, high, _) = self.ends(at.y);
+        let Bin { low, high, .. } = self.bin(at.y);
         let scale = self.scale();
         scale
             * normal::quantile(0.5 * (normal::cdf(low / scale) + normal::cdf(high / scale))).clamp(-8.0, 8.0)
@@ -266,12 +268,13 @@ impl Likelihood for Ordinal {
     fn log_predictive(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         _: &mut Integrator,
     ) -> Local {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let spread = v.max(0.0).sqrt().hypot(self.scale());
-        let mass = Bin::between(self.ends(at.y), mu, spread).mass();
+        let mass = self.bin(at.y).around(mu, spread).mass();
         if !own.is_empty() {
             self.add_own(at.y, mass.weighted(1.0), spread, own);
         }
@@ -301,12 +304,12 @@ impl Likelihood for Ordinal {
         (0..self.levels() as i64 - 1).take_while(|&k| self.edge(k) < x).count() as f64
     }
 
-    fn predictive_moments(&self, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> (f64, f64) {
-        self.moments(mu, v + self.scale().powi(2))
+    fn predictive_moments(&self, latent: LatentMarginal, _: f64, _: &mut Integrator) -> (f64, f64) {
+        self.moments(latent.mean, latent.variance + self.scale().powi(2))
     }
 
-    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> f64 {
-        self.cdf(y, mu, v + self.scale().powi(2))
+    fn predictive_cdf(&self, y: f64, latent: LatentMarginal, _: f64, _: &mut Integrator) -> f64 {
+        self.cdf(y, latent.mean, latent.variance + self.scale().powi(2))
     }
 
     fn levels(&self) -> usize {
@@ -335,21 +338,21 @@ impl Likelihood for Ordinal {
 
 /// Mean, mean square and upper end of the bin's mass.
 struct MassTerms {
-    ends: (f64, f64, f64),
+    bin: Bin,
     scale: f64,
 }
 
 impl Terms for MassTerms {
     #[inline(always)]
     fn at<S: Simd>(&self, f: f64) -> [f64; 3] {
-        let bin = Bin::between(self.ends, f, self.scale);
+        let bin = self.bin.around(f, self.scale);
         let mass = wide_mass::<S>(bin.low, bin.high);
         [mass.mean, mass.square, mass.high]
     }
 }
 
 struct LogMass<'a> {
-    ends: (f64, f64, f64),
+    bin: Bin,
     scale: f64,
     f: &'a [f64],
     value: &'a mut [f64],
@@ -362,7 +365,7 @@ impl Pass for LogMass<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
         for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let bin = Bin::between(self.ends, *f, self.scale);
+            let bin = self.bin.around(*f, self.scale);
             let mass = wide_mass::<S>(bin.low, bin.high);
             *value = mass.log;
             *first = mass.mean / self.scale;

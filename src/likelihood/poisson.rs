@@ -4,8 +4,8 @@ use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
 use super::{
-    Build, DensityBounds, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
-    own_parameters,
+    Build, DensityBounds, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind,
+    named, own_parameters,
 };
 use crate::functions::gamma::gamma_upper;
 use crate::quadrature::{Integrator, Resolution};
@@ -45,10 +45,11 @@ fn poisson_cdf(y: f64, rate: f64) -> f64 {
 fn smooth_cdf(
     likelihood: &dyn Likelihood,
     Observation { y: k, exposure, .. }: Observation,
-    (mu, v): (f64, f64),
+    latent: LatentMarginal,
     integrator: &mut Integrator,
     [rate, inverse, steep]: [&dyn Fn(f64) -> f64; 3],
 ) -> f64 {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     if k < 0.0 {
         return 0.0;
     }
@@ -56,7 +57,7 @@ fn smooth_cdf(
     let quick = Threshold::LogGamma(k + 1.0).average(
         |u| inverse(variable(u)),
         |u| steep(variable(u)),
-        (mu, v),
+        latent,
         integrator,
     );
     quick.unwrap_or_else(|| {
@@ -143,7 +144,7 @@ impl Likelihood for PoissonExp {
     fn expected_log_density(
         &self,
         at: Observation,
-        marginal: (f64, f64),
+        marginal: LatentMarginal,
         _: &mut [f64],
         _: &mut Integrator,
     ) -> Local {
@@ -177,15 +178,15 @@ impl Likelihood for PoissonExp {
         poisson_draw(exposure * f.exp(), random)
     }
 
-    fn predictive_moments(&self, at: (f64, f64), exposure: f64, _: &mut Integrator) -> (f64, f64) {
-        let (rate, _, variance) = log_normal(at);
+    fn predictive_moments(&self, latent: LatentMarginal, exposure: f64, _: &mut Integrator) -> (f64, f64) {
+        let (rate, _, variance) = log_normal(latent);
         (exposure * rate, exposure * rate + exposure * exposure * variance)
     }
 
     fn smooth_count_cdf(
         &self,
         k: f64,
-        marginal: (f64, f64),
+        marginal: LatentMarginal,
         exposure: f64,
         integrator: &mut Integrator,
     ) -> f64 {
@@ -276,7 +277,7 @@ impl Likelihood for PoissonSoftplus {
     fn smooth_count_cdf(
         &self,
         k: f64,
-        marginal: (f64, f64),
+        marginal: LatentMarginal,
         exposure: f64,
         integrator: &mut Integrator,
     ) -> f64 {

@@ -1,6 +1,7 @@
 //! Quantiles from a distribution function by bracketing and bisection, on each kind of target; no likelihoods.
 
 use crate::likelihood::TargetKind;
+use crate::quadrature::Interval;
 
 /// The smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is not finite, and for classes without an order.
 pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
@@ -10,12 +11,12 @@ pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) 
             (0..levels).map(|level| level as f64).find(|&y| cdf(y) >= p).unwrap_or(levels as f64 - 1.0)
         }
         TargetKind::Count => whole(p, cdf),
-        TargetKind::Positive => bisect(p, &mut |u: f64| cdf(u.exp()), (-2.0, 2.0), EXACT).exp(),
+        TargetKind::Positive => bisect(p, &mut |u: f64| cdf(u.exp()), AROUND_0, EXACT).exp(),
         TargetKind::UnitInterval => {
             let logistic = |u: f64| 1.0 / (1.0 + (-u).exp());
-            logistic(bisect(p, &mut |u| cdf(logistic(u)), (-2.0, 2.0), EXACT))
+            logistic(bisect(p, &mut |u| cdf(logistic(u)), AROUND_0, EXACT))
         }
-        TargetKind::Real => bisect(p, cdf, (-2.0, 2.0), EXACT),
+        TargetKind::Real => bisect(p, cdf, AROUND_0, EXACT),
     }
 }
 
@@ -27,6 +28,9 @@ pub(super) struct Effort {
     /// Where the distribution function is this close to p the search ends.
     pub close: f64,
 }
+
+/// The bracket that a search begins with.
+const AROUND_0: Interval = Interval { low: -2.0, high: 2.0 };
 
 /// To the last digits.
 const EXACT: Effort = Effort { steps: 200, close: 1e-15 };
@@ -53,7 +57,7 @@ fn whole(p: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
 pub(super) fn bisect(
     p: f64,
     cdf: &mut dyn FnMut(f64) -> f64,
-    (mut low, mut high): (f64, f64),
+    Interval { mut low, mut high }: Interval,
     Effort { steps, close }: Effort,
 ) -> f64 {
     let mut width = high - low;

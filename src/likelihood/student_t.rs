@@ -1,8 +1,8 @@
 //! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
 
 use super::{
-    Build, DensityBounds, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
-    own_parameters, start,
+    Build, DensityBounds, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind,
+    named, own_parameters, start,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -177,10 +177,11 @@ impl Likelihood for StudentT {
     fn log_predictive(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let (scale, df) = self.values();
         let residual = at.y - mu;
         let mut mixture = self.mixture(residual, v, integrator.take());
@@ -228,12 +229,12 @@ impl Likelihood for StudentT {
         rand_distr::StudentT::new(df).map_or(f64::NAN, |d| f + scale * d.sample(random))
     }
 
-    fn predictive_moments(&self, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> (f64, f64) {
-        self.moments(mu, v)
+    fn predictive_moments(&self, latent: LatentMarginal, _: f64, _: &mut Integrator) -> (f64, f64) {
+        self.moments(latent.mean, latent.variance)
     }
 
-    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), _: f64, integrator: &mut Integrator) -> f64 {
-        self.cdf(y - mu, v, integrator)
+    fn predictive_cdf(&self, y: f64, latent: LatentMarginal, _: f64, integrator: &mut Integrator) -> f64 {
+        self.cdf(y - latent.mean, latent.variance, integrator)
     }
 
     /// A tenth of the target's variance is noise, to begin with, as for Gaussian noise; robustly by the median.

@@ -1,7 +1,7 @@
 //! The contract every likelihood must pass: derivatives against differences, expectations against slow integration, predictions
 //! against the density and samples; no production callers.
 
-use super::{Likelihood, LikelihoodKind, Local, Observation, TargetKind};
+use super::{LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind};
 use crate::functions::normal;
 use crate::quadrature::Integrator;
 use rand::SeedableRng;
@@ -16,8 +16,14 @@ pub(super) type Verdict = Result<(), String>;
 const LATENT: [f64; 7] = [-5.03, -2.21, -0.87, 0.13, 1.09, 2.77, 5.41];
 
 /// Means and variances that expectations are taken over.
-const MARGINALS: [(f64, f64); 6] =
-    [(0.31, 0.02), (-1.27, 0.4), (0.93, 1.6), (2.6, 0.9), (-2.9, 2.5), (0.07, 6.0)];
+const MARGINALS: [LatentMarginal; 6] = [
+    LatentMarginal::new(0.31, 0.02),
+    LatentMarginal::new(-1.27, 0.4),
+    LatentMarginal::new(0.93, 1.6),
+    LatentMarginal::new(2.6, 0.9),
+    LatentMarginal::new(-2.9, 2.5),
+    LatentMarginal::new(0.07, 6.0),
+];
 
 /// Draws that moments and the distribution function are compared with: none is further off than would happen by chance once in
 /// a million times (moments, 5 standard errors) or 1500 times (Kolmogorov's distance, 2/√n), and the seed is fixed.
@@ -52,8 +58,8 @@ pub fn check_likelihood(likelihood: &dyn Likelihood, observations: &[Observation
         }
     }
     for exposure in if likelihood.target_kind() == TargetKind::Count { &[1.0, 2.5][..] } else { &[1.0] } {
-        check_predictions(likelihood, *exposure, (0.6, 0.3))?;
-        check_predictions(likelihood, *exposure, (-0.8, 0.05))?;
+        check_predictions(likelihood, *exposure, LatentMarginal::new(0.6, 0.3))?;
+        check_predictions(likelihood, *exposure, LatentMarginal::new(-0.8, 0.05))?;
     }
     Ok(())
 }
@@ -198,14 +204,15 @@ pub fn check_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> Ve
 fn expectation(
     likelihood: &dyn Likelihood,
     predictive: bool,
-    (at, marginal): (Observation, (f64, f64)),
+    at: Observation,
+    latent: LatentMarginal,
     own: &mut [f64],
     integrator: &mut Integrator,
 ) -> Local {
     if predictive {
-        likelihood.log_predictive(at, marginal, own, integrator)
+        likelihood.log_predictive(at, latent, own, integrator)
     } else {
-        likelihood.expected_log_density(at, marginal, own, integrator)
+        likelihood.expected_log_density(at, latent, own, integrator)
     }
 }
 
@@ -214,27 +221,29 @@ fn expectation(
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub fn check_expectations(likelihood: &dyn Likelihood, at: Observation, (mu, v): (f64, f64)) -> Verdict {
+pub fn check_expectations(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> Verdict {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let mut integrator = Integrator::default();
     for predictive in [false, true] {
         let what =
             || format!("{} at {at}, μ = {mu}, v = {v}", if predictive { "log E p" } else { "E log p" });
         let mut own = vec![0.0; values(likelihood).len()];
         let mut evaluate = |likelihood: &dyn Likelihood, marginal, own: &mut [f64]| {
-            expectation(likelihood, predictive, (at, marginal), own, &mut integrator)
+            expectation(likelihood, predictive, at, marginal, own, &mut integrator)
         };
-        let local = evaluate(likelihood, (mu, v), &mut own);
+        let local = evaluate(likelihood, latent, &mut own);
         let scale = 1e-3 + 1e-4 * local.value.abs();
-        let want = slope(&mut |mu| evaluate(likelihood, (mu, v), &mut []).value, mu, 1e-3);
+        let want = slope(&mut |mu| evaluate(likelihood, LatentMarginal::new(mu, v), &mut []).value, mu, 1e-3);
         ensure(close(local.mean, want, 1e-6, scale), || {
             format!("∂/∂μ of {} is {} instead of {want}", what(), local.mean)
         })?;
-        let want = slope(&mut |v| evaluate(likelihood, (mu, v), &mut []).value, v, 1e-3 * v);
+        let want =
+            slope(&mut |v| evaluate(likelihood, LatentMarginal::new(mu, v), &mut []).value, v, 1e-3 * v);
         ensure(close(local.variance, want, 1e-6, scale / v.min(1.0)), || {
             format!("∂/∂v of {} is {} instead of {want}", what(), local.variance)
         })?;
         for (i, &value) in values(likelihood).iter().enumerate() {
-            let mut along = |x: f64| evaluate(with_own(likelihood, i, x).as_ref(), (mu, v), &mut []).value;
+            let mut along = |x: f64| evaluate(with_own(likelihood, i, x).as_ref(), latent, &mut []).value;
             let want = slope(&mut along, value, 1e-3 * value.abs().max(0.01));
             ensure(close(own[i], want, 1e-6, scale / value.abs().min(1.0)), || {
                 format!("the derivative of {} in own value {i} is {} instead of {want}", what(), own[i])
@@ -245,7 +254,8 @@ pub fn check_expectations(likelihood: &dyn Likelihood, at: Observation, (mu, v):
 }
 
 /// `E g(f)` under `N(f; μ, v)` by Simpson's rule on either side of a point where g may have a kink.
-fn slowly((mu, v): (f64, f64), kink: f64, g: &mut dyn FnMut(&[f64], &mut [f64])) -> f64 {
+fn slowly(latent: LatentMarginal, kink: f64, g: &mut dyn FnMut(&[f64], &mut [f64])) -> f64 {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let sd = v.sqrt();
     let (low, high) = (mu - REACH * sd, mu + REACH * sd);
     let middle = if kink > low && kink < high { kink } else { mu };
@@ -272,11 +282,15 @@ fn slowly((mu, v): (f64, f64), kink: f64, g: &mut dyn FnMut(&[f64], &mut [f64]))
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub(crate) fn check_integrals(likelihood: &dyn Likelihood, at: Observation, marginal: (f64, f64)) -> Verdict {
-    let what = || format!("at {at}, μ = {}, v = {}", marginal.0, marginal.1);
+pub(crate) fn check_integrals(
+    likelihood: &dyn Likelihood,
+    at: Observation,
+    marginal: LatentMarginal,
+) -> Verdict {
+    let what = || format!("at {at}, μ = {}, v = {}", marginal.mean, marginal.variance);
     let mut integrator = Integrator::default();
     let mut evaluate =
-        |predictive| expectation(likelihood, predictive, (at, marginal), &mut [], &mut integrator);
+        |predictive| expectation(likelihood, predictive, at, marginal, &mut [], &mut integrator);
     let (expected, predictive) = (evaluate(false), evaluate(true));
     let peak = likelihood.peak(at);
     let mut first = vec![0.0; STEPS + 1];
@@ -315,9 +329,13 @@ pub(crate) fn check_integrals(likelihood: &dyn Likelihood, at: Observation, marg
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub(crate) fn check_predictions(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f64)) -> Verdict {
-    check_conditional(likelihood, exposure, marginal.0)?;
-    check_moments(likelihood, exposure, marginal.0)?;
+pub(crate) fn check_predictions(
+    likelihood: &dyn Likelihood,
+    exposure: f64,
+    marginal: LatentMarginal,
+) -> Verdict {
+    check_conditional(likelihood, exposure, marginal.mean)?;
+    check_moments(likelihood, exposure, marginal.mean)?;
     check_averages(likelihood, exposure, marginal)?;
     check_quantiles(likelihood, exposure, marginal)?;
     check_scores(likelihood, exposure, marginal)?;
@@ -333,8 +351,8 @@ const LEVELS: [f64; 7] = [0.001, 0.025, 0.3, 0.5, 0.8, 0.975, 0.9999];
 
 /// The distribution function given f has the density for a derivative, or its values for jumps, and is the predictive one at v = 0.
 fn check_conditional(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verdict {
-    let mut integrator = Integrator::default();
-    let mut quantile = |p| likelihood.predictive_quantile(p, (f, 0.0), exposure, &mut integrator);
+    let (certain, mut integrator) = (LatentMarginal::new(f, 0.0), Integrator::default());
+    let mut quantile = |p| likelihood.predictive_quantile(p, certain, exposure, &mut integrator);
     let middle = quantile(0.75) - quantile(0.25);
     // Not the median, where a symmetric density may have a kink.
     let points = [0.1, 0.3, 0.46, 0.7, 0.9].map(&mut quantile);
@@ -358,14 +376,14 @@ fn check_conditional(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verd
             )
         })?;
         let (known, given) = (
-            likelihood.predictive_cdf(y, (f, 0.0), exposure, &mut Integrator::default()),
+            likelihood.predictive_cdf(y, certain, exposure, &mut Integrator::default()),
             likelihood.conditional_cdf(y, f, exposure),
         );
         ensure(close(known, given, 1e-12, 1.0), || {
             format!("P(Y ≤ {y}) is {given} given f = {f}, but {known} predicted at v = 0")
         })?;
     }
-    let known = likelihood.predictive_moments((f, 0.0), exposure, &mut Integrator::default());
+    let known = likelihood.predictive_moments(certain, exposure, &mut Integrator::default());
     let given = likelihood.conditional_moments(f, exposure);
     let same = |a: f64, b: f64| a == b || close(a, b, 1e-12, 0.0) || (a.is_nan() && b.is_nan());
     ensure(same(known.0, given.0) && same(known.1, given.1), || {
@@ -380,8 +398,8 @@ fn check_moments(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verdict 
     if !(mean.is_finite() && variance.is_finite()) {
         return Ok(());
     }
-    let mut integrator = Integrator::default();
-    let mut quantile = |p| likelihood.predictive_quantile(p, (f, 0.0), exposure, &mut integrator);
+    let (certain, mut integrator) = (LatentMarginal::new(f, 0.0), Integrator::default());
+    let mut quantile = |p| likelihood.predictive_quantile(p, certain, exposure, &mut integrator);
     let (low, centre, high) = (quantile(1e-13), quantile(0.5), quantile(1.0 - 1e-13));
     let cdf = |y| likelihood.conditional_cdf(y, f, exposure);
     let (mut first, mut second) = (0.0, 0.0);
@@ -416,11 +434,11 @@ fn check_moments(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verdict 
 }
 
 /// Predictive moments and the distribution function are averages over f of those given f.
-fn check_averages(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f64)) -> Verdict {
+fn check_averages(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentMarginal) -> Verdict {
     let mut integrator = Integrator::default();
     let (mean, variance) = likelihood.predictive_moments(marginal, exposure, &mut integrator);
     let average = |g: &dyn Fn(f64) -> f64| {
-        slowly(marginal, marginal.0, &mut |f, out| out.iter_mut().zip(f).for_each(|(out, f)| *out = g(*f)))
+        slowly(marginal, marginal.mean, &mut |f, out| out.iter_mut().zip(f).for_each(|(out, f)| *out = g(*f)))
     };
     let want = average(&|f| likelihood.conditional_moments(f, exposure).0);
     ensure(mean.is_nan() || close(mean, want, 1e-7, 1e-3), || {
@@ -446,7 +464,7 @@ fn check_averages(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f6
 }
 
 /// Quantiles invert the distribution function.
-fn check_quantiles(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f64)) -> Verdict {
+fn check_quantiles(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentMarginal) -> Verdict {
     let mut integrator = Integrator::default();
     for p in LEVELS {
         let y = likelihood.predictive_quantile(p, marginal, exposure, &mut integrator);
@@ -469,7 +487,7 @@ fn check_quantiles(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f
 /// # Errors
 ///
 /// Names the first target for which it is off.
-pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f64)) -> Verdict {
+pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentMarginal) -> Verdict {
     let mut integrator = Integrator::default();
     for p in [1e-4, 0.3, 0.9, 1.0 - 1e-7] {
         let y = likelihood.predictive_quantile(p, marginal, exposure, &mut integrator);
@@ -478,7 +496,7 @@ pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, 
         ensure(close(got, want, 1e-6, 0.0) || (got.is_nan() && want.is_nan()), || {
             format!(
                 "the score of y = {y}, μ = {}, v = {}, is {got} instead of {want}",
-                marginal.0, marginal.1
+                marginal.mean, marginal.variance
             )
         })?;
     }
@@ -486,7 +504,7 @@ pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, 
 }
 
 /// `∫ (F(t) − 1{y ≤ t})² dt` by Simpson's rule on either side of y, or the sum.
-fn slow_score(likelihood: &dyn Likelihood, at: Observation, marginal: (f64, f64)) -> f64 {
+fn slow_score(likelihood: &dyn Likelihood, at: Observation, marginal: LatentMarginal) -> f64 {
     let Observation { y, exposure, .. } = at;
     let mut integrator = Integrator::default();
     let mut quantile = |p| likelihood.predictive_quantile(p, marginal, exposure, &mut integrator);
@@ -528,7 +546,8 @@ fn slow_score(likelihood: &dyn Likelihood, at: Observation, marginal: (f64, f64)
 }
 
 /// Samples have the predictive moments and distribution.
-fn check_samples(likelihood: &dyn Likelihood, exposure: f64, (mu, v): (f64, f64)) -> Verdict {
+fn check_samples(likelihood: &dyn Likelihood, exposure: f64, latent: LatentMarginal) -> Verdict {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let (mut random, mut integrator) = (ChaCha8Rng::seed_from_u64(20), Integrator::default());
     let mut sample: Vec<f64> = Vec::with_capacity(DRAWS);
     for _ in 0..DRAWS {
@@ -536,7 +555,7 @@ fn check_samples(likelihood: &dyn Likelihood, exposure: f64, (mu, v): (f64, f64)
         sample.push(likelihood.sample(mu + v.sqrt() * z, exposure, &mut random));
     }
     let n = DRAWS as f64;
-    let (mean, variance) = likelihood.predictive_moments((mu, v), exposure, &mut integrator);
+    let (mean, variance) = likelihood.predictive_moments(latent, exposure, &mut integrator);
     if variance.is_finite() {
         let about = |power: i32| sample.iter().map(|y| (y - mean).powi(power)).sum::<f64>() / n;
         let error = about(1).abs() / (variance / n).sqrt();
@@ -549,7 +568,7 @@ fn check_samples(likelihood: &dyn Likelihood, exposure: f64, (mu, v): (f64, f64)
     sample.sort_by(f64::total_cmp);
     let mut before = 0.0;
     for &y in sample.iter().step_by(DRAWS / 200) {
-        let below = likelihood.predictive_cdf(y, (mu, v), exposure, &mut integrator);
+        let below = likelihood.predictive_cdf(y, latent, exposure, &mut integrator);
         ensure(below >= before, || format!("the distribution function falls to {below} at {y}"))?;
         before = below;
         let share = sample.partition_point(|x| *x <= y) as f64 / n;

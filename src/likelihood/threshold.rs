@@ -3,6 +3,7 @@
 //! Then `P(Y ≤ y) = E Φ((X − μ)/√v)`: a normal distribution function at a few dozen nodes of X instead of an incomplete gamma or
 //! beta function at nodes of f, and defined between whole numbers y as well.
 
+use super::LatentMarginal;
 use crate::functions::normal;
 use crate::quadrature::Integrator;
 use pulp::Simd;
@@ -64,9 +65,10 @@ impl Threshold {
         self,
         x: impl Fn(f64) -> f64,
         steep: impl Fn(f64) -> f64,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         integrator: &mut Integrator,
     ) -> Option<f64> {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let (peak, curvature) = self.peak();
         let width = curvature.sqrt().recip();
         let reach = |sign: f64| {

@@ -14,6 +14,7 @@ use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_uppe
 use faer::traits::ComplexField;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
+use std::ops::Range;
 
 use triangles::add_transpose;
 pub use triangles::clear_upper;
@@ -31,13 +32,44 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The shape of the transposed operand.
-    pub(crate) fn transposed(self) -> Shape {
+    /// The shape of the transposed matrix.
+    fn transposed(self) -> Shape {
         match self {
             Shape::Full => Shape::Full,
             Shape::Lower => Shape::Upper,
             Shape::Upper => Shape::Lower,
         }
+    }
+}
+
+/// A factor of a product: a matrix, and which of its entries may differ from zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a, T = f64> {
+    /// The matrix.
+    pub matrix: MatRef<'a, T>,
+    /// Its nonzero entries.
+    pub shape: Shape,
+}
+
+impl<'a, T> Operand<'a, T> {
+    /// A matrix whose entries may all differ from zero.
+    pub fn full(matrix: MatRef<'a, T>) -> Self {
+        Operand { matrix, shape: Shape::Full }
+    }
+
+    /// A matrix that is zero above the diagonal.
+    pub fn lower(matrix: MatRef<'a, T>) -> Self {
+        Operand { matrix, shape: Shape::Lower }
+    }
+
+    /// A matrix that is zero below the diagonal.
+    pub fn upper(matrix: MatRef<'a, T>) -> Self {
+        Operand { matrix, shape: Shape::Upper }
+    }
+
+    /// The transposed matrix.
+    pub fn transposed(self) -> Self {
+        Operand { matrix: self.matrix.transpose(), shape: self.shape.transposed() }
     }
 }
 
@@ -57,22 +89,24 @@ fn tile(n: usize) -> usize {
     if n >= 192 { 24 } else { 16 }
 }
 
-/// The inner indices at which row tile `i0..i1` of the left and column tile `j0..j1` of the right can both be nonzero.
+/// The inner indices, of k, at which the row tile `rows` of the left and the column tile `columns` of the right can both be nonzero.
 fn inner_range(
-    (left, i0, i1): (Shape, usize, usize),
-    (right, j0, j1): (Shape, usize, usize),
+    left: Shape,
+    rows: Range<usize>,
+    right: Shape,
+    columns: Range<usize>,
     k: usize,
 ) -> (usize, usize) {
     let (mut lo, mut hi) = (0, k);
     match left {
         Shape::Full => {}
-        Shape::Lower => hi = hi.min(i1),
-        Shape::Upper => lo = lo.max(i0),
+        Shape::Lower => hi = hi.min(rows.end),
+        Shape::Upper => lo = lo.max(rows.start),
     }
     match right {
         Shape::Full => {}
-        Shape::Lower => lo = lo.max(j0),
-        Shape::Upper => hi = hi.min(j1),
+        Shape::Lower => lo = lo.max(columns.start),
+        Shape::Upper => hi = hi.min(columns.end),
     }
     (lo, hi.max(lo))
 }
@@ -102,21 +136,31 @@ pub trait Number: ComplexField + Copy {}
 impl Number for f64 {}
 impl Number for f32 {}
 
+/// The entries of a product that are computed: a part of it, in square tiles.
+#[derive(Clone, Copy)]
+struct Tiles {
+    part: Part,
+    /// The rows of a tile.
+    side: usize,
+}
+
 /// One row strip of a structured product: the rows from `i0` on; `left` holds only these rows.
 fn product_strip<T: Number>(
     mut out: MatMut<'_, T>,
     i0: usize,
-    (part, side): (Part, usize),
+    Tiles { part, side }: Tiles,
     accum: Accum,
-    (left, left_shape): (MatRef<'_, T>, Shape),
-    (right, right_shape): (MatRef<'_, T>, Shape),
+    left: Operand<'_, T>,
+    right: Operand<'_, T>,
     scale: T,
 ) {
+    let (left_shape, right_shape) = (left.shape, right.shape);
+    let (left, right) = (left.matrix, right.matrix);
     let (k, i1) = (left.ncols(), i0 + out.nrows());
     let columns = if part == Part::Lower { i1.min(out.ncols()) } else { out.ncols() };
     let range = |j0: usize| {
         let j1 = (j0 + side).min(columns);
-        (j1, inner_range((left_shape, i0, i1), (right_shape, j0, j1), k))
+        (j1, inner_range(left_shape, i0..i1, right_shape, j0..j1, k))
     };
     let mut j0 = 0;
     while j0 < columns {
@@ -144,7 +188,7 @@ fn product_strip<T: Number>(
 pub fn block_product<T: Number>(
     out: MatMut<'_, T>,
     accum: Accum,
-    (left, shape): (MatRef<'_, T>, Shape),
+    left: Operand<'_, T>,
     right: MatRef<'_, T>,
     scale: T,
 ) {
@@ -152,8 +196,8 @@ pub fn block_product<T: Number>(
     let side = tile(out.nrows()) * size_of::<f64>() / size_of::<T>();
     // Whole tiles of the GEMM that is fastest for many rows: 48 rows, and 96 in single precision.
     let most = out.nrows().div_ceil(4).next_multiple_of(96);
-    let height = if shape == Shape::Full { most } else { side };
-    strips(out, (Part::All, side), height, accum, (left, shape), (right, Shape::Full), scale);
+    let height = if left.shape == Shape::Full { most } else { side };
+    strips(out, Tiles { part: Part::All, side }, height, accum, left, Operand::full(right), scale);
 }
 
 /// `out = scale · left · right` (or `out += …`), skipping zero blocks and unwanted tiles, in parallel over rows.
@@ -164,31 +208,31 @@ pub fn product(
     out: MatMut<'_, f64>,
     part: Part,
     accum: Accum,
-    left: (MatRef<'_, f64>, Shape),
-    right: (MatRef<'_, f64>, Shape),
+    left: Operand<'_>,
+    right: Operand<'_>,
     scale: f64,
 ) {
     let side = tile(out.nrows());
-    strips(out, (part, side), side, accum, left, right, scale);
+    strips(out, Tiles { part, side }, side, accum, left, right, scale);
 }
 
 /// A product in strips of `height` rows, shared out unless there is too little to do.
 fn strips<T: Number>(
     mut out: MatMut<'_, T>,
-    tiles: (Part, usize),
+    tiles: Tiles,
     height: usize,
     accum: Accum,
-    (left, shape): (MatRef<'_, T>, Shape),
-    right: (MatRef<'_, T>, Shape),
+    left: Operand<'_, T>,
+    right: Operand<'_, T>,
     scale: T,
 ) {
     let rows = out.nrows();
     let strip = |i0: usize, out: MatMut<'_, T>| {
-        let left = left.subrows(i0, out.nrows());
-        product_strip(out, i0, tiles, accum, (left, shape), right, scale);
+        let left = Operand { matrix: left.matrix.subrows(i0, out.nrows()), ..left };
+        product_strip(out, i0, tiles, accum, left, right, scale);
     };
-    if rows * out.ncols() * left.ncols() < ALONE {
-        let height = if tiles.0 == Part::All && shape == Shape::Full { rows.max(1) } else { height };
+    if rows * out.ncols() * left.matrix.ncols() < ALONE {
+        let height = if tiles.part == Part::All && left.shape == Shape::Full { rows.max(1) } else { height };
         for i0 in (0..rows).step_by(height) {
             strip(i0, out.as_mut().subrows_mut(i0, height.min(rows - i0)));
         }
@@ -307,8 +351,8 @@ impl Factorizer {
             solve_lower_triangular_in_place(l11, rows.transpose_mut(), Par::Seq);
         });
         let l21 = a21.as_ref();
-        let right = (l21.transpose(), Shape::Full);
-        product(a22.as_mut(), Part::Lower, Accum::Add, (l21, Shape::Full), right, -1.0);
+        let right = Operand::full(l21.transpose());
+        product(a22.as_mut(), Part::Lower, Accum::Add, Operand::full(l21), right, -1.0);
         let Some(inverse) = inverse else { return self.lower_factor(a22, None, first + middle) };
         let (x11, mut x12, x21, mut x22) = inverse.split_at_mut(middle, middle);
         let inner = || inner_of_inverse(l21, x11.as_ref(), x12.as_mut());
@@ -320,13 +364,13 @@ impl Factorizer {
 
 /// `(L₂₁ X₁₁)ᵀ` of `X₂₁ = −X₂₂ L₂₁ X₁₁`, in the room that the zero block above the diagonal of X lends.
 fn inner_of_inverse(l21: MatRef<'_, f64>, x11: MatRef<'_, f64>, room: MatMut<'_, f64>) {
-    let (left, right) = ((x11.transpose(), Shape::Upper), (l21.transpose(), Shape::Full));
+    let (left, right) = (Operand::upper(x11.transpose()), Operand::full(l21.transpose()));
     product(room, Part::All, Accum::Replace, left, right, 1.0);
 }
 
 /// `X₂₁` from what [`inner_of_inverse`] left, which becomes zero again.
 fn corner_of_inverse(x22: MatRef<'_, f64>, mut room: MatMut<'_, f64>, x21: MatMut<'_, f64>) {
-    let (left, right) = ((x22, Shape::Lower), (room.as_ref().transpose(), Shape::Full));
+    let (left, right) = (Operand::lower(x22), Operand::full(room.as_ref().transpose()));
     product(x21, Part::All, Accum::Replace, left, right, -1.0);
     room.fill(0.0);
 }
@@ -353,8 +397,8 @@ pub fn gram_of_inverse(linv: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
         out.as_mut(),
         Part::Lower,
         Accum::Replace,
-        (linv.transpose(), Shape::Upper),
-        (linv, Shape::Lower),
+        Operand::upper(linv.transpose()),
+        Operand::lower(linv),
         1.0,
     );
     reflect_lower(out);
@@ -364,34 +408,29 @@ pub fn gram_of_inverse(linv: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
 ///
 /// With `s = N + Nᵀ` it is `R + Rᵀ`, `R = w N wᵀ`. For a triangular `w` this takes M³ flops, while `w s` and half of `(w s) wᵀ` take
 /// 4/3·M³.
-pub fn congruence(w: (MatRef<'_, f64>, Shape), mut s: MatMut<'_, f64>, room: MatMut<'_, f64>) {
+pub fn congruence(w: Operand<'_>, mut s: MatMut<'_, f64>, room: MatMut<'_, f64>) {
     half_congruence(w, s.as_mut(), room, 1.0);
     add_transpose(s);
 }
 
 /// `s ← scale · w · N · wᵀ`, where `s = N + Nᵀ` with a lower-triangular N: half of [`congruence`], all of it for what asks for
 /// no more than the symmetric part.
-pub fn half_congruence(
-    (w, shape): (MatRef<'_, f64>, Shape),
-    mut s: MatMut<'_, f64>,
-    mut room: MatMut<'_, f64>,
-    scale: f64,
-) {
+pub fn half_congruence(w: Operand<'_>, mut s: MatMut<'_, f64>, mut room: MatMut<'_, f64>, scale: f64) {
     clear_upper(s.as_mut());
     for i in 0..s.nrows() {
         s[(i, i)] *= 0.5;
     }
-    let n = (s.as_ref(), Shape::Lower);
-    let (left, right) = ((w, shape), (w.transpose(), shape.transposed()));
+    let (n, shape) = (Operand::lower(s.as_ref()), w.shape);
+    let (left, right) = (w, w.transposed());
     // With a triangular w one of the inner products is lower-triangular. Entries above its diagonal's tiles are neither written nor read,
     // and within these tiles they are zero.
     if shape == Shape::Upper {
         product(room.as_mut(), Part::Lower, Accum::Replace, n, right, 1.0);
-        product(s, Part::All, Accum::Replace, left, (room.as_ref(), Shape::Lower), scale);
+        product(s, Part::All, Accum::Replace, left, Operand::lower(room.as_ref()), scale);
     } else {
         let part = if shape == Shape::Lower { Part::Lower } else { Part::All };
         product(room.as_mut(), part, Accum::Replace, left, n, 1.0);
-        product(s, Part::All, Accum::Replace, (room.as_ref(), shape), right, scale);
+        product(s, Part::All, Accum::Replace, Operand { matrix: room.as_ref(), shape }, right, scale);
     }
 }
 
@@ -418,7 +457,7 @@ pub fn log_det(l: MatRef<'_, f64>) -> f64 {
 
 /// `L · Lᵀ`, both triangles.
 pub(crate) fn outer_of_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
-    product(out.as_mut(), Part::Lower, Accum::Replace, (l, Shape::Lower), (l.transpose(), Shape::Upper), 1.0);
+    product(out.as_mut(), Part::Lower, Accum::Replace, Operand::lower(l), Operand::upper(l.transpose()), 1.0);
     reflect_lower(out);
 }
 
@@ -506,7 +545,7 @@ impl EigenSolver {
             let scale = f(*d);
             column.iter_mut().for_each(|v| *v *= scale);
         }
-        let (left, right) = ((self.scaled.as_ref(), Shape::Full), (self.vectors.transpose(), Shape::Full));
+        let (left, right) = (Operand::full(self.scaled.as_ref()), Operand::full(self.vectors.transpose()));
         product(out.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
         reflect_lower(out);
     }

@@ -20,7 +20,7 @@ impl Calibration {
     pub(super) fn push(&mut self, row: &Compared) {
         let (lower, upper) = row.interval_95;
         self.width.push(upper - lower);
-        self.score.push(interval_score(row.interval_95, row.target));
+        self.score.push(interval_score(lower, upper, row.target));
         let (Some(low), Some(high)) = (unit(row.pit.0), unit(row.pit.1)) else {
             self.unusable = true;
             return;
@@ -61,7 +61,7 @@ impl Calibration {
 }
 
 /// `(u − l) + (2/α) (l − y)₊ + (2/α) (y − u)₊` with α = 0.05 (Gneiting & Raftery 2007, eq. 43).
-fn interval_score((lower, upper): (f64, f64), y: f64) -> f64 {
+fn interval_score(lower: f64, upper: f64, y: f64) -> f64 {
     let outside = match () {
         () if y < lower => lower - y,
         () if y > upper => y - upper,

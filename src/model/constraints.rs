@@ -22,7 +22,7 @@ impl LatentPrior {
     /// As for [`Constraints::impose`]; the model is then as it was.
     pub fn constrain(&mut self, constraints: &Constraints, weak_priors: bool) -> Result<()> {
         let (own, mut values, mut settings) = (self.own_descriptors(), self.natural(), self.settings.clone());
-        constraints.impose(&mut settings, (&own, &self.value_inputs()), &mut values)?;
+        constraints.impose(&mut settings, &own, &self.value_inputs(), &mut values)?;
         settings.set_default_priors(if weak_priors { self.weak_priors() } else { Vec::new() });
         self.set_natural(&values);
         self.settings = settings;
@@ -35,7 +35,7 @@ impl LatentPrior {
     /// As for [`Constraints::start`].
     pub fn start_at(&mut self, constraints: &Constraints) -> Result<()> {
         let (own, mut values) = (self.own_descriptors(), self.natural());
-        constraints.start((&own, &self.value_inputs()), &mut values)?;
+        constraints.start(&own, &self.value_inputs(), &mut values)?;
         self.set_natural(&values);
         Ok(())
     }

@@ -31,8 +31,8 @@ impl Model {
         let conditional = |tools: &mut JointIntegrator, row: usize, f: f64| {
             let exposure = exposure.get(row).copied().unwrap_or(1.0);
             let certain = Marginal { mean: &[f], variance: &[0.0] };
-            let moments = likelihood.predictive_moments(certain, exposure, tools);
-            self.scaling().unscale_moments(moments, &mut tools.outer).0
+            let (mean, variance) = likelihood.predictive_moments(certain, exposure, tools);
+            self.scaling().unscale_moments(mean, variance, &mut tools.outer).0
         };
         let at: Vec<_> = (0..x.nrows()).map(|row| predictions.row(row)).collect();
         let mut out = if likelihood.gaussian_noise().is_some() && self.scaling().target_map().is_none() {
@@ -50,7 +50,7 @@ impl Model {
         let scaling = self.scaling();
         let invert = |_: &mut JointIntegrator, _: usize, f: f64| scaling.unscaled_target(f);
         let of_row = |(row, &mean): (usize, &f64)| {
-            scaling.unscale_moments((mean, covariance[(row, row)]), &mut JointIntegrator::default().outer).0
+            scaling.unscale_moments(mean, covariance[(row, row)], &mut JointIntegrator::default().outer).0
         };
         (mean.iter().enumerate().map(of_row).collect(), mapped(mean, covariance, &invert))
     }

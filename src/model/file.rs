@@ -5,7 +5,7 @@ use super::checksum::Checksum;
 use super::fitted::Model;
 use super::grouped;
 use super::latent::LatentPrior;
-use super::nearby::{Nearby, NearbyRows};
+use super::nearby;
 use super::posterior::{Factors, Posterior, Roots};
 use super::restored::restore;
 use super::search::{BetaCurve, Search};
@@ -19,7 +19,7 @@ use crate::hyper::ValueSettings;
 use crate::latent::{InducingPrior, Jitter, Layer, LinearLayer};
 use crate::likelihood::joint::{JointLikelihood, Mixed};
 use crate::likelihood::{LikelihoodKind, ObservationModel, Task};
-use crate::options::{FitOptions, MOST_NEIGHBOURS};
+use crate::options::FitOptions;
 use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
 use safetensors::tensor::{SafeTensors, TensorView};
@@ -29,7 +29,6 @@ use sparsegp_kernels::{Dimension, Parameter};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The name of the format in the metadata of a file.
 const FORMAT: &str = "sparsegp-model";
@@ -403,29 +402,7 @@ fn described(text: &str, registry: &Registry) -> Checked<Description> {
 
 /// Puts a model together from its parts, each checked against the others.
 fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) -> Checked<Model> {
-    let effects = &description.effects;
-    let columns = effects.columns();
-    let intervals = description.summary.effects.as_ref().is_none_or(|known| known.fits(effects));
-    if *effects.terms() != description.options.effects || !effects.is_consistent(columns) || !intervals {
-        return Err(Unusable::damaged("its grouped effects contradict each other"));
-    }
-    let Some(dims) = description.scaling.dims().checked_sub(columns) else {
-        return Err(Unusable::damaged("it has fewer inputs than its grouped effects have columns"));
-    };
-    let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
-    if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
-        return Err(Unusable::damaged("the scale of a column is not above 0"));
-    }
-    if !description.scaling.is_consistent() {
-        return Err(Unusable::damaged("its warps do not match its number of inputs"));
-    }
-    let known = &description.options.dimensions;
-    if !(known.is_empty() || known.len() == dims) {
-        return Err(Unusable::damaged("its list of kinds of inputs does not match its number of inputs"));
-    }
-    if known.iter().any(|of| of.levels() > MOST_LEVELS) {
-        return Err(Unusable::damaged(format!("a column has more than {MOST_LEVELS} levels")));
-    }
+    let dims = checked_inputs(&description)?;
     let several = !description.more_layers.is_empty();
     let described = std::iter::once(&description.layer).chain(&description.more_layers).enumerate();
     let layers = described.map(|(index, described)| {
@@ -452,7 +429,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let (q, factors) = posteriors(&description, &latent, arrays)?;
     let mut posterior = Posterior::from_factors(&latent, factors);
     if let Some(count) = description.neighbours {
-        posterior = beside(posterior, &latent, (&q[0], count), arrays)?;
+        posterior = nearby::beside(posterior, &latent, &q[0], count, arrays)?;
     }
     if !latent.effects.is_empty() {
         posterior = grouped::beside(posterior, &latent, &q[0], arrays)?;
@@ -469,6 +446,34 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         q,
         posterior,
     })
+}
+
+/// Returns the number of inputs of the model without the columns of grouped effects, after checks of all that describes inputs.
+fn checked_inputs(description: &Description) -> Checked<usize> {
+    let effects = &description.effects;
+    let columns = effects.columns();
+    let intervals = description.summary.effects.as_ref().is_none_or(|known| known.fits(effects));
+    if *effects.terms() != description.options.effects || !effects.is_consistent(columns) || !intervals {
+        return Err(Unusable::damaged("its grouped effects contradict each other"));
+    }
+    let Some(dims) = description.scaling.dims().checked_sub(columns) else {
+        return Err(Unusable::damaged("it has fewer inputs than its grouped effects have columns"));
+    };
+    let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
+    if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
+        return Err(Unusable::damaged("the scale of a column is not above 0"));
+    }
+    if !description.scaling.is_consistent() {
+        return Err(Unusable::damaged("its warps do not match its number of inputs"));
+    }
+    let known = &description.options.dimensions;
+    if !(known.is_empty() || known.len() == dims) {
+        return Err(Unusable::damaged("its list of kinds of inputs does not match its number of inputs"));
+    }
+    if known.iter().any(|of| of.levels() > MOST_LEVELS) {
+        return Err(Unusable::damaged(format!("a column has more than {MOST_LEVELS} levels")));
+    }
+    Ok(dims)
 }
 
 /// The posterior q of every process, and the factors from which its predictions are computed.
@@ -497,31 +502,6 @@ fn posteriors(
         Ok((q, Factors { weights, roots: Roots { reduction, increase } }))
     };
     Ok(log_dets.enumerate().map(one).collect::<Checked<Vec<_>>>()?.into_iter().unzip())
-}
-
-/// Adds the training rows in the file to the posterior, as the neighbours of predictions.
-fn beside(
-    posterior: Posterior,
-    latent: &LatentPrior,
-    (q, count): (&Normal, usize),
-    arrays: &Arrays<'_>,
-) -> Checked<Posterior> {
-    let rows = NearbyRows::read(arrays)?;
-    let has_noise = rows.noise.is_some() || latent.likelihood.gaussian_noise().is_some();
-    let full = matches!(q.cov(), MatrixRef::Full(_)) && has_noise;
-    let (Some(layer), true) = (latent.layer().inducing(), full) else {
-        return Err(Unusable::damaged("it has neighbours, which a model of its kind cannot use"));
-    };
-    if rows.x.nrows() != layer.z().ncols() || count > MOST_NEIGHBOURS {
-        return Err(Unusable::damaged(
-            "its neighbours have another number of inputs than its model, or are too many",
-        ));
-    }
-    let layer = layer.factorised();
-    let layer =
-        layer.map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
-    let nearby = Nearby::new(&layer, rows, count);
-    Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
 }
 
 /// The inputs of a layer.

@@ -67,7 +67,8 @@ impl Model {
     /// no longer holds.
     pub(crate) fn with_more(
         &self,
-        (latent, q): (LatentModel, Vec<Normal>),
+        latent: LatentModel,
+        q: Vec<Normal>,
         nearby: Option<Arc<Nearby>>,
         update: Update,
     ) -> Model {
@@ -245,7 +246,7 @@ impl Model {
     ///
     /// As for [`Model::predict`], and when there are too many rows or the covariance is not finite.
     pub fn samples(&self, x: MatRef<'_, f64>, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
-        self.output_samples(x, (count, seed), 0)
+        self.output_samples(x, count, seed, 0)
     }
 
     /// Draws like [`samples`](Self::samples) for one of several outputs, by its place among them: an output that mixes processes shares the draws of the processes with
@@ -257,7 +258,8 @@ impl Model {
     pub fn output_samples(
         &self,
         x: MatRef<'_, f64>,
-        (count, seed): (usize, u64),
+        count: usize,
+        seed: u64,
         output: u64,
     ) -> Result<Vec<Vec<f64>>> {
         self.check_joint(x)?;
@@ -265,7 +267,7 @@ impl Model {
         let mut all: Mat<f64> = Mat::zeros(x.nrows(), count);
         for part in self.parts() {
             let stream = if self.mixed().is_some() { part.process as u64 } else { output };
-            let own = self.process_samples(&on_scale, (count, seed), (part.process, stream))?;
+            let own = self.process_samples(&on_scale, count, seed, part.process, stream)?;
             all += own * Scale(part.weight);
         }
         let offset = self.mixed().map_or(0.0, |(_, offset)| offset);
@@ -277,11 +279,12 @@ impl Model {
     pub(super) fn latent_samples(
         &self,
         x: MatRef<'_, f64>,
-        count_and_seed: (usize, u64),
+        count: usize,
+        seed: u64,
         process: usize,
     ) -> Result<Vec<Vec<f64>>> {
         self.check_joint(x)?;
-        let all = self.process_samples(&self.on_scale(x), count_and_seed, (process, process as u64))?;
+        let all = self.process_samples(&self.on_scale(x), count, seed, process, process as u64)?;
         Ok(all.col_iter().map(|draw| draw.iter().copied().collect()).collect())
     }
 
@@ -289,8 +292,10 @@ impl Model {
     fn process_samples(
         &self,
         on_scale: &Mat<f64>,
-        (count, seed): (usize, u64),
-        (process, stream): (usize, u64),
+        count: usize,
+        seed: u64,
+        process: usize,
+        stream: u64,
     ) -> Result<Mat<f64>> {
         let (mean, covariance) = self.joint_of(process, on_scale);
         let root = symmetric_root(&covariance)?;

@@ -63,7 +63,7 @@ impl Model {
         let (weights, offset) = mixed.clone().unwrap_or_else(|| (vec![1.0], 0.0));
         let weights: Vec<(usize, f64)> = weights.into_iter().enumerate().collect();
         let output = if mixed.is_some() { 0 } else { output };
-        Ok(FunctionDraws { offset, ..self.draws_of(&weights, count, (seed, output))? })
+        Ok(FunctionDraws { offset, ..self.draws_of(&weights, count, seed, output)? })
     }
 
     /// The draws of a weighted sum of processes on the scale the model sees.
@@ -71,7 +71,8 @@ impl Model {
         &self,
         weights: &[(usize, f64)],
         count: usize,
-        (seed, output): (u64, u64),
+        seed: u64,
+        output: u64,
     ) -> Result<FunctionDraws> {
         if self.mean_only() {
             return Err(Error::usage(
@@ -80,7 +81,7 @@ impl Model {
         }
         let random = |stream: u64, draw: usize| part_generator(seed, Purpose::Functions, stream, draw as u64);
         let process = |&(process, weight): &(usize, f64)| {
-            Process::draw(self, (process, weight), count, &|draw| random(output + process as u64, draw))
+            Process::draw(self, process, weight, count, &|draw| random(output + process as u64, draw))
         };
         let processes = weights.iter().map(process).collect::<Result<_>>()?;
         let local = self.neighbours().map(|nearby| {
@@ -108,8 +109,8 @@ impl Model {
         seed: u64,
     ) -> Result<Vec<Vec<f64>>> {
         let predictions = self.predict(x, exposure)?;
-        let exact = |process: usize| self.latent_samples(x, (count, seed), process);
-        let of_process = |process: usize| match self.draws_of(&[(process, 1.0)], count, (seed, 0)) {
+        let exact = |process: usize| self.latent_samples(x, count, seed, process);
+        let of_process = |process: usize| match self.draws_of(&[(process, 1.0)], count, seed, 0) {
             Ok(draws) => draws.latent(x),
             Err(_) => exact(process),
         };
@@ -131,7 +132,8 @@ impl Model {
 impl Process {
     fn draw(
         model: &Model,
-        (process, weight): (usize, f64),
+        process: usize,
+        weight: f64,
         count: usize,
         random: &(dyn Fn(usize) -> ChaCha8Rng + Sync),
     ) -> Result<Process> {

@@ -26,7 +26,7 @@ impl LinearLayer {
             (Some(d), Some(u)) => {
                 let a: Vec<f64> = u.row(j).iter().map(|u| d[j] * u).collect();
                 let residual = (d[j] * d[j] - dot(&a, &a)).max(0.0);
-                moments((prior, &a, residual), q)
+                moments(prior, &a, residual, q)
             }
             (None, _) => {
                 let unit: Vec<f64> =
@@ -57,7 +57,7 @@ impl LinearLayer {
     /// Mean and variance of the linear functional `cᵀβ` under q(w).
     pub(crate) fn functional_moments(&self, c: &[f64], q: &Normal) -> (f64, f64) {
         let (offset, a, residual) = self.functional(c);
-        moments((offset, &a, residual), q)
+        moments(offset, &a, residual, q)
     }
 
     /// Returns this prior in the coordinates that suit the training inputs `x` (`n × D`) and the family of covariances: a basis of n
@@ -89,7 +89,7 @@ impl LinearLayer {
 }
 
 /// `o + aᵀm` and `r + aᵀSa`.
-fn moments((offset, a, residual): (f64, &[f64], f64), q: &Normal) -> (f64, f64) {
+fn moments(offset: f64, a: &[f64], residual: f64, q: &Normal) -> (f64, f64) {
     (offset + dot(a, q.mean()), (residual + quadratic(q, a)).max(0.0))
 }
 

@@ -1,17 +1,20 @@
 //! The training rows that a model with neighbours keeps: what predictions look up beside inducing inputs; no training.
 
 use super::arrays::{Arrays, name};
+use super::latent::LatentPrior;
+use super::posterior::Posterior;
 use super::unusable::{Checked, Unusable};
 use crate::data::{Purpose, generator};
 use crate::latent::{InducingLayer, LatentLayer, whiten};
 use crate::linalg::{Factorizer, solve_lower};
 use crate::neighbours::{COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_others};
-use crate::options::Keeping;
-use crate::variational::Normal;
+use crate::options::{Keeping, MOST_NEIGHBOURS};
+use crate::variational::{MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use safetensors::tensor::Dtype;
 use sparsegp_kernels::{Inputs, Scratch};
+use std::sync::Arc;
 
 /// Data that predictions at several rows together are conditioned on, at most.
 const MOST_JOINT: usize = 3000;
@@ -41,8 +44,11 @@ pub struct NearbyRows {
 impl NearbyRows {
     /// The rows `x` (`n × D`) with targets `y` and noise variances of their own, or those of them that are kept.
     pub fn new(
-        (x, y, noise): (MatRef<'_, f64>, &[f64], Option<&[f64]>),
-        (keeping, seed): (Keeping, u64),
+        x: MatRef<'_, f64>,
+        y: &[f64],
+        noise: Option<&[f64]>,
+        keeping: Keeping,
+        seed: u64,
     ) -> NearbyRows {
         let mut rows: Vec<usize> = (0..y.len()).collect();
         if let Some(most) = keeping.rows.filter(|most| *most < rows.len()) {
@@ -152,7 +158,7 @@ impl Nearby {
         let noise = self.noise().unwrap_or(&all);
         let predictor = Predictor { layer, posterior, noise, data: self.data() };
         let near = in_units_of(layer.kernel(), x, &self.units);
-        predictor.marginals(x, (&self.index, near.as_ref()), count)
+        predictor.marginals(x, &self.index, near.as_ref(), count)
     }
 
     /// The `count` rows that are nearest to each row of `x` (`Q × D`).
@@ -168,7 +174,8 @@ impl Nearby {
         &self,
         Beside { layer, q, noise }: Beside<'_>,
         rows: &[u32],
-        (count, beta): (usize, f64),
+        count: usize,
+        beta: f64,
     ) -> (Vec<f64>, Vec<f64>) {
         let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
         let noise = self.noise().unwrap_or(&all);
@@ -207,14 +214,41 @@ impl Nearby {
             None => x[(i - u, j)],
         });
         let noise: Vec<f64> = given.iter().map(|&row| self.noise_of(row, noise)).collect();
-        conditional_covariance((layer, q), points.as_ref(), &noise)
+        conditional_covariance(layer, q, points.as_ref(), &noise)
     }
+}
+
+/// Adds the training rows in the file to the posterior, as the neighbours of predictions.
+pub(super) fn beside(
+    posterior: Posterior,
+    latent: &LatentPrior,
+    q: &Normal,
+    count: usize,
+    arrays: &Arrays<'_>,
+) -> Checked<Posterior> {
+    let rows = NearbyRows::read(arrays)?;
+    let has_noise = rows.noise.is_some() || latent.likelihood.gaussian_noise().is_some();
+    let full = matches!(q.cov(), MatrixRef::Full(_)) && has_noise;
+    let (Some(layer), true) = (latent.layer().inducing(), full) else {
+        return Err(Unusable::damaged("it has neighbours, which a model of its kind cannot use"));
+    };
+    if rows.x.nrows() != layer.z().ncols() || count > MOST_NEIGHBOURS {
+        return Err(Unusable::damaged(
+            "its neighbours have another number of inputs than its model, or are too many",
+        ));
+    }
+    let layer = layer.factorised();
+    let layer =
+        layer.map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
+    let nearby = Nearby::new(&layer, rows, count);
+    Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
 }
 
 /// The covariance of f at the last of some points given values at the first ones with these noise variances, and q(w):
 /// `R_QQ − B R_NQ + Ã S Ãᵀ` with `B = R_QN (R_NN + Σ)⁻¹` and `Ã = A_Q − B A_N`.
 fn conditional_covariance(
-    (layer, q): (&InducingLayer, &Normal),
+    layer: &InducingLayer,
+    q: &Normal,
     points: MatRef<'_, f64>,
     noise: &[f64],
 ) -> Mat<f64> {

@@ -8,7 +8,7 @@ use crate::effects::EffectPosterior;
 use crate::latent::{InducingLayer, InducingPrior, Layer, Layers};
 use crate::likelihood::ObservationModel;
 use crate::likelihood::joint::{JointIntegrator, Marginal};
-use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, qr_factor, symmetric_eigen};
+use crate::linalg::{self, Factorizer, Operand, Part, block_product, product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -94,7 +94,7 @@ impl Root {
     fn add(&self, sign: f64, k: MatRef<'_, f64>, mut t: MatMut<'_, f64>, variance: &mut [f64]) {
         match self {
             Root::Upper(q) => {
-                block_product(t.as_mut(), Accum::Replace, (q.as_ref(), Shape::Upper), k, 1.0);
+                block_product(t.as_mut(), Accum::Replace, Operand::upper(q.as_ref()), k, 1.0);
             }
             Root::Diagonal(q) => columns::scale_rows(k, q, t.as_mut()),
         }
@@ -144,7 +144,7 @@ impl Posterior {
         let factors = |(process, q): (usize, &Normal)| {
             let layer = layers.get(layers.of(process));
             let mut weights = q.mean().to_vec();
-            if let Some((w, _)) = layer.whitening() {
+            if let Some(Operand { matrix: w, .. }) = layer.whitening() {
                 linalg::matvec(w.transpose(), q.mean(), &mut weights);
             }
             Factors { weights, roots: roots(layer, q) }
@@ -227,7 +227,7 @@ impl Posterior {
         mean.zip(variance).enumerate().for_each_init(buffers, |room, (i, (mean, variance))| {
             let block = x.subrows(i * COLUMNS, mean.len() / functions);
             for layer in 0..self.layers.len() {
-                self.block(layer, block, (mean, variance), room);
+                self.block(layer, block, mean, variance, room);
             }
         });
         out
@@ -237,7 +237,7 @@ impl Posterior {
     /// nothing, in a fit with a KL term of weight `beta`; none where there are no neighbours.
     pub(super) fn left_out(&self, rows: &[u32], beta: f64) -> Option<Marginals> {
         let (nearby, count, given) = self.beside()?;
-        let (mean, mut variance) = nearby.left_out(given, rows, (count, beta));
+        let (mean, mut variance) = nearby.left_out(given, rows, count, beta);
         // Rounding may leave them at or below zero; what is no number stays none.
         variance.iter_mut().filter(|v| **v <= 0.0).for_each(|v| *v = f64::MIN_POSITIVE);
         Some(Marginals { mean, variance, functions: 1 })
@@ -270,7 +270,8 @@ impl Posterior {
         &self,
         index: usize,
         x: MatRef<'_, f64>,
-        (mean, variance): (&mut [f64], &mut [f64]),
+        mean: &mut [f64],
+        variance: &mut [f64],
         room: &mut Room,
     ) {
         let (layers, len) = (self.layers(), x.nrows());
@@ -423,7 +424,7 @@ fn roots(layer: &Layer, q: &Normal) -> Roots {
     }
     let shrinkage = Mat::from_fn(m, m, |i, j| if i == j { share } else { 0.0 } - cov[(i, j)]);
     let (reduction, increase) = match layer.whitening() {
-        Some((w, _)) => signed_factors(&shrinkage, w),
+        Some(whitening) => signed_factors(&shrinkage, whitening.matrix),
         None => signed_factors(&shrinkage, Mat::<f64>::identity(m, m).as_ref()),
     };
     Roots { reduction: Some(Root::Upper(reduction)), increase: increase.map(Root::Upper) }
@@ -440,7 +441,7 @@ fn signed_factors(shrinkage: &Mat<f64>, linv: MatRef<'_, f64>) -> (Mat<f64>, Opt
         let root =
             Mat::from_fn(rows.len(), m, |r, j| (sign * values[rows[r]]).sqrt() * vectors[(j, rows[r])]);
         let mut whole = Mat::zeros(rows.len(), m);
-        let (left, right) = ((root.as_ref(), Shape::Full), (linv, Shape::Lower));
+        let (left, right) = (Operand::full(root.as_ref()), Operand::lower(linv));
         product(whole.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
         qr_factor(whole)
     };

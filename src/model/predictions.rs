@@ -3,7 +3,7 @@
 use super::posterior::{Marginals, Posterior};
 use crate::data::Scaling;
 use crate::likelihood::joint::JointIntegrator;
-use crate::likelihood::{Observation, TargetKind, Task, continuous_crps};
+use crate::likelihood::{LatentMarginal, Observation, TargetKind, Task, continuous_crps};
 use crate::metrics::{ClassScores, Compared, Metrics, Report};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -115,7 +115,8 @@ impl Predictions<'_> {
     ///
     /// If there is no such function.
     pub fn latent(&self, row: usize, function: usize) -> (f64, f64) {
-        self.latent.row(row).of(function)
+        let LatentMarginal { mean, variance } = self.latent.row(row).of(function);
+        (mean, variance)
     }
 
     /// Further quantities that the likelihood predicts at a row, such as the noise; [`detail_names`](Self::detail_names) names them in this
@@ -228,10 +229,10 @@ impl Predictions<'_> {
 
     fn moments(&self, row: usize, tools: &mut JointIntegrator) -> Prediction {
         let latent = self.latent.row(row);
-        let (mu, v) = latent.of(0);
         let moments = self.posterior.likelihood().predictive_moments(latent, self.exposure_at(row), tools);
-        let (mean, variance) = self.scaling.unscale_moments(moments, &mut tools.outer);
-        let (latent_mean, latent_variance) = self.scaling.unscale_moments((mu, v), &mut tools.outer);
+        let LatentMarginal { mean, variance } = latent.of(0);
+        let (latent_mean, latent_variance) = self.scaling.unscale_moments(mean, variance, &mut tools.outer);
+        let (mean, variance) = self.scaling.unscale_moments(moments.0, moments.1, &mut tools.outer);
         Prediction {
             mean,
             variance: self.defined(variance),

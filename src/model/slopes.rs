@@ -81,15 +81,16 @@ impl Model {
             linear()
         } else {
             Chain::of(at, &mut |mean, variance| {
-                self.scaling().unscale_moments((mean[0], variance[0]), &mut JointIntegrator::default().outer)
+                self.scaling().unscale_moments(mean[0], variance[0], &mut JointIntegrator::default().outer)
             })
         };
         if plain && likelihood.gaussian_noise().is_some() {
             return (linear(), function);
         }
         let target = Chain::of(at, &mut |mean, variance| {
-            let moments = likelihood.predictive_moments(Marginal { mean, variance }, exposure, &mut tools);
-            self.scaling().unscale_moments(moments, &mut tools.outer)
+            let (mean, variance) =
+                likelihood.predictive_moments(Marginal { mean, variance }, exposure, &mut tools);
+            self.scaling().unscale_moments(mean, variance, &mut tools.outer)
         });
         (target, function)
     }

@@ -101,7 +101,7 @@ impl Near {
     }
 
     /// The lower triangle of `R̄` from `t − D̄ b`, b and D̄: an entry off the diagonal stands for its mirror image too.
-    fn residual_bar(&mut self, (solved, b): (&[f64], &[f64]), variance: f64) {
+    fn residual_bar(&mut self, solved: &[f64], b: &[f64], variance: f64) {
         let (k, n) = (b.len(), b.len() + 1);
         self.residual.clear();
         self.residual.resize(n * n, 0.0);
@@ -116,7 +116,7 @@ impl Near {
     }
 
     /// Adds `Ā = −A (R̄ + R̄ᵀ) + ã̄ (−b, 1)` to the block's features, since `R = K − AᵀA`.
-    fn add_features_bar(&mut self, a: MatRef<'_, f64>, (feature, b): (&[f64], &[f64]), out: MatMut<'_, f64>) {
+    fn add_features_bar(&mut self, a: MatRef<'_, f64>, feature: &[f64], b: &[f64], out: MatMut<'_, f64>) {
         let n = self.places.len();
         self.weights.clear();
         for j in 0..n {
@@ -208,7 +208,8 @@ impl Conditionals {
         &mut self,
         kernel: &dyn Kernel,
         members: &Members,
-        (block, bar): (&Block, &RowsBar<'_>),
+        block: &Block,
+        bar: &RowsBar<'_>,
         prior: PriorBar<'_>,
         mut out: MatMut<'_, f64>,
     ) {
@@ -232,13 +233,13 @@ impl Conditionals {
             solved.iter_mut().zip(b).for_each(|(t, b)| *t -= variance * b);
             *prior.noise += variance - linalg::dot(solved, b);
             *prior.mean -= centred * (1.0 - b.iter().sum::<f64>());
-            self.near.residual_bar((solved, b), variance);
+            self.near.residual_bar(solved, b, variance);
             let target = Gradient { parameters: &mut *prior.kernel, left: None, right: None };
             let covariances = MatRef::from_column_major_slice(covariances, k + 1, k + 1);
             let residual_bar = MatRef::from_column_major_slice(&self.near.residual, k + 1, k + 1);
             let points = Inputs::Gram(self.near.points());
             kernel.adjoint(points, covariances, residual_bar, target, &mut self.scratch);
-            self.near.add_features_bar(members.a(), (feature, b), out.as_mut());
+            self.near.add_features_bar(members.a(), feature, b, out.as_mut());
         }
     }
 }

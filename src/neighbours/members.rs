@@ -2,8 +2,8 @@
 
 use super::blocks::{Block, Window};
 use crate::columns;
-use crate::latent::{InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
-use crate::linalg::{Part, Shape, product};
+use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
+use crate::linalg::{Operand, Part, product};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
@@ -152,7 +152,7 @@ impl Members {
         if bar.nrows() == 0 {
             return;
         }
-        let (left, right) = ((bar, Shape::Full), (self.a().transpose(), Shape::Full));
+        let (left, right) = (Operand::full(bar), Operand::full(self.a().transpose()));
         product(g, Part::Lower, Accum::Add, left, right, 1.0);
         let each = |(at, bar): (usize, MatRef<'_, f64>)| {
             let mut part = layer.zero_gradient();
@@ -190,9 +190,13 @@ impl ThreadRoom {
         let u = x.ncols();
         self.features(layer, x);
         whiten_adjoint(layer, bar, room(&mut self.raw_bar, layer.dim(), u));
-        let features = (self.raw.as_ref().subcols(0, u), self.raw_bar.as_ref().subcols(0, u));
         self.numbers.fill(0.0);
-        let none = &self.numbers[..u];
-        layer.features_adjoint(x.transpose(), features, none, &[], gradient, &mut self.scratch);
+        let by = FeaturesAdjoint {
+            features: self.raw.as_ref().subcols(0, u),
+            features_bar: self.raw_bar.as_ref().subcols(0, u),
+            base_bar: &self.numbers[..u],
+            offset_bar: &[],
+        };
+        layer.features_adjoint(x.transpose(), by, gradient, &mut self.scratch);
     }
 }

@@ -23,7 +23,7 @@
 //! let near = in_units_of(layer.kernel(), x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
 //! let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
 //! let evidence = |k: usize| {
-//!     let lists = nearest_before(near.as_ref(), (&order, &order), k, COMPARISONS);
+//!     let lists = nearest_before(near.as_ref(), &order, &order, k, COMPARISONS);
 //!     let windows = Windows::new(&order, &lists, Windows::most_members(10));
 //!     let mut stream = ConditionalStream::new(&layer, &windows);
 //!     stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
@@ -35,7 +35,7 @@
 //! let posterior = (q.mean(), q.cov().full());
 //! let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
 //! let index = Index::new(near.as_ref(), order.clone(), COMPARISONS);
-//! let (mean, variance) = predictor.marginals(x.as_ref(), (&index, near.as_ref()), 10);
+//! let (mean, variance) = predictor.marginals(x.as_ref(), &index, near.as_ref(), 10);
 //! assert!((mean[7] - y[7]).abs() < 0.05 && variance[7] < 0.01);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -7,7 +7,7 @@ use super::members::{Members, Source};
 use super::search::Index;
 use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer};
-use crate::linalg::{Shape, block_product};
+use crate::linalg::{Operand, block_product};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatRef};
 use rayon::prelude::*;
@@ -37,7 +37,8 @@ impl Predictor<'_> {
     pub fn marginals(
         &self,
         x: MatRef<'_, f64>,
-        (index, near): (&Index, MatRef<'_, f64>),
+        index: &Index,
+        near: MatRef<'_, f64>,
         k: usize,
     ) -> (Vec<f64>, Vec<f64>) {
         let (mut mean, mut variance) = (Vec::with_capacity(x.nrows()), Vec::with_capacity(x.nrows()));
@@ -54,7 +55,7 @@ impl Predictor<'_> {
     /// Means and variances of f at the rows `x` (`Q × D`) given the data in `lists`, worked on in this order, in which near rows
     /// should follow each other.
     pub fn given(&self, x: MatRef<'_, f64>, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
-        self.predict((x, None), order, lists)
+        self.predict(x, None, order, lists)
     }
 
     /// The same at rows of the data, each predicted from the other rows in `lists` as if it were not part of the data. Its contribution to
@@ -62,12 +63,13 @@ impl Predictor<'_> {
     /// p(y_−i | w) p(y_i | y_−i, w)`, the precision without it is `S⁻¹ − κ ããᵀ/D`, which takes `r = ãᵀSã` and `ãᵀm` to `r/(1 − κr/D)` and
     /// `(ãᵀm − κ r c̃/D)/(1 − κr/D)`. Rows that are not in `order` have zeros.
     pub fn left_out(&self, order: &[u32], lists: &Lists, counted: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        self.predict((self.data.0, Some(counted)), order, lists)
+        self.predict(self.data.0, Some(counted), order, lists)
     }
 
     fn predict(
         &self,
-        (x, counted): (MatRef<'_, f64>, Option<&[f64]>),
+        x: MatRef<'_, f64>,
+        counted: Option<&[f64]>,
         order: &[u32],
         lists: &Lists,
     ) -> (Vec<f64>, Vec<f64>) {
@@ -84,7 +86,7 @@ impl Predictor<'_> {
         let (mut mean, mut variance) = (vec![0.0; x.nrows()], vec![0.0; x.nrows()]);
         for window in &windows.all {
             members.load(self.layer, source, window);
-            let of_block = |block: &Block| rooms.with(|room| self.block(&members, block, (counted, room)));
+            let of_block = |block: &Block| rooms.with(|room| self.block(&members, block, counted, room));
             let found: Vec<[Vec<f64>; 2]> = window.blocks.par_iter().map(of_block).collect();
             for (block, [means, variances]) in window.blocks.iter().zip(&found) {
                 for ((&place, m), v) in block.members.iter().zip(means).zip(variances) {
@@ -100,7 +102,8 @@ impl Predictor<'_> {
         &self,
         members: &Members,
         block: &Block,
-        (counted, room): (Option<&[f64]>, &mut Room),
+        counted: Option<&[f64]>,
+        room: &mut Room,
     ) -> [Vec<f64>; 2] {
         let (m, b) = (self.layer.dim(), block.count);
         if room.features.ncols() < b {
@@ -113,15 +116,15 @@ impl Predictor<'_> {
         let features = features.as_ref();
         let mut t = room.t.as_mut().subcols_mut(0, b);
         let (mean, cov) = self.posterior;
-        block_product(t.as_mut(), Accum::Replace, (cov, Shape::Full), features, 1.0);
+        block_product(t.as_mut(), Accum::Replace, Operand::full(cov), features, 1.0);
         let offset = self.layer.mean().values[0];
         centred.iter_mut().for_each(|c| *c = offset - *c);
         let Some(counted) = counted else {
-            columns::add_moments(features, (mean, t.as_ref()), &mut centred, &mut variance);
+            columns::add_moments(features, mean, t.as_ref(), &mut centred, &mut variance);
             return [centred, variance];
         };
         let (mut fit, mut spread) = (vec![0.0; b], vec![0.0; b]);
-        columns::add_moments(features, (mean, t.as_ref()), &mut fit, &mut spread);
+        columns::add_moments(features, mean, t.as_ref(), &mut fit, &mut spread);
         for (i, row) in members.rows(&block.members[..b]).map(|row| row as usize).enumerate() {
             let noise = if self.noise.len() == 1 { self.noise[0] } else { self.noise[row] };
             // Below 1 up to rounding, and except for rows that entered q with other neighbours.

@@ -71,7 +71,7 @@ impl Index {
     pub(crate) fn nearest(&self, queries: MatRef<'_, f64>, k: usize) -> (Vec<u32>, Lists) {
         let mut order: Vec<u32> = (0..queries.nrows() as u32).collect();
         let groups = cut(queries, &mut order);
-        let found = self.search(queries, (&order, &groups), k, Allowed::All);
+        let found = self.search(queries, &order, &groups, k, Allowed::All);
         (order, Lists::by_query(queries.nrows(), found))
     }
 
@@ -79,7 +79,8 @@ impl Index {
     fn search(
         &self,
         x: MatRef<'_, f64>,
-        (order, groups): (&[u32], &[Group]),
+        order: &[u32],
+        groups: &[Group],
         k: usize,
         allowed: Allowed<'_>,
     ) -> Vec<(u32, Vec<u32>)> {
@@ -206,7 +207,7 @@ pub fn nearest_others(x: MatRef<'_, f64>, rows: &[u32], k: usize, comparisons: u
     let index = Index::new(x, (0..x.nrows() as u32).collect(), comparisons);
     let mut order = rows.to_vec();
     let groups = cut(x, &mut order);
-    let found = index.search(x, (&order, &groups), k, Allowed::Others);
+    let found = index.search(x, &order, &groups, k, Allowed::Others);
     (order, Lists::by_query(x.nrows(), found))
 }
 
@@ -214,7 +215,8 @@ pub fn nearest_others(x: MatRef<'_, f64>, rows: &[u32], k: usize, comparisons: u
 /// at its beginning. `rows` are in this order too, and the lists of other rows are empty.
 pub fn nearest_before(
     x: MatRef<'_, f64>,
-    (order, rows): (&[u32], &[u32]),
+    order: &[u32],
+    rows: &[u32],
     k: usize,
     comparisons: usize,
 ) -> Lists {
@@ -229,7 +231,7 @@ pub fn nearest_before(
             let index = Index::new(x, order[..to].to_vec(), comparisons);
             let mut queries = own.to_vec();
             let groups = cut(x, &mut queries);
-            found.extend(index.search(x, (&queries, &groups), k, Allowed::Before(&rank)));
+            found.extend(index.search(x, &queries, &groups, k, Allowed::Before(&rank)));
         }
         (rest, to) = (later, (2 * to).min(order.len()));
     }
@@ -282,7 +284,7 @@ mod tests {
             let mut rank = vec![0; n];
             order.iter().enumerate().for_each(|(at, &point)| rank[point as usize] = at);
             let (others, before) =
-                (everyone(x.as_ref(), k, n), nearest_before(x.as_ref(), (&order, &order), k, n));
+                (everyone(x.as_ref(), k, n), nearest_before(x.as_ref(), &order, &order, k, n));
             let fresh = points(90, d, 3);
             let index = Index::new(x.as_ref(), (0..n as u32).collect(), n);
             let among = index.nearest(fresh.as_ref(), k).1;
@@ -293,7 +295,7 @@ mod tests {
             }
             let some: Vec<u32> = order.iter().copied().step_by(3).collect();
             let (near, part) = nearest_others(x.as_ref(), &some, k, n);
-            let of_some = nearest_before(x.as_ref(), (&order, &some), k, n);
+            let of_some = nearest_before(x.as_ref(), &order, &some, k, n);
             assert_eq!(near.iter().collect::<HashSet<_>>(), some.iter().collect());
             for (row, rank) in rank.iter().enumerate() {
                 let wanted = |all: &Lists| if rank % 3 == 0 { all.get(row).to_vec() } else { vec![] };

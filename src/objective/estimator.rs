@@ -180,7 +180,8 @@ impl Estimator {
     pub(super) fn log_predictive(
         self,
         datum: LatentDatum<'_>,
-        (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
+        scratch: &mut LossScratch,
+        random: &mut ChaCha8Rng,
     ) -> Gain {
         match self {
             Estimator::Biased { samples } => datum.averaged(Averaging::path(samples), scratch, random),
@@ -190,9 +191,9 @@ impl Estimator {
             }
             Estimator::Product { samples } => datum.of_product(samples, scratch, random),
             _ => {
-                let LatentDatum { likelihood, at, marginal, wanted } = datum;
+                let LatentDatum { likelihood, at, latent, wanted } = datum;
                 let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
-                Gain::predictive(likelihood.log_predictive(at, marginal, own, integrator))
+                Gain::predictive(likelihood.log_predictive(at, latent, own, integrator))
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Losses of likelihoods with several functions and their derivatives, exact or from samples of f for each row; no single functions.
 
 use super::latent_samples::Averaging;
-use super::{Derivatives, Estimator, EstimatorCounts, Loss, Objective, Targets};
-use crate::likelihood::Observation;
+use super::{Derivatives, Estimator, EstimatorCounts, Loss, LossInputs, LossScratch, Objective};
 use crate::likelihood::joint::{JointIntegrator, JointLikelihood, Marginal, Slopes};
+use crate::likelihood::{LatentMarginal, Observation};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -52,21 +52,22 @@ impl Objective {
         &self,
         likelihood: &dyn JointLikelihood,
         scale: f64,
-        (targets, mu, v): (Targets<'_>, &[f64], &[f64]),
+        LossInputs { targets, mean, variance }: LossInputs<'_>,
         out: Derivatives<'_>,
-        (scratch, counts, random): (&mut JointScratch, &mut EstimatorCounts, &mut ChaCha8Rng),
+        LossScratch { joint: scratch, counts, .. }: &mut LossScratch,
+        random: &mut ChaCha8Rng,
     ) -> f64 {
         let n = targets.len();
-        let functions = mu.len() / n.max(1);
+        let functions = mean.len() / n.max(1);
         scratch.resize(functions);
         scratch.own.resize(out.own.len(), 0.0);
         let mut sum = 0.0;
         for i in 0..n {
             for c in 0..functions {
-                (scratch.mean[c], scratch.variance[c]) = (mu[c * n + i], v[c * n + i]);
+                (scratch.mean[c], scratch.variance[c]) = (mean[c * n + i], variance[c * n + i]);
             }
             scratch.own.fill(0.0);
-            let value = self.joint_gain(likelihood, targets.at(i), scratch, (counts, random));
+            let value = self.joint_gain(likelihood, targets.at(i), scratch, counts, random);
             let weight = -scale * targets.weight(i);
             sum += weight * value;
             for c in 0..functions {
@@ -85,7 +86,8 @@ impl Objective {
         likelihood: &dyn JointLikelihood,
         at: Observation,
         scratch: &mut JointScratch,
-        (counts, random): (&mut EstimatorCounts, &mut ChaCha8Rng),
+        counts: &mut EstimatorCounts,
+        random: &mut ChaCha8Rng,
     ) -> f64 {
         match self.loss {
             Loss::ExpectedLog(_) => scratch.expected(likelihood, at),
@@ -99,7 +101,7 @@ impl Objective {
                 scratch.average(likelihood, at, Averaging { nu, ..Averaging::path(samples) }, random)
             }
             Loss::LogPredictive(Estimator::Product { samples }) => match likelihood.peak(at) {
-                Some(peak) => scratch.reject(likelihood, at, (samples, peak), (counts, random)),
+                Some(peak) => scratch.reject(likelihood, at, samples, peak, counts, random),
                 None => scratch.predictive(likelihood, at),
             },
             Loss::LogPredictive(_) => scratch.predictive(likelihood, at),
@@ -180,10 +182,10 @@ impl JointScratch {
                 let slope = self.slope[c];
                 // φ″/φ = (log φ)″ + ((log φ)′)².
                 let second = self.curved[c] + slope * slope;
-                let marginal = (self.mean[c], self.variance[c]);
+                let latent = LatentMarginal::new(self.mean[c], self.variance[c]);
                 self.by_mean[c] += weight * slope;
                 self.by_mean_twice[c] += weight * second;
-                self.by_variance[c] += weight * averaging.variance_slope(value, marginal, slope, second);
+                self.by_variance[c] += weight * averaging.variance_slope(value, latent, slope, second);
             }
             if !self.own.is_empty() {
                 likelihood.own_gradient(at, f, weight, &mut self.own);
@@ -199,8 +201,10 @@ impl JointScratch {
         &mut self,
         likelihood: &dyn JointLikelihood,
         at: Observation,
-        (samples, peak): (usize, f64),
-        (counts, random): (&mut EstimatorCounts, &mut ChaCha8Rng),
+        samples: usize,
+        peak: f64,
+        counts: &mut EstimatorCounts,
+        random: &mut ChaCha8Rng,
     ) -> f64 {
         self.samples.clear();
         let (mut starved, mut proposals, mut acceptance) = (0, 0, 0.0);

@@ -3,7 +3,7 @@
 use super::facts::{Draws, EstimatorFacts};
 use super::rejection::ProductSampler;
 use super::{Gain, LossScratch};
-use crate::likelihood::{Likelihood, Observation};
+use crate::likelihood::{LatentMarginal, Likelihood, Observation};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
@@ -21,8 +21,7 @@ pub(super) const PRODUCT: EstimatorFacts = EstimatorFacts { usage: "ups:L", ..BI
 pub(super) struct LatentDatum<'a> {
     pub likelihood: &'a dyn Likelihood,
     pub at: Observation<'a>,
-    /// μ and v.
-    pub marginal: (f64, f64),
+    pub latent: LatentMarginal,
     pub wanted: usize,
 }
 
@@ -71,7 +70,8 @@ impl Averaging {
     }
 
     /// The share of a sample f in `∂/∂v`, from `(log φ)′` and `φ″/φ` there.
-    pub(crate) fn variance_slope(self, f: f64, (mu, v): (f64, f64), slope: f64, second: f64) -> f64 {
+    pub(crate) fn variance_slope(self, f: f64, latent: LatentMarginal, slope: f64, second: f64) -> f64 {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         match self.slope {
             // Samples of a point are all at μ, where the two forms have one limit.
             VarianceSlope::Path if v > 0.0 => 0.5 * slope * (f - mu) / v,
@@ -83,7 +83,8 @@ impl Averaging {
 impl LatentDatum<'_> {
     /// bMC and smooth-bMC: `log (ν + mean φ)` over samples of N(f; μ, v) with its derivatives.
     pub fn averaged(&self, averaging: Averaging, scratch: &mut LossScratch, random: &mut ChaCha8Rng) -> Gain {
-        let LatentDatum { likelihood, at, marginal: (mu, v), wanted } = *self;
+        let LatentDatum { likelihood, at, latent, wanted } = *self;
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let (count, sd) = (averaging.samples, v.max(0.0).sqrt());
         let LossScratch { own, samples: f, value, first, .. } = scratch;
         f.clear();
@@ -105,7 +106,7 @@ impl LatentDatum<'_> {
                 let second = likelihood.curvature(at, *f) + slope * slope;
                 mean += w * slope;
                 second_moment += w * second;
-                variance += w * averaging.variance_slope(*f, (mu, v), *slope, second);
+                variance += w * averaging.variance_slope(*f, latent, *slope, second);
             }
         }
         if wanted > 0 {
@@ -122,10 +123,11 @@ impl LatentDatum<'_> {
         scratch: &mut LossScratch,
         random: &mut ChaCha8Rng,
     ) -> Gain {
-        let LatentDatum { likelihood, at, marginal: (mu, v), wanted } = *self;
+        let LatentDatum { likelihood, at, latent, wanted } = *self;
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let LossScratch { own, samples: f, value, counts, integrator, .. } = scratch;
-        let sampler = ProductSampler::new(likelihood, at, (mu, v));
-        let log_average = sampler.draw(samples, (f, counts), (integrator, random));
+        let sampler = ProductSampler::new(likelihood, at, latent);
+        let log_average = sampler.draw(samples, f, counts, integrator, random);
         let share = 1.0 / samples as f64;
         let (mut mean, mut variance) = (0.0, 0.0);
         for f in f.iter() {

@@ -14,7 +14,7 @@ pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
 pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
-use crate::likelihood::{LatentRows, Likelihood, Local, Observation, ObservationModel};
+use crate::likelihood::{LatentMarginal, LatentRows, Likelihood, Local, Observation, ObservationModel};
 use crate::quadrature::Integrator;
 use joint::JointScratch;
 use latent_samples::LatentDatum;
@@ -168,6 +168,17 @@ impl<'a> Targets<'a> {
     }
 }
 
+/// The rows of a block: their observations and the marginals of their latent functions.
+#[derive(Clone, Copy, Debug)]
+pub struct LossInputs<'a> {
+    /// The observations of n rows.
+    pub targets: Targets<'a>,
+    /// The latent means μ, n for each function: one function follows the other.
+    pub mean: &'a [f64],
+    /// The latent variances v, in the order of the means.
+    pub variance: &'a [f64],
+}
+
 /// The derivatives of the losses of a block by row. All slices except the last have the length of the block; with several functions, one
 /// function follows the other.
 pub struct Derivatives<'a> {
@@ -217,31 +228,33 @@ impl LossScratch {
 
 impl Objective {
     /// Returns `scale · Σ w_i ℓ_i` over a block with its derivatives g and h, all scaled by `scale = n/b` and the weights. Only sampling
-    /// estimators draw from `random`. Means and variances of several functions are stored function after function, each for all rows.
+    /// estimators draw from `random`.
     pub fn losses(
         &self,
         model: &ObservationModel,
         scale: f64,
-        (targets, mu, v): (Targets<'_>, &[f64], &[f64]),
+        rows: LossInputs<'_>,
         out: Derivatives<'_>,
-        (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
+        scratch: &mut LossScratch,
+        random: &mut ChaCha8Rng,
     ) -> f64 {
         let likelihood = match model {
             ObservationModel::One(likelihood) => likelihood.as_ref(),
             ObservationModel::Joint(likelihood) => {
-                let tools = (&mut scratch.joint, &mut scratch.counts, random);
-                return self.joint_losses(likelihood.as_ref(), scale, (targets, mu, v), out, tools);
+                return self.joint_losses(likelihood.as_ref(), scale, rows, out, scratch, random);
             }
         };
         let exact = matches!(self.estimator(), Estimator::Exact);
         if exact && likelihood.prefers_many_rows() {
-            return self.losses_at_once(likelihood, scale, (targets, mu, v), out, &mut scratch.integrator);
+            return self.losses_at_once(likelihood, scale, rows, out, &mut scratch.integrator);
         }
+        let LossInputs { targets, mean, variance } = rows;
         let mut sum = 0.0;
         let wanted = out.own.len();
         for i in 0..targets.len() {
             scratch.own.fill(0.0);
-            let gain = self.gain(likelihood, targets.at(i), (mu[i], v[i]), wanted, (scratch, random));
+            let latent = LatentMarginal::new(mean[i], variance[i]);
+            let gain = self.gain(likelihood, targets.at(i), latent, wanted, scratch, random);
             let weight = -scale * targets.weight(i);
             sum += weight * gain.value;
             out.mean[i] = weight * gain.mean;
@@ -257,7 +270,7 @@ impl Objective {
         &self,
         likelihood: &dyn Likelihood,
         scale: f64,
-        (targets, mean, variance): (Targets<'_>, &[f64], &[f64]),
+        LossInputs { targets, mean, variance }: LossInputs<'_>,
         out: Derivatives<'_>,
         integrator: &mut Integrator,
     ) -> f64 {
@@ -291,21 +304,22 @@ impl Objective {
         &self,
         likelihood: &dyn Likelihood,
         at: Observation,
-        marginal: (f64, f64),
+        latent: LatentMarginal,
         wanted: usize,
-        (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
+        scratch: &mut LossScratch,
+        random: &mut ChaCha8Rng,
     ) -> Gain {
         match self.loss {
             Loss::ExpectedLog(_) => {
                 if let Some(bound) = &scratch.piecewise {
-                    return Gain::expected(bound.expectation(at.y, marginal.0, marginal.1));
+                    return Gain::expected(bound.expectation(at.y, latent));
                 }
                 let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
-                Gain::expected(likelihood.expected_log_density(at, marginal, own, integrator))
+                Gain::expected(likelihood.expected_log_density(at, latent, own, integrator))
             }
             Loss::LogPredictive(estimator) => {
-                let datum = LatentDatum { likelihood, at, marginal, wanted };
-                estimator.log_predictive(datum, (scratch, random))
+                let datum = LatentDatum { likelihood, at, latent, wanted };
+                estimator.log_predictive(datum, scratch, random)
             }
         }
     }

@@ -16,7 +16,7 @@
 use super::facts::EstimatorFacts;
 use crate::error::{Error, Result};
 use crate::functions::normal;
-use crate::likelihood::{LikelihoodKind, Local};
+use crate::likelihood::{LatentMarginal, LikelihoodKind, Local};
 use crate::quadrature::smallest;
 use std::f64::consts::LN_2;
 
@@ -82,7 +82,7 @@ impl PiecewiseBound {
             high *= 1.25;
         }
         // Every piece adds its rounding to where the next one begins.
-        let max_error = root((low, high), 50.0 * ROUNDING / guess, |error| Cover::new(error, inner).excess);
+        let max_error = root(low, high, 50.0 * ROUNDING / guess, |error| Cover::new(error, inner).excess);
         Ok(Self::mirrored(max_error, Cover::new(max_error, inner), inner % 2 == 1))
     }
 
@@ -129,7 +129,7 @@ impl PiecewiseBound {
     /// A lower bound on `E_{N(f; μ, v)} log p(y|f)` for y of 0 or 1 and `p(y = 1|f) = 1/(1 + e⁻ᶠ)`, with the exact
     /// derivatives of the bound in μ and v, finite for μ and v up to 1e100; as for quadrature, a v below `10⁻¹² (1 + μ²)` is taken
     /// for that. In nats; rounding errors are of the order of `10⁻¹⁶ (1 + |μ| + v)`.
-    pub fn expectation(&self, y: f64, mu: f64, v: f64) -> Local {
+    pub fn expectation(&self, y: f64, LatentMarginal { mean: mu, variance: v }: LatentMarginal) -> Local {
         // log p(y|f) = −log(1 + eˣ) with x = −f or x = f.
         let sign = if y > 0.5 { -1.0 } else { 1.0 };
         let bound = self.mean_of_bound(sign * mu, smallest(mu, v));
@@ -150,12 +150,12 @@ impl PiecewiseBound {
         tail.iter_mut().zip(steps).for_each(|(z, step)| *z = (step.centre - mu).abs() / sd);
         normal::upper_tails_in_place(tail, density);
 
-        let piece = self.pieces[place];
+        let (piece, latent) = (self.pieces[place], LatentMarginal::new(mu, v));
         let value = piece.at(mu) + piece.curvature * v;
         let mut sum = Local { value, mean: piece.slope_at(mu), variance: piece.curvature };
         for (k, step) in steps.iter().enumerate() {
             let side = if from + k < place { -1.0 } else { 1.0 };
-            step.add_tail(&mut sum, (mu, v, sd), side, (tail[k], density[k]));
+            step.add_tail(&mut sum, latent, sd, side, tail[k], density[k]);
         }
         sum
     }
@@ -222,7 +222,15 @@ impl Quadratic {
 
     /// Adds ± its expectation under `N(x; μ, v)` over what lies beyond its centre as seen from μ, on the side ±, where the
     /// tail's mass is `Φ(−z)` with density `φ(z)`, `z = |centre − μ|/√v`.
-    fn add_tail(self, sum: &mut Local, (mu, v, sd): (f64, f64, f64), side: f64, (tail, density): (f64, f64)) {
+    fn add_tail(
+        self,
+        sum: &mut Local,
+        LatentMarginal { mean: mu, variance: v }: LatentMarginal,
+        sd: f64,
+        side: f64,
+        tail: f64,
+        density: f64,
+    ) {
         let Quadratic { centre, value, slope, curvature } = self;
         let z = (centre - mu).abs() / sd;
         // E d and E d² over the tail, d the distance beyond the centre.
@@ -249,7 +257,7 @@ impl Cover {
         let (mut pieces, mut from) = (Vec::new(), 0.0);
         for left in (0..inner.div_ceil(2)).rev() {
             let even = pieces.is_empty() && inner % 2 == 1;
-            let (piece, touch, peak) = Self::piece((from, last), max_error, even);
+            let (piece, touch, peak) = Self::piece(from, last, max_error, even);
             let error = piece.error(last);
             if left == 0 || peak < max_error || error <= max_error {
                 // As a number of errors of ε to spare when there are pieces left over.
@@ -259,7 +267,7 @@ impl Cover {
                 return Cover { pieces, excess: ratio - 1.0 - 2.0 * left as f64 };
             }
             let above = |t: f64| (piece.error(t) / max_error).sqrt() - 1.0;
-            from = root((touch, last), ROUNDING / max_error, above);
+            from = root(touch, last, ROUNDING / max_error, above);
             pieces.push((piece, from));
         }
         Cover { pieces, excess: 0.0 }
@@ -267,7 +275,7 @@ impl Cover {
 
     /// Returns the piece from `from` whose error peaks at ε before it touches g, or that touches g at T, with the touching point and the
     /// peak.
-    fn piece((from, last): (f64, f64), max_error: f64, even: bool) -> (Quadratic, f64, f64) {
+    fn piece(from: f64, last: f64, max_error: f64, even: bool) -> (Quadratic, f64, f64) {
         let of = |s: f64| {
             if even {
                 let piece = Quadratic::even(s);
@@ -283,7 +291,7 @@ impl Cover {
         }
         // The peak grows about as the cube of the length, as the fourth power around 0.
         let above = |s: f64| if s > from { (of(s).1.max(0.0) / max_error).cbrt() - 1.0 } else { -1.0 };
-        let touch = root((from, last), ROUNDING / max_error, above);
+        let touch = root(from, last, ROUNDING / max_error, above);
         (of(touch).0, touch, max_error)
     }
 }
@@ -296,7 +304,7 @@ fn softplus(t: f64) -> (f64, f64) {
 
 /// Where a function whose signs at the ends of the interval differ is 0 up to its rounding: the Illinois variant of regula
 /// falsi.
-fn root((mut a, mut b): (f64, f64), rounding: f64, f: impl Fn(f64) -> f64) -> f64 {
+fn root(mut a: f64, mut b: f64, rounding: f64, f: impl Fn(f64) -> f64) -> f64 {
     let (mut at_a, mut at_b) = (f(a), f(b));
     for _ in 0..100 {
         let next = b - at_b * (b - a) / (at_b - at_a);
@@ -429,7 +437,7 @@ mod tests {
             let near = bound.steps[pieces / 3].centre + sd * (mu / 6.0);
             let mu = if at_step { near } else { mu };
             let (y, sign) = if y == 1 { (1.0, -1.0) } else { (0.0, 1.0) };
-            let got = bound.expectation(y, mu, v);
+            let got = bound.expectation(y, LatentMarginal::new(mu, v));
             let want = integrated(&bound, sign * mu, v);
             let rounding = 1e-13 * (1.0 + mu.abs() + v);
             close(got.value, -want.value, rounding)?;
@@ -437,7 +445,7 @@ mod tests {
             close(got.variance, -want.variance, rounding / v.min(1.0))?;
 
             // The step's error is that of the third derivative, at most about that of a jump of ε.
-            let value = |mu, v| bound.expectation(y, mu, v).value;
+            let value = |mu, v| bound.expectation(y, LatentMarginal::new(mu, v)).value;
             let change = bound.max_error() + sd.min(1.0);
             let (h, k) = (1e-3 * sd, 1e-3 * v);
             let tolerance = 1e-6 * change + 1e3 * rounding;
@@ -451,8 +459,8 @@ mod tests {
         ) {
             let (bound, y, v) = (bound(pieces), f64::from(y), 10f64.powf(exponent));
             let exact = BernoulliLogit
-                .expected_log_density(Observation::of(y), (mu, v), &mut [], &mut Integrator::default()).value;
-            let gap = exact - bound.expectation(y, mu, v).value;
+                .expected_log_density(Observation::of(y), LatentMarginal::new(mu, v), &mut [], &mut Integrator::default()).value;
+            let gap = exact - bound.expectation(y, LatentMarginal::new(mu, v)).value;
             let rounding = 1e-11 + 1e-14 * (mu.abs() + v);
             prop_assert!((-rounding..=bound.max_error() + rounding).contains(&gap), "{gap:e}");
         }
@@ -464,14 +472,14 @@ mod tests {
         for mu in [-1e100, -1e8, -700.0, 0.0, bound.steps[5].centre, 1e8, 1e100] {
             for v in [0.0, 1e-300, 1.0, 1e8] {
                 for y in [0.0, 1.0] {
-                    let local = bound.expectation(y, mu, v);
+                    let local = bound.expectation(y, LatentMarginal::new(mu, v));
                     let parts = [local.value, local.mean, local.variance];
                     assert!(parts.iter().all(|part| part.is_finite()), "({mu}, {v}): {local:?}");
                 }
             }
         }
-        assert!(bound.expectation(1.0, f64::NAN, 1.0).value.is_nan());
-        let sure = bound.expectation(1.0, 500.0, 1.0);
+        assert!(bound.expectation(1.0, LatentMarginal::new(f64::NAN, 1.0)).value.is_nan());
+        let sure = bound.expectation(1.0, LatentMarginal::new(500.0, 1.0));
         assert_eq!((sure.value, sure.mean), (-bound.max_error(), 0.0));
     }
 }

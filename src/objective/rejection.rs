@@ -13,7 +13,7 @@
 //! the largest k whose K is at most `max p(y|f)`, is among those compared up to the grid of distances.
 
 use super::EstimatorCounts;
-use crate::likelihood::{Likelihood, Observation};
+use crate::likelihood::{LatentMarginal, Likelihood, Observation};
 use crate::quadrature::Integrator;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -35,8 +35,7 @@ const HIGH: f64 = std::f64::consts::LN_2;
 pub(super) struct ProductSampler<'a> {
     likelihood: &'a dyn Likelihood,
     at: Observation<'a>,
-    /// μ and v.
-    marginal: (f64, f64),
+    latent: LatentMarginal,
     /// k.
     spread: f64,
     /// `log K`.
@@ -45,20 +44,22 @@ pub(super) struct ProductSampler<'a> {
 
 impl<'a> ProductSampler<'a> {
     /// The sampler with the proposal that is accepted most often.
-    pub fn new(likelihood: &'a dyn Likelihood, at: Observation<'a>, marginal: (f64, f64)) -> Self {
-        let (spread, log_bound) = proposal(likelihood, at, marginal);
-        ProductSampler { likelihood, at, marginal, spread, log_bound }
+    pub fn new(likelihood: &'a dyn Likelihood, at: Observation<'a>, latent: LatentMarginal) -> Self {
+        let (spread, log_bound) = proposal(likelihood, at, latent);
+        ProductSampler { likelihood, at, latent, spread, log_bound }
     }
 
     /// Fills `out` with `samples` draws; an estimate of `log E p(y|f)` comes back.
     pub fn draw(
         &self,
         samples: usize,
-        (out, counts): (&mut Vec<f64>, &mut EstimatorCounts),
-        (integrator, random): (&mut Integrator, &mut ChaCha8Rng),
+        out: &mut Vec<f64>,
+        counts: &mut EstimatorCounts,
+        integrator: &mut Integrator,
+        random: &mut ChaCha8Rng,
     ) -> f64 {
         out.clear();
-        let (mu, v) = self.marginal;
+        let LatentMarginal { mean: mu, variance: v } = self.latent;
         let wide = (v * self.spread).sqrt();
         let budget = MOST_PROPOSALS * samples;
         let (mut proposals, mut acceptance) = (0, 0.0);
@@ -81,8 +82,8 @@ impl<'a> ProductSampler<'a> {
         }
         let missing = samples - out.len();
         counts.starved += missing as u64;
-        integrator.product_samples(self.likelihood, self.at, self.marginal, missing, out, random);
-        self.likelihood.log_predictive(self.at, self.marginal, &mut [], integrator).value
+        integrator.product_samples(self.likelihood, self.at, self.latent, missing, out, random);
+        self.likelihood.log_predictive(self.at, self.latent, &mut [], integrator).value
     }
 }
 
@@ -93,7 +94,8 @@ fn log_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> f64 {
 }
 
 /// The k from 1 to 10 with the smallest bound K on `r_k`, and `log K`.
-fn proposal(likelihood: &dyn Likelihood, at: Observation, (mu, v): (f64, f64)) -> (f64, f64) {
+fn proposal(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> (f64, f64) {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let peak = likelihood.peak(at);
     let highest = log_density(likelihood, at, peak);
     let centre = log_density(likelihood, at, mu);
@@ -132,7 +134,7 @@ mod tests {
 
     /// `log r_k(f) − log K`.
     fn log_ratio(sampler: &ProductSampler<'_>, f: f64) -> f64 {
-        let (mu, v) = sampler.marginal;
+        let LatentMarginal { mean: mu, variance: v } = sampler.latent;
         let away = 0.5 * (f - mu).powi(2) * (1.0 - 1.0 / sampler.spread) / v;
         0.5 * sampler.spread.ln() - away + log_density(sampler.likelihood, sampler.at, f) - sampler.log_bound
     }
@@ -140,7 +142,7 @@ mod tests {
     /// The log of the share of proposals that are accepted, `E p(y|f)/K`.
     fn log_acceptance(sampler: &ProductSampler<'_>) -> f64 {
         let mut integrator = Integrator::new(None);
-        let local = sampler.likelihood.log_predictive(sampler.at, sampler.marginal, &mut [], &mut integrator);
+        let local = sampler.likelihood.log_predictive(sampler.at, sampler.latent, &mut [], &mut integrator);
         local.value - sampler.log_bound
     }
 
@@ -159,7 +161,8 @@ mod tests {
                 let highest = log_density(likelihood.as_ref(), at, likelihood.peak(at));
                 for mu in [-3.0, 0.0, 1.5] {
                     for v in [0.01, 1.0, 9.0] {
-                        let sampler = ProductSampler::new(likelihood.as_ref(), at, (mu, v));
+                        let sampler =
+                            ProductSampler::new(likelihood.as_ref(), at, LatentMarginal::new(mu, v));
                         assert!(sampler.log_bound <= highest + 1e-12, "{kind} {at} at {mu}, {v}");
                         for i in -4000..=4000 {
                             let f = mu + 0.01 * f64::from(i);
@@ -177,10 +180,10 @@ mod tests {
     #[test]
     fn proposals_are_accepted_at_least_as_often_as_the_paper_s() {
         let poisson = LikelihoodKind::Poisson.build(0);
-        let accepted = |y: f64, marginal| {
-            log_acceptance(&ProductSampler::new(poisson.as_ref(), Observation::of(y), marginal)).exp()
-        };
-        let (far, near) = (accepted(10.0, (0.0, 1.0)), accepted(1.0, (0.0, 1.0)));
+        let latent = LatentMarginal::new(0.0, 1.0);
+        let accepted =
+            |y: f64| log_acceptance(&ProductSampler::new(poisson.as_ref(), Observation::of(y), latent)).exp();
+        let (far, near) = (accepted(10.0), accepted(1.0));
         assert!(far > 0.0308, "{far}");
         assert!(near > 0.5, "{near}");
     }

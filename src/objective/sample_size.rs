@@ -1,7 +1,7 @@
 //! Numbers of samples with which biased gradients of the log predictive density converge (Wei, Sheth & Khardon 2021); no sampling.
 
 use crate::error::{Error, Result};
-use crate::likelihood::{DensityBounds, Likelihood, Local, Observation};
+use crate::likelihood::{DensityBounds, LatentMarginal, Likelihood, Local, Observation};
 use crate::quadrature::Integrator;
 use serde::Serialize;
 
@@ -17,14 +17,14 @@ pub struct DensityMoments {
 }
 
 impl DensityMoments {
-    /// The moments at the marginal N(μ, v), by quadrature: `E φ′ = E φ · ∂_μ log E φ` and `E φ″ = 2 E φ · ∂_v log E φ`.
+    /// The moments under the latent marginal N(μ, v), by quadrature: `E φ′ = E φ · ∂_μ log E φ` and `E φ″ = 2 E φ · ∂_v log E φ`.
     pub fn at(
         likelihood: &dyn Likelihood,
         at: Observation,
-        marginal: (f64, f64),
+        latent: LatentMarginal,
         integrator: &mut Integrator,
     ) -> Self {
-        let Local { value, mean, variance } = likelihood.log_predictive(at, marginal, &mut [], integrator);
+        let Local { value, mean, variance } = likelihood.log_predictive(at, latent, &mut [], integrator);
         let density = value.exp();
         DensityMoments { density, slope: density * mean, curvature: 2.0 * density * variance }
     }

@@ -38,19 +38,29 @@ pub fn check_threads(threads: usize) -> Result<()> {
     )))
 }
 
+/// Refuses numbers that are not positive.
+fn positive(name: &str, value: f64) -> Result<()> {
+    if value > 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(Error::usage(format!("{name} is {value}, expected a positive number")))
+}
+
 /// A rule's fact about an option that only some rules have.
 type States = fn(&Rule) -> bool;
 
 impl FitOptions {
     /// Refuses invalid values and combinations, before any work.
     pub fn validate(&self) -> Result<()> {
-        let positive = |name: &str, value: f64| {
-            if value > 0.0 && value.is_finite() {
-                Ok(())
-            } else {
-                Err(Error::usage(format!("{name} is {value}, expected a positive number")))
-            }
-        };
+        self.check_numbers()?;
+        self.check_limits()?;
+        self.check_counts()?;
+        self.constraints.validate()?;
+        self.validate_combination()
+    }
+
+    /// Refuses numbers of the model and of steps outside their ranges.
+    fn check_numbers(&self) -> Result<()> {
         positive("⟨beta⟩", self.beta)?;
         positive("⟨learning_rate⟩", self.learning_rate)?;
         positive("⟨prior_variance⟩", self.prior_variance)?;
@@ -70,6 +80,16 @@ impl FitOptions {
                 "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
             )));
         }
+        match self.jitter {
+            Jitter::Absolute(j) | Jitter::Relative(j) if !(j >= 0.0 && j.is_finite()) => {
+                Err(Error::usage("⟨jitter⟩ must be zero or a positive number"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses limits of training outside their ranges.
+    fn check_limits(&self) -> Result<()> {
         if let Some(seconds) = self.max_seconds {
             positive("⟨max_seconds⟩", seconds)?;
         }
@@ -79,6 +99,14 @@ impl FitOptions {
         if self.tolerance.is_some_and(|t| !(t >= 0.0 && t.is_finite())) {
             return Err(Error::usage("⟨tolerance⟩ must be zero or a positive number"));
         }
+        if !(0.0..1.0).contains(&self.validation_fraction) {
+            return Err(Error::usage("⟨validation_fraction⟩ must be at least 0 and below 1"));
+        }
+        Ok(())
+    }
+
+    /// Refuses counts outside their ranges.
+    fn check_counts(&self) -> Result<()> {
         for (name, value) in [
             ("⟨inducing⟩", self.inducing.filter(|_| self.neighbours.is_none())),
             ("⟨keep_rows⟩", self.keep_rows),
@@ -94,17 +122,7 @@ impl FitOptions {
         if let Some(nodes) = self.quadrature_nodes.filter(|nodes| !(1..=MOST_NODES).contains(nodes)) {
             return Err(Error::usage(format!("⟨quadrature_nodes⟩ is {nodes}, expected 1 to {MOST_NODES}")));
         }
-        if !(0.0..1.0).contains(&self.validation_fraction) {
-            return Err(Error::usage("⟨validation_fraction⟩ must be at least 0 and below 1"));
-        }
-        match self.jitter {
-            Jitter::Absolute(j) | Jitter::Relative(j) if !(j >= 0.0 && j.is_finite()) => {
-                return Err(Error::usage("⟨jitter⟩ must be zero or a positive number"));
-            }
-            _ => {}
-        }
-        self.constraints.validate()?;
-        self.validate_combination()
+        Ok(())
     }
 
     fn validate_combination(&self) -> Result<()> {

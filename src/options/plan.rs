@@ -158,22 +158,11 @@ pub struct StepPlan {
     pub polish: bool,
 }
 
-impl Plan {
-    /// Creates the plan for `n` rows with this likelihood.
-    ///
-    /// # Errors
-    ///
-    /// As for [`FitOptions::validate`].
-    pub fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Result<Plan> {
-        let options = &FitOptions { likelihood: Some(LikelihoodKind::of(likelihood)), ..options.clone() };
-        options.validate()?;
-        if options.reml && options.effects.is_empty() {
-            return Err(Error::usage("⟨reml⟩ is for linear models with ⟨group⟩, and no group is given"));
-        }
-        check_estimator(options.estimator, likelihood)?;
-        let options = &options.decided_for(n);
-        let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
-        let way = if let Some(count) = options.neighbours {
+impl Way {
+    /// Returns the way to train on `n` rows by options without open parts.
+    fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Way {
+        let loss = options.objective.loss();
+        if let Some(count) = options.neighbours {
             let keeping = Keeping { rows: options.keep_rows, single: options.keep_single };
             let nodes = options.quadrature_nodes;
             Way::Neighbours(NeighbourPlan { count, loss, beta: options.beta, keeping, nodes })
@@ -190,47 +179,70 @@ impl Plan {
                 LossKind::Square => CollapsedBound::Square { beta: options.beta },
                 LossKind::Elbo | LossKind::Log => CollapsedBound::Elbo { beta: options.beta },
             })
-        } else if hyper == Hyper::Alternating {
+        } else if options.hyper_mode() == Hyper::Alternating {
             Way::Alternating(StepPlan::new(options, n))
         } else {
             Way::Batches(StepPlan::new(options, n))
-        };
-        let solver = options.optimizer();
-        let fixed_effects = !options.effects.is_empty() && options.model == ModelKind::Glm;
+        }
+    }
+}
+
+/// Returns the limits of training on `n` rows.
+fn limits(options: &FitOptions, n: usize) -> Limits {
+    let solver = options.optimizer();
+    let fixed_effects = !options.effects.is_empty() && options.model == ModelKind::Glm;
+    Limits {
+        epochs: options.epoch_limit_for(n),
+        steps: options.max_steps,
+        seconds: options.max_seconds,
+        tolerance: options.stopping_tolerance(),
+        // Mini-batches gain most in their first epochs; iterations of L-BFGS come in spells of little progress.
+        // Those of the few parameters of linear mixed models do not.
+        window: match solver {
+            HyperOptimizer::Adam => 4,
+            HyperOptimizer::Lbfgs if fixed_effects => 1,
+            HyperOptimizer::Lbfgs if options.solves_for_classes() => 4,
+            HyperOptimizer::Lbfgs => 10,
+        },
+        range: options.stop_range,
+        // A solver with a step size cuts it when progress ends.
+        plateaus: if solver == HyperOptimizer::Adam { 2 } else { 0 },
+        patience: options.patience,
+        target: options.stop_at,
+    }
+}
+
+impl Plan {
+    /// Creates the plan for `n` rows with this likelihood.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FitOptions::validate`].
+    pub fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Result<Plan> {
+        let options = &FitOptions { likelihood: Some(LikelihoodKind::of(likelihood)), ..options.clone() };
+        options.validate()?;
+        if options.reml && options.effects.is_empty() {
+            return Err(Error::usage("⟨reml⟩ is for linear models with ⟨group⟩, and no group is given"));
+        }
+        check_estimator(options.estimator, likelihood)?;
+        let options = &options.decided_for(n);
+        let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
         Ok(Plan {
             layer: LayerPlan::new(options, n),
             effects: options.effects.clone(),
             mean: options.mean,
             loss,
             beta: options.beta,
-            way,
+            way: Way::new(options, likelihood, n),
             hyper: HyperPlan {
                 trains: hyper != Hyper::Fixed,
-                solver,
+                solver: options.optimizer(),
                 learning_rate: options.learning_rate,
                 warm_start: options.warm_start,
                 constraints: options.constraints.clone(),
                 weak_priors: options.has_default_priors(),
             },
-            limits: Limits {
-                epochs: options.epoch_limit_for(n),
-                steps: options.max_steps,
-                seconds: options.max_seconds,
-                tolerance: options.stopping_tolerance(),
-                // Mini-batches gain most in their first epochs; iterations of L-BFGS come in spells of little progress.
-                // Those of the few parameters of linear mixed models do not.
-                window: match solver {
-                    HyperOptimizer::Adam => 4,
-                    HyperOptimizer::Lbfgs if fixed_effects => 1,
-                    HyperOptimizer::Lbfgs if options.solves_for_classes() => 4,
-                    HyperOptimizer::Lbfgs => 10,
-                },
-                range: options.stop_range,
-                // A solver with a step size cuts it when progress ends.
-                plateaus: if solver == HyperOptimizer::Adam { 2 } else { 0 },
-                patience: options.patience,
-                target: options.stop_at,
-            },
+            limits: limits(options, n),
             epochs_by_default: options.epochs.is_none(),
             seed: options.seed,
         })

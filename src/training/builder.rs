@@ -4,6 +4,7 @@ use super::arrays::{Origin, fit_rows};
 use super::check::{check_data, check_groups};
 use super::choices::{Chosen, choose};
 use super::owned::{OwnedData, OwnedRows};
+use super::rows::TrainingData;
 use super::scaling::scaling_of;
 use super::start::Prototype;
 use super::trainer::Trainer;
@@ -103,7 +104,7 @@ impl ModelBuilder {
     /// As for [`ModelBuilder::fit`]; `Interrupted` if the session was interrupted.
     pub fn fit_in(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
         let clock = session.clock(self.options.max_seconds);
-        let mut chosen = self.chosen((x, y), &mut session.until(clock, Clock::CHOICES))?;
+        let mut chosen = self.chosen(x, y, &mut session.until(clock, Clock::CHOICES))?;
         let session = &mut session.until(clock, Clock::TRAINING);
         loop {
             let builder = ModelBuilder { options: chosen.options.clone(), ..self.clone() };
@@ -120,14 +121,15 @@ impl ModelBuilder {
     }
 
     /// Chooses all options that are open. A kernel or a likelihood given as a value leaves none open.
-    fn chosen(&self, (x, y): (MatRef<'_, f64>, &[f64]), session: &mut Session<'_>) -> Result<Chosen> {
+    fn chosen(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Chosen> {
         if self.options.open.is_empty() || self.kernel.is_some() || self.likelihood.is_some() {
             return Ok(Chosen::as_asked(self.options.clone()));
         }
         // Errors of arrays and options are reported before any work.
         self.prepare(x, y)?;
         let targets = Targets { y, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
-        choose((Dataset { x, targets }, levels(y)), &self.options, session)
+        let rows = TrainingData { levels: levels(y), ..TrainingData::of(Dataset { x, targets }) };
+        choose(rows, &self.options, session)
     }
 
     /// Creates a trainer for mini-batch training in a loop of the caller. It trains an ELBO that would collapse by mini-batches too.

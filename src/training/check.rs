@@ -26,8 +26,8 @@ pub(super) fn check_data(
             "the training inputs have {d} columns, the validation inputs or the start model have {other}, expected equal numbers"
         )));
     }
-    check_part("training", data.train, (kind, name))?;
-    data.validation.map_or(Ok(()), |part| check_part("validation", part, (kind, name)))
+    check_part("training", data.train, kind, name)?;
+    data.validation.map_or(Ok(()), |part| check_part("validation", part, kind, name))
 }
 
 /// Refuses codes of groupings that are no levels: in training rows each is a whole number from 0 to the number of levels.
@@ -59,7 +59,7 @@ pub(super) fn check_groups(x: MatRef<'_, f64>, effects: &[EffectTerm]) -> Result
 }
 
 /// Checks one part of the rows.
-fn check_part(what: &str, part: Dataset<'_>, (kind, likelihood): (TargetKind, &str)) -> Result<()> {
+fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str) -> Result<()> {
     let (n, d) = (part.len(), part.x.ncols());
     if part.x.nrows() != n || n == 0 || d == 0 {
         return Err(Error::data(format!(

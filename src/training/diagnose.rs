@@ -7,7 +7,7 @@ use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::hyper::{Outcome, Record, StopReason};
 use crate::latent::{InducingLayer, Jitter};
-use crate::likelihood::{Gaussian, Likelihood, TargetKind};
+use crate::likelihood::{Gaussian, LatentMarginal, Likelihood, TargetKind};
 use crate::model::{Input, LatentModel, Posterior, Score, Warning};
 use crate::options::{HyperOptimizer, LossKind, Plan};
 use crate::quadrature::Integrator;
@@ -167,8 +167,8 @@ fn about_dispersion(fit: &FitFacts<'_>) -> Option<Warning> {
     let mut integrator = Integrator::new(None);
     let ratios = (0..rows.len()).map(|i| {
         let at = rows.targets.at(i);
-        let marginal = (marginals.mean[i], marginals.variance[i]);
-        let (mean, variance) = likelihood.predictive_moments(marginal, at.exposure, &mut integrator);
+        let latent = LatentMarginal::new(marginals.mean[i], marginals.variance[i]);
+        let (mean, variance) = likelihood.predictive_moments(latent, at.exposure, &mut integrator);
         (at.y - mean).powi(2) / variance
     });
     let moments = Moments::of(ratios.filter(|ratio| ratio.is_finite()));

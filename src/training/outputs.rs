@@ -44,7 +44,8 @@ pub struct OutputRows<'a> {
 /// As for [`fit_arrays`](super::fit_arrays), and for more processes than outputs, or none.
 pub fn fit_outputs(
     rows: OutputRows<'_>,
-    (names, processes): (&[String], usize),
+    names: &[String],
+    processes: usize,
     options: &FitOptions,
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
@@ -93,18 +94,7 @@ pub fn fit_shared_outputs(
     check_outputs(rows, names.len())?;
     let options = FitOptions { likelihood: None, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
-    let closed = matches!(options.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe)
-        && options == options.without_steps()
-        && options.hyper.is_none_or(|hyper| matches!(hyper, Hyper::Collapsed | Hyper::Fixed))
-        && options.neighbours.is_none()
-        && (options.restarts, options.validation_fraction) == (1, 0.0)
-        && options.growth.is_none();
-    if !closed || options.model == ModelKind::Glm {
-        return Err(Error::usage(
-            "⟨outputs shared⟩ needs ⟨model gp⟩ and ⟨objective elbo⟩ or vfe, and cannot be combined with options about mini-batches, steps \
-             on q, neighbours, restarts, growth or validation rows",
-        ));
-    }
+    check_shared(&options)?;
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
     let kernel = options.kernel_of(rows.x.ncols())?;
@@ -115,12 +105,12 @@ pub fn fit_shared_outputs(
     if let Some((name, _)) = names.iter().zip(&observed).find(|(_, rows)| rows.y.is_empty()) {
         return Err(Error::data(format!("the target '{name}' is missing in every row")));
     }
-    let model = shared_model(rows, (names, &observed), (&plan, &prototype))?;
+    let model = shared_model(rows, names, &observed, &plan, &prototype)?;
     let mut model = ready(model, &plan.hyper, observed[0].dataset())?;
     let mut training = None;
     if trains {
         let mut monitor = session.monitor(plan.limits);
-        let mut objective = SharedObjective::new(model, rows.x, (rows.targets, rows.weights), plan.beta);
+        let mut objective = SharedObjective::new(model, rows.x, rows.targets, rows.weights, plan.beta);
         let (start, cells) = (objective.start(), observed.iter().map(|rows| rows.y.len()).sum::<usize>());
         let outcome = minimize(&mut objective, start, cells as f64, &plan.hyper, &mut monitor);
         monitor.check()?;
@@ -153,12 +143,31 @@ pub fn fit_shared_outputs(
     observed.iter().enumerate().map(one).collect()
 }
 
+/// Refuses options under which an ELBO with Gaussian noise has no closed form.
+fn check_shared(options: &FitOptions) -> Result<()> {
+    let closed = matches!(options.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe)
+        && *options == options.without_steps()
+        && options.hyper.is_none_or(|hyper| matches!(hyper, Hyper::Collapsed | Hyper::Fixed))
+        && options.neighbours.is_none()
+        && (options.restarts, options.validation_fraction) == (1, 0.0)
+        && options.growth.is_none();
+    if !closed || options.model == ModelKind::Glm {
+        return Err(Error::usage(
+            "⟨outputs shared⟩ needs ⟨model gp⟩ and ⟨objective elbo⟩ or vfe, and cannot be combined with options about mini-batches, steps \
+             on q, neighbours, restarts, growth or validation rows",
+        ));
+    }
+    Ok(())
+}
+
 /// Creates the start of a shared kernel: kernel and inducing inputs as for a single output, and mean and noise of every output from its
 /// own targets.
 fn shared_model(
     rows: OutputRows<'_>,
-    (names, observed): (&[String], &[OwnedRows]),
-    (plan, prototype): (&Plan, &Prototype),
+    names: &[String],
+    observed: &[OwnedRows],
+    plan: &Plan,
+    prototype: &Prototype,
 ) -> Result<LatentPrior> {
     let first = |row: &[f64]| row.iter().copied().find(|y| !y.is_nan()).unwrap_or(0.0);
     let y: Vec<f64> = rows.targets.chunks_exact(names.len()).map(first).collect();

@@ -18,7 +18,7 @@ pub fn asks_for_warps(options: &FitOptions) -> bool {
 /// A data error if the target does not suit its warp.
 pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result<Scaling> {
     let scaling = if asks_for_warps(options) {
-        Scaling::warped(x, y, (options.warp_inputs, options.warp_target), &options.dimensions)?
+        Scaling::warped(x, y, options.warp_inputs, options.warp_target, &options.dimensions)?
     } else {
         Scaling::standardise(x, y)
     };

@@ -55,7 +55,8 @@ impl SharedObjective {
     pub fn new(
         model: LatentModel,
         x: MatRef<'_, f64>,
-        (targets, weights): (&[f64], &[f64]),
+        targets: &[f64],
+        weights: &[f64],
         beta: f64,
     ) -> SharedObjective {
         let (layer, width) = (&**model.layer(), model.processes());

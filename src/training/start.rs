@@ -114,7 +114,7 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
             let mean = centres.iter().sum::<f64>() / centres.len() as f64;
             let layer = |centre: f64| {
                 let intercept = (plan.mean == MeanKind::Constant).then_some(centre);
-                Ok(linear_layer(train, (*prior_mean, *prior_variance), intercept, plan.family())?.into())
+                Ok(linear_layer(train, *prior_mean, *prior_variance, intercept, plan.family())?.into())
             };
             let centres = if shared { vec![mean] } else { centres };
             let layers = centres.into_iter().map(layer).collect::<Result<_>>()?;
@@ -164,7 +164,8 @@ const INTERCEPT_VARIANCE: f64 = 100.0;
 /// around the constant that suits the targets best.
 fn linear_layer(
     train: Dataset<'_>,
-    (prior_mean, prior_variance): (f64, f64),
+    prior_mean: f64,
+    prior_variance: f64,
     intercept: Option<f64>,
     family: Family,
 ) -> Result<LinearLayer> {

@@ -84,10 +84,10 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
     } else {
         match closed_form(&latent, options, scaled, &earlier) {
             Some(q) => (latent, q?),
-            None => by_steps((latent, q), options, (scaled, &earlier), session)?,
+            None => by_steps(latent, q, options, scaled, &earlier, session)?,
         }
     };
-    let mut updated = model.with_more((latent, q), nearby, Update { rows: rows.len(), forget });
+    let mut updated = model.with_more(latent, q, nearby, Update { rows: rows.len(), forget });
     updated.summary.warnings.extend(far_targets(model, rows.targets.y, &y));
     Ok(updated)
 }
@@ -139,7 +139,7 @@ fn by_neighbours(
         return Err(Error::usage("the model has neighbours, but its options have none"));
     };
     let mut monitor = session.monitor(Limits::of_epochs(LIMITS.steps));
-    with_new_rows(known, rows, (&neighbours, plan.seed), &mut monitor)
+    with_new_rows(known, rows, &neighbours, plan.seed, &mut monitor)
 }
 
 /// q of a collapsed bound, whose sums over rows add up; `None` for other models.
@@ -171,9 +171,11 @@ fn closed_form(
 
 /// q by natural gradients on all new rows.
 fn by_steps(
-    (latent, q): (LatentModel, Vec<Normal>),
+    latent: LatentModel,
+    q: Vec<Normal>,
     options: &FitOptions,
-    (rows, earlier): (Dataset<'_>, &[Evidence]),
+    rows: Dataset<'_>,
+    earlier: &[Evidence],
     session: &mut Session<'_>,
 ) -> Result<(LatentModel, Vec<Normal>)> {
     // An estimate from samples cannot tell whether a step has helped.

@@ -9,7 +9,7 @@ use super::rule::Rule;
 use super::{DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, mean_gradient};
 use crate::checkpoint::Archive;
 use crate::hyper::AdamMoments;
-use crate::linalg::{self, Part, Shape};
+use crate::linalg::{self, Operand, Part};
 use faer::Mat;
 
 pub(super) const RULE: Rule = Rule {
@@ -86,7 +86,7 @@ impl AdamRule {
 impl UpdateRule for AdamRule {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
         let m = q.dim();
-        let lower = (self.factor.as_ref(), Shape::Lower);
+        let lower = Operand::lower(self.factor.as_ref());
         if !(mean_gradient(&gradient, q, beta, &mut self.gradient[..m])
             && energy_gradient(&gradient, lower, beta, Part::Lower, &mut self.energy))
         {

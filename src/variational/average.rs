@@ -154,7 +154,7 @@ impl IterateAverage {
     }
 
     /// Passes the averages of iterates of these numbers of means and covariances through an archive.
-    pub(crate) fn archive(&mut self, archive: &mut Archive, (means, covariances): (usize, usize)) {
+    pub(crate) fn archive(&mut self, archive: &mut Archive, means: usize, covariances: usize) {
         archive.count(&mut self.count);
         archive.value(&mut self.dim);
         for block in [&mut self.older, &mut self.newer] {

@@ -14,7 +14,7 @@
 
 use super::{DataGradient, Matrix, Normal};
 use crate::columns;
-use crate::linalg::{self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower};
+use crate::linalg::{self, Factorizer, Operand, Part, gram_of_inverse, product, reflect_lower};
 use faer::{Accum, Mat, MatRef};
 
 /// The quantity that stays fixed when θ and Z of a sparse GP change, with inducing variables `u = L w`, `L Lᵀ = K_uu`.
@@ -50,9 +50,9 @@ impl SiteAdjoint {
         rest.copy_from(q.cov().full());
         linalg::add_diagonal(rest.as_mut(), -1.0);
         columns::convert(rest.as_ref(), inner.as_mut(), |r| beta * r);
-        let [left, data] = [rest.as_ref(), gradient.cov.full()].map(|a| (a, Shape::Full));
+        let [left, data] = [rest.as_ref(), gradient.cov.full()].map(Operand::full);
         product(inner.as_mut(), Part::All, Accum::Add, data, left, 2.0);
-        product(g.as_mut(), Part::Lower, Accum::Replace, left, (inner.as_ref(), Shape::Full), -1.0);
+        product(g.as_mut(), Part::Lower, Accum::Replace, left, Operand::full(inner.as_ref()), -1.0);
         let terms = gradient.mean.iter().zip(q.mean());
         bar.iter_mut().zip(terms).for_each(|(bar, (c, m))| *bar = c + beta * m);
         linalg::matvec(q.cov().full(), bar, inside);
@@ -108,10 +108,10 @@ impl SiteCarrier {
         new: MatRef<'_, f64>,
     ) -> Option<&mut Mat<f64>> {
         self.take_sites(q, precision)?;
-        let lower = (self.old_inverse.as_ref(), Shape::Lower);
-        product(self.t.as_mut(), Part::Lower, Accum::Replace, lower, (new, Shape::Lower), 1.0);
+        let lower = Operand::lower(self.old_inverse.as_ref());
+        product(self.t.as_mut(), Part::Lower, Accum::Replace, lower, Operand::lower(new), 1.0);
         linalg::clear_upper(self.t.as_mut());
-        let upper = (self.t.transpose(), Shape::Upper);
+        let upper = Operand::upper(self.t.transpose());
         linalg::congruence(upper, self.precision.as_mut(), self.half.as_mut());
         linalg::add_diagonal(self.precision.as_mut(), 1.0);
         linalg::matvec(self.t.transpose(), &self.shift, &mut self.carried);

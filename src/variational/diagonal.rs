@@ -91,9 +91,9 @@ impl DiagonalRule {
         let mut rule = DiagonalRule {
             rule: options.rule,
             guard: options.guard,
-            bounds: usable(options.bounds),
+            bounds: usable(options.bounds.0, options.bounds.1),
             lower: options.lower.clone(),
-            smoothness: Smoothness::new((options.smoothness, options.relative), 0),
+            smoothness: Smoothness::new(options.smoothness, options.relative, 0),
             deviations: vec![1.0; m],
             coordinates: vec![Coordinate::default(); m],
             candidate: vec![(0.0, 1.0); m],
@@ -246,7 +246,7 @@ impl DiagonalRule {
         };
         let valid = self.lands(|x| {
             let precision = precision(x);
-            let variance = if precision > 0.0 { clip(1.0 / precision, (low, high)) } else { high };
+            let variance = if precision > 0.0 { clip(1.0 / precision, low, high) } else { high };
             (x.mean, variance.sqrt())
         });
         // Where every new precision is positive m takes its step with the variances that were not yet projected.

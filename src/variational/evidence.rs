@@ -74,8 +74,10 @@ impl Evidence {
     /// to the Hessian in m.
     pub(crate) fn add_to(
         &self,
-        (q, weight): (&Normal, f64),
-        (mean, cov): (&mut [f64], &mut Matrix),
+        q: &Normal,
+        weight: f64,
+        mean: &mut [f64],
+        cov: &mut Matrix,
         curvature: Option<&mut Matrix>,
     ) -> f64 {
         let mut image = vec![0.0; q.dim()];

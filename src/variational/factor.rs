@@ -2,7 +2,7 @@
 
 use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, is_sane_matrix};
 use crate::columns;
-use crate::linalg::{self, Factorizer, Part, Shape, outer_of_lower, product};
+use crate::linalg::{self, Factorizer, Operand, Part, outer_of_lower, product};
 use faer::{Accum, Mat, MatRef};
 
 /// The lower factor of q's covariance. Only rounding can make the factorisation fail, since q was valid when it was built;
@@ -18,16 +18,16 @@ pub(super) fn lower_factor(q: &Normal, out: &mut Mat<f64>) {
 /// `H C = 2 B C + β C` into `out`, or `G + β C` from `G = ∇_C` by samples; false when it is not finite. Only `part` of it is computed.
 pub(super) fn energy_gradient(
     gradient: &DataGradient<'_>,
-    c: (MatRef<'_, f64>, Shape),
+    c: Operand<'_>,
     beta: f64,
     part: Part,
     out: &mut Mat<f64>,
 ) -> bool {
     match gradient.path {
         Some(path) => out.copy_from(path.full()),
-        None => product(out.as_mut(), part, Accum::Replace, (gradient.cov.full(), Shape::Full), c, 2.0),
+        None => product(out.as_mut(), part, Accum::Replace, Operand::full(gradient.cov.full()), c, 2.0),
     }
-    for (out, c) in out.as_mut().col_iter_mut().zip(c.0.col_iter()) {
+    for (out, c) in out.as_mut().col_iter_mut().zip(c.matrix.col_iter()) {
         out.iter_mut().zip(c.iter()).for_each(|(out, c)| *out += beta * c);
     }
     if part == Part::Lower {

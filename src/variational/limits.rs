@@ -1,7 +1,7 @@
 //! Limits of natural-gradient steps, for every covariance: guards, the trust region, bounds of variances.
 
 use super::{DataGradient, Normal, OVERFLOW};
-use crate::linalg::{Part, Shape, dot, matvec, product, reflect_lower};
+use crate::linalg::{Operand, Part, dot, matvec, product, reflect_lower};
 use crate::words::word_option;
 use faer::{Accum, Mat, MatMut, MatRef};
 
@@ -45,18 +45,18 @@ pub(super) fn add_second_order(mut next: MatMut<'_, f64>, precision: MatRef<'_, 
     let mut change = Mat::from_fn(m, m, |i, j| if i >= j { next[(i, j)] - precision[(i, j)] } else { 0.0 });
     reflect_lower(change.as_mut());
     let mut half = Mat::zeros(m, m);
-    let full = (change.as_ref(), Shape::Full);
-    product(half.as_mut(), Part::All, Accum::Replace, full, (cov, Shape::Full), 0.5);
-    product(next.as_mut(), Part::Lower, Accum::Add, (half.as_ref(), Shape::Full), full, 1.0);
+    let full = Operand::full(change.as_ref());
+    product(half.as_mut(), Part::All, Accum::Replace, full, Operand::full(cov), 0.5);
+    product(next.as_mut(), Part::Lower, Accum::Add, Operand::full(half.as_ref()), full, 1.0);
 }
 
 /// `s` within the bounds, for any bounds; the upper one wins if they contradict each other.
-pub(super) fn clip(s: f64, (low, high): (f64, f64)) -> f64 {
+pub(super) fn clip(s: f64, low: f64, high: f64) -> f64 {
     s.max(low).min(high)
 }
 
 /// Bounds of variances that can be computed with.
-pub(super) fn usable((low, high): (f64, f64)) -> (f64, f64) {
+pub(super) fn usable(low: f64, high: f64) -> (f64, f64) {
     let least = 1.0 / OVERFLOW;
     let low = if low > least { low.min(OVERFLOW) } else { least };
     (low, if high >= low { high.min(OVERFLOW) } else { low.max(1.0) })

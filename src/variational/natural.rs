@@ -34,7 +34,7 @@ use super::{
 };
 use crate::checkpoint::Archive;
 use crate::linalg::{
-    self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower, symmetric_eigen,
+    self, Factorizer, Operand, Part, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
 use faer::{Accum, Mat, MatRef};
 
@@ -123,7 +123,7 @@ impl NaturalGradient {
         let m = values.len();
         let (low, high) = PRECISION_RANGE;
         let scaled = Mat::from_fn(m, m, |i, j| vectors[(i, j)] * values[j].clamp(low, high));
-        let (left, right) = ((scaled.as_ref(), Shape::Full), (vectors.transpose(), Shape::Full));
+        let (left, right) = (Operand::full(scaled.as_ref()), Operand::full(vectors.transpose()));
         product(self.candidate.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
         true
     }

@@ -40,7 +40,7 @@ pub fn clip_eigenvalues(sigma: MatRef<'_, f64>, low: f64, high: f64) -> Option<M
         return None;
     }
     let mut out = Mat::zeros(sigma.nrows(), sigma.nrows());
-    eigen.rebuild(|s| clip(s, (low, high)), out.as_mut());
+    eigen.rebuild(|s| clip(s, low, high), out.as_mut());
     Some(out)
 }
 
@@ -64,7 +64,7 @@ impl ProjectedNatural {
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
         let mut rule = ProjectedNatural {
-            bounds: usable(options.bounds),
+            bounds: usable(options.bounds.0, options.bounds.1),
             trusts: options.guard == Guard::Trust,
             precision: linalg::spread(m, m),
             candidate: linalg::spread(m, m),
@@ -121,7 +121,7 @@ impl UpdateRule for ProjectedNatural {
         let largest = self.eigen.values().iter().fold(0.0f64, |a, p| a.max(p.abs()));
         let definite = self.eigen.values().iter().all(|p| *p > singular * largest);
         let (low, high) = self.bounds;
-        let bounded = |p: f64| if p > 0.0 { clip(1.0 / p, (low, high)) } else { high };
+        let bounded = |p: f64| if p > 0.0 { clip(1.0 / p, low, high) } else { high };
         // Bounds far apart must not make S singular.
         let widest = self.eigen.values().iter().fold(low, |a, p| a.max(bounded(*p)));
         let variance = |p: f64| bounded(p).max(singular * widest);

@@ -112,14 +112,14 @@ impl RuleOptions {
         if !self.rule.projects {
             return q;
         }
-        let (low, high) = usable(self.bounds);
+        let (low, high) = usable(self.bounds.0, self.bounds.1);
         let admitted = match &q.cov {
             Matrix::Full(cov) => clip_eigenvalues(cov.as_ref(), low, high)
                 .and_then(|cov| Normal::new(q.mean.clone(), cov).ok()),
             Matrix::Diagonal(variances) => {
                 let bounded = q.mean.iter().enumerate();
                 let mean = bounded.map(|(j, m)| self.lower.get(j).map_or(*m, |least| m.max(*least)));
-                let variances = variances.iter().map(|s| clip(*s, (low, high)));
+                let variances = variances.iter().map(|s| clip(*s, low, high));
                 Normal::diagonal(mean.collect(), variances.collect()).ok()
             }
         };

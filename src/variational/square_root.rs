@@ -22,7 +22,7 @@ use super::{
     move_mean,
 };
 use crate::checkpoint::Archive;
-use crate::linalg::{self, Part, Shape, product};
+use crate::linalg::{self, Operand, Part, product};
 use faer::{Accum, Mat};
 
 pub(super) const RULE: Rule = Rule {
@@ -100,7 +100,7 @@ impl SquareRoot {
     fn form_change(&mut self, beta: f64, sampled: bool) -> bool {
         // Only samples' gradients leave Cᵀ(H C) unsymmetric.
         let part = if sampled { Part::All } else { Part::Lower };
-        let (left, right) = ((self.factor.transpose(), Shape::Upper), (self.energy.as_ref(), Shape::Full));
+        let (left, right) = (Operand::upper(self.factor.transpose()), Operand::full(self.energy.as_ref()));
         product(self.change.as_mut(), part, Accum::Replace, left, right, 1.0);
         let x = &mut self.change;
         for j in 0..x.ncols() {
@@ -134,7 +134,7 @@ impl SquareRoot {
 
 impl UpdateRule for SquareRoot {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        let lower = (self.factor.as_ref(), Shape::Lower);
+        let lower = Operand::lower(self.factor.as_ref());
         if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
             && energy_gradient(&gradient, lower, beta, Part::All, &mut self.energy)
             && self.form_change(beta, gradient.path.is_some())
@@ -145,7 +145,7 @@ impl UpdateRule for SquareRoot {
         let share = if self.guard == Guard::None { 1.0 } else { self.admissible(step / beta) };
         let rho = share * step;
         self.candidate.copy_from(&self.factor);
-        let (left, right) = ((self.factor.as_ref(), Shape::Lower), (self.change.as_ref(), Shape::Lower));
+        let (left, right) = (Operand::lower(self.factor.as_ref()), Operand::lower(self.change.as_ref()));
         product(self.candidate.as_mut(), Part::Lower, Accum::Add, left, right, -rho / beta);
         self.fix_signs();
         linalg::matvec(self.factor.transpose(), &self.gradient, &mut self.half);

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::{
-    BetaLogit, BetaProbit, Gamma, Gaussian, Likelihood, LikelihoodKind, Local, NegativeBinomial, Observation,
-    Ordinal, StudentT,
+    BetaLogit, BetaProbit, Gamma, Gaussian, LatentMarginal, Likelihood, LikelihoodKind, Local,
+    NegativeBinomial, Observation, Ordinal, StudentT,
 };
 use sparsegp::quadrature::Integrator;
 
@@ -12,14 +12,14 @@ pub fn expectation(
     likelihood: &dyn Likelihood,
     predictive: bool,
     at: Observation,
-    marginal: (f64, f64),
+    latent: LatentMarginal,
     own: &mut [f64],
     integrator: &mut Integrator,
 ) -> Local {
     if predictive {
-        likelihood.log_predictive(at, marginal, own, integrator)
+        likelihood.log_predictive(at, latent, own, integrator)
     } else {
-        likelihood.expected_log_density(at, marginal, own, integrator)
+        likelihood.expected_log_density(at, latent, own, integrator)
     }
 }
 

@@ -4,7 +4,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::functions::normal;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{Likelihood, Local, Observation, TargetKind};
+use sparsegp::likelihood::{LatentMarginal, Likelihood, Local, Observation, TargetKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 
 /// `p(y|f) = e^{−|y − f|/b}/2b`. Quadrature takes thousands of nodes for its kink, so both expectations are in closed form.
@@ -65,11 +65,11 @@ impl Likelihood for Laplace {
     fn expected_log_density(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         _: &mut Integrator,
     ) -> Local {
-        let (b, m, s) = (self.b(), at.y - mu, v.max(1e-12).sqrt());
+        let (b, m, s) = (self.b(), at.y - latent.mean, latent.variance.max(1e-12).sqrt());
         let (phi, balance) = (log_phi(m / s).exp(), normal::cdf(m / s) - normal::cdf(-m / s));
         let distance = 2.0 * s * phi + m * balance;
         if let Some(own) = own.first_mut() {
@@ -82,11 +82,11 @@ impl Likelihood for Laplace {
     fn log_predictive(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         _: &mut Integrator,
     ) -> Local {
-        let (b, m, s) = (self.b(), at.y - mu, v.max(1e-12).sqrt());
+        let (b, m, s) = (self.b(), at.y - latent.mean, latent.variance.max(1e-12).sqrt());
         let k = s / b;
         let above = 0.5 * k * k - m / b + normal::log_cdf_at(m / s - k).0;
         let below = 0.5 * k * k + m / b + normal::log_cdf_at(-m / s - k).0;

@@ -5,7 +5,9 @@ use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::kernels::Parameter;
 use sparsegp::latent::Jitter;
-use sparsegp::likelihood::{Likelihood, LikelihoodKind, Local, Observation, PoissonExp, TargetKind};
+use sparsegp::likelihood::{
+    LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, PoissonExp, TargetKind,
+};
 use sparsegp::model::{FitSummary, LatentModel};
 use sparsegp::objective::{DensityMoments, Estimator, Loss, Objective, failure_at, samples_for_step};
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
@@ -50,12 +52,12 @@ impl Likelihood for Counted {
     fn log_predictive(
         &self,
         at: Observation,
-        marginal: (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
         self.integrals.fetch_add(1, Ordering::Relaxed);
-        PoissonExp.log_predictive(at, marginal, own, integrator)
+        PoissonExp.log_predictive(at, latent, own, integrator)
     }
 
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
@@ -258,7 +260,8 @@ fn the_samples_of_corollary_5_follow_their_formula() {
     let poisson = LikelihoodKind::Poisson.build(0);
     let at = Observation::of(2.0);
     let bounds = poisson.density_bounds(at).expect("bounds");
-    let moments = DensityMoments::at(poisson.as_ref(), at, (0.3, 0.5), &mut Integrator::default());
+    let moments =
+        DensityMoments::at(poisson.as_ref(), at, LatentMarginal::new(0.3, 0.5), &mut Integrator::default());
     // Monte Carlo of the three moments.
     let (mut normals, n) = (Normals::new(1), 400_000);
     let mut sums = [0.0; 3];

@@ -6,7 +6,7 @@ use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Inputs, Scratch, parse};
 use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::{
-    BernoulliProbit, Likelihood, LikelihoodKind, NegativeBinomial, Observation, StudentT,
+    BernoulliProbit, LatentMarginal, Likelihood, LikelihoodKind, NegativeBinomial, Observation, StudentT,
 };
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
 use sparsegp::model::{LatentModel, Model};
@@ -49,8 +49,8 @@ fn dense_ep(model: &LatentModel, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
         for i in 0..n {
             let v = 1.0 / (1.0 / sigma[(i, i)] - tau[i]);
             let cavity = v * (mu[i] / sigma[(i, i)] - nu[i]);
-            let local =
-                likelihood.log_predictive(Observation::of(y[i]), (cavity, v), &mut [], &mut integrator);
+            let latent = LatentMarginal::new(cavity, v);
+            let local = likelihood.log_predictive(Observation::of(y[i]), latent, &mut [], &mut integrator);
             log_z[i] = (local.value, cavity, v);
             let curvature = 2.0 * local.variance - local.mean * local.mean;
             let new = -curvature / (1.0 + v * curvature);

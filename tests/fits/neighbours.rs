@@ -44,7 +44,7 @@ fn order() -> Vec<u32> {
 
 /// Windows of every row with its predecessors: several, where `most` is small.
 fn windows(x: MatRef<'_, f64>, k: usize, most: usize) -> Windows {
-    Windows::new(&order(), &nearest_before(x, (&order(), &order()), k, COMPARISONS), most)
+    Windows::new(&order(), &nearest_before(x, &order(), &order(), k, COMPARISONS), most)
 }
 
 /// Windows of every row with its nearest others.
@@ -86,7 +86,7 @@ fn objective(layer: &InducingLayer, windows: [&Windows; 2], noise: f64, kind: Ki
             let by = Predictions { loss: &GaussianLoss, posterior: (q.mean(), q.cov().full()) };
             let mut predictions = ConditionalStream::new(layer, windows[1]);
             let loss = predictions.losses(left, by);
-            let (value, adjoint) = conditional_dlm(&stream.statistics, (&q, beta), &loss);
+            let (value, adjoint) = conditional_dlm(&stream.statistics, &q, beta, &loss);
             stream.add_rows(sweep, RowsAdjoint::Statistics(&adjoint, weight), &mut sums);
             predictions.add_rows(left, RowsAdjoint::Predictions(by, 1.0), &mut sums);
             value
@@ -214,7 +214,7 @@ fn moved(start: &InducingLayer, i: usize, step: f64) -> (InducingLayer, f64) {
 fn without_inducing_inputs_it_is_vecchias_approximation() {
     let ((x, y), k) = (data(), 7);
     let (layer, order) = (layer("matern32(ard)", 0), order());
-    let lists = nearest_before(x.as_ref(), (&order, &order), k, COMPARISONS);
+    let lists = nearest_before(x.as_ref(), &order, &order, k, COMPARISONS);
     let windows = windows(x.as_ref(), k, 30);
     // Every row given its neighbours by dense algebra.
     let mut wanted = 0.0;
@@ -328,14 +328,14 @@ fn predictions_given_all_data_are_those_of_the_exact_gp() {
         let posterior = (q.mean(), q.cov().full());
         let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
         let index = Index::new(x.as_ref(), (0..N as u32).collect(), COMPARISONS);
-        let (mean, variance) = predictor.marginals(new.as_ref(), (&index, new.as_ref()), N);
+        let (mean, variance) = predictor.marginals(new.as_ref(), &index, new.as_ref(), N);
         let (means, variances) = exact_predictions(&layer, new.as_ref());
         for i in 0..150 {
             assert_close(mean[i], means[i], 1e-8, expression);
             assert_close(variance[i], variances[i], 1e-8, expression);
         }
         // Few of the data say less.
-        let (_, few) = predictor.marginals(new.as_ref(), (&index, new.as_ref()), 3);
+        let (_, few) = predictor.marginals(new.as_ref(), &index, new.as_ref(), 3);
         assert!(few.iter().sum::<f64>() > variances.iter().sum::<f64>(), "{expression}");
     }
 }

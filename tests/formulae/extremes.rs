@@ -5,7 +5,7 @@ use proptest::test_runner::{TestError, TestRunner};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::likelihood::TargetKind;
-use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
+use sparsegp::likelihood::{LatentMarginal, Likelihood, LikelihoodKind, Observation};
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::families::{expectation, family, log_density};
 
@@ -63,7 +63,8 @@ impl Case {
 }
 
 /// True if the expected rate or scale overflows: expectations of `exp(±f)` are infinite from here on, and truly so.
-fn overflows(kind: LikelihoodKind, at: Observation, (mu, v): (f64, f64)) -> bool {
+fn overflows(kind: LikelihoodKind, at: Observation, latent: LatentMarginal) -> bool {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let log_linked = |u: f64| u + 0.5 * v > 650.0;
     match kind {
         LikelihoodKind::Poisson => log_linked(mu + at.exposure.ln()),
@@ -75,7 +76,7 @@ fn overflows(kind: LikelihoodKind, at: Observation, (mu, v): (f64, f64)) -> bool
 /// Expectations are numbers unless they truly overflow, keep Jensen's inequality, and have slopes of the right sign.
 fn check_expectations(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
     let (likelihood, at) = case.build(kind);
-    let marginal = (case.mu, case.v);
+    let marginal = LatentMarginal::new(case.mu, case.v);
     let mut integrator = Integrator::new(None);
     let mut locals = Vec::new();
     for predictive in [false, true] {
@@ -144,7 +145,7 @@ fn admissible(kind: LikelihoodKind, y: f64) -> bool {
 /// The distribution function is one, and quantiles grow with p and lie in the domain.
 fn check_distribution(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
     let (likelihood, at) = case.build(kind);
-    let marginal = (case.mu, case.v);
+    let marginal = LatentMarginal::new(case.mu, case.v);
     let mut integrator = Integrator::new(None);
     let mut cdf = |y: f64| likelihood.predictive_cdf(y, marginal, at.exposure, &mut integrator);
     let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
@@ -175,8 +176,11 @@ fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     let (likelihood, at) = case.build(kind);
     let mut random = ChaCha8Rng::seed_from_u64(case.place.to_bits());
     for v in [0.0, case.v] {
-        let (mean, variance) =
-            likelihood.predictive_moments((case.mu, v), at.exposure, &mut Integrator::new(None));
+        let (mean, variance) = likelihood.predictive_moments(
+            LatentMarginal::new(case.mu, v),
+            at.exposure,
+            &mut Integrator::new(None),
+        );
         prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?} v {v}: mean {mean}, variance {variance}");
         let ends = [(TargetKind::UnitInterval, 1.0), (TargetKind::Binary, 1.0), (TargetKind::Ordinal, 3.0)];
         let end = ends.iter().find(|(of, _)| *of == kind.target_kind()).map_or(f64::INFINITY, |end| end.1);
@@ -201,7 +205,8 @@ fn log_trapezoid(values: &[f64], step: f64) -> f64 {
 
 /// `log ∫ p(y|f) N(f; μ, v) df` of a log-concave density: its logarithm is followed from its maximum until it has fallen by
 /// 40 on both sides, and summed over very many points in between.
-fn slow_log_predictive(likelihood: &dyn Likelihood, at: Observation, (mu, v): (f64, f64)) -> f64 {
+fn slow_log_predictive(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> f64 {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let sd = v.sqrt();
     let g = |z: f64| log_density(likelihood, at, mu + sd * z).0 - 0.5 * z * z;
     let slope = |z: f64| sd * log_density(likelihood, at, mu + sd * z).1 - z;
@@ -230,7 +235,8 @@ fn slow_log_predictive(likelihood: &dyn Likelihood, at: Observation, (mu, v): (f
 }
 
 /// `E log p(y|f)` by very many evenly spaced points within nine standard deviations, and the sum of its absolute terms.
-fn slow_expectation(likelihood: &dyn Likelihood, at: Observation, (mu, v): (f64, f64)) -> (f64, f64) {
+fn slow_expectation(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> (f64, f64) {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let sd = v.sqrt();
     let half = (9.0 * sd / (0.1 * likelihood.resolution(at).step).min(0.05)).clamp(2000.0, 5e5).ceil() as i32;
     let (mut total, mut sum, mut size) = (0.0, 0.0, 0.0);
@@ -248,7 +254,7 @@ fn slow_expectation(likelihood: &dyn Likelihood, at: Observation, (mu, v): (f64,
 /// are fine enough for the variance.
 fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
     let (likelihood, at) = case.build(kind);
-    let marginal = (case.mu, case.v);
+    let marginal = LatentMarginal::new(case.mu, case.v);
     if case.v < 1e-11 * (1.0 + case.mu * case.mu) {
         return Ok(());
     }

@@ -113,8 +113,8 @@ fn dense_posterior(
         let mut value = 0.0;
         for i in 0..n {
             let at = sparsegp::likelihood::Observation::of(y[i]);
-            let marginal = (offset + mean[(i, 0)], cov[(i, i)]);
-            let local = likelihood.expected_log_density(at, marginal, &mut [], &mut integrator);
+            let latent = sparsegp::likelihood::LatentMarginal::new(offset + mean[(i, 0)], cov[(i, i)]);
+            let local = likelihood.expected_log_density(at, latent, &mut [], &mut integrator);
             value -= local.value;
             let d = -2.0 * local.variance;
             precision[i] = 0.6 * precision[i] + 0.4 * d;

@@ -83,8 +83,8 @@ impl Regression {
     }
 
     fn asymptotic(&self, batch: usize, sampling: Sampling) -> ConjugateAsymptotic {
-        let prior = (&self.prior_mean[..], self.prior_cov.as_ref());
-        ConjugateAsymptotic::new((self.x.transpose(), &self.y), prior, self.noise, (batch, sampling))
+        let (x, y, cov) = (self.x.transpose(), &self.y, self.prior_cov.as_ref());
+        ConjugateAsymptotic::new(x, y, &self.prior_mean, cov, self.noise, batch, sampling)
             .expect("a valid problem")
     }
 }
@@ -174,7 +174,7 @@ fn the_bound_of_wu_and_gardner_is_the_reference_number() {
         let batch = number(&inputs["batch_size"]) as usize;
         let noise = number(&inputs["noise_variance"]);
         let y = numbers(&inputs["y"]);
-        let bound = ConjugateBound::new((x.as_ref(), &y), prior_cov.as_ref(), noise, batch).expect("valid");
+        let bound = ConjugateBound::new(x.as_ref(), &y, prior_cov.as_ref(), noise, batch).expect("valid");
         let values = [
             ("V2", bound.v2),
             ("nu", bound.nu),
@@ -271,8 +271,8 @@ fn the_constant_of_the_conjugate_bound_needs_its_factor() {
 #[test]
 fn the_asymptotic_lies_far_below_the_bound() {
     let problem = Regression { prior_mean: vec![0.0; 3], ..Regression::random(5, 3, 50) };
-    let data = (problem.x.transpose(), &problem.y[..]);
-    let bound = ConjugateBound::new(data, problem.prior_cov.as_ref(), problem.noise, 5).expect("valid");
+    let (x, prior_cov) = (problem.x.transpose(), problem.prior_cov.as_ref());
+    let bound = ConjugateBound::new(x, &problem.y, prior_cov, problem.noise, 5).expect("valid");
     let sharp = problem.asymptotic(5, Sampling::WithReplacement);
     assert!(sharp.limit(Average::Expectation) < bound.v2);
 }
@@ -342,14 +342,15 @@ impl Target {
         let (curvature, d, c) = (self.curvature(), self.mode.len(), self.optimum());
         let norm = c.squared_norm_l2();
         let (constants, gradient) = if self.symmetric {
-            let noise = curvature.noise_constant_energy_entropy(d);
-            ((noise, curvature.noise_floor_energy_entropy(d, norm, 1.0)), 0.0)
+            let constant = curvature.noise_constant_energy_entropy(d);
+            (NoiseConstants { constant, floor: curvature.noise_floor_energy_entropy(d, norm, 1.0) }, 0.0)
         } else {
             let gradient = (0..d).map(|i| c[(i, i)].powi(-2)).sum();
-            ((curvature.noise_constant_energy(d), curvature.noise_floor_energy(d, norm)), gradient)
+            let constant = curvature.noise_constant_energy(d);
+            (NoiseConstants { constant, floor: curvature.noise_floor_energy(d, norm) }, gradient)
         };
         let bound = curvature.distance_bound(initial, constants, gradient).expect("valid");
-        (bound, curvature.step_schedule(constants.0))
+        (bound, curvature.step_schedule(constants.constant))
     }
 }
 
@@ -408,7 +409,9 @@ fn the_closed_bound_covers_the_recursion_and_its_first_phase_ends_where_the_sche
     for (smoothness, strong_convexity, d) in [(1.0, 1.0, 1), (10.0, 0.5, 4), (3.0, 2.9, 2)] {
         let curvature = Curvature { smoothness, strong_convexity };
         let noise = curvature.noise_constant_energy(d);
-        let bound = curvature.distance_bound(2.0, (noise, 1.5), 0.3).expect("valid");
+        let bound = curvature
+            .distance_bound(2.0, NoiseConstants { constant: noise, floor: 1.5 }, 0.3)
+            .expect("valid");
         let (schedule, turn) = (curvature.step_schedule(noise), bound.constant_phase() as usize);
         let constant = strong_convexity / (2.0 * noise);
         assert!(schedule.at(turn - 1) == constant && schedule.at(turn + 1) < constant);
@@ -418,8 +421,9 @@ fn the_closed_bound_covers_the_recursion_and_its_first_phase_ends_where_the_sche
         }
     }
     let curvature = Curvature { smoothness: 2.0, strong_convexity: 1.0 };
-    assert!(curvature.distance_bound(1.0, (0.4, 1.0), 0.0).is_err());
-    assert!(curvature.distance_bound(-1.0, (10.0, 1.0), 0.0).is_err());
+    let noise = |constant| NoiseConstants { constant, floor: 1.0 };
+    assert!(curvature.distance_bound(1.0, noise(0.4), 0.0).is_err());
+    assert!(curvature.distance_bound(-1.0, noise(10.0), 0.0).is_err());
 }
 
 #[test]
@@ -493,9 +497,9 @@ fn the_square_root_step_turns_singular_exactly_at_its_limit() {
 fn what_makes_no_sense_is_refused() {
     let Regression { x, y, prior_cov, .. } = Regression::random(8, 3, 10);
     let (x, p, zero) = (x.transpose(), prior_cov.as_ref(), [0.0; 3]);
-    let bound = |x, y: &[f64], p, noise, batch| ConjugateBound::new((x, y), p, noise, batch).is_err();
+    let bound = |x, y: &[f64], p, noise, batch| ConjugateBound::new(x, y, p, noise, batch).is_err();
     let asymptotic = |mean: &[f64], p, batch| {
-        ConjugateAsymptotic::new((x, &y), (mean, p), 1.0, (batch, Sampling::WithoutReplacement)).is_err()
+        ConjugateAsymptotic::new(x, &y, mean, p, 1.0, batch, Sampling::WithoutReplacement).is_err()
     };
     let indefinite = Mat::from_fn(3, 3, |i, j| if i == j { i as f64 - 0.5 } else { 0.0 });
     let skew = Mat::from_fn(3, 3, |i, j| if i == j { 1.0 } else { 0.1 * i as f64 });

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
-use sparsegp::likelihood::{Gamma, Likelihood, LikelihoodKind, Observation, StudentT};
+use sparsegp::likelihood::{Gamma, LatentMarginal, Likelihood, LikelihoodKind, Observation, StudentT};
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::families::{any_family, any_kind, every_kind, expectation, log_density};
 
@@ -33,7 +33,7 @@ proptest! {
         kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -5.0..2.0f64,
     ) {
         let (likelihood, at) = any_family(kind, u);
-        let verdict = check_expectations(&*likelihood, at, (mu, log_v.exp()));
+        let verdict = check_expectations(&*likelihood, at, LatentMarginal::new(mu, log_v.exp()));
         prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
     }
 
@@ -42,7 +42,8 @@ proptest! {
         kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -6.0..1.6f64,
     ) {
         let (likelihood, at) = any_family(kind, u);
-        let at_marginal = (mu, log_v.exp());
+        let v = log_v.exp();
+        let at_marginal = LatentMarginal::new(mu, v);
         let mut integrator = Integrator::new(None);
         for predictive in [false, true] {
             let (mut own, mut want_own) = (vec![0.0; likelihood.own_len()], vec![0.0; likelihood.own_len()]);
@@ -56,7 +57,7 @@ proptest! {
             let gradient_scale = 1.0 + 1e-3 * want.value.abs();
             prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {} {}", got.value, want.value);
             prop_assert!(close(got.mean, want.mean, 1e-7, gradient_scale), "{kind} {predictive} μ {got:?} {want:?}");
-            prop_assert!(close(got.variance, want.variance, 1e-7, gradient_scale / at_marginal.1.min(1.0)), "{kind} {predictive} v {got:?} {want:?}");
+            prop_assert!(close(got.variance, want.variance, 1e-7, gradient_scale / v.min(1.0)), "{kind} {predictive} v {got:?} {want:?}");
             for (got, want) in own.iter().zip(&want_own) {
                 prop_assert!(close(*got, *want, 1e-7, gradient_scale * 10.0), "{kind} {predictive} own {got} {want}");
             }
@@ -68,7 +69,7 @@ proptest! {
         kind in any_kind(), u in unit(), mu in -2.0..2.0f64, log_v in -6.0..0.5f64,
     ) {
         let (likelihood, at) = any_family(kind, u);
-        let marginal = (mu, log_v.exp());
+        let marginal = LatentMarginal::new(mu, log_v.exp());
         let (mut integrator, mut many) = (Integrator::new(None), Integrator::new(Some(4001)));
         for predictive in [false, true] {
             let got = expectation(&*likelihood, predictive, at, marginal, &mut [], &mut integrator);
@@ -82,7 +83,7 @@ proptest! {
                 let scale = 1.0 + got.mean.abs();
                 prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {got:?} {want:?}");
                 prop_assert!(close(got.mean, want.mean, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
-                let scale = scale * scale / marginal.1.min(1.0);
+                let scale = scale * scale / marginal.variance.min(1.0);
                 prop_assert!(close(got.variance, want.variance, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
             }
         }
@@ -93,7 +94,7 @@ proptest! {
         kind in any_kind(), u in unit(), mu in -1e3..1e3f64, log_v in (1e-14f64.ln())..(1e4f64.ln()),
     ) {
         let (likelihood, at) = any_family(kind, u);
-        let marginal = (mu, log_v.exp());
+        let marginal = LatentMarginal::new(mu, log_v.exp());
         let mut integrator = Integrator::new(None);
         let mut own = vec![0.0; likelihood.own_len()];
         for predictive in [false, true] {
@@ -113,18 +114,19 @@ proptest! {
 }
 
 /// Own parameters, exposure and a marginal for a family, with moderate counts and finite fourth moments.
-fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn Likelihood>, f64, (f64, f64)) {
+fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn Likelihood>, f64, LatentMarginal) {
     let likelihood: Box<dyn Likelihood> = match kind {
         LikelihoodKind::StudentT => Box::new(StudentT::new(0.7, 9.0)),
         LikelihoodKind::Gamma => Box::new(Gamma::new(2.5)),
         _ => any_family(kind, [0.5, 0.4, 0.5, 0.5]).0,
     };
     let exposure = if kind.target_kind() == TargetKind::Count { 2.5 } else { 1.0 };
-    (likelihood, exposure, (0.6, 0.3))
+    (likelihood, exposure, LatentMarginal::new(0.6, 0.3))
 }
 
 /// Draws from the predictive distribution.
-fn draws(likelihood: &dyn Likelihood, exposure: f64, (mu, v): (f64, f64), count: usize) -> Vec<f64> {
+fn draws(likelihood: &dyn Likelihood, exposure: f64, latent: LatentMarginal, count: usize) -> Vec<f64> {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let mut random = ChaCha8Rng::seed_from_u64(20);
     (0..count)
         .map(|_| {
@@ -157,8 +159,8 @@ fn every_family_keeps_the_contract() {
 #[test]
 fn starting_values_come_from_the_targets() {
     for kind in every_kind() {
-        let (truth, exposure, (f, _)) = predictive_setting(kind);
-        let y = draws(&*truth, exposure, (f, 0.0), 5000);
+        let (truth, exposure, LatentMarginal { mean: f, .. }) = predictive_setting(kind);
+        let y = draws(&*truth, exposure, LatentMarginal::new(f, 0.0), 5000);
         let mut likelihood = kind.build(4);
         let mean = likelihood.initialise(&y, &vec![exposure; y.len()]);
         let centre = |l: &dyn Likelihood, f: f64| l.conditional_moments(f, exposure).0;
@@ -199,10 +201,15 @@ fn odd_arguments_do_no_harm() {
                     likelihood.conditional_cdf(y, f, exposure);
                     likelihood.sample(f, exposure, &mut random);
                     for v in [0.0, 1.0, 1e300, f64::NAN] {
-                        likelihood.expected_log_density(at, (f, v), &mut own, &mut integrator);
-                        likelihood.log_predictive(at, (f, v), &mut own, &mut integrator);
-                        likelihood.predictive_cdf(y, (f, v), exposure, &mut integrator);
-                        likelihood.predictive_moments((f, v), exposure, &mut integrator);
+                        likelihood.expected_log_density(
+                            at,
+                            LatentMarginal::new(f, v),
+                            &mut own,
+                            &mut integrator,
+                        );
+                        likelihood.log_predictive(at, LatentMarginal::new(f, v), &mut own, &mut integrator);
+                        likelihood.predictive_cdf(y, LatentMarginal::new(f, v), exposure, &mut integrator);
+                        likelihood.predictive_moments(LatentMarginal::new(f, v), exposure, &mut integrator);
                     }
                 }
             }

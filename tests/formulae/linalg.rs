@@ -37,7 +37,8 @@ fn products_skip_only_zeros() {
                     let start = normals.mat(n, n);
                     let what = format!("{n} {left_shape:?} {right_shape:?} {part:?}");
                     let mut out = start.clone();
-                    let (l, r) = ((left.as_ref(), left_shape), (right.as_ref(), right_shape));
+                    let l = Operand { matrix: left.as_ref(), shape: left_shape };
+                    let r = Operand { matrix: right.as_ref(), shape: right_shape };
                     product(out.as_mut(), part, Accum::Replace, l, r, 1.0);
                     assert_close(out.as_ref(), want.as_ref(), part == Part::Lower, &what);
                     let mut out = start.clone();
@@ -49,7 +50,8 @@ fn products_skip_only_zeros() {
             let left = shaped(&mut normals, n, n, left_shape);
             let right = normals.mat(n, 17);
             let mut out = normals.mat(n, 17);
-            block_product(out.as_mut(), Accum::Replace, (left.as_ref(), left_shape), right.as_ref(), 2.0);
+            let l = Operand { matrix: left.as_ref(), shape: left_shape };
+            block_product(out.as_mut(), Accum::Replace, l, right.as_ref(), 2.0);
             assert_close(out.as_ref(), (2.0 * &left * &right).as_ref(), false, "of a block");
         }
     }
@@ -94,15 +96,16 @@ fn congruences_read_a_lower_triangle_and_are_symmetric() {
         let symmetric = &half + half.transpose();
         for shape in [Shape::Full, Shape::Lower, Shape::Upper] {
             let w = shaped(&mut normals, n, n, shape);
+            let operand = Operand { matrix: w.as_ref(), shape };
             let want = (1.0 / n as f64) * (&w * &symmetric * w.transpose());
             let what = format!("{n} {shape:?}");
             let start = Mat::from_fn(n, n, |i, j| if i >= j { symmetric[(i, j)] } else { f64::NAN });
             let (mut whole, mut room) = (start.clone(), normals.mat(n, n));
-            congruence((w.as_ref(), shape), whole.as_mut(), room.as_mut());
+            congruence(operand, whole.as_mut(), room.as_mut());
             assert_close((1.0 / n as f64 * &whole).as_ref(), want.as_ref(), false, &what);
             assert_eq!(whole, whole.transpose().to_owned(), "{what}: not symmetric");
             let mut part = start;
-            half_congruence((w.as_ref(), shape), part.as_mut(), room.as_mut(), -2.0);
+            half_congruence(operand, part.as_mut(), room.as_mut(), -2.0);
             let both = -0.5 / n as f64 * (&part + part.transpose());
             assert_close(both.as_ref(), want.as_ref(), false, &what);
         }

@@ -6,6 +6,7 @@ use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::Constraints;
 use sparsegp::latent::Jitter;
+use sparsegp::likelihood::LatentMarginal;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{LatentModel, LatentPrior};
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
@@ -81,14 +82,14 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
         let (e, mu, v) = (0.3 + i as f64, 0.2 * i as f64 - 1.0, 0.1 + 0.05 * i as f64);
         let exposed = sparsegp::likelihood::Observation::exposed(y, e);
         let plain = sparsegp::likelihood::Observation::of(y);
-        let at = (mu + e.ln(), v);
+        let (latent, at) = (LatentMarginal::new(mu, v), LatentMarginal::new(mu + e.ln(), v));
         let pairs = [
             (
-                likelihood.expected_log_density(exposed, (mu, v), &mut [], &mut integrator),
+                likelihood.expected_log_density(exposed, latent, &mut [], &mut integrator),
                 likelihood.expected_log_density(plain, at, &mut [], &mut integrator),
             ),
             (
-                likelihood.log_predictive(exposed, (mu, v), &mut [], &mut integrator),
+                likelihood.log_predictive(exposed, latent, &mut [], &mut integrator),
                 likelihood.log_predictive(plain, at, &mut [], &mut integrator),
             ),
         ];
@@ -96,7 +97,7 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
             assert_same(&[a.value, a.mean, a.variance], &[b.value, b.mean, b.variance], 1e-9, "offset");
         }
         let (a, b) = (
-            likelihood.predictive_moments((mu, v), e, &mut integrator),
+            likelihood.predictive_moments(latent, e, &mut integrator),
             likelihood.predictive_moments(at, 1.0, &mut integrator),
         );
         assert_same(&[a.0, a.1], &[b.0, b.1], 1e-12, "moments");

@@ -11,7 +11,7 @@ use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::kernels::Kernel;
 use sparsegp::latent::{InducingPrior, Jitter, Layer, Layers, LinearLayer};
-use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
+use sparsegp::likelihood::{Gaussian, LatentMarginal, Likelihood, Observation};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::quadrature::Integrator;
@@ -95,7 +95,7 @@ fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value,
     }
     let likelihood = posterior.likelihood().one().expect("one function");
     let mut integrator = Integrator::default();
-    let at = |i: usize| (marginals.mean[i], marginals.variance[i]);
+    let at = |i: usize| LatentMarginal::new(marginals.mean[i], marginals.variance[i]);
     let moments: Vec<(f64, f64)> =
         (0..means.len()).map(|i| likelihood.predictive_moments(at(i), 1.0, &mut integrator)).collect();
     if !want["predict_y_mean"].is_null() {

@@ -5,17 +5,17 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp::likelihood::testkit::check_scores;
 use sparsegp::likelihood::{
-    BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, Likelihood, NegativeBinomial, Observation,
-    PoissonExp, PoissonSoftplus, StudentT, TargetKind,
+    BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, LatentMarginal, Likelihood, NegativeBinomial,
+    Observation, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
 };
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::families::{any_family, every_kind};
 
 /// A likelihood, an exposure, and mean and variance of f.
-type Case = (Box<dyn Likelihood>, f64, (f64, f64));
+type Case = (Box<dyn Likelihood>, f64, LatentMarginal);
 
-fn score(likelihood: &dyn Likelihood, y: f64, marginal: (f64, f64)) -> f64 {
-    likelihood.crps(Observation::of(y), marginal, &mut Integrator::default())
+fn score(likelihood: &dyn Likelihood, y: f64, latent: LatentMarginal) -> f64 {
+    likelihood.crps(Observation::of(y), latent, &mut Integrator::default())
 }
 
 fn assert_close(got: f64, want: f64, what: &str) {
@@ -36,10 +36,10 @@ fn every_family_agrees_with_slow_integration() {
     let mut failures = Vec::new();
     for kind in every_kind() {
         for (u, marginal) in [
-            ([0.5, 0.4, 0.5, 0.5], (0.4, 0.3)),
-            ([0.15, 0.1, 0.9, 0.5], (-2.5, 2.0)),
-            ([0.9, 0.8, 0.1, 0.5], (1.5, 1e-4)),
-            ([0.3, 0.6, 0.7, 0.5], (0.1, 0.0)),
+            ([0.5, 0.4, 0.5, 0.5], LatentMarginal::new(0.4, 0.3)),
+            ([0.15, 0.1, 0.9, 0.5], LatentMarginal::new(-2.5, 2.0)),
+            ([0.9, 0.8, 0.1, 0.5], LatentMarginal::new(1.5, 1e-4)),
+            ([0.3, 0.6, 0.7, 0.5], LatentMarginal::new(0.1, 0.0)),
         ] {
             let (likelihood, at) = any_family(kind, u);
             let verdict = check_scores(&*likelihood, at.exposure, marginal);
@@ -52,25 +52,25 @@ fn every_family_agrees_with_slow_integration() {
 #[test]
 fn extreme_parameters_and_marginals_agree_with_slow_integration() {
     let cases: Vec<Case> = vec![
-        (Box::new(StudentT::new(0.1, 1.05)), 1.0, (3.0, 0.2)),
-        (Box::new(StudentT::new(2.0, 90.0)), 1.0, (-700.0, 1e-3)),
-        (Box::new(StudentT::new(1e-3, 3.0)), 1.0, (0.0, 400.0)),
-        (Box::new(Gamma::new(0.15)), 1.0, (0.0, 0.5)),
-        (Box::new(Gamma::new(400.0)), 1.0, (-9.0, 0.01)),
-        (Box::new(Gamma::new(3.0)), 1.0, (8.0, 6.0)),
-        (Box::new(BetaLogit::new(0.4)), 1.0, (0.5, 3.0)),
-        (Box::new(BetaLogit::new(60.0)), 1.0, (-2.0, 0.5)),
-        (Box::new(BetaProbit::new(0.7)), 1.0, (1.0, 0.1)),
-        (Box::new(BetaProbit::new(30.0)), 1.0, (0.2, 0.5)),
-        (Box::new(PoissonExp), 1e-3, (0.0, 1.0)),
-        (Box::new(PoissonExp), 1.0, (7.0, 0.04)),
-        (Box::new(PoissonExp), 40.0, (0.0, 0.1)),
-        (Box::new(PoissonExp), 1.0, (0.0, 1.0)),
-        (Box::new(PoissonSoftplus), 1.0, (2000.0, 100.0)),
-        (Box::new(PoissonSoftplus), 300.0, (-2.0, 1.0)),
-        (Box::new(NegativeBinomial::new(8.0)), 1.0, (0.0, 0.1)),
-        (Box::new(NegativeBinomial::new(1e-4)), 1.0, (6.0, 0.01)),
-        (Box::new(NegativeBinomial::new(0.5)), 20.0, (1.0, 0.01)),
+        (Box::new(StudentT::new(0.1, 1.05)), 1.0, LatentMarginal::new(3.0, 0.2)),
+        (Box::new(StudentT::new(2.0, 90.0)), 1.0, LatentMarginal::new(-700.0, 1e-3)),
+        (Box::new(StudentT::new(1e-3, 3.0)), 1.0, LatentMarginal::new(0.0, 400.0)),
+        (Box::new(Gamma::new(0.15)), 1.0, LatentMarginal::new(0.0, 0.5)),
+        (Box::new(Gamma::new(400.0)), 1.0, LatentMarginal::new(-9.0, 0.01)),
+        (Box::new(Gamma::new(3.0)), 1.0, LatentMarginal::new(8.0, 6.0)),
+        (Box::new(BetaLogit::new(0.4)), 1.0, LatentMarginal::new(0.5, 3.0)),
+        (Box::new(BetaLogit::new(60.0)), 1.0, LatentMarginal::new(-2.0, 0.5)),
+        (Box::new(BetaProbit::new(0.7)), 1.0, LatentMarginal::new(1.0, 0.1)),
+        (Box::new(BetaProbit::new(30.0)), 1.0, LatentMarginal::new(0.2, 0.5)),
+        (Box::new(PoissonExp), 1e-3, LatentMarginal::new(0.0, 1.0)),
+        (Box::new(PoissonExp), 1.0, LatentMarginal::new(7.0, 0.04)),
+        (Box::new(PoissonExp), 40.0, LatentMarginal::new(0.0, 0.1)),
+        (Box::new(PoissonExp), 1.0, LatentMarginal::new(0.0, 1.0)),
+        (Box::new(PoissonSoftplus), 1.0, LatentMarginal::new(2000.0, 100.0)),
+        (Box::new(PoissonSoftplus), 300.0, LatentMarginal::new(-2.0, 1.0)),
+        (Box::new(NegativeBinomial::new(8.0)), 1.0, LatentMarginal::new(0.0, 0.1)),
+        (Box::new(NegativeBinomial::new(1e-4)), 1.0, LatentMarginal::new(6.0, 0.01)),
+        (Box::new(NegativeBinomial::new(0.5)), 20.0, LatentMarginal::new(1.0, 0.01)),
     ];
     let check = |(likelihood, exposure, marginal): &Case| {
         let verdict = check_scores(&**likelihood, *exposure, *marginal);
@@ -88,9 +88,9 @@ fn normal_noise_has_its_closed_form() {
         let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
         let want =
             sd * (z * (2.0 * normal_cdf(z) - 1.0) + 2.0 * density - std::f64::consts::PI.sqrt().recip());
-        assert_close(score(&Gaussian::new(noise), y, (mu, v)), want, "Gaussian");
+        assert_close(score(&Gaussian::new(noise), y, LatentMarginal::new(mu, v)), want, "Gaussian");
         let next_to_none = StudentT::new(1e-6 * sd, 50.0);
-        assert_close(score(&next_to_none, y, (mu, v + noise)), want, "Student-t");
+        assert_close(score(&next_to_none, y, LatentMarginal::new(mu, v + noise)), want, "Student-t");
     }
 }
 
@@ -100,9 +100,13 @@ fn an_exponential_target_has_its_closed_form() {
     for (y, mu) in [(0.01f64, 0.0f64), (1.3, 0.4), (60.0, 2.0), (1e-9, -3.0), (1e9, 3.0)] {
         let mean = mu.exp();
         let want = y + 2.0 * mean * (-y / mean).exp_m1() + 0.5 * mean;
-        assert_close(score(&Exponential, y, (mu, 0.0)), want, &format!("{y}, {mu}"));
+        assert_close(score(&Exponential, y, LatentMarginal::new(mu, 0.0)), want, &format!("{y}, {mu}"));
         // A spread of f that does not count, but makes averages over the threshold of it.
-        assert_close(score(&Exponential, y, (mu, 1e-8)), want, &format!("{y}, {mu}, uncertain"));
+        assert_close(
+            score(&Exponential, y, LatentMarginal::new(mu, 1e-8)),
+            want,
+            &format!("{y}, {mu}, uncertain"),
+        );
     }
 }
 
@@ -117,13 +121,17 @@ fn counts_of_any_size_cost_no_sum() {
         let mean = (mu + 0.5 * v).exp();
         let want = y * (2.0 * normal_cdf(omega) - 1.0)
             - 2.0 * mean * (normal_cdf(omega - v.sqrt()) + normal_cdf((0.5 * v).sqrt()) - 1.0);
-        assert_close(score(&PoissonExp, y, (mu, v)), want, "poisson");
-        assert_close(score(&NegativeBinomial::new(1e-9), y, (mu, v)), want, "negative binomial");
+        assert_close(score(&PoissonExp, y, LatentMarginal::new(mu, v)), want, "poisson");
+        assert_close(
+            score(&NegativeBinomial::new(1e-9), y, LatentMarginal::new(mu, v)),
+            want,
+            "negative binomial",
+        );
     }
     // The softplus rate of a large f is f.
     let (y, mu, sd) = (1e12 + 3e5, 1e12, 1e6);
-    let want = score(&Gaussian::new(1e12), y, (mu, sd * sd));
-    assert_close(score(&PoissonSoftplus, y, (mu, sd * sd)), want, "softplus");
+    let want = score(&Gaussian::new(1e12), y, LatentMarginal::new(mu, sd * sd));
+    assert_close(score(&PoissonSoftplus, y, LatentMarginal::new(mu, sd * sd)), want, "softplus");
 }
 
 #[test]
@@ -131,7 +139,7 @@ fn classes_have_the_brier_score_and_levels_the_ranked_probability_score() {
     for kind in every_kind() {
         let (likelihood, _) = any_family(kind, [0.5, 0.4, 0.5, 0.5]);
         let mut integrator = Integrator::default();
-        let marginal = (0.7, 1.3);
+        let marginal = LatentMarginal::new(0.7, 1.3);
         let mut cdf = |y: f64| likelihood.predictive_cdf(y, marginal, 1.0, &mut integrator);
         match kind.target_kind() {
             TargetKind::Binary => {
@@ -162,7 +170,8 @@ fn the_score_is_proper() {
         for _ in 0..draws {
             let z: f64 = StandardNormal.sample(&mut random);
             let y = likelihood.sample(mu + v.sqrt() * z, 1.0, &mut random);
-            let mut score = |mu: f64| likelihood.crps(Observation::of(y), (mu, v), &mut integrator);
+            let mut score =
+                |mu: f64| likelihood.crps(Observation::of(y), LatentMarginal::new(mu, v), &mut integrator);
             let loss = score(mu - 2.0) - score(mu);
             (sum, squares) = (sum + loss, squares + loss * loss);
         }
@@ -176,9 +185,9 @@ fn the_score_is_proper() {
 fn what_is_no_number_has_no_score() {
     for kind in every_kind() {
         let likelihood = kind.build(3);
-        assert!(score(&*likelihood, f64::NAN, (0.1, 0.2)).is_nan(), "{kind}: y");
+        assert!(score(&*likelihood, f64::NAN, LatentMarginal::new(0.1, 0.2)).is_nan(), "{kind}: y");
         if kind.target_kind() != TargetKind::Binary {
-            assert!(score(&*likelihood, 1.0, (f64::NAN, 0.2)).is_nan(), "{kind}: μ");
+            assert!(score(&*likelihood, 1.0, LatentMarginal::new(f64::NAN, 0.2)).is_nan(), "{kind}: μ");
         }
     }
 }

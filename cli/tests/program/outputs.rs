@@ -12,7 +12,7 @@ use sparsegp::latent::{InducingPrior, Jitter, Layer, LayerScratch};
 use sparsegp::likelihood::joint::{
     JointIntegrator, JointLikelihood, Marginal, Mixed, Outputs, Slopes, testkit::check_joint_likelihood,
 };
-use sparsegp::likelihood::{Gaussian, Likelihood, Observation, PoissonExp, StudentT};
+use sparsegp::likelihood::{Gaussian, LatentMarginal, Likelihood, Observation, PoissonExp, StudentT};
 use sparsegp::objective::Targets;
 use sparsegp::options::FitOptions;
 use sparsegp::quadrature::Integrator;
@@ -69,10 +69,10 @@ fn outputs_are_sums_of_single_ones() {
                 let w = weights[p];
                 let mu = offsets[p] + w[0] * mean[0] + w[1] * mean[1];
                 let v = w[0] * w[0] * variance[0] + w[1] * w[1] * variance[1];
-                let (at, no) = (Observation::of(cells[p]), &mut []);
+                let (at, latent, no) = (Observation::of(cells[p]), LatentMarginal::new(mu, v), &mut []);
                 let local = match predictive {
-                    true => family.log_predictive(at, (mu, v), no, &mut integrator),
-                    false => family.expected_log_density(at, (mu, v), no, &mut integrator),
+                    true => family.log_predictive(at, latent, no, &mut integrator),
+                    false => family.expected_log_density(at, latent, no, &mut integrator),
                 };
                 value += local.value;
                 for l in 0..2 {
@@ -232,7 +232,7 @@ fn arrays_of_outputs_that_do_not_go_together_are_refused() {
     let mut fit = |targets: &[f64], processes: usize| {
         let rows = OutputRows { x: x.as_ref(), targets, weights: &[] };
         let options = sparsegp::options::FitOptions::default();
-        fit_outputs(rows, (&names, processes), &options, &mut Session::new(&mut quiet)).map(|fits| fits.len())
+        fit_outputs(rows, &names, processes, &options, &mut Session::new(&mut quiet)).map(|fits| fits.len())
     };
     assert!(fit(&[0.0; 15], 1).is_err_and(|error| error.to_string().contains("15 targets")));
     assert!(fit(&[0.0; 16], 3).is_err());

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{Likelihood, Observation, RowNodes, TargetKind};
+use sparsegp::likelihood::{LatentMarginal, Likelihood, Observation, RowNodes, TargetKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 use std::fmt;
 use std::sync::Arc;
@@ -131,9 +131,9 @@ impl CustomLikelihood {
 type Many<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyDict>);
 
 /// The nodes that an average over f looks at.
-fn nodes(integrator: &mut Integrator, mu: f64, v: f64, strip: f64) -> Vec<f64> {
+fn nodes(integrator: &mut Integrator, latent: LatentMarginal, strip: f64) -> Vec<f64> {
     let mut nodes = Vec::new();
-    integrator.average(mu, v, strip, &mut |f| {
+    integrator.average(latent.mean, latent.variance, strip, &mut |f| {
         nodes.push(f);
         0.0
     });
@@ -141,9 +141,10 @@ fn nodes(integrator: &mut Integrator, mu: f64, v: f64, strip: f64) -> Vec<f64> {
 }
 
 /// The average of what has these values at the nodes.
-fn average(integrator: &mut Integrator, mu: f64, v: f64, strip: f64, values: &[f64]) -> f64 {
+fn average(integrator: &mut Integrator, latent: LatentMarginal, strip: f64, values: &[f64]) -> f64 {
     let mut values = values.iter();
-    integrator.average(mu, v, strip, &mut |_| values.next().copied().unwrap_or(f64::NAN))
+    integrator
+        .average(latent.mean, latent.variance, strip, &mut |_| values.next().copied().unwrap_or(f64::NAN))
 }
 
 impl fmt::Debug for CustomLikelihood {
@@ -277,29 +278,35 @@ impl Likelihood for CustomLikelihood {
         }
         // The middle of one of 2⁵³ equal parts, so that neither 0 nor 1 is met.
         let p = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-        self.predictive_quantile(p, (f, 0.0), exposure, &mut Integrator::default())
+        self.predictive_quantile(p, LatentMarginal::new(f, 0.0), exposure, &mut Integrator::default())
     }
 
     fn predictive_moments(
         &self,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         exposure: f64,
         integrator: &mut Integrator,
     ) -> (f64, f64) {
         let strip = self.resolution(Observation::exposed(1.0, exposure)).strip;
-        let nodes = nodes(integrator, mu, v, strip);
+        let nodes = nodes(integrator, latent, strip);
         let Some((means, variances)) = self.moments(&nodes, exposure) else { return (f64::NAN, f64::NAN) };
-        let mean = average(integrator, mu, v, strip, &means);
+        let mean = average(integrator, latent, strip, &means);
         let second = |(m, v): (&f64, &f64)| v + (m - mean) * (m - mean);
         let second: Vec<f64> = means.iter().zip(&variances).map(second).collect();
-        (mean, average(integrator, mu, v, strip, &second))
+        (mean, average(integrator, latent, strip, &second))
     }
 
-    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
+    fn predictive_cdf(
+        &self,
+        y: f64,
+        latent: LatentMarginal,
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
         let strip = self.cdf_strip(Observation::exposed(y, exposure));
-        let nodes = nodes(integrator, mu, v, strip);
+        let nodes = nodes(integrator, latent, strip);
         let Some(values) = self.distribution(y, &nodes, exposure) else { return f64::NAN };
-        average(integrator, mu, v, strip, &values).clamp(0.0, 1.0)
+        average(integrator, latent, strip, &values).clamp(0.0, 1.0)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {

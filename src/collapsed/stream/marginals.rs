@@ -5,7 +5,7 @@ use crate::collapsed::Dataset;
 use crate::columns;
 use crate::effects::RowMoments;
 use crate::latent::LatentLayer;
-use crate::linalg::{Shape, block_product};
+use crate::linalg::{Operand, block_product};
 use faer::{Accum, MatRef};
 
 /// The means `E η_i` and variances `Var η_i` of the rows of a data set.
@@ -24,7 +24,8 @@ impl DataStream {
         &mut self,
         layer: &dyn LatentLayer,
         data: Dataset<'_>,
-        (mean, cov): (&[f64], MatRef<'_, f64>),
+        mean: &[f64],
+        cov: MatRef<'_, f64>,
         effects: RowMoments<'_>,
     ) -> RowMarginals {
         let mut out = RowMarginals::default();
@@ -34,10 +35,10 @@ impl DataStream {
             |part, buffers, block| {
                 let len = part.len();
                 let (mut a, mut t) = (buffers.a, buffers.t);
-                whitened_block((layer, process), part, (buffers.k, a.as_mut()), block);
+                whitened_block(layer, process, part, buffers.k, a.as_mut(), block);
                 let a = a.as_ref();
                 residuals(a, layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
-                block_product(t.as_mut(), Accum::Replace, (cov, Shape::Full), a, 1.0);
+                block_product(t.as_mut(), Accum::Replace, Operand::full(cov), a, 1.0);
                 let (quad, fit) = (&mut block.weight[..len], &mut block.bar[..len]);
                 quad.fill(0.0);
                 columns::add_column_dots(a, t.as_ref(), quad);

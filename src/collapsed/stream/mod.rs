@@ -11,8 +11,8 @@ use super::sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, Statistic
 use crate::columns;
 use crate::effects::{EffectRows, EffectSums, RowAdjoint, RowMoments};
 use crate::gradient::{Form, block_columns};
-use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
-use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
+use crate::latent::{FeaturesAdjoint, LatentLayer, LayerGradient, whiten, whiten_adjoint};
+use crate::linalg::{self, Operand, Part, block_product, product, reflect_lower};
 use crate::objective::Targets;
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -202,9 +202,9 @@ impl DataStream {
         gram.as_mut().fill(0.0);
         self.sweep(
             data,
-            |part, buffers, block| forward_block((layer, &processes), part, weighting, buffers, block),
+            |part, buffers, block| forward_block(layer, &processes, part, weighting, buffers, block),
             |window| {
-                let (left, right) = ((window.a, Shape::Full), (window.scaled, Shape::Full));
+                let (left, right) = (Operand::full(window.a), Operand::full(window.scaled));
                 product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
                 if let Some(EffectPass { rows, sums }) = &mut effects {
                     window.add_effects(rows, sums);
@@ -260,7 +260,7 @@ impl DataStream {
                     EffectSweep::Unweighted(adjoint) => Some(adjoint),
                     EffectSweep::Fitc(_) => None,
                 });
-                self.backward(layer, data, (adjoint, form), effects);
+                self.backward(layer, data, adjoint, form, effects);
             }
             BoundAdjoint::Fitc { noise, posterior: (mean, cov) } => {
                 if sums.g.nrows() == 0 {
@@ -288,27 +288,27 @@ impl DataStream {
         &mut self,
         layer: &dyn LatentLayer,
         data: Dataset<'_>,
-        (adjoint, form): (&StatisticsAdjoint, Form),
+        adjoint: &StatisticsAdjoint,
+        form: Form,
         effects: Option<&RowAdjoint<'_>>,
     ) {
         // Without a whitening there is nothing to train in the layer.
-        let Some((whitening, shape)) = layer.whitening() else { return };
-        let transposed = (whitening.transpose(), shape.transposed());
+        let Some(whitening) = layer.whitening() else { return };
+        let transposed = whitening.transposed();
         self.map.copy_from(&adjoint.gram);
         linalg::add_diagonal(self.map.as_mut(), -layer.kappa() * adjoint.residual);
-        let inner = (self.map.as_ref(), Shape::Full);
+        let inner = Operand::full(self.map.as_ref());
         product(self.half.as_mut(), Part::All, Accum::Replace, transposed, inner, 2.0);
         if form == Form::Direct {
-            let half = (self.half.as_ref(), Shape::Full);
-            let right = (whitening, shape);
-            product(self.map.as_mut(), Part::All, Accum::Replace, half, right, 1.0);
+            let half = Operand::full(self.half.as_ref());
+            product(self.map.as_mut(), Part::All, Accum::Replace, half, whitening, 1.0);
         } else {
             std::mem::swap(&mut self.half, &mut self.map);
         }
-        linalg::matvec(whitening.transpose(), &adjoint.ac, &mut self.vector);
+        linalg::matvec(transposed.matrix, &adjoint.ac, &mut self.vector);
         let raw = |output: &OutputSums| {
             let mut ac = vec![0.0; output.ac.len()];
-            linalg::matvec(whitening.transpose(), &output.ac, &mut ac);
+            linalg::matvec(transposed.matrix, &output.ac, &mut ac);
             OutputSums { ac, cc: output.cc }
         };
         let further: Vec<OutputSums> = adjoint.further.iter().map(raw).collect();
@@ -334,7 +334,7 @@ impl DataStream {
             data,
             |part, buffers, block| shared.run(part, buffers, block),
             |window| {
-                let (left, right) = ((window.a, Shape::Full), (window.scaled, Shape::Full));
+                let (left, right) = (Operand::full(window.a), Operand::full(window.scaled));
                 product(g.as_mut(), Part::Lower, Accum::Add, left, right, -2.0);
             },
         );
@@ -357,7 +357,7 @@ impl Window<'_> {
 }
 
 /// `c = y − o` of the output in a place, given the offsets of process 0 in `c`.
-fn centre((layer, process): (&dyn LatentLayer, usize), targets: Targets<'_>, place: usize, c: &mut [f64]) {
+fn centre(layer: &dyn LatentLayer, process: usize, targets: Targets<'_>, place: usize, c: &mut [f64]) {
     if let Some(constant) = layer.constant(process) {
         c.fill(constant);
     }
@@ -371,15 +371,17 @@ fn centre((layer, process): (&dyn LatentLayer, usize), targets: Targets<'_>, pla
 
 /// Features, whitened features, `c = y − o` of the first output and base variances of a block.
 fn whitened_block(
-    (layer, process): (&dyn LatentLayer, usize),
+    layer: &dyn LatentLayer,
+    process: usize,
     part: Dataset<'_>,
-    (mut k, a): (MatMut<'_, f64>, MatMut<'_, f64>),
+    mut k: MatMut<'_, f64>,
+    a: MatMut<'_, f64>,
     block: &mut Block,
 ) {
     let len = part.len();
     let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
     layer.features(part.x, k.as_mut(), base, c, &mut block.scratch);
-    centre((layer, process), part.targets, 0, c);
+    centre(layer, process, part.targets, 0, c);
     whiten(layer, k.as_ref(), a);
 }
 
@@ -393,7 +395,7 @@ fn residuals(a: MatRef<'_, f64>, share: f64, base: &mut [f64], buffer: &mut [f64
 }
 
 /// Adds `A diag(w) c` and `Σ w c²` of an output; no weights are all 1.
-fn add_output(a: MatRef<'_, f64>, (c, weights): (&mut [f64], &[f64]), (ac, cc): (&mut [f64], &mut f64)) {
+fn add_output(a: MatRef<'_, f64>, c: &mut [f64], weights: &[f64], ac: &mut [f64], cc: &mut f64) {
     if weights.is_empty() {
         *cc += linalg::dot(c, c);
     } else {
@@ -406,7 +408,8 @@ fn add_output(a: MatRef<'_, f64>, (c, weights): (&mut [f64], &[f64]), (ac, cc): 
 }
 
 fn forward_block(
-    (layer, processes): (&dyn LatentLayer, &[usize]),
+    layer: &dyn LatentLayer,
+    processes: &[usize],
     part: Dataset<'_>,
     weighting: Weighting,
     buffers: Buffers<'_>,
@@ -414,7 +417,7 @@ fn forward_block(
 ) {
     let len = part.len();
     let Buffers { k, mut a, scaled, .. } = buffers;
-    whitened_block((layer, processes[0]), part, (k, a.as_mut()), block);
+    whitened_block(layer, processes[0], part, k, a.as_mut(), block);
     let a = a.as_ref();
     residuals(a, layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
     let (c, weight) = (&mut block.c[..len], &mut block.weight[..len]);
@@ -428,10 +431,10 @@ fn forward_block(
                 weights.iter().zip(&block.base).for_each(|(w, r)| block.residual += w * r);
                 weight.copy_from_slice(weights);
             }
-            add_output(a, (c, weights), (&mut block.ac, &mut block.cc));
+            add_output(a, c, weights, &mut block.ac, &mut block.cc);
             for (place, sums) in block.further.iter_mut().enumerate() {
-                centre((layer, processes[place + 1]), part.targets, place + 1, c);
-                add_output(a, (c, weights), (&mut sums.ac, &mut sums.cc));
+                centre(layer, processes[place + 1], part.targets, place + 1, c);
+                add_output(a, c, weights, &mut sums.ac, &mut sums.cc);
             }
             columns::scale_columns_transposed(a, weight, scaled);
         }
@@ -470,23 +473,24 @@ impl Backward<'_> {
         let Buffers { mut k, kbar: mut a, mut t, .. } = buffers;
         let u = match self.form {
             Form::Stable | Form::Mixed => {
-                whitened_block((self.layer, self.processes[0]), part, (k.as_mut(), a.as_mut()), block);
+                whitened_block(self.layer, self.processes[0], part, k.as_mut(), a.as_mut(), block);
                 a.as_ref()
             }
             Form::Direct => {
                 let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
                 self.layer.features(part.x, k.as_mut(), base, c, &mut block.scratch);
-                centre((self.layer, self.processes[0]), part.targets, 0, c);
+                centre(self.layer, self.processes[0], part.targets, 0, c);
                 k.as_ref()
             }
         };
-        block_product(t.as_mut(), Accum::Replace, (self.map, Shape::Full), u, 1.0);
+        block_product(t.as_mut(), Accum::Replace, Operand::full(self.map), u, 1.0);
         let (c, offset_bar, half) = (&mut block.c[..len], &mut block.bar[..len], &mut block.weight[..len]);
         // Every term of a datum carries its weight, which the rows' part in Φ takes along with the first output.
         half.fill(0.5);
         part.targets.weights.iter().zip(half.iter_mut()).for_each(|(w, half)| *half *= w);
-        let first = (self.vector, self.adjoint.cc);
-        Self::output(k.as_ref(), t.as_mut(), first, (part.targets.weights, c, offset_bar, half));
+        let weights = part.targets.weights;
+        offset_adjoint(k.as_ref(), self.vector, self.adjoint.cc, weights, c, offset_bar);
+        columns::rank_one_plus_scaled(t.as_mut(), self.vector, c, half);
         if let Some(effects) = self.effects {
             effects.add(part.x, t.as_mut(), part.targets.weights, offset_bar);
         }
@@ -499,34 +503,37 @@ impl Backward<'_> {
         half.fill(0.5);
         let bar = &mut block.base[..len];
         for (place, (output, &process)) in self.further.iter().zip(&self.processes[1..]).enumerate() {
-            centre((self.layer, process), part.targets, place + 1, c);
-            let of = (&output.ac[..], output.cc);
-            Self::output(k.as_ref(), t.as_mut(), of, (part.targets.weights, c, bar, half));
+            centre(self.layer, process, part.targets, place + 1, c);
+            offset_adjoint(k.as_ref(), &output.ac, output.cc, weights, c, bar);
+            columns::rank_one_plus_scaled(t.as_mut(), &output.ac, c, half);
             grad.mean[process] += bar.iter().sum::<f64>();
         }
         let base_bar = bar;
         base_bar.fill(self.adjoint.residual);
         part.targets.weights.iter().zip(base_bar.iter_mut()).for_each(|(w, bar)| *bar *= w);
-        let pair = (k.as_ref(), t.as_ref());
-        self.layer.features_adjoint(part.x, pair, base_bar, offset_bar, grad, &mut block.scratch);
+        let (features, features_bar) = (k.as_ref(), t.as_ref());
+        let by = FeaturesAdjoint { features, features_bar, base_bar, offset_bar };
+        self.layer.features_adjoint(part.x, by, grad, &mut block.scratch);
     }
+}
 
-    /// `T ← 2 T diag(half) + v cᵀ` and the derivatives with respect to the offsets of an output with `v = Wᵀφ̄`, given its c.
-    fn output(
-        k: MatRef<'_, f64>,
-        t: MatMut<'_, f64>,
-        (vector, cc): (&[f64], f64),
-        (weights, c, offset_bar, half): (&[f64], &mut [f64], &mut [f64], &[f64]),
-    ) {
-        // aᵀφ̄ in the stable form is kᵀ(Wᵀφ̄) in both.
-        offset_bar.fill(0.0);
-        columns::add_transposed_matvec(k, vector, offset_bar);
-        offset_bar.iter_mut().zip(&*c).for_each(|(o, c)| *o = -(*o + 2.0 * cc * c));
-        for ((w, c), bar) in weights.iter().zip(c.iter_mut()).zip(offset_bar.iter_mut()) {
-            *c *= w;
-            *bar *= w;
-        }
-        columns::rank_one_plus_scaled(t, vector, c, half);
+/// Writes the derivatives with respect to the offsets of an output, given `vector = Wᵀφ̄`, `cc = c̄c` and its c, and multiplies c by the
+/// weights of the rows; no weights are all 1.
+fn offset_adjoint(
+    k: MatRef<'_, f64>,
+    vector: &[f64],
+    cc: f64,
+    weights: &[f64],
+    c: &mut [f64],
+    offset_bar: &mut [f64],
+) {
+    // aᵀφ̄ in the stable form is kᵀ(Wᵀφ̄) in both.
+    offset_bar.fill(0.0);
+    columns::add_transposed_matvec(k, vector, offset_bar);
+    offset_bar.iter_mut().zip(&*c).for_each(|(o, c)| *o = -(*o + 2.0 * cc * c));
+    for ((w, c), bar) in weights.iter().zip(c.iter_mut()).zip(offset_bar.iter_mut()) {
+        *c *= w;
+        *bar *= w;
     }
 }
 
@@ -544,10 +551,10 @@ impl FitcBackward<'_> {
     fn run(&self, part: Dataset<'_>, buffers: Buffers<'_>, block: &mut Block) {
         let len = part.len();
         let Buffers { mut k, mut a, mut t, mut kbar, scaled } = buffers;
-        whitened_block((self.layer, self.process), part, (k.as_mut(), a.as_mut()), block);
+        whitened_block(self.layer, self.process, part, k.as_mut(), a.as_mut(), block);
         let a = a.as_ref();
         residuals(a, self.layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
-        block_product(t.as_mut(), Accum::Replace, (self.cov, Shape::Full), a, 1.0);
+        block_product(t.as_mut(), Accum::Replace, Operand::full(self.cov), a, 1.0);
 
         // e = ω (c − aᵀm), Λ̄ = ½ (ω − ω² aᵀSa − e²), Ā = ω S a − e m − 2 κ Λ̄ a.
         let (quad, fit) = (&mut block.weight[..len], &mut block.bar[..len]);
@@ -572,8 +579,9 @@ impl FitcBackward<'_> {
         share.iter_mut().zip(lambda_bar).for_each(|(s, l)| *s = -2.0 * self.layer.kappa() * l);
         columns::add_scaled_columns(t.as_mut(), a, share);
         whiten_adjoint(self.layer, t.as_ref(), kbar.as_mut());
-        let (pair, grad) = ((k.as_ref(), kbar.as_ref()), &mut block.layer);
-        self.layer.features_adjoint(part.x, pair, lambda_bar, minus_e, grad, &mut block.scratch);
+        let (features, features_bar) = (k.as_ref(), kbar.as_ref());
+        let by = FeaturesAdjoint { features, features_bar, base_bar: lambda_bar, offset_bar: minus_e };
+        self.layer.features_adjoint(part.x, by, &mut block.layer, &mut block.scratch);
         columns::scale_columns_transposed(a, lambda_bar, scaled);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::rule::{self, Average, Point};
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
-use crate::likelihood::{Likelihood, Local, Observation, TargetKind};
+use crate::likelihood::{LatentMarginal, Likelihood, Local, Observation, TargetKind};
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
@@ -60,7 +60,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
     }
 
     /// `log E_{f_1} p(y|f_1, f_2)` with its derivatives in μ_1, v_1 and f_2, where it is closed.
-    fn predictive_given(at: Observation, f1: (f64, f64), f2: f64) -> Option<(Local, f64)> {
+    fn predictive_given(at: Observation, f1: LatentMarginal, f2: f64) -> Option<(Local, f64)> {
         let _ = (at, f1, f2);
         None
     }
@@ -77,7 +77,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
     fn cdf_given(
         family: &dyn Likelihood,
         at: Observation,
-        f: (f64, f64),
+        f: LatentMarginal,
         psi: f64,
         integrator: &mut Integrator,
     ) -> f64 {
@@ -154,19 +154,19 @@ impl<D: Driven> Dispersed<D> {
         wanted: bool,
         integrator: &mut JointIntegrator,
     ) -> Average {
-        let (mu, v) = marginal.of(0);
+        let f1 = marginal.of(0);
         let JointIntegrator { outer, inner, nodes, family, .. } = integrator;
         let family = lent(family, &*self.family);
         let own = self.values();
         let mut given = |f2: f64| {
-            if predictive && let Some((local, first)) = D::predictive_given(at, (mu, v), f2) {
+            if predictive && let Some((local, first)) = D::predictive_given(at, f1, f2) {
                 return Point { value: local.value, first, rest: [local.mean, local.variance, 0.0] };
             }
             let (psi, slope) = Self::psi(if predictive { f2.min(D::HIGHEST) } else { f2 });
             set(family, [psi, own[1]]);
             let mut bar = [0.0; 2];
             let slots = if wanted { &mut bar[..family.own_len()] } else { &mut [] };
-            let marginal = (mu + D::SHIFT * f2, v);
+            let marginal = LatentMarginal { mean: f1.mean + D::SHIFT * f2, ..f1 };
             let local = if predictive {
                 family.log_predictive(at, marginal, slots, inner)
             } else {
@@ -292,14 +292,14 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
         exposure: f64,
         integrator: &mut JointIntegrator,
     ) -> f64 {
-        let (mu, v) = marginal.of(0);
+        let f1 = marginal.of(0);
         let JointIntegrator { outer, inner, nodes, family, .. } = integrator;
         let family = lent(family, &*self.family);
         let own = self.values();
         let mut given = |f2: f64| {
             let (psi, _) = Self::psi(f2.min(D::HIGHEST));
             set(family, [psi, own[1]]);
-            let f = (mu + D::SHIFT * f2, v);
+            let f = LatentMarginal { mean: f1.mean + D::SHIFT * f2, ..f1 };
             D::cdf_given(family, Observation::exposed(y, exposure), f, psi, inner)
         };
         rule::average(nodes, rule::fixed_step(outer), marginal.of(1), &mut given).clamp(0.0, 1.0)

@@ -1,7 +1,7 @@
 //! One output as a combination of latent processes, `f = b + Σ_l w_l g_l`, seen through a likelihood of one function; no other outputs.
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
-use crate::likelihood::{Likelihood, Observation, TargetKind};
+use crate::likelihood::{LatentMarginal, Likelihood, Observation, TargetKind};
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::{Parameter, Transform};
 
@@ -79,9 +79,10 @@ impl Mixed {
         self.offset() + self.weights().iter().zip(processes).map(|(w, g)| w * g).sum::<f64>()
     }
 
-    /// Mean and variance of f.
-    fn marginal(&self, Marginal { mean, variance }: Marginal<'_>) -> (f64, f64) {
-        (self.mix(mean), self.weights().iter().zip(variance).map(|(w, v)| w * w * v).sum())
+    /// Returns the marginal of f.
+    fn marginal(&self, Marginal { mean, variance }: Marginal<'_>) -> LatentMarginal {
+        let variance = self.weights().iter().zip(variance).map(|(w, v)| w * w * v).sum();
+        LatentMarginal { mean: self.mix(mean), variance }
     }
 
     /// `E log p(y|f)` or `log E p(y|f)`, with its derivatives added to the slopes: `g_l = w_l g`, `h_l = w_l² h`,

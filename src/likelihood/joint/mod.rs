@@ -20,7 +20,7 @@ pub use shaped::{BetaPrecise, Dispersion, GammaShaped, NegativeBinomialDispersed
 pub use softmax::Softmax;
 pub use zeros::ZeroAltered;
 
-use super::{Likelihood, Observation, TargetKind, crps, quantile};
+use super::{LatentMarginal, Likelihood, Observation, TargetKind, crps, quantile};
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
@@ -36,9 +36,9 @@ pub struct Marginal<'a> {
 }
 
 impl Marginal<'_> {
-    /// `(μ_c, v_c)`.
-    pub fn of(&self, function: usize) -> (f64, f64) {
-        (self.mean[function], self.variance[function])
+    /// Returns `N(μ_c, v_c)`.
+    pub fn of(&self, function: usize) -> LatentMarginal {
+        LatentMarginal::new(self.mean[function], self.variance[function])
     }
 }
 

@@ -3,7 +3,7 @@
 use super::dispersed::{Density, Dispersed, Driven};
 use super::{JointIntegrator, Marginal};
 use crate::functions::normal;
-use crate::likelihood::{Gaussian, Likelihood, Local, Observation, StudentT};
+use crate::likelihood::{Gaussian, LatentMarginal, Likelihood, Local, Observation, StudentT};
 use crate::quadrature::Integrator;
 use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
@@ -49,7 +49,8 @@ impl Driven for NormalNoise {
         marginal: Marginal<'_>,
         _: &mut JointIntegrator,
     ) -> Option<(f64, [f64; 2], [f64; 2])> {
-        let ((mu, v), (log_scale, spread)) = (marginal.of(0), marginal.of(1));
+        let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
+        let LatentMarginal { mean: log_scale, variance: spread } = marginal.of(1);
         let residual = at.y - mu;
         let precision = (2.0 * (spread - log_scale)).exp();
         let square = (residual * residual + v) * precision;
@@ -57,7 +58,8 @@ impl Driven for NormalNoise {
         Some((value, [residual * precision, square - 1.0], [-0.5 * precision, -square]))
     }
 
-    fn predictive_given(at: Observation, (mu, v): (f64, f64), f2: f64) -> Option<(Local, f64)> {
+    fn predictive_given(at: Observation, latent: LatentMarginal, f2: f64) -> Option<(Local, f64)> {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let residual = at.y - mu;
         // The logarithm of v + e^{2f} and the noise's share of it, where neither may be a float.
         let (log_v, log_noise) = (v.max(0.0).ln(), 2.0 * f2);
@@ -72,22 +74,24 @@ impl Driven for NormalNoise {
     }
 
     fn moments(marginal: Marginal<'_>, _: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
-        let ((mu, v), (log_scale, spread)) = (marginal.of(0), marginal.of(1));
+        let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
+        let LatentMarginal { mean: log_scale, variance: spread } = marginal.of(1);
         (mu, v + (2.0 * (log_scale + spread)).exp())
     }
 
     fn cdf_given(
         _: &dyn Likelihood,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         noise: f64,
         _: &mut Integrator,
     ) -> f64 {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         normal::cdf((at.y - mu) / (v + noise).sqrt())
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
-        let (log_scale, spread) = marginal.of(1);
+        let LatentMarginal { mean: log_scale, variance: spread } = marginal.of(1);
         (log_scale + spread).exp()
     }
 }
@@ -135,12 +139,13 @@ impl Driven for StudentNoise {
     }
 
     fn moments(marginal: Marginal<'_>, _: f64, df: f64, _: &mut JointIntegrator) -> (f64, f64) {
-        let ((mu, v), sd) = (marginal.of(0), Self::detail(marginal, df));
+        let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
+        let sd = Self::detail(marginal, df);
         (if df > 1.0 { mu } else { f64::NAN }, v + sd * sd)
     }
 
     fn detail(marginal: Marginal<'_>, df: f64) -> f64 {
-        let (log_scale, spread) = marginal.of(1);
+        let LatentMarginal { mean: log_scale, variance: spread } = marginal.of(1);
         let unit = if df > 2.0 { (df / (df - 2.0)).sqrt() } else { f64::INFINITY };
         unit * (log_scale + spread).exp()
     }

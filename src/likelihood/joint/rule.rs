@@ -4,6 +4,7 @@
 //! Trapezoidal rules on nested grids of `f = μ + √v z`: the step is halved until the last halving changes next to nothing. The error falls
 //! exponentially in 1/step, so it is about the square of that change.
 
+use crate::likelihood::LatentMarginal;
 use crate::quadrature::{Integrator, REACH, smallest};
 
 /// The number of values averaged beside the value and its slope.
@@ -77,7 +78,7 @@ const REFINEMENTS: u32 = 8;
 pub(super) fn expected(
     nodes: &mut Nodes,
     step: Option<f64>,
-    marginal: (f64, f64),
+    marginal: LatentMarginal,
     g: &mut dyn FnMut(f64) -> Point,
 ) -> Average {
     refined(nodes, step, HALVINGS, marginal, g)
@@ -87,7 +88,7 @@ pub(super) fn expected(
 pub(super) fn average(
     nodes: &mut Nodes,
     step: Option<f64>,
-    marginal: (f64, f64),
+    marginal: LatentMarginal,
     g: &mut dyn FnMut(f64) -> f64,
 ) -> f64 {
     if step.is_none()
@@ -100,7 +101,8 @@ pub(super) fn average(
 }
 
 /// The average by Gauss–Hermite rules of three and five nodes, where f hardly varies and both agree.
-fn calm_average((mu, v): (f64, f64), g: &mut dyn FnMut(f64) -> f64) -> Option<f64> {
+fn calm_average(latent: LatentMarginal, g: &mut dyn FnMut(f64) -> f64) -> Option<f64> {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     /// Standard deviations of f that are far below 1, the scale on which functions of f vary.
     const CALM: f64 = 0.05;
     const AGREES: f64 = 1e-9;
@@ -121,9 +123,10 @@ fn refined(
     nodes: &mut Nodes,
     step: Option<f64>,
     halvings: u32,
-    (mu, v): (f64, f64),
+    latent: LatentMarginal,
     g: &mut dyn FnMut(f64) -> Point,
 ) -> Average {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let sd = smallest(mu, v).sqrt();
     let mut node = |z: f64| {
         let at = g(mu + sd * z);
@@ -177,9 +180,10 @@ fn refined(
 pub(super) fn log_expected(
     nodes: &mut Nodes,
     step: Option<f64>,
-    (mu, v): (f64, f64),
+    latent: LatentMarginal,
     g: &mut dyn FnMut(f64) -> Point,
 ) -> Average {
+    let LatentMarginal { mean: mu, variance: v } = latent;
     let sd = smallest(mu, v).sqrt();
     let mut node = |z: f64| {
         let at = g(mu + sd * z);

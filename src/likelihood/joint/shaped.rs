@@ -9,7 +9,7 @@ use crate::likelihood::bernoulli::logistic;
 use crate::likelihood::log_rate::log_normal;
 use crate::likelihood::poisson::{log_ratio, poisson_deviance};
 use crate::likelihood::threshold::Threshold;
-use crate::likelihood::{BetaLogit, Gamma, Likelihood, NegativeBinomial, Observation};
+use crate::likelihood::{BetaLogit, Gamma, LatentMarginal, Likelihood, NegativeBinomial, Observation};
 use crate::quadrature::Integrator;
 use pulp::Scalar;
 use statrs::function::gamma::ln_gamma;
@@ -57,7 +57,8 @@ impl Driven for Dispersion {
 
     fn moments(marginal: Marginal<'_>, exposure: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
         let (mean, _, variance) = log_normal(marginal.of(0));
-        let ((mu, v), (log_alpha, spread)) = (marginal.of(0), marginal.of(1));
+        let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
+        let LatentMarginal { mean: log_alpha, variance: spread } = marginal.of(1);
         // E α E m² as one exponential: one of them may be 0 where the other is infinite.
         let excess = (2.0 * (mu + v) + log_alpha + 0.5 * spread).exp();
         (exposure * mean, exposure * mean + exposure * exposure * (excess + variance))
@@ -66,7 +67,7 @@ impl Driven for Dispersion {
     fn cdf_given(
         family: &dyn Likelihood,
         at: Observation,
-        f: (f64, f64),
+        f: LatentMarginal,
         alpha: f64,
         integrator: &mut Integrator,
     ) -> f64 {
@@ -142,7 +143,8 @@ impl Driven for Shape {
         marginal: Marginal<'_>,
         integrator: &mut JointIntegrator,
     ) -> Option<(f64, [f64; 2], [f64; 2])> {
-        let ((mu, v), (log_shape, spread)) = (marginal.of(0), marginal.of(1));
+        let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
+        let LatentMarginal { mean: log_shape, variance: spread } = marginal.of(1);
         let log_y = at.y.ln();
         let shape = (log_shape + 0.5 * spread).exp();
         let u = log_y - mu;
@@ -155,7 +157,7 @@ impl Driven for Shape {
             (-product, product)
         };
         let step = rule::fixed_step(&integrator.outer);
-        let bracket = rule::expected(&mut integrator.nodes, step, (log_shape, spread), &mut |f| {
+        let bracket = rule::expected(&mut integrator.nodes, step, marginal.of(1), &mut |f| {
             let (value, first) = stirling_excess(f.clamp(Self::RANGE.0, Self::RANGE.1).exp());
             Point { value, first, ..Point::default() }
         });
@@ -168,7 +170,8 @@ impl Driven for Shape {
 
     fn moments(marginal: Marginal<'_>, _: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
         let (mean, _, variance) = log_normal(marginal.of(0));
-        let ((mu, v), (log_shape, spread)) = (marginal.of(0), marginal.of(1));
+        let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
+        let LatentMarginal { mean: log_shape, variance: spread } = marginal.of(1);
         (mean, (2.0 * (mu + v) - log_shape + 0.5 * spread).exp() + variance)
     }
 
@@ -176,7 +179,7 @@ impl Driven for Shape {
     fn cdf_given(
         family: &dyn Likelihood,
         at: Observation,
-        f: (f64, f64),
+        f: LatentMarginal,
         shape: f64,
         integrator: &mut Integrator,
     ) -> f64 {
@@ -189,7 +192,7 @@ impl Driven for Shape {
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
-        let (mu, v) = marginal.of(1);
+        let LatentMarginal { mean: mu, variance: v } = marginal.of(1);
         (mu - 0.5 * v).exp()
     }
 }
@@ -206,13 +209,13 @@ pub type BetaPrecise = Dispersed<Precision>;
 
 impl Precision {
     /// `E 1/(1 + s)`.
-    fn shrinkage((mu, v): (f64, f64), integrator: &mut JointIntegrator) -> f64 {
-        expectation((-mu, v), integrator, logistic)
+    fn shrinkage(latent: LatentMarginal, integrator: &mut JointIntegrator) -> f64 {
+        expectation(LatentMarginal { mean: -latent.mean, ..latent }, integrator, logistic)
     }
 }
 
 /// `E g(f)`.
-fn expectation(marginal: (f64, f64), integrator: &mut JointIntegrator, g: impl Fn(f64) -> f64) -> f64 {
+fn expectation(marginal: LatentMarginal, integrator: &mut JointIntegrator, g: impl Fn(f64) -> f64) -> f64 {
     let step = rule::fixed_step(&integrator.outer);
     rule::average(&mut integrator.nodes, step, marginal, &mut |f| g(f))
 }
@@ -273,16 +276,17 @@ impl Driven for Precision {
     fn cdf_given(
         family: &dyn Likelihood,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         s: f64,
         integrator: &mut Integrator,
     ) -> f64 {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let weight = s * at.y * (1.0 - at.y);
         if weight > 1e9 {
             let log_odds = at.y.ln() - (-at.y).ln_1p();
             return normal::cdf((log_odds - mu) / (v + 1.0 / weight).sqrt());
         }
-        family.predictive_cdf(at.y, (mu, v), 1.0, integrator)
+        family.predictive_cdf(at.y, latent, 1.0, integrator)
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {

@@ -3,7 +3,7 @@
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::testkit::{Verdict, close, ensure, slope};
-use crate::likelihood::{Observation, TargetKind};
+use crate::likelihood::{LatentMarginal, Observation, TargetKind};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -274,7 +274,7 @@ fn grid(marginal: Marginal<'_>, visit: &mut dyn FnMut(&[f64], f64)) {
         for (c, f) in f.iter_mut().enumerate() {
             let z = ((rest % side) as f64 - f64::from(half)) * step;
             rest /= side;
-            let (mu, v) = marginal.of(c);
+            let LatentMarginal { mean: mu, variance: v } = marginal.of(c);
             *f = mu + v.sqrt() * z;
             weight *= step * (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
         }
@@ -320,7 +320,7 @@ fn draws(likelihood: &dyn JointLikelihood, exposure: f64, marginal: Marginal<'_>
     (0..DRAWS)
         .map(|_| {
             for (c, f) in f.iter_mut().enumerate() {
-                let (mu, v) = marginal.of(c);
+                let LatentMarginal { mean: mu, variance: v } = marginal.of(c);
                 let z: f64 = StandardNormal.sample(&mut random);
                 *f = mu + v.sqrt() * z;
             }

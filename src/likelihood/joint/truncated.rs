@@ -1,7 +1,7 @@
 //! Counts above 0: `p(y|f)/(1 − p(0|f))` for y = 1, 2, …, of any family of counts with one function.
 
 use super::rule::{self, Nodes};
-use crate::likelihood::{Likelihood, Local, Observation, TargetKind, crps};
+use crate::likelihood::{LatentMarginal, Likelihood, Local, Observation, TargetKind, crps};
 use crate::quadrature::{Integrator, Resolution, smallest};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -52,7 +52,7 @@ impl Truncated {
     }
 
     /// `E Y`, and `E Y²` beyond what both are for counts with zeros, over f.
-    fn beyond(&self, marginal: (f64, f64), exposure: f64, nodes: &mut Nodes) -> [f64; 2] {
+    fn beyond(&self, marginal: LatentMarginal, exposure: f64, nodes: &mut Nodes) -> [f64; 2] {
         let at = Observation::exposed(0.0, exposure);
         let mut beyond = |power: i32| {
             let mut point = |f: f64| {
@@ -113,11 +113,12 @@ impl Likelihood for Truncated {
     fn expected_log_density(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        latent: LatentMarginal,
         own: &mut [f64],
         integrator: &mut Integrator,
     ) -> Local {
-        let mut local = self.counts.expected_log_density(at, (mu, v), own, integrator);
+        let LatentMarginal { mean: mu, variance: v } = latent;
+        let mut local = self.counts.expected_log_density(at, latent, own, integrator);
         let sd = smallest(mu, v).sqrt();
         integrator.place(self.resolution(at), mu, sd);
         for ((z, f), w) in integrator.z.iter().zip(&integrator.f).zip(&integrator.weight) {
@@ -169,7 +170,7 @@ impl Likelihood for Truncated {
     fn smooth_count_cdf(
         &self,
         k: f64,
-        marginal: (f64, f64),
+        marginal: LatentMarginal,
         exposure: f64,
         integrator: &mut Integrator,
     ) -> f64 {
@@ -185,7 +186,7 @@ impl Likelihood for Truncated {
 
     fn predictive_moments(
         &self,
-        marginal: (f64, f64),
+        marginal: LatentMarginal,
         exposure: f64,
         integrator: &mut Integrator,
     ) -> (f64, f64) {

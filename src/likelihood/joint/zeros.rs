@@ -14,7 +14,8 @@ use super::truncated::Truncated;
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::bernoulli::logistic;
 use crate::likelihood::{
-    BernoulliLogit, Likelihood, Local, NegativeBinomial, Observation, PoissonExp, TargetKind, crps,
+    BernoulliLogit, LatentMarginal, Likelihood, Local, NegativeBinomial, Observation, PoissonExp, TargetKind,
+    crps,
 };
 use crate::quadrature::Integrator;
 use rand::RngExt;
@@ -96,12 +97,12 @@ impl ZeroAltered {
         integrator: &mut JointIntegrator,
     ) -> f64 {
         let JointIntegrator { outer, inner, nodes, .. } = integrator;
-        let (mu, v) = marginal.of(1);
-        let alone = log_chance((mu, v), inner);
+        let gate = marginal.of(1);
+        let alone = log_chance(gate, inner);
         let wanted = !slopes.own.is_empty();
         let mut given = |f1: f64| {
             let (log_zero, slope) = self.count(at, f1);
-            let local = log_chance((mu - log_zero, v), inner);
+            let local = log_chance(LatentMarginal { mean: gate.mean - log_zero, ..gate }, inner);
             let mut own = [0.0];
             if wanted {
                 self.counts.own_gradient(at, &[f1], &[local.mean], &mut own);
@@ -189,12 +190,12 @@ impl ZeroAltered {
 }
 
 /// `E log 1/(1 + e^{−f})` under N(m, v).
-fn log_chance((m, v): (f64, f64), integrator: &mut Integrator) -> Local {
+fn log_chance(latent: LatentMarginal, integrator: &mut Integrator) -> Local {
     // It is −e^{v/2 − m} or so far to the right.
-    if m > 45.0 + 45.0 * v.max(0.0).sqrt() {
+    if latent.mean > 45.0 + 45.0 * latent.variance.max(0.0).sqrt() {
         return Local::default();
     }
-    BernoulliLogit.expected_log_density(Observation::of(1.0), (m, v), &mut [], integrator)
+    BernoulliLogit.expected_log_density(Observation::of(1.0), latent, &mut [], integrator)
 }
 
 impl JointLikelihood for ZeroAltered {

@@ -1,9 +1,9 @@
 //! The values that each part of a fit is chosen among, and where the choice begins; no fitting.
 
-use crate::collapsed::Dataset;
 use crate::data::{InputWarp, TargetWarp};
 use crate::likelihood::{LikelihoodKind, TargetKind};
 use crate::options::{FitOptions, ModelKind, ObjectiveKind, Open, Part, Plan};
+use crate::training::rows::TrainingData;
 use crate::training::start::Prototype;
 use std::collections::HashSet;
 
@@ -57,7 +57,7 @@ pub(super) fn base(options: &FitOptions, open: Open) -> FitOptions {
 pub(super) fn values(
     part: Part,
     options: &FitOptions,
-    (data, levels): (Dataset<'_>, usize),
+    TrainingData { train: data, levels, .. }: TrainingData<'_>,
 ) -> Vec<FitOptions> {
     let kind = options.likelihood_kind();
     let with = |change: &dyn Fn(&mut FitOptions)| {

@@ -13,7 +13,8 @@ const HELD_OUT: (f64, usize) = (0.3, 2000);
 /// few. Choices that draw by different `run`s draw independently.
 pub fn held_out(
     n: usize,
-    (seed, run): (u64, u64),
+    seed: u64,
+    run: u64,
     most_of: impl FnOnce(usize) -> usize,
 ) -> Option<(Vec<usize>, Vec<usize>)> {
     if n < FEWEST_ROWS {

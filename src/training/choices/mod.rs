@@ -7,12 +7,12 @@ mod fallback;
 mod held_out;
 mod trial;
 
-use crate::collapsed::Dataset;
 use crate::error::{ErrorKind, Result};
 use crate::hyper::{Session, Stage};
 use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Open, Part};
+use crate::training::rows::TrainingData;
 use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values};
 pub use fallback::Chosen;
 pub use held_out::{Losses, held_out};
@@ -51,75 +51,33 @@ const THINNED: usize = 8;
 /// The kernel is chosen for at most so many classes.
 const MANY_CLASSES: usize = 5;
 
-/// Decides every open part of the options. `data` are training rows in the user's units, of a target of so many ordered levels
-/// (0 for others): all of them, or a sample of the rows on disk.
+/// Decides every open part of the options. `rows` are training rows in the user's units, all of them or a sample of the rows on disk;
+/// validation rows are not used.
 ///
 /// # Errors
 ///
 /// Errors about the options or the data, and interruptions; values whose fits fail are not taken.
-pub fn choose(
-    (data, levels): (Dataset<'_>, usize),
-    options: &FitOptions,
-    session: &mut Session<'_>,
-) -> Result<Chosen> {
+pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Session<'_>) -> Result<Chosen> {
     let asked = options;
     if options.open.is_empty() {
         return Ok(Chosen::as_asked(options.clone()));
     }
-    let open = allowed(options, (data, levels));
+    let open = allowed(options, rows);
     // Without neighbours, options about them have no meaning.
     let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
     let plain = FitOptions { open: Open::NOTHING, ..plain };
-    let Some(trials) = Trials::new((data, levels), options.seed) else {
+    let Some(trials) = Trials::new(rows, options.seed) else {
         return Ok(Chosen::new(asked, plain, None));
     };
     let options = base(options, open);
-    let planned = Part::ALL
-        .into_iter()
-        .filter(|&part| open.contains(part))
-        .map(|part| values(part, &options, (data, levels)).len());
-    let planned = 1 + planned.sum::<usize>() + usize::from(open.contains(Part::Inducing));
-    let thin = data.x.ncols() <= PLACES && trials.train_rows() * THINNED < data.len();
-    let counts = if thin { &COUNTS[..1] } else { &COUNTS[..] };
-    let rows = (data, levels);
-    let mut search = Search {
-        rows,
-        seed: options.seed,
-        trials,
-        counts,
-        started: Instant::now(),
-        session,
-        done: 0,
-        planned,
-    };
+    let mut search = Search::new(rows, &options, open, trials, session);
     search.enter("a first fit");
-    let mut best = match search.trials.judge(&options, None, search.session) {
+    let best = match search.trials.judge(&options, None, search.session) {
         Ok(judged) => judged,
         Err(error) if error.kind() == ErrorKind::Fit => return Ok(Chosen::new(asked, plain, None)),
         Err(error) => return Err(error),
     };
-    let mut parts = Vec::new();
-    for part in Part::ALL {
-        let mut values =
-            if open.contains(part) { values(part, &best.options, (data, levels)) } else { Vec::new() };
-        if thin && part == Part::Kernel {
-            values.retain(|value| value.kernel != WITH_LINES);
-        }
-        if !values.is_empty() && !search.session.is_late() {
-            let sites = part == Part::Neighbours && !best.options.likelihood_kind().has_gaussian_noise();
-            let choice;
-            (best, choice) = match sites {
-                true => search.decide_neighbours_of_sites(best)?,
-                false => search.decide(part, best, values)?,
-            };
-            parts.push(choice);
-        }
-    }
-    if open.contains(Part::Inducing) && !search.session.is_late() {
-        let choice;
-        (best, choice) = search.decide_inducing(best, data.len())?;
-        parts.extend(choice);
-    }
+    let (best, parts) = search.decide_all(best, open)?;
     let choices = Choices {
         training_rows: search.trials.train_rows(),
         held_out_rows: search.trials.held_rows(),
@@ -153,7 +111,8 @@ fn settled(mut choices: Choices, asked: &FitOptions, options: &FitOptions) -> Ch
 }
 
 /// The open parts that can be chosen beside what was named.
-fn allowed(options: &FitOptions, (data, levels): (Dataset<'_>, usize)) -> Open {
+fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
+    let TrainingData { train: data, levels, .. } = rows;
     let mut open = options.open;
     if options.model == ModelKind::Glm {
         let others = Part::ALL.into_iter().filter(|&part| part != Part::Likelihood);
@@ -183,10 +142,12 @@ fn allowed(options: &FitOptions, (data, levels): (Dataset<'_>, usize)) -> Open {
 
 /// A search under way.
 struct Search<'s, 'a> {
-    /// All training rows, and the number of levels of their target.
-    rows: (Dataset<'s>, usize),
+    /// All training rows.
+    rows: TrainingData<'s>,
     seed: u64,
     trials: Trials,
+    /// True if the rows of short fits lie much further apart than all rows.
+    thin: bool,
     /// The other numbers of neighbours that a short fit is judged with.
     counts: &'static [usize],
     started: Instant,
@@ -196,7 +157,53 @@ struct Search<'s, 'a> {
     planned: usize,
 }
 
-impl Search<'_, '_> {
+impl<'s, 'a> Search<'s, 'a> {
+    /// Creates the search for the open parts of options; it begins now.
+    fn new(
+        rows: TrainingData<'s>,
+        options: &FitOptions,
+        open: Open,
+        trials: Trials,
+        session: &'s mut Session<'a>,
+    ) -> Self {
+        let planned = Part::ALL
+            .into_iter()
+            .filter(|&part| open.contains(part))
+            .map(|part| values(part, options, rows).len());
+        let planned = 1 + planned.sum::<usize>() + usize::from(open.contains(Part::Inducing));
+        let thin = rows.train.x.ncols() <= PLACES && trials.train_rows() * THINNED < rows.train.len();
+        let counts = if thin { &COUNTS[..1] } else { &COUNTS[..] };
+        let (seed, started) = (options.seed, Instant::now());
+        Search { rows, seed, trials, thin, counts, started, session, done: 0, planned }
+    }
+
+    /// Decides the open parts one after the other, starting from the first fit; returns the best fit, and what was found of every part.
+    fn decide_all(&mut self, mut best: Judged, open: Open) -> Result<(Judged, Vec<Choice>)> {
+        let mut parts = Vec::new();
+        for part in Part::ALL {
+            let mut values =
+                if open.contains(part) { values(part, &best.options, self.rows) } else { Vec::new() };
+            if self.thin && part == Part::Kernel {
+                values.retain(|value| value.kernel != WITH_LINES);
+            }
+            if !values.is_empty() && !self.session.is_late() {
+                let sites = part == Part::Neighbours && !best.options.likelihood_kind().has_gaussian_noise();
+                let choice;
+                (best, choice) = match sites {
+                    true => self.decide_neighbours_of_sites(best)?,
+                    false => self.decide(part, best, values)?,
+                };
+                parts.push(choice);
+            }
+        }
+        if open.contains(Part::Inducing) && !self.session.is_late() {
+            let choice;
+            (best, choice) = self.decide_inducing(best, self.rows.train.len())?;
+            parts.extend(choice);
+        }
+        Ok((best, parts))
+    }
+
     /// Tells that a short fit begins.
     fn enter(&mut self, part: &'static str) {
         let seconds = self.started.elapsed().as_secs_f64();

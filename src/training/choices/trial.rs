@@ -62,21 +62,18 @@ pub(super) struct Judged {
 
 impl Trials {
     /// A part of the rows to fit to and a part to judge by, at random; none where they are too few.
-    pub fn new(of: (Dataset<'_>, usize), seed: u64) -> Option<Trials> {
-        Trials::of_at_most(of, seed, |n| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1))
+    pub fn new(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
+        Trials::of_at_most(rows, seed, |n| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1))
     }
 
     /// The same rows to judge by, and more rows to fit to.
-    pub fn with_close_rows(of: (Dataset<'_>, usize), seed: u64) -> Option<Trials> {
-        Trials::of_at_most(of, seed, |_| CLOSE_ROWS)
+    pub fn with_close_rows(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
+        Trials::of_at_most(rows, seed, |_| CLOSE_ROWS)
     }
 
-    fn of_at_most(
-        (data, levels): (Dataset<'_>, usize),
-        seed: u64,
-        most_of: impl FnOnce(usize) -> usize,
-    ) -> Option<Trials> {
-        let (train, held) = held_out(data.len(), (seed, 0), most_of)?;
+    fn of_at_most(rows: TrainingData<'_>, seed: u64, most_of: impl FnOnce(usize) -> usize) -> Option<Trials> {
+        let TrainingData { train: data, levels, .. } = rows;
+        let (train, held) = held_out(data.len(), seed, 0, most_of)?;
         let part = |rows: &[usize]| {
             let mut buffer = RowBuffer::new(data, rows.len());
             buffer.take(data, rows);

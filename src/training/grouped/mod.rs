@@ -262,7 +262,7 @@ impl<'a> GroupedObjective<'a> {
         let (model, sites) = (&self.at.model, self.sites.as_ref()?);
         let posterior = (&moments.weights[..], moments.covariance.as_ref());
         let effects = RowMoments { effects: &model.effects, moments: &moments };
-        let marginals = self.stream.marginals(&**model.layer(), self.data, posterior, effects);
+        let marginals = self.stream.marginals(&**model.layer(), self.data, posterior.0, posterior.1, effects);
         let losses = sites.losses(&model.likelihood, self.data.targets, &marginals);
         let value = losses.value + sites.beta() * (penalty - sites.explained(&marginals));
         let residuals = sites.residuals(&losses, &marginals);
@@ -328,13 +328,14 @@ impl<'a> GroupedObjective<'a> {
         let data = observed(self.data, self.sites.as_ref());
         let mut gradient;
         if self.bound.fitc {
-            gradient = BoundGradient::of_posterior(layer, statistics, posterior, 0.0);
+            gradient = BoundGradient::of_posterior(layer, statistics, posterior.0, posterior.1, 0.0);
             let effects = EffectSweep::Fitc(RowMoments { effects: &model.effects, moments });
             let by = BoundAdjoint::Fitc { noise, posterior };
             self.stream.add_rows_with(layer, data, by, Some(effects), &mut gradient);
         } else {
             let adjoint = unweighted_adjoint(moments, noise);
-            gradient = BoundGradient::of_posterior(layer, statistics, posterior, adjoint.residual);
+            gradient =
+                BoundGradient::of_posterior(layer, statistics, posterior.0, posterior.1, adjoint.residual);
             let direct = model.layer().condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
             let form = if direct { Form::Direct } else { Form::Stable };
             let rows = RowAdjoint::new(layer, &model.effects, moments, 1.0 / noise);

@@ -24,7 +24,7 @@ use crate::checkpoint::Archive;
 use crate::collapsed::{Dataset, RowMarginals};
 use crate::data::{Purpose, generator};
 use crate::likelihood::ObservationModel;
-use crate::objective::{Derivatives, LossScratch, Objective, Targets};
+use crate::objective::{Derivatives, LossInputs, LossScratch, Objective, Targets};
 use crate::threads::PerThread;
 use rayon::prelude::*;
 
@@ -109,16 +109,16 @@ impl Sites {
             let rows = block * ROWS..block * ROWS + mean.len();
             let (mut own, mut curvature) = (vec![0.0; own], vec![0.0; mean.len()]);
             let out = Derivatives { mean, variance, curvature: &mut curvature, own: &mut own };
-            let of_rows = (
-                targets.range(rows.start, rows.end),
-                &marginals.mean[rows.clone()],
-                &marginals.variance[rows],
-            );
+            let of_rows = LossInputs {
+                targets: targets.range(rows.start, rows.end),
+                mean: &marginals.mean[rows.clone()],
+                variance: &marginals.variance[rows],
+            };
             // Expected losses draw nothing.
             let mut random = generator(0, Purpose::Estimator, 0);
             let value = self
                 .scratch
-                .with(|scratch| self.objective.losses(likelihood, 1.0, of_rows, out, (scratch, &mut random)));
+                .with(|scratch| self.objective.losses(likelihood, 1.0, of_rows, out, scratch, &mut random));
             (value, own)
         };
         // Collected before they are summed, so that the sum does not depend on the threads.

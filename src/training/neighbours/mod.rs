@@ -59,13 +59,13 @@ pub(super) fn train(
 ) -> Result<Trained> {
     let Job { rows, plan, fresh } = *job;
     let train = whole(rows, "⟨neighbours⟩")?;
-    let (n, few) = (train.len(), neighbours.count.min(TRAINED_WITH));
+    let n = train.len();
     let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
     let stays = model.fix_inducing;
     let coordinates = layer(&model)?.z().nrows() * train.x.ncols();
     model.fix_inducing |= TERMS.min(n) < TERMS_PER_COORDINATE * coordinates;
     if trains && fresh {
-        model = warmed(model, train, (plan, neighbours), monitor)?;
+        model = warmed(model, train, plan, neighbours, monitor)?;
     }
     if plan.loss == LossKind::Square {
         hold_amplitude(&mut model);
@@ -74,27 +74,11 @@ pub(super) fn train(
     if let Some(validation) = rows.validation() {
         objective = objective.with_validation(validation, Score::of(plan.loss));
     }
-    let mut theta = objective.start();
     let outcome = if trains {
-        let (rows, k) = (TERMS.min(n), few);
-        if objective.has_sites() {
-            theta = rounds(&mut objective, theta, &SITE_ROUNDS, (plan, few), monitor)?;
-        }
-        objective.look_up(rows, k);
-        let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
-        let mut found = minimize(&mut objective, theta.clone(), n as f64, &plan.hyper, monitor);
-        monitor.check()?;
-        if let Some(best) = objective.kept() {
-            found.theta = best;
-        }
-        found.theta = reached(&mut objective, (&theta, before), found.theta, (rows, k))?;
-        // Out of time, q is left to the rows and neighbours that training used.
-        if !monitor.is_late() {
-            objective.look_up(n, neighbours.count);
-        }
-        found
+        trained(&mut objective, plan, neighbours, monitor)?
     } else {
         objective.look_up(n, neighbours.count);
+        let theta = objective.start();
         let (iterations, evaluations, rollbacks) = (0, 1, 0);
         let reason = StopReason::Converged;
         Outcome { theta, value: f64::NAN, iterations, evaluations, rollbacks, reason }
@@ -113,12 +97,41 @@ pub(super) fn train(
     Ok(Trained { nearby, ..Trained::at(model, vec![q], value, outcome) })
 }
 
+/// Trains hyper-parameters, and looks up the neighbours of all rows at the end unless the fit is late.
+fn trained(
+    objective: &mut NeighbourObjective<'_>,
+    plan: &Plan,
+    neighbours: &NeighbourPlan,
+    monitor: &mut Monitor<'_>,
+) -> Result<Outcome> {
+    let n = objective.rows();
+    let (rows, k) = (TERMS.min(n), neighbours.count.min(TRAINED_WITH));
+    let mut theta = objective.start();
+    if objective.has_sites() {
+        theta = rounds(objective, theta, &SITE_ROUNDS, plan, k, monitor)?;
+    }
+    objective.look_up(rows, k);
+    let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
+    let mut found = minimize(objective, theta.clone(), n as f64, &plan.hyper, monitor);
+    monitor.check()?;
+    if let Some(best) = objective.kept() {
+        found.theta = best;
+    }
+    found.theta = reached(objective, &theta, before, found.theta, rows, k)?;
+    // Out of time, q is left to the rows and neighbours that training used.
+    if !monitor.is_late() {
+        objective.look_up(n, neighbours.count);
+    }
+    Ok(found)
+}
+
 /// Returns the model after some rounds on the evidence of few rows each. Inducing inputs stay fixed, because hyper-parameters alone are
 /// found quickly.
 fn warmed(
     mut model: LatentModel,
     train: Dataset<'_>,
-    (plan, neighbours): (&Plan, &NeighbourPlan),
+    plan: &Plan,
+    neighbours: &NeighbourPlan,
     monitor: &mut Monitor<'_>,
 ) -> Result<LatentModel> {
     let few = neighbours.count.min(TRAINED_WITH);
@@ -126,7 +139,7 @@ fn warmed(
     let stays = std::mem::replace(&mut model.fix_inducing, true);
     let mut objective = NeighbourObjective::new(model, train, evidence, plan.seed)?.until(monitor.end());
     let theta = objective.start();
-    rounds(&mut objective, theta, &ROUNDS, (plan, few), monitor)?;
+    rounds(&mut objective, theta, &ROUNDS, plan, few, monitor)?;
     Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })
 }
 
@@ -135,7 +148,8 @@ fn rounds(
     objective: &mut NeighbourObjective<'_>,
     mut theta: Vec<f64>,
     rounds: &[(usize, usize)],
-    (plan, k): (&Plan, usize),
+    plan: &Plan,
+    k: usize,
     monitor: &mut Monitor<'_>,
 ) -> Result<Vec<f64>> {
     let n = objective.rows();
@@ -151,7 +165,7 @@ fn rounds(
         let mut warm = monitor.warm_start(rows, limits);
         let to = minimize(objective, theta.clone(), n as f64, &plan.hyper, &mut warm).theta;
         monitor.check()?;
-        theta = reached(objective, (&theta, before), to, (rows, k))?;
+        theta = reached(objective, &theta, before, to, rows, k)?;
     }
     Ok(theta)
 }
@@ -162,9 +176,11 @@ fn rounds(
 /// start.
 fn reached(
     objective: &mut NeighbourObjective<'_>,
-    (from, before): (&[f64], Option<f64>),
+    from: &[f64],
+    before: Option<f64>,
     mut to: Vec<f64>,
-    (rows, k): (usize, usize),
+    rows: usize,
+    k: usize,
 ) -> Result<Vec<f64>> {
     let Some(before) = before else {
         objective.solve(&to).ok_or_else(failed_start)?;

@@ -40,30 +40,33 @@ pub(in crate::training) struct Known<'a> {
 pub(in crate::training) fn with_new_rows(
     known: Known<'_>,
     new: Dataset<'_>,
-    (plan, seed): (&NeighbourPlan, u64),
+    plan: &NeighbourPlan,
+    seed: u64,
     monitor: &mut Monitor<'_>,
 ) -> Result<(Normal, Arc<Nearby>)> {
     let Known { model, nearby, evidence, forget } = known;
     let layer = layer(model)?;
-    let mut rows = Joined::of(nearby, new, (model.likelihood.gaussian_noise(), forget));
+    let mut rows = Joined::of(nearby, new, model.likelihood.gaussian_noise(), forget);
     let x = rows.x.as_ref().transpose();
     let near = in_units_of(layer.kernel(), x, &half_lengths(layer.kernel(), x));
     let near = near.as_ref();
     let order: Vec<u32> = (0..rows.y.len() as u32).collect();
     let added = &order[rows.kept..];
-    let lists = nearest_before(near, (&order, added), plan.count, COMPARISONS);
+    let lists = nearest_before(near, &order, added, plan.count, COMPARISONS);
     let windows = Windows::near(near, added, &lists, Windows::most_members(layer.dim()));
     let mut solver =
         Solver { layer, evidence, beta: plan.beta, stream: ConditionalStream::new(layer, &windows), windows };
     if model.likelihood.gaussian_noise().is_none() {
-        let others = nearest_others(near, added, plan.count.min(TRAINED_WITH), COMPARISONS);
+        let (order, lists) = nearest_others(near, added, plan.count.min(TRAINED_WITH), COMPARISONS);
         let likelihood = model
             .likelihood
             .one()
             .ok_or_else(|| Error::usage("⟨neighbours⟩ need a likelihood of one latent function"))?;
         rows.match_sites(
             Observed { likelihood, targets: new.targets },
-            (&mut solver, &others),
+            &mut solver,
+            &order,
+            &lists,
             plan.nodes,
             monitor,
         )?;
@@ -73,7 +76,7 @@ pub(in crate::training) fn with_new_rows(
     let own_noise =
         model.likelihood.gaussian_noise().is_none_or(|noise| rows.noise.iter().any(|own| *own != noise));
     let noise = own_noise.then_some(&rows.noise[..]);
-    let kept = NearbyRows::new((rows.x.as_ref().transpose(), &rows.y, noise), (plan.keeping, seed));
+    let kept = NearbyRows::new(rows.x.as_ref().transpose(), &rows.y, noise, plan.keeping, seed);
     Ok((q, Arc::new(Nearby::new(layer, kept, nearby.count()))))
 }
 
@@ -90,7 +93,7 @@ struct Joined {
 
 impl Joined {
     /// Joins the rows; `noise` is the noise variance of a Gaussian likelihood.
-    fn of(nearby: &Nearby, new: Dataset<'_>, (noise, forget): (Option<f64>, f64)) -> Joined {
+    fn of(nearby: &Nearby, new: Dataset<'_>, noise: Option<f64>, forget: f64) -> Joined {
         let (old, targets) = nearby.data();
         let kept = if forget < 1.0 { targets.len() } else { 0 };
         let noise = noise.unwrap_or(f64::NAN);
@@ -113,7 +116,9 @@ impl Joined {
     fn match_sites(
         &mut self,
         observed: Observed<'_>,
-        (solver, others): (&mut Solver<'_>, &(Vec<u32>, Lists)),
+        solver: &mut Solver<'_>,
+        order: &[u32],
+        lists: &Lists,
         nodes: Option<usize>,
         monitor: &mut Monitor<'_>,
     ) -> Result<()> {
@@ -131,7 +136,8 @@ impl Joined {
                 return None;
             }
             let q = solver.q(self)?;
-            let moved = sites.update(observed, solver.left_out(self, &q, others), step);
+            let (mean, variance) = solver.left_out(self, &q, order, lists);
+            let moved = sites.update(observed, mean, variance, step);
             self.take(&sites);
             Some(moved)
         });
@@ -164,12 +170,7 @@ impl Solver<'_> {
     }
 
     /// Returns means and variances of f at the new rows given their nearest other rows, without their own contribution to q.
-    fn left_out(
-        &self,
-        rows: &Joined,
-        q: &Normal,
-        (order, lists): &(Vec<u32>, Lists),
-    ) -> (Vec<f64>, Vec<f64>) {
+    fn left_out(&self, rows: &Joined, q: &Normal, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
         let Source { x, y, noise, .. } = rows.source();
         let predictor =
             Predictor { layer: self.layer, posterior: (q.mean(), q.cov().full()), data: (x, y), noise };

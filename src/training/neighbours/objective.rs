@@ -120,7 +120,7 @@ impl<'a> NeighbourObjective<'a> {
         self.share = self.order.len() as f64 / rows.len().max(1) as f64;
         let most = Windows::most_members(layer.dim());
         let others = || Windows::near(near, rows, &nearest_others(near, rows, k, COMPARISONS).1, most);
-        let before = || nearest_before(near, (&self.order, rows), k, COMPARISONS);
+        let before = || nearest_before(near, &self.order, rows, k, COMPARISONS);
         self.windows = match self.plan.loss {
             LossKind::Square => others(),
             _ => Windows::near(near, rows, &before(), most),
@@ -149,9 +149,9 @@ impl<'a> NeighbourObjective<'a> {
         }
         in_rounds(|step| {
             self.solved()?;
-            let predicted = self.left_out((&self.others.0, &self.others.1))?;
+            let (mean, variance) = self.left_out(&self.others.0, &self.others.1)?;
             let mut sites = self.sites.take()?;
-            let moved = sites.update(self.observed(), predicted, step);
+            let moved = sites.update(self.observed(), mean, variance, step);
             self.sites = Some(sites);
             // Sites that were matched in time are good enough for a fit that is late.
             let late = self.end.is_some_and(|end| Instant::now() >= end);
@@ -191,7 +191,7 @@ impl<'a> NeighbourObjective<'a> {
     }
 
     /// Returns means and variances of f at rows given other rows, under the last q without the contribution of these rows.
-    fn left_out(&self, (order, lists): (&[u32], &Lists)) -> Option<(Vec<f64>, Vec<f64>)> {
+    fn left_out(&self, order: &[u32], lists: &Lists) -> Option<(Vec<f64>, Vec<f64>)> {
         let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
         let Source { x, y, noise, .. } = self.source(&mut noise);
         let posterior = (self.q.mean(), self.q.cov().full());
@@ -217,7 +217,7 @@ impl<'a> NeighbourObjective<'a> {
         let near = in_units_of(layer.kernel(), self.data.x, &half_lengths(layer.kernel(), self.data.x));
         let rows = self.sample(CALIBRATED_ON);
         let (order, lists) = nearest_others(near.as_ref(), &rows, self.plan.count, COMPARISONS);
-        let (mean, variance) = self.left_out((&order, &lists))?;
+        let (mean, variance) = self.left_out(&order, &lists)?;
         let square = |&row: &u32| {
             let i = row as usize;
             (self.data.targets.y[i] - mean[i]).powi(2) / (variance[i] + noise)
@@ -350,7 +350,7 @@ impl<'a> NeighbourObjective<'a> {
         if let Some((windows, left)) = &mut predictions {
             let mut found = left.losses(Sweep { windows, ..sweep }, by);
             found.scale(self.share);
-            (value, adjoint) = conditional_dlm(&stream.statistics, (&q, self.plan.beta), &found);
+            (value, adjoint) = conditional_dlm(&stream.statistics, &q, self.plan.beta, &found);
             own.clone_from(&found.own);
         } else if let Some(sites) = &self.sites {
             value += self.share * sites.correction(self.observed(), &self.rows, &mut own);
@@ -378,7 +378,7 @@ impl<'a> NeighbourObjective<'a> {
         let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
         let Source { x, y, noise, .. } = self.source(&mut noise);
         let noise = self.sites.as_ref().map(|_| noise);
-        let rows = NearbyRows::new((x, y, noise), (self.plan.keeping, self.seed));
+        let rows = NearbyRows::new(x, y, noise, self.plan.keeping, self.seed);
         Some(Arc::new(Nearby::new(layer, rows, self.plan.count)))
     }
 }

@@ -11,7 +11,7 @@
 //! The datum is then the target λ/Λ with noise variance 1/Λ.
 
 use crate::collapsed::RowLoss;
-use crate::likelihood::Likelihood;
+use crate::likelihood::{LatentMarginal, Likelihood};
 use crate::objective::Targets;
 use crate::quadrature::Integrator;
 use crate::threads::PerThread;
@@ -82,13 +82,12 @@ impl Sites {
 
     /// Moves the sites by a share `step` of the way, in natural parameters, to those matched to the leave-one-out predictions. Returns the
     /// distance that they have moved: the root mean square of the moves of their means, in standard deviations.
-    pub fn update(&mut self, observed: Observed<'_>, others: (Vec<f64>, Vec<f64>), step: f64) -> f64 {
-        let (means, variances) = (&others.0, &others.1);
+    pub fn update(&mut self, observed: Observed<'_>, means: Vec<f64>, variances: Vec<f64>, step: f64) -> f64 {
         let sites = self.targets.par_iter_mut().zip(&mut self.noise).enumerate();
         sites.for_each(|(i, (target, noise))| {
-            let matched = self
-                .integrators
-                .with(|integrator| matched(observed, i, (means[i], variances[i]), integrator));
+            let matched = self.integrators.with(|integrator| {
+                matched(observed, i, LatentMarginal::new(means[i], variances[i]), integrator)
+            });
             // A datum that says nothing that can be computed keeps what it had.
             if let Some((precision, shift)) = matched {
                 let (old, kept) = (1.0 / *noise, 1.0 - step);
@@ -97,10 +96,10 @@ impl Sites {
                 *noise = 1.0 / new;
             }
         });
-        let moves = means.iter().zip(&self.others.0).zip(variances);
+        let moves = means.iter().zip(&self.others.0).zip(&variances);
         let squares: f64 = moves.map(|((new, old), v)| (new - old).powi(2) / v).sum();
         let square = squares / means.len().max(1) as f64;
-        self.others = others;
+        self.others = (means, variances);
         square.sqrt()
     }
 
@@ -110,9 +109,10 @@ impl Sites {
         let term = |&row: &u32| {
             let i = row as usize;
             let (mean, v, mut own) = (self.others.0[i], self.others.1[i], vec![0.0; own.len()]);
+            let latent = LatentMarginal::new(mean, v);
             let at = observed.targets.at(i);
             let log_z = self.integrators.with(|integrator| {
-                observed.likelihood.log_predictive(at, (mean, v), &mut own, integrator).value
+                observed.likelihood.log_predictive(at, latent, &mut own, integrator).value
             });
             let spread = v + self.noise[i];
             let of_site = -0.5 * ((TAU * spread).ln() + (self.targets[i] - mean).powi(2) / spread);
@@ -136,11 +136,12 @@ impl Sites {
 fn matched(
     observed: Observed<'_>,
     i: usize,
-    (mean, v): (f64, f64),
+    latent: LatentMarginal,
     integrator: &mut Integrator,
 ) -> Option<(f64, f64)> {
+    let LatentMarginal { mean, variance: v } = latent;
     let (likelihood, at) = (observed.likelihood, observed.targets.at(i));
-    let log_z = likelihood.log_predictive(at, (mean, v), &mut [], integrator);
+    let log_z = likelihood.log_predictive(at, latent, &mut [], integrator);
     let slope = log_z.mean;
     let curvature = 2.0 * log_z.variance - slope * slope;
     let matched = mean + v * slope;
@@ -167,10 +168,10 @@ impl RowLoss for SiteLoss<'_> {
             for ((&row, e), v) in rows.iter().zip(e).zip(v) {
                 let i = row as usize;
                 // The row does not observe its site's target, and f does not include the site's noise.
-                let marginal = (self.sites.targets[i] - *e, *v - self.sites.noise[i]);
+                let latent = LatentMarginal::new(self.sites.targets[i] - *e, *v - self.sites.noise[i]);
                 let (at, likelihood) = (self.observed.targets.at(i), self.observed.likelihood);
                 of_row.fill(0.0);
-                let log_z = likelihood.log_predictive(at, marginal, &mut of_row, integrator);
+                let log_z = likelihood.log_predictive(at, latent, &mut of_row, integrator);
                 own.iter_mut().zip(&of_row).for_each(|(own, of_row)| *own -= of_row);
                 value -= log_z.value;
                 (*e, *v) = (log_z.mean, -log_z.variance);
@@ -197,7 +198,8 @@ mod tests {
         // Around 2, which stands for class 1, and with the little variance that repeated rows leave each other.
         for mean in [1.9, 1.999, 2.0 - 1e-9, 2.0, 2.1] {
             for v in [1.0, 1e-2, 1e-6] {
-                let (precision, _) = matched(observed, 0, (mean, v), &mut integrator).expect("a site");
+                let (precision, _) =
+                    matched(observed, 0, LatentMarginal::new(mean, v), &mut integrator).expect("a site");
                 assert!(
                     precision > 0.0 && precision < 0.5f64.max(2.0 * KNOWN.0 / v),
                     "{mean} {v}: {precision}"

@@ -35,7 +35,8 @@ pub(crate) type FitWith<'a, F> = dyn FnMut(&FitOptions, Option<&F>) -> Result<Gr
 /// If the first fit fails; later fits that fail numerically are left out, and their neighbours continue without them.
 pub fn fit_beta_grid<F>(
     options: &FitOptions,
-    (betas, n): (&Betas, usize),
+    betas: &Betas,
+    n: usize,
     fit: &mut FitWith<'_, F>,
 ) -> Result<Vec<GridFit<F>>> {
     let base = FitOptions { validation_fraction: grid_validation(options), ..options.clone() };

@@ -125,19 +125,7 @@ fn grow(
         Some((train, validation)) => (train.data(), Some(validation.data())),
         None => (data.train, data.validation.filter(|_| criterion == Criterion::Validation)),
     };
-    let options = FitOptions {
-        objective: ObjectiveKind::Elbo,
-        beta: 1.0,
-        steps: StepOptions { batch_size: options.steps.batch_size, ..StepOptions::default() },
-        learning_rate: options.learning_rate,
-        epochs: None,
-        tolerance: None,
-        validation_fraction: 0.0,
-        growth: None,
-        hyper: options.hyper.filter(|hyper| *hyper == Hyper::Fixed),
-        hyper_optimizer: None,
-        ..options.without_steps()
-    };
+    let options = options_while_growing(options);
     let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds);
     let started = Instant::now();
     let tolerance = growth.tolerance.unwrap_or(Growth::TOLERANCE);
@@ -169,6 +157,23 @@ fn grow(
     (curve.chosen, curve.rollbacks) = (point.m, grower.rollbacks);
     let q = if family == Family::Full { q } else { q.iter().map(Normal::mean_field).collect() };
     Ok((Start { model: model.to_prior(), q: Some(q) }, curve))
+}
+
+/// Returns the options of the fits while a model grows: those of the ELBO on batches of the size of the fit.
+fn options_while_growing(options: &FitOptions) -> FitOptions {
+    FitOptions {
+        objective: ObjectiveKind::Elbo,
+        beta: 1.0,
+        steps: StepOptions { batch_size: options.steps.batch_size, ..StepOptions::default() },
+        learning_rate: options.learning_rate,
+        epochs: None,
+        tolerance: None,
+        validation_fraction: 0.0,
+        growth: None,
+        hyper: options.hyper.filter(|hyper| *hyper == Hyper::Fixed),
+        hyper_optimizer: None,
+        ..options.without_steps()
+    }
 }
 
 /// Returns the criterion. The certificate needs Gaussian noise, weights of 1, and few enough rows to evaluate all pairs.

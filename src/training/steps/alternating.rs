@@ -171,7 +171,7 @@ impl<'a> Alternating<'a> {
         let held = self.model.hold(Parameterization::Whitened);
         let (model, mut summed) = (&mut self.model, Ok(()));
         let visited =
-            self.train.for_each(self.batch, &mut |part| match model.evaluate_with(part, 1.0, (true, None)) {
+            self.train.for_each(self.batch, &mut |part| match model.evaluate_with(part, 1.0, true, None) {
                 Ok(_) => sum.iter_mut().zip(model.theta_gradient()).for_each(|(sum, g)| *sum += g),
                 Err(error) => summed = Err(error),
             });

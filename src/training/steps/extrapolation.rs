@@ -8,10 +8,10 @@
 //! metric `½ β ‖r‖²` is also the gain of a step to second order.
 
 use super::model::VariationalModel;
-use super::solve::{FullBatch, SolveLimits, UpdateCounts};
+use super::solve::{FullBatch, SolveLimits, UpdateCounts, record_step};
 use crate::error::Result;
-use crate::hyper::{Monitor, StopReason};
-use crate::linalg::{self, Part, Shape, dot, product};
+use crate::hyper::Monitor;
+use crate::linalg::{self, Operand, Part, dot, product};
 use crate::variational::{DataGradient, Evidence, Matrix, Normal};
 use faer::linalg::solvers::Solve;
 use faer::{Accum, Mat, Side};
@@ -65,9 +65,15 @@ impl Metric<'_> {
         let of_one = |(q, change): (&Normal, &Evidence)| {
             let (m, cov, all) = (q.dim(), q.cov().full(), full(&change.precision));
             let (mut half, mut image) = (linalg::spread(m, m), linalg::spread(m, m));
-            let square = |matrix| (matrix, Shape::Full);
-            product(half.as_mut(), Part::All, Accum::Replace, square(cov), square(all), 0.5);
-            product(image.as_mut(), Part::All, Accum::Replace, square(half.as_ref()), square(cov), 1.0);
+            product(half.as_mut(), Part::All, Accum::Replace, Operand::full(cov), Operand::full(all), 0.5);
+            product(
+                image.as_mut(),
+                Part::All,
+                Accum::Replace,
+                Operand::full(half.as_ref()),
+                Operand::full(cov),
+                1.0,
+            );
             let mut shift = vec![0.0; m];
             linalg::matvec(cov, &Self::force(q, change), &mut shift);
             Evidence { precision: Matrix::Full(image), shift }
@@ -154,6 +160,70 @@ impl History {
     }
 }
 
+/// A descent of all processes.
+struct Descent {
+    /// The sites of the current posteriors, and the objective there, a sum.
+    at: Sites,
+    value: f64,
+    history: History,
+    /// The share of a full step that is taken if nothing is extrapolated.
+    share: f64,
+    counts: UpdateCounts,
+}
+
+impl Descent {
+    /// Moves the posteriors to the extrapolated sites or by a share of a full step, `residual`, whichever first does not raise the
+    /// objective. Returns true if no move helps; `n` is the number of rows.
+    ///
+    /// # Errors
+    ///
+    /// If rows cannot be read.
+    fn step(
+        &mut self,
+        svgp: &mut VariationalModel,
+        full: &mut FullBatch<'_>,
+        residual: &[Evidence],
+        n: f64,
+    ) -> Result<bool> {
+        loop {
+            let further = self.history.extrapolated().and_then(|sites| Some((posteriors(&sites)?, sites)));
+            let extrapolates = further.is_some();
+            let plain = || {
+                let sites = plus(&self.at, residual, self.share);
+                Some((posteriors(&sites)?, sites))
+            };
+            let candidate = further.or_else(plain);
+            let before = svgp.posteriors().to_vec();
+            let next = match &candidate {
+                Some((q, _)) => {
+                    svgp.set_q(q.clone());
+                    self.counts.evaluations += 1;
+                    full.evaluate(svgp)?
+                }
+                None => f64::NAN,
+            };
+            if let Some((_, sites)) = candidate.filter(|_| next <= self.value) {
+                (self.value, self.at) = (next, sites);
+                self.share = f64::min(1.0, 2.0 * self.share);
+                return Ok(false);
+            }
+            svgp.set_q(before);
+            self.counts.rollbacks += 1;
+            // Within rounding of the best there is.
+            let mut ends = next - self.value <= f64::EPSILON * self.value.abs().max(n) * 64.0;
+            if extrapolates {
+                self.history.steps.clear();
+            } else {
+                self.share *= 0.5;
+                ends |= self.share < SMALLEST_STEP;
+            }
+            if ends {
+                return Ok(true);
+            }
+        }
+    }
+}
+
 /// Moves the posteriors of all processes on all rows until a step gains less than the tolerance; see [`solve_q`](super::solve::solve_q).
 ///
 /// # Errors
@@ -162,71 +232,34 @@ impl History {
 pub(in crate::training) fn descend_together(
     svgp: &mut VariationalModel,
     full: &mut FullBatch<'_>,
-    (limits, n): (SolveLimits, f64),
+    limits: SolveLimits,
+    n: f64,
     mut monitor: Option<&mut Monitor<'_>>,
 ) -> Result<(f64, UpdateCounts)> {
     let beta = svgp.objective().beta;
-    let mut value = full.evaluate(svgp)?;
-    let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
-    let Some(mut at) = svgp.posteriors().iter().map(Evidence::of).collect::<Option<Sites>>() else {
+    let value = full.evaluate(svgp)?;
+    let counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
+    let Some(at) = svgp.posteriors().iter().map(Evidence::of).collect::<Option<Sites>>() else {
         return Ok((value, counts));
     };
-    let (mut history, mut share, mut gain) = (History::default(), 1.0, f64::INFINITY);
+    let mut descent = Descent { at, value, history: History::default(), share: 1.0, counts };
+    let mut gain = f64::INFINITY;
     for _ in 0..limits.steps {
-        if !value.is_finite() || monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some()) {
+        if !descent.value.is_finite() || monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some()) {
             break;
         }
         if gain > NEAR {
-            history.steps.clear();
+            descent.history.steps.clear();
         }
         let goal: Sites =
             full.gradients().zip(svgp.posteriors()).map(|(g, q)| asked_for(q, g, beta)).collect();
-        let residual = plus(&goal, &at, -1.0);
-        gain = 0.5 * beta * history.learn(svgp.posteriors(), goal, residual.clone()) / n;
-        let mut ends = gain < limits.tolerance || gain.is_nan();
-        while !ends {
-            let further = history.extrapolated().and_then(|sites| Some((posteriors(&sites)?, sites)));
-            let extrapolates = further.is_some();
-            let plain = || {
-                let sites = plus(&at, &residual, share);
-                Some((posteriors(&sites)?, sites))
-            };
-            let candidate = further.or_else(plain);
-            let before = svgp.posteriors().to_vec();
-            let next = match &candidate {
-                Some((q, _)) => {
-                    svgp.set_q(q.clone());
-                    counts.evaluations += 1;
-                    full.evaluate(svgp)?
-                }
-                None => f64::NAN,
-            };
-            if let Some((_, sites)) = candidate.filter(|_| next <= value) {
-                (value, at) = (next, sites);
-                share = f64::min(1.0, 2.0 * share);
-                break;
-            }
-            svgp.set_q(before);
-            counts.rollbacks += 1;
-            // Within rounding of the best there is.
-            ends = next - value <= f64::EPSILON * value.abs().max(n) * 64.0;
-            if extrapolates {
-                history.steps.clear();
-            } else {
-                share *= 0.5;
-                ends |= share < SMALLEST_STEP;
-            }
-        }
-        if let Some(monitor) = &mut monitor {
-            monitor.record(value / n, None);
-            monitor.look_around(None);
-            if ends {
-                monitor.stop(StopReason::Converged);
-            }
-        }
+        let residual = plus(&goal, &descent.at, -1.0);
+        gain = 0.5 * beta * descent.history.learn(svgp.posteriors(), goal, residual.clone()) / n;
+        let ends = gain < limits.tolerance || gain.is_nan() || descent.step(svgp, full, &residual, n)?;
+        record_step(monitor.as_deref_mut(), descent.value / n, ends);
         if ends {
             break;
         }
     }
-    Ok((value, counts))
+    Ok((descent.value, descent.counts))
 }

@@ -226,7 +226,7 @@ impl<'a> Inference<'a> {
         let step = self.shrink * self.options.step.at(self.iterations);
         let remember = self.iterations.is_multiple_of(per_epoch);
         self.iterations += 1;
-        let value = self.model.evaluate_with(batch, scale, (train_theta, self.rules.factor()))?;
+        let value = self.model.evaluate_with(batch, scale, train_theta, self.rules.factor())?;
         if value.is_finite() {
             self.pending = Some(Pending { step, remember });
         } else {
@@ -312,7 +312,7 @@ impl<'a> Inference<'a> {
         for (q, average) in self.model.posteriors().iter().zip(&mut self.averages) {
             let m = q.dim();
             let second = if q.family() == Family::Full { m * m } else { m };
-            average.archive(archive, (m, second));
+            average.archive(archive, m, second);
         }
         self.safe.iter_mut().for_each(|q| q.archive(archive));
         archive.value(&mut self.shrink);

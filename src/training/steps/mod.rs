@@ -99,18 +99,10 @@ pub(super) fn train(
         // Steps on all rows only ever improve.
         _ if on_all_rows => None,
         Some(train) => with_best_q(svgp.model.clone(), train, plan.beta),
-        None => {
-            svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
-            let value = solve::full_objective(&mut svgp, sample)?;
-            Some(Valued { model: svgp.model.clone(), q: svgp.posteriors().to_vec(), value })
-        }
+        None => Some(admitted(&mut svgp, &inference, sample)?),
     };
     let stepping = Stepping { svgp, free: free.clone(), steps, inference };
-    let Stepped { svgp, mut outcome, taken_back } = match &plan.way {
-        _ if on_all_rows => solve::train(stepping, job, monitor)?,
-        Way::Alternating(_) if !free.is_empty() => alternating::train(stepping, job, monitor)?,
-        _ => batches::train(stepping, job, monitor)?,
-    };
+    let Stepped { svgp, mut outcome, taken_back } = stepping.train(job, on_all_rows, monitor)?;
     monitor.check()?;
     outcome.rollbacks += warm.rollbacks;
     let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.estimator_counts());
@@ -135,6 +127,24 @@ pub(super) fn train(
     let estimated_on = summed.is_none().then_some(check.len());
     let trained = Trained::at(model, q, value, outcome);
     Ok(Trained { elbo, sampling, taken_back, estimated_on, guarantee, ..trained })
+}
+
+impl Stepping<'_> {
+    /// Takes the steps in the way of the plan.
+    fn train(self, job: &Job<'_>, on_all_rows: bool, monitor: &mut Monitor<'_>) -> Result<Stepped> {
+        match &job.plan.way {
+            _ if on_all_rows => solve::train(self, job, monitor),
+            Way::Alternating(_) if !self.free.is_empty() => alternating::train(self, job, monitor),
+            _ => batches::train(self, job, monitor),
+        }
+    }
+}
+
+/// Moves q to where the rule can start, and returns the model there with the objective on a sample.
+fn admitted(svgp: &mut VariationalModel, inference: &InferenceOptions, sample: Sweep<'_>) -> Result<Valued> {
+    svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
+    let value = solve::full_objective(svgp, sample)?;
+    Ok(Valued { model: svgp.model.clone(), q: svgp.posteriors().to_vec(), value })
 }
 
 /// Returns the number of full-batch steps on q at the end of a fit: at most 20, and at most a few passes over large data.

@@ -230,7 +230,7 @@ impl VariationalModel {
     fn evaluate_here(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
         let Batch { x, targets, scale } = batch;
         // Nothing can keep rows in memory from being summed over.
-        let value = self.evaluate_with(Portion::Here(Dataset { x, targets }), scale, (train_theta, factor));
+        let value = self.evaluate_with(Portion::Here(Dataset { x, targets }), scale, train_theta, factor);
         value.unwrap_or(f64::NAN)
     }
 
@@ -244,10 +244,11 @@ impl VariationalModel {
         &mut self,
         rows: Portion<'_>,
         scale: f64,
-        (train_theta, factor): (bool, Option<Factor<'_>>),
+        train_theta: bool,
+        factor: Option<Factor<'_>>,
     ) -> Result<f64> {
         on_pool(self.batch_work(rows.len()), || {
-            let value = self.run_data((rows, scale), train_theta, factor)? + self.objective.beta * self.kl();
+            let value = self.run_data(rows, scale, train_theta, factor)? + self.objective.beta * self.kl();
             if train_theta && value.is_finite() {
                 self.finish_theta();
             }
@@ -261,7 +262,7 @@ impl VariationalModel {
     ///
     /// As for [`VariationalModel::evaluate_with`].
     pub(in crate::training) fn evaluate_data(&mut self, rows: Portion<'_>, scale: f64) -> Result<f64> {
-        on_pool(self.batch_work(rows.len()), || self.run_data((rows, scale), false, None))
+        on_pool(self.batch_work(rows.len()), || self.run_data(rows, scale, false, None))
     }
 
     /// Sets if features are kept from one evaluation to the next; then only q may change between them, and the batch must stay.
@@ -281,7 +282,8 @@ impl VariationalModel {
 
     fn run_data(
         &mut self,
-        rows: (Portion<'_>, f64),
+        rows: Portion<'_>,
+        scale: f64,
         train_theta: bool,
         factor: Option<Factor<'_>>,
     ) -> Result<f64> {
@@ -295,15 +297,16 @@ impl VariationalModel {
             q: &self.q,
             factor,
         };
-        let mut run =
-            |form, train_theta| run_pass(&mut self.pass, (&self.model, problem), rows, (form, train_theta));
+        let mut run = |form, train_theta| {
+            run_pass(&mut self.pass, &self.model, problem, rows, scale, form, train_theta)
+        };
         let Some(mixed) = self.mixed.as_mut().filter(|_| mixes) else {
             return run(form, train_theta).map(|(value, _)| value);
         };
         let exact = mixed.is_due().then(|| run(form, false)).transpose()?;
         let (value, weight) = run(Form::Mixed, train_theta)?;
         let mut disagrees =
-            |exact: f64| exact.is_finite() && mixed.disagrees((value - exact) / (rows.1 * weight));
+            |exact: f64| exact.is_finite() && mixed.disagrees((value - exact) / (scale * weight));
         if exact.is_some_and(|(exact, _)| disagrees(exact)) || !value.is_finite() {
             return run(form, train_theta).map(|(value, _)| value);
         }
@@ -448,9 +451,12 @@ impl VariationalModel {
 /// Runs a pass over some rows, each with weight `scale`; returns the value `scale·Σ ℓ_i` and the weight of the rows.
 fn run_pass(
     pass: &mut BatchPass,
-    (model, problem): (&LatentModel, Problem<'_>),
-    (rows, scale): (Portion<'_>, f64),
-    (form, train_theta): (Form, bool),
+    model: &LatentModel,
+    problem: Problem<'_>,
+    rows: Portion<'_>,
+    scale: f64,
+    form: Form,
+    train_theta: bool,
 ) -> Result<(f64, f64)> {
     let there = match rows {
         Portion::Here(Dataset { x, targets }) => {

@@ -148,7 +148,7 @@ impl<'a> FullBatch<'a> {
         let beta = svgp.objective().beta;
         for ((gathered, earlier), q) in self.processes.iter_mut().zip(earlier).zip(svgp.posteriors()) {
             let Gathered { mean, cov, curvature } = gathered;
-            value += earlier.add_to((q, beta), (mean, cov), curvature.as_mut());
+            value += earlier.add_to(q, beta, mean, cov, curvature.as_mut());
         }
         Ok(value + beta * svgp.kl())
     }
@@ -177,6 +177,16 @@ pub(in crate::training) fn solve_q(
     solved
 }
 
+/// Records a step with the objective per row that it ended at, and the end of the optimisation if it has converged.
+pub(super) fn record_step(monitor: Option<&mut Monitor<'_>>, value: f64, converged: bool) {
+    let Some(monitor) = monitor else { return };
+    monitor.record(value, None);
+    monitor.look_around(None);
+    if converged {
+        monitor.stop(StopReason::Converged);
+    }
+}
+
 /// Takes the steps of [`solve_q`].
 fn descend(
     svgp: &mut VariationalModel,
@@ -188,11 +198,9 @@ fn descend(
     const SMALLEST_STEP: f64 = 1e-4;
     let mut full = FullBatch::new(svgp, sweep);
     let n = sweep.scale * sweep.rows.count() as f64;
-    if svgp.posteriors().len() > 1
-        && svgp.q().family() == Family::Full
-        && !svgp.objective().has_own_curvature()
-    {
-        return descend_together(svgp, &mut full, (limits, n), monitor);
+    let full_q = svgp.q().family() == Family::Full;
+    if svgp.posteriors().len() > 1 && full_q && !svgp.objective().has_own_curvature() {
+        return descend_together(svgp, &mut full, limits, n, monitor);
     }
     let mut value = full.evaluate(svgp)?;
     let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
@@ -215,31 +223,24 @@ fn descend(
             value = next;
             step = (2.0 * info.step).min(1.0);
             small = if gain < limits.tolerance { small + 1 } else { 0 };
-        } else if next.is_finite() && gain > -f64::EPSILON * (value / n).abs().max(1.0) * 64.0 {
-            // Within rounding of the best there is.
-            svgp.set_q(before);
-            rules.restart(svgp.posteriors());
-            small = 3;
         } else {
             svgp.set_q(before);
             rules.restart(svgp.posteriors());
-            // The gradient at the point gone back to.
-            full.evaluate(svgp)?;
-            counts.evaluations += 1;
-            counts.rollbacks += 1;
-            step = 0.5 * info.step;
-            if step < SMALLEST_STEP {
+            // Within rounding of the best there is.
+            let rounded = next.is_finite() && gain > -f64::EPSILON * (value / n).abs().max(1.0) * 64.0;
+            if !rounded {
+                // The gradient at the point gone back to.
+                full.evaluate(svgp)?;
+                counts.evaluations += 1;
+                counts.rollbacks += 1;
+                step = 0.5 * info.step;
+            }
+            if rounded || step < SMALLEST_STEP {
                 small = 3;
             }
         }
-        if let Some(monitor) = &mut monitor {
-            monitor.record(value / n, None);
-            monitor.look_around(None);
-        }
+        record_step(monitor.as_deref_mut(), value / n, small >= 3);
         if small >= 3 {
-            if let Some(monitor) = &mut monitor {
-                monitor.stop(StopReason::Converged);
-            }
             break;
         }
     }

@@ -16,11 +16,11 @@ use crate::collapsed::Dataset;
 use crate::data::BatchPlan;
 use crate::error::{Error, Result};
 use crate::latent::{Layer, whiten};
-use crate::likelihood::Likelihood;
-use crate::linalg::{self, Part, Shape, product, symmetric_eigen};
+use crate::likelihood::{LatentMarginal, Likelihood};
+use crate::linalg::{self, Operand, Part, product, symmetric_eigen};
 use crate::model::StepGuarantee;
 use crate::quadrature::Integrator;
-use crate::variational::research::guarantees::{Curvature, DistanceBound};
+use crate::variational::research::guarantees::{Curvature, DistanceBound, NoiseConstants};
 use crate::variational::{Normal, Schedule, Theorem};
 use faer::{Accum, Mat};
 use sparsegp_kernels::Scratch;
@@ -57,14 +57,14 @@ pub(in crate::training) fn with_proven_steps(
     };
     let beta = svgp.objective().beta;
     let sums = Sums::over(svgp.model.layer(), likelihood, rows);
-    let curvature = sums.curvature(bounds, beta)?;
+    let curvature = sums.curvature(bounds.0, bounds.1, beta)?;
     if curvature.strong_convexity <= 0.0 {
         return refuse(format!(
             "needs a strongly convex energy; here its curvature may be {:.3}",
             curvature.strong_convexity
         ));
     }
-    let proven = Proven::new((theorem, curvature, beta), svgp.q(), &sums)?;
+    let proven = Proven::new(theorem, curvature, beta, svgp.q(), &sums)?;
     options.step = curvature.step_schedule(proven.noise);
     options.rule.smoothness = Some(curvature.smoothness);
     Ok((options, Some(proven)))
@@ -91,22 +91,22 @@ impl Sums {
         for (i, (a, scaled)) in features.col_iter().zip(scaled.col_iter_mut()).enumerate() {
             let weight = rows.targets.weight(i);
             let left = layer.kappa() * a.squared_norm_l2();
-            let marginal = (offset[i], (base[i] - left).max(0.0));
+            let latent = LatentMarginal::new(offset[i], (base[i] - left).max(0.0));
             let at = rows.targets.at(i);
             let slope =
-                likelihood.expected_log_density(at, marginal, &mut own_of(likelihood), &mut integrator).mean;
+                likelihood.expected_log_density(at, latent, &mut own_of(likelihood), &mut integrator).mean;
             gradient.iter_mut().zip(a.iter()).for_each(|(sum, a)| *sum -= weight * slope * a);
             scaled.iter_mut().for_each(|a| *a *= weight);
         }
         let mut gram = Mat::zeros(m, m);
-        let right = (features.transpose(), Shape::Full);
-        product(gram.as_mut(), Part::Lower, Accum::Replace, (scaled.as_ref(), Shape::Full), right, 1.0);
+        let right = Operand::full(features.transpose());
+        product(gram.as_mut(), Part::Lower, Accum::Replace, Operand::full(scaled.as_ref()), right, 1.0);
         linalg::reflect_lower(gram.as_mut());
         Sums { gram, gradient }
     }
 
     /// 𝓜 and ϖ.
-    fn curvature(&self, (least, most): (f64, f64), beta: f64) -> Result<Curvature> {
+    fn curvature(&self, least: f64, most: f64, beta: f64) -> Result<Curvature> {
         let (values, _) = symmetric_eigen(self.gram.as_ref()).ok_or_else(|| {
             Error::fit("the curvature is not a finite number, because the features are too large")
         })?;
@@ -131,11 +131,7 @@ pub(in crate::training) struct Proven {
 }
 
 impl Proven {
-    fn new(
-        (theorem, curvature, beta): (Theorem, Curvature, f64),
-        start: &Normal,
-        sums: &Sums,
-    ) -> Result<Proven> {
+    fn new(theorem: Theorem, curvature: Curvature, beta: f64, start: &Normal, sums: &Sums) -> Result<Proven> {
         let d = sums.gradient.len();
         let convexity = curvature.strong_convexity;
         // ‖θ* − θ̄‖².
@@ -156,7 +152,8 @@ impl Proven {
         let norm = |x: &[f64]| linalg::dot(x, x).sqrt();
         let mode = norm(start.mean()) + norm(&sums.gradient) / convexity;
         let initial = (mode.hypot(start.trace().sqrt()) + spread.sqrt()).powi(2);
-        let bound = curvature.distance_bound(initial, (noise, floor), at_optimum)?;
+        let bound =
+            curvature.distance_bound(initial, NoiseConstants { constant: noise, floor }, at_optimum)?;
         Ok(Proven { curvature, noise, bound })
     }
 

@@ -10,7 +10,7 @@ use super::proximal::{prox_entry, prox_negative_entropy};
 use super::smoothness::Smoothness;
 use crate::checkpoint::Archive;
 use crate::columns;
-use crate::linalg::{self, Part, Shape};
+use crate::linalg::{self, Operand, Part};
 use crate::variational::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
 use crate::variational::{
     CONDITION, DataGradient, Factor, MAX_HALVINGS, Normal, RuleOptions, StepInfo, UpdateRule, mean_gradient,
@@ -74,7 +74,7 @@ impl CholeskyDescent {
             candidate: linalg::spread(m, m),
             energy: linalg::spread(m, m),
             gradient: vec![0.0; m],
-            smoothness: Smoothness::new((options.smoothness, options.relative), m),
+            smoothness: Smoothness::new(options.smoothness, options.relative, m),
         };
         rule.restart(q);
         rule
@@ -105,7 +105,7 @@ impl CholeskyDescent {
 
 impl UpdateRule for CholeskyDescent {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        let lower = (self.factor.as_ref(), Shape::Lower);
+        let lower = Operand::lower(self.factor.as_ref());
         if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
             && energy_gradient(&gradient, lower, beta, Part::Lower, &mut self.energy))
         {

@@ -13,7 +13,7 @@
 
 use super::smoothness::Smoothness;
 use crate::checkpoint::Archive;
-use crate::linalg::{self, EigenSolver, Part, Shape};
+use crate::linalg::{self, EigenSolver, Operand, Part};
 use crate::variational::factor::energy_gradient;
 use crate::variational::rule::{Rule, Theorem};
 use crate::variational::{
@@ -81,7 +81,7 @@ impl Projected {
             energy: linalg::spread(m, m),
             gradient: vec![0.0; m],
             eigen: EigenSolver::new(m),
-            smoothness: Smoothness::new((options.smoothness, options.relative), m),
+            smoothness: Smoothness::new(options.smoothness, options.relative, m),
         };
         rule.restart(q);
         rule
@@ -128,7 +128,7 @@ fn attainable(floor: f64, values: &[f64]) -> f64 {
 
 impl UpdateRule for Projected {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        let symmetric = (self.factor.as_ref(), Shape::Full);
+        let symmetric = Operand::full(self.factor.as_ref());
         if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
             && energy_gradient(&gradient, symmetric, beta, Part::All, &mut self.energy))
         {

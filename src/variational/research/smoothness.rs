@@ -27,7 +27,7 @@ impl Smoothness {
     const REFRESH: f64 = 0.1;
 
     /// The options for 𝓜 and for steps in units of 1/𝓜, in dimension `m`.
-    pub(in crate::variational) fn new((given, relative): (Option<f64>, bool), m: usize) -> Self {
+    pub(in crate::variational) fn new(given: Option<f64>, relative: bool, m: usize) -> Self {
         Smoothness {
             given: given.filter(|s| *s > 0.0 && s.is_finite()),
             relative,

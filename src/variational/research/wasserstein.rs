@@ -11,7 +11,7 @@
 
 use super::smoothness::Smoothness;
 use crate::checkpoint::Archive;
-use crate::linalg::{self, Factorizer, Part, Shape, product, reflect_lower};
+use crate::linalg::{self, Factorizer, Operand, Part, product, reflect_lower};
 use crate::variational::rule::Rule;
 use crate::variational::{
     DataGradient, MAX_HALVINGS, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, factor, is_sane_matrix,
@@ -69,7 +69,7 @@ impl Wasserstein {
             candidate: square(),
             gradient: vec![0.0; m],
             factorizer: Factorizer::new(m),
-            smoothness: Smoothness::new((options.smoothness, options.relative), m),
+            smoothness: Smoothness::new(options.smoothness, options.relative, m),
         };
         rule.restart(q);
         rule
@@ -77,7 +77,7 @@ impl Wasserstein {
 
     /// Fills `change` with `Ĝ L = 2 B L + β (L − L⁻ᵀ)`; false when it is not finite.
     fn form_change(&mut self, gradient: &DataGradient<'_>, beta: f64) -> bool {
-        let (left, right) = ((gradient.cov.full(), Shape::Full), (self.factor.as_ref(), Shape::Lower));
+        let (left, right) = (Operand::full(gradient.cov.full()), Operand::lower(self.factor.as_ref()));
         product(self.change.as_mut(), Part::All, Accum::Replace, left, right, 2.0);
         let (l, linv) = (self.factor.as_ref(), self.inverse.as_ref());
         for j in 0..l.ncols() {
@@ -96,7 +96,7 @@ impl Wasserstein {
             let both = l.iter().zip(change.iter());
             root.iter_mut().zip(both).for_each(|(root, (l, x))| *root = l - gamma * x);
         }
-        let (left, right) = ((self.root.as_ref(), Shape::Full), (self.root.transpose(), Shape::Full));
+        let (left, right) = (Operand::full(self.root.as_ref()), Operand::full(self.root.transpose()));
         product(self.cov.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
         reflect_lower(self.cov.as_mut());
         self.candidate.copy_from(&self.cov);

@@ -8,9 +8,9 @@ use sparsegp::columns;
 use sparsegp::data::{Purpose, generator};
 use sparsegp::gradient::{Batch, WINDOW_ROWS, block_columns};
 use sparsegp::kernels::Scratch;
-use sparsegp::latent::LayerScratch;
-use sparsegp::linalg::{Part, Shape, block_product, product, spread};
-use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
+use sparsegp::latent::{FeaturesAdjoint, LayerScratch};
+use sparsegp::linalg::{Operand, Part, block_product, product, spread};
+use sparsegp::objective::{Derivatives, LossInputs, LossScratch, Objective, Targets};
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
 use sparsegp::{Error, Result};
@@ -39,9 +39,9 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (mut k, mut base, mut offset) = (Mat::zeros(m, columns), vec![0.0; columns], vec![0.0; columns]);
     model.layer().features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
     let whitening =
-        model.layer().whitening().ok_or_else(|| Error::fit("the layer has no whitening"))?.0.to_owned();
+        model.layer().whitening().ok_or_else(|| Error::fit("the layer has no whitening"))?.matrix.to_owned();
     let mut a = Mat::zeros(m, columns);
-    block_product(a.as_mut(), Accum::Replace, (whitening.as_ref(), Shape::Lower), k.as_ref(), 1.0);
+    block_product(a.as_mut(), Accum::Replace, Operand::lower(whitening.as_ref()), k.as_ref(), 1.0);
     let quad = Mat::from_fn(m, m, |i, j| 1e-3 * ((i + j) % 7) as f64);
     let weights = vec![0.01; columns];
 
@@ -51,18 +51,18 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
 
     let (left, right, mut out) = (whitening.clone(), k.clone(), k.clone());
     let whiten = move || {
-        block_product(out.as_mut(), Accum::Replace, (left.as_ref(), Shape::Lower), right.as_ref(), 1.0)
+        block_product(out.as_mut(), Accum::Replace, Operand::lower(left.as_ref()), right.as_ref(), 1.0)
     };
 
     let (right, mut out) = (a.clone(), k.clone());
     let quadratic = move || {
-        block_product(out.as_mut(), Accum::Replace, (quad.as_ref(), Shape::Full), right.as_ref(), 1.0)
+        block_product(out.as_mut(), Accum::Replace, Operand::full(quad.as_ref()), right.as_ref(), 1.0)
     };
 
     let (left, mut t, mean) = (a.clone(), a.clone(), vec![0.01; m]);
     let (mut mu, mut v, mut c, g) = (offset.clone(), base.clone(), vec![0.0; m], weights.clone());
     let marginals = move || {
-        columns::add_moments(left.as_ref(), (&mean, t.as_ref()), &mut mu, &mut v);
+        columns::add_moments(left.as_ref(), &mean, t.as_ref(), &mut mu, &mut v);
         columns::add_matvec(left.as_ref(), &g, &mut c);
         columns::rank_one_plus_scaled(t.as_mut(), &mean, &g, &g);
     };
@@ -76,20 +76,26 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let mut own = vec![0.0; own];
     let likelihood = move || {
         let out = Derivatives { mean: &mut g, variance: &mut h, curvature: &mut bend, own: &mut own };
-        let data = (Targets::of(y), &mu[..], &v[..]);
-        objective.losses(&likelihood, 1.0, data, out, (&mut losses, &mut random));
+        let rows = LossInputs { targets: Targets::of(y), mean: &mu, variance: &v };
+        objective.losses(&likelihood, 1.0, rows, out, &mut losses, &mut random);
     };
 
     let (right, mut out) = (a.clone(), k.clone());
     let adjoint = move || {
-        let left = (whitening.transpose(), Shape::Upper);
+        let left = Operand::upper(whitening.transpose());
         block_product(out.as_mut(), Accum::Replace, left, right.as_ref(), 1.0);
     };
 
     let (layer, mut scratch, h) = (model.layer().clone(), Scratch::new(), weights.clone());
     let (mut gradient, bar, left) = (layer.zero_gradient(), a.clone(), k.clone());
     let kernel_adjoint = move || {
-        layer.features_adjoint(x, (left.as_ref(), bar.as_ref()), &h, &h, &mut gradient, &mut scratch);
+        let by = FeaturesAdjoint {
+            features: left.as_ref(),
+            features_bar: bar.as_ref(),
+            base_bar: &h,
+            offset_bar: &h,
+        };
+        layer.features_adjoint(x, by, &mut gradient, &mut scratch);
     };
 
     let mut out = spread(columns, m);
@@ -117,7 +123,7 @@ fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     features.as_mut().fill(0.1);
     scaled.as_mut().fill(0.1);
     let outer = move || {
-        let (left, right) = ((features.as_ref(), Shape::Full), (scaled.as_ref(), Shape::Full));
+        let (left, right) = (Operand::full(features.as_ref()), Operand::full(scaled.as_ref()));
         product(sum.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
     };
 
@@ -136,7 +142,7 @@ fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (mut g, mut gradient, mut scratch) =
         (spread(m, m), model.layer().zero_gradient(), LayerScratch::new(m));
     let adjoint = move || {
-        let (left, right) = ((s.as_ref(), Shape::Full), (b.as_ref(), Shape::Full));
+        let (left, right) = (Operand::full(s.as_ref()), Operand::full(b.as_ref()));
         product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
         model.layer().whitening_adjoint(g.as_mut(), &mut gradient, &mut scratch);
     };

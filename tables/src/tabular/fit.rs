@@ -168,7 +168,11 @@ impl PreparedFit {
     fn choose(&self, start: Option<&TableModel>, session: &mut Session<'_>) -> Result<Chosen> {
         match start {
             Some(_) => Ok(Chosen::as_asked(self.options.clone())),
-            None => choose((self.train.dataset(), self.levels()), &self.options, session),
+            None => {
+                let levels = self.levels();
+                let data = TrainingData { levels, ..TrainingData::of(self.train.dataset()) };
+                choose(data, &self.options, session)
+            }
         }
     }
 

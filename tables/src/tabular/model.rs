@@ -221,7 +221,7 @@ impl TableModel {
             .hint("give fewer rows, or use quantiles, which have no such limit"));
         }
         let x = self.schema.design(table, unseen)?;
-        self.model.output_samples(x.as_ref(), (count, seed), output)
+        self.model.output_samples(x.as_ref(), count, seed, output)
     }
 
     /// Returns mean and covariance of the latent function at all rows of a table together; see [`Model::joint`].

@@ -11,7 +11,7 @@ use sparsegp::error::Result;
 use sparsegp::hyper::Session;
 use sparsegp::options::{FitOptions, Part};
 use sparsegp::training::choices::{Chosen, choose};
-use sparsegp::training::{WARM_ROWS, asks_for_warps, scaling_of, suited};
+use sparsegp::training::{TrainingData, WARM_ROWS, asks_for_warps, scaling_of, suited};
 
 /// The number of training rows in memory that estimate the objective.
 const CHECK_ROWS: usize = 20_480;
@@ -91,7 +91,11 @@ impl Sampled {
             // Options that need all rows in memory stay unchanged.
             None => {
                 let open = options.open.without(&[Part::Neighbours, Part::Objective]);
-                choose((start_rows.dataset(), levels), &FitOptions { open, ..options }, session)?
+                choose(
+                    TrainingData { levels, ..TrainingData::of(start_rows.dataset()) },
+                    &FitOptions { open, ..options },
+                    session,
+                )?
             }
         };
         let options = decide(chosen.options.clone(), train);

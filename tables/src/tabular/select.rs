@@ -36,7 +36,7 @@ pub(crate) fn fit_grid(
         let point = BetaPoint { beta: options.beta, score, seconds: model.summary().seconds };
         Ok(GridFit { point, fit })
     };
-    fit_beta_grid(request.options, (betas, rows), &mut fit)
+    fit_beta_grid(request.options, betas, rows, &mut fit)
 }
 
 /// Chooses β on held-out rows, and then fits to all training rows with the best β, starting from the best fit of the grid.

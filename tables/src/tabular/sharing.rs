@@ -130,7 +130,7 @@ pub(super) fn decide(
 ) -> Result<(Sharing, Vec<Tried>)> {
     let OutputsRequest { table, options, .. } = *request;
     let rows = match can_share(options, schemas, table.rows()) {
-        true => held_out(table.rows(), (options.seed, 1), |_| TRAINED_ON),
+        true => held_out(table.rows(), options.seed, 1, |_| TRAINED_ON),
         false => None,
     };
     let Some((train, held)) = rows else { return Ok((Sharing::Own, Vec::new())) };

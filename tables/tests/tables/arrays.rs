@@ -321,10 +321,10 @@ fn arrays_of_any_strides_give_the_same_linear_models_and_guarantees() {
         numbers
     });
     in_any_strides("guarantees", x.transpose(), |x| {
-        let (set, p) = ((x, y.as_slice()), prior.as_ref());
-        let bound = ConjugateBound::new(set, p, 0.3, 5).expect("a bound");
-        let sampling = (5, Sampling::WithReplacement);
-        let sharp = ConjugateAsymptotic::new(set, (&[0.0; 4], p), 0.3, sampling).expect("a limit");
+        let (y, p) = (y.as_slice(), prior.as_ref());
+        let bound = ConjugateBound::new(x, y, p, 0.3, 5).expect("a bound");
+        let sampling = Sampling::WithReplacement;
+        let sharp = ConjugateAsymptotic::new(x, y, &[0.0; 4], p, 0.3, 5, sampling).expect("a limit");
         let linear = Curvature::linear(x, p, 0.3).expect("a curvature");
         let logistic = Curvature::logistic(x, p).expect("a curvature");
         vec![

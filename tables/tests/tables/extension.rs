@@ -107,20 +107,20 @@ fn the_kit_finds_what_is_wrong() {
         fn expected_log_density(
             &self,
             at: Observation,
-            marginal: (f64, f64),
+            latent: sparsegp::likelihood::LatentMarginal,
             own: &mut [f64],
             integrator: &mut sparsegp::quadrature::Integrator,
         ) -> sparsegp::likelihood::Local {
-            self.0.expected_log_density(at, marginal, own, integrator)
+            self.0.expected_log_density(at, latent, own, integrator)
         }
         fn log_predictive(
             &self,
             at: Observation,
-            marginal: (f64, f64),
+            latent: sparsegp::likelihood::LatentMarginal,
             own: &mut [f64],
             integrator: &mut sparsegp::quadrature::Integrator,
         ) -> sparsegp::likelihood::Local {
-            let local = self.0.log_predictive(at, marginal, own, integrator);
+            let local = self.0.log_predictive(at, latent, own, integrator);
             let shift = if self.1 == "log E p" { 1e-3 } else { 0.0 };
             sparsegp::likelihood::Local { value: local.value + shift, ..local }
         }

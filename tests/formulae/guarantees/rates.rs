@@ -29,7 +29,7 @@ fn square_root_newton_converges_at_its_rate() {
     let (eigenvalues, _) = symmetric_eigen(hessian.as_ref()).expect("finite");
     let curvature = Curvature { smoothness: eigenvalues[d - 1], strong_convexity: eigenvalues[0] };
     // Covariances stay between the start and the optimum.
-    let rate = SquareRootRate::new(curvature, (1.0 / curvature.smoothness, 1.0), 1.0).expect("constants");
+    let rate = SquareRootRate::new(curvature, 1.0 / curvature.smoothness, 1.0, 1.0).expect("constants");
     let step = rate.best_step();
     let mut q = Normal::standard(Family::Full, d);
     let mut rule = SquareRoot::new(&q).with_guard(Guard::None);
@@ -113,9 +113,9 @@ fn curvature_has_the_coordinates_of_the_rules() {
     let root = normals.mat(3, 3);
     let prior = &root * root.transpose() + Mat::<f64>::identity(3, 3);
     let plain = Curvature::linear(x.as_ref(), prior.as_ref(), 0.5).expect("valid");
-    let general = Curvature::generalized(x.as_ref(), prior.as_ref(), (2.0, 2.0)).expect("valid");
+    let general = Curvature::generalized(x.as_ref(), prior.as_ref(), 2.0, 2.0).expect("valid");
     let logistic = Curvature::logistic(x.as_ref(), prior.as_ref()).expect("valid");
-    let other = Curvature::generalized(x.as_ref(), prior.as_ref(), (0.0, 0.25)).expect("valid");
+    let other = Curvature::generalized(x.as_ref(), prior.as_ref(), 0.0, 0.25).expect("valid");
     let close = |a: Curvature, b: Curvature| {
         assert!((a.smoothness - b.smoothness).abs() < 1e-9 * a.smoothness, "{a:?} {b:?}");
         assert!((a.strong_convexity - b.strong_convexity).abs() < 1e-9 * a.strong_convexity, "{a:?} {b:?}");
@@ -123,10 +123,10 @@ fn curvature_has_the_coordinates_of_the_rules() {
     close(plain, general);
     close(logistic, other);
     let scaled = Mat::<f64>::identity(3, 3) * faer::Scale(4.0);
-    let in_w = Curvature::whitened(x.as_ref(), scaled.as_ref(), (2.0, 2.0)).expect("valid");
-    let in_coefficients = Curvature::generalized(x.as_ref(), scaled.as_ref(), (2.0, 2.0)).expect("valid");
+    let in_w = Curvature::whitened(x.as_ref(), scaled.as_ref(), 2.0, 2.0).expect("valid");
+    let in_coefficients = Curvature::generalized(x.as_ref(), scaled.as_ref(), 2.0, 2.0).expect("valid");
     assert!((in_w.smoothness - 4.0 * in_coefficients.smoothness).abs() < 1e-9 * in_w.smoothness);
     // A loss that curves the other way leaves no convexity.
-    let concave = Curvature::generalized(x.as_ref(), prior.as_ref(), (-1.0, 2.0)).expect("valid");
+    let concave = Curvature::generalized(x.as_ref(), prior.as_ref(), -1.0, 2.0).expect("valid");
     assert!(concave.strong_convexity < 0.0 && concave.smoothness >= -concave.strong_convexity);
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use sparsegp::likelihood::{
-    BernoulliLogit, BernoulliProbit, BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, Likelihood,
-    NegativeBinomial, Observation, Ordinal, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
+    BernoulliLogit, BernoulliProbit, BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, LatentMarginal,
+    Likelihood, NegativeBinomial, Observation, Ordinal, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
 };
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::reference::*;
@@ -70,7 +70,7 @@ fn row_error(
     case: &Case,
     outputs: &Value,
     (predictive, i): (bool, usize),
-    (at, marginal): (Observation, (f64, f64)),
+    (at, latent): (Observation, LatentMarginal),
     integrator: &mut Integrator,
 ) -> f64 {
     let (columns, own_column) = if predictive {
@@ -80,9 +80,9 @@ fn row_error(
     };
     let mut own = vec![0.0; case.likelihood.own_len()];
     let local = if predictive {
-        case.likelihood.log_predictive(at, marginal, &mut own, integrator)
+        case.likelihood.log_predictive(at, latent, &mut own, integrator)
     } else {
-        case.likelihood.expected_log_density(at, marginal, &mut own, integrator)
+        case.likelihood.expected_log_density(at, latent, &mut own, integrator)
     };
     let want = columns.map(|column| number(&outputs[column][i]));
     let own_want = own_reference(case, &outputs[own_column], i);
@@ -111,7 +111,7 @@ fn expectations_agree_with_high_precision() {
             let tolerance = if case.closed[usize::from(predictive)] { CLOSED } else { QUADRATURE };
             let mut worst = 0.0f64;
             for i in 0..y.len() {
-                let row = (Observation::of(y[i]), (mu[i], v[i]));
+                let row = (Observation::of(y[i]), LatentMarginal::new(mu[i], v[i]));
                 let error = row_error(&case, &reference["outputs"], (predictive, i), row, &mut integrator);
                 worst = worst.max(error);
                 if error > tolerance {
@@ -139,7 +139,7 @@ fn fixed_nodes_agree_on_plain_cells() {
         for i in (0..numbers(&inputs["y"]).len()).filter(|i| inputs["tag"][*i] == "plain") {
             let value = |key: &str| number(&inputs[key][i]);
             for predictive in [false, true] {
-                let row = (Observation::of(value("y")), (value("mu"), value("v")));
+                let row = (Observation::of(value("y")), LatentMarginal::new(value("mu"), value("v")));
                 let error = row_error(&case, &reference["outputs"], (predictive, i), row, &mut integrator);
                 assert!(error < 1e-6, "{name} {predictive} {row:?}: {error:.1e}");
             }

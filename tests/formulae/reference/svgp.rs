@@ -6,7 +6,7 @@ use serde_json::Value;
 use sparsegp::collapsed::CollapsedBound;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Layer, LayerScratch, Layers, LinearLayer};
-use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observation};
+use sparsegp::likelihood::{BernoulliLogit, LatentMarginal, Likelihood, LikelihoodKind, Observation};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
 use sparsegp::quadrature::Integrator;
@@ -70,7 +70,7 @@ fn whitened_q(layer: &Layer, inputs: &Value) -> Normal {
     if inputs["whiten"] == true {
         return Normal::new(mu, cov).expect("q");
     }
-    let (linv, _) = layer.whitening().expect("whitening");
+    let linv = layer.whitening().expect("whitening").matrix;
     let mean = linv * faer::ColRef::from_slice(&mu);
     let mean = (0..mean.nrows()).map(|i| mean[i]).collect();
     Normal::new(mean, linv * cov * linv.transpose()).expect("q")
@@ -118,7 +118,7 @@ fn factor_gradient(svgp: &VariationalModel, inputs: &Value, beta: f64) -> (Vec<f
     let (mean, cov) = if inputs["whiten"] == true {
         (mean, cov)
     } else {
-        let (linv, _) = svgp.model.layer().whitening().expect("whitening");
+        let linv = svgp.model.layer().whitening().expect("whitening").matrix;
         (linv.transpose() * mean, linv.transpose() * cov * linv)
     };
     let sqrt = matrix(&inputs["q_sqrt"]);
@@ -170,7 +170,12 @@ fn svgp_elbo() {
         let mut integrator = Integrator::default();
         for i in 0..y.len() {
             let at = Observation::of(y[i]);
-            let local = one(&start).expected_log_density(at, (mu[i], v[i]), &mut [], &mut integrator);
+            let local = one(&start).expected_log_density(
+                at,
+                LatentMarginal::new(mu[i], v[i]),
+                &mut [],
+                &mut integrator,
+            );
             let what = format!("{name} row {i}");
             assert_close(local.value, numbers(&want["var_exp"])[i], QUADRATURE_TOLERANCE, &what);
             assert_close(local.mean, numbers(&want["dvarexp_dmu"])[i], QUADRATURE_TOLERANCE, &what);
@@ -201,8 +206,12 @@ fn log_loss_dlm() {
         let (mu, v) = (numbers(&want["f_mean"]), numbers(&want["f_var"]));
         let mut integrator = Integrator::default();
         for i in 0..y.len() {
-            let local =
-                one(&start).log_predictive(Observation::of(y[i]), (mu[i], v[i]), &mut [], &mut integrator);
+            let local = one(&start).log_predictive(
+                Observation::of(y[i]),
+                LatentMarginal::new(mu[i], v[i]),
+                &mut [],
+                &mut integrator,
+            );
             let what = format!("{name} row {i}");
             assert_close(-local.value, numbers(&want["loss_i"])[i], QUADRATURE_TOLERANCE, &what);
             assert_close(-local.mean, numbers(&want["dloss_dmu"])[i], QUADRATURE_TOLERANCE, &what);

@@ -8,6 +8,7 @@
 //! which keeps all digits where φ′ is tiny.
 
 use super::{pointwise, wide};
+use crate::likelihood::LatentMarginal;
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, exp_in_place};
 use std::sync::LazyLock;
@@ -247,7 +248,8 @@ pub(super) struct How {
 
 impl Curve {
     /// Creates the curve; appends its weights to the buffer.
-    pub fn new((mu, v): (f64, f64), how: How, weights: &mut Vec<f64>) -> Curve {
+    pub fn new(latent: LatentMarginal, how: How, weights: &mut Vec<f64>) -> Curve {
+        let LatentMarginal { mean: mu, variance: v } = latent;
         let sd = v.sqrt();
         let How { tabulate, accuracy, .. } = how;
         let resolves =
@@ -256,17 +258,19 @@ impl Curve {
             (None, _) => Method::Nodes,
             (_, None) => Method::Series,
             (Some(stride), Some(finer)) if stride <= FARTHEST_NARROW => {
-                Self::weigh((mu, sd), (stride, stride * finer), how, weights)
+                Self::weigh(mu, sd, stride, stride * finer, how, weights)
             }
-            (Some(stride), _) => Self::weigh((mu, sd), (stride, stride * accuracy.widest), how, weights),
+            (Some(stride), _) => Self::weigh(mu, sd, stride, stride * accuracy.widest, how, weights),
         };
         Curve { mu, v, method }
     }
 
     /// Weights of a grid with so many points to a distance H of some steps: by phase p, at `((first + q) + p/phases) H`.
     fn weigh(
-        (mu, sd): (f64, f64),
-        (stride, phases): (usize, usize),
+        mu: f64,
+        sd: f64,
+        stride: usize,
+        phases: usize,
         How { tail, accuracy: Accuracy { reach, .. }, .. }: How,
         weights: &mut Vec<f64>,
     ) -> Method {
@@ -492,9 +496,9 @@ mod tests {
         for v in [0.0, 1e-12, 1e-6, 7e-5, 8e-5, 1e-3, 0.02, 0.07, 0.08, 0.5, 3.0, 40.0, 390.0] {
             for mu in [-3.3, 0.17, 12.0] {
                 weights.clear();
-                let curve = Curve::new((mu, v), how(Some(1), true), &mut weights);
-                let tilted = Curve::new((mu + v, v), how(Some(1), true), &mut weights);
-                let slow = Curve::new((mu, v), how(None, false), &mut weights);
+                let curve = Curve::new(LatentMarginal::new(mu, v), how(Some(1), true), &mut weights);
+                let tilted = Curve::new(LatentMarginal::new(mu + v, v), how(Some(1), true), &mut weights);
+                let slow = Curve::new(LatentMarginal::new(mu, v), how(None, false), &mut weights);
                 for from in [-60, -35, -20, -10, 5] {
                     let (mut got, mut want) = (Block::default(), Block::default());
                     curve.fill::<3>(&Panel::even(from, 1), &weights, &mut got);
@@ -531,8 +535,8 @@ mod tests {
         let mut weights = Vec::new();
         for (v, stride) in [(1e-6, 2), (1e-3, 2), (0.5, 2), (2.0, 2), (30.0, 8), (600.0, 32), (9000.0, 64)] {
             assert_eq!(super::stride(&[v], &Accuracy::EXACT), if v < 1.0 { 1 } else { stride });
-            let near = Curve::new((0.3, v), how(Some(1), false), &mut weights);
-            let far = Curve::new((0.3, v), how(Some(stride), false), &mut weights);
+            let near = Curve::new(LatentMarginal::new(0.3, v), how(Some(1), false), &mut weights);
+            let far = Curve::new(LatentMarginal::new(0.3, v), how(Some(stride), false), &mut weights);
             for from in [-40, -9, -3, 0, 2] {
                 let (mut got, mut want) = (Block::default(), Block::default());
                 far.fill::<3>(&Panel::even(from, stride), &weights, &mut got);

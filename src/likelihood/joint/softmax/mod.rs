@@ -16,7 +16,7 @@ mod pointwise;
 mod wide;
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
-use crate::likelihood::{Observation, TargetKind};
+use crate::likelihood::{LatentMarginal, Observation, TargetKind};
 use curve::{Accuracy, Block, Curve, How, LANES, Lanes, Panel, STEP, WIDEST, WIDEST_SUMMED, stride};
 use integrals::{Density, Ends, LogSum, Running, Share, add, multiply};
 use rand::RngExt;
@@ -90,9 +90,9 @@ impl Grid {
     }
 
     /// Mean, from the largest one, and variance of a class. From so far below it has no part in integrals other than its own.
-    fn place(self, marginal: Marginal<'_>, class: usize) -> (f64, f64) {
-        let (mu, v) = marginal.of(class);
-        ((mu - marginal.mean[self.top]).max(-FARTHEST), v.max(0.0))
+    fn place(self, marginal: Marginal<'_>, class: usize) -> LatentMarginal {
+        let LatentMarginal { mean: mu, variance: v } = marginal.of(class);
+        LatentMarginal::new((mu - marginal.mean[self.top]).max(-FARTHEST), v.max(0.0))
     }
 
     /// Curves that are not tabulated have scales of their own, which hide what is lacking.
@@ -132,13 +132,14 @@ impl Scratch {
         self.sums.clear();
         self.sums.resize(classes, [[0.0; LANES]; 2]);
         for c in 0..classes {
-            let (mu, v) = grid.place(marginal, c);
+            let latent = grid.place(marginal, c);
             let tabulate = grid.tabulated.then_some(grid.stride);
             let how = How { tabulate, tail: grid.tails, accuracy: grid.accuracy };
-            self.curves.push(Curve::new((mu, v), how, &mut self.weights));
+            self.curves.push(Curve::new(latent, how, &mut self.weights));
             if tilted(c) {
-                let mu = if grid.tabulated { mu + v } else { mu };
-                self.tilted.push(Curve::new((mu, v), How { tail: true, ..how }, &mut self.weights));
+                let LatentMarginal { mean: mu, variance: v } = latent;
+                let latent = LatentMarginal::new(if grid.tabulated { mu + v } else { mu }, v);
+                self.tilted.push(Curve::new(latent, How { tail: true, ..how }, &mut self.weights));
             }
         }
     }

@@ -88,7 +88,7 @@ pub(super) fn curve(a: f64, v: f64) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{Likelihood, Observation, PoissonExp};
+    use crate::likelihood::{LatentMarginal, Likelihood, Observation, PoissonExp};
     use crate::quadrature::Integrator;
 
     #[test]
@@ -107,7 +107,8 @@ mod tests {
             for x in [-7.0, -4.0, -1.0, 0.0, 0.3, 2.0, 5.0, 6.7] {
                 let a = x * f64::sqrt(v);
                 let Some([value, first, second]) = curve(a, v) else { continue };
-                let local = PoissonExp.log_predictive(Observation::of(0.0), (a, v), &mut [], &mut integrator);
+                let latent = LatentMarginal::new(a, v);
+                let local = PoissonExp.log_predictive(Observation::of(0.0), latent, &mut [], &mut integrator);
                 let close = |got: f64, want: f64, scale: f64| {
                     assert!((got - want).abs() < 2e-10 * scale, "v {v} x {x}: {got}, want {want}");
                 };

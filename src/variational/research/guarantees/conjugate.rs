@@ -7,7 +7,7 @@ use super::{
     columns_of, inverse_factor, prior_precision, require_positive, require_symmetric, require_targets,
 };
 use crate::error::{Error, Result};
-use crate::linalg::{Part, Shape, matvec, product};
+use crate::linalg::{Operand, Part, matvec, product};
 use crate::variational::Average;
 use crate::words::word_option;
 use faer::{Accum, Mat, MatRef};
@@ -64,7 +64,8 @@ impl ConjugateBound {
     /// A usage error when shapes do not match, a number is not finite, P is not positive definite, or σ² or b is not
     /// positive.
     pub fn new(
-        (x, y): (MatRef<'_, f64>, &[f64]),
+        x: MatRef<'_, f64>,
+        y: &[f64],
         prior_cov: MatRef<'_, f64>,
         noise_variance: f64,
         batch: usize,
@@ -129,10 +130,13 @@ impl ConjugateAsymptotic {
     /// A usage error when shapes do not match, a number is not finite, P is not positive definite, σ² or b is not
     /// positive, or b exceeds n without replacement.
     pub fn new(
-        (x, y): (MatRef<'_, f64>, &[f64]),
-        (prior_mean, prior_cov): (&[f64], MatRef<'_, f64>),
+        x: MatRef<'_, f64>,
+        y: &[f64],
+        prior_mean: &[f64],
+        prior_cov: MatRef<'_, f64>,
         noise_variance: f64,
-        (batch, sampling): (usize, Sampling),
+        batch: usize,
+        sampling: Sampling,
     ) -> Result<Self> {
         let x = columns_of(x)?;
         let x = x.as_ref();
@@ -144,7 +148,7 @@ impl ConjugateAsymptotic {
         }
         let share = batch_variance(batch, x.ncols(), sampling)?;
         let precision = prior_precision(prior_cov, d)?;
-        let (features, residuals) = whiten((x, y), (prior_mean, &precision), noise_variance)?;
+        let (features, residuals) = whiten(x, y, prior_mean, &precision, noise_variance)?;
         let (first, second) = scatter(features.as_ref(), &residuals);
         let scale = share * (n / noise_variance).powi(2);
         Ok(ConjugateAsymptotic { mean_cost: 0.5 * scale * first, covariance_cost: 0.25 * scale * second })
@@ -192,14 +196,16 @@ fn batch_variance(batch: usize, n: usize, sampling: Sampling) -> Result<f64> {
 
 /// `L⁻¹ x_i` with `L Lᵀ = S⁻¹` (so that `‖L⁻¹x‖² = xᵀSx`), and the residuals `y_i − x_iᵀm`, of the exact posterior.
 fn whiten(
-    (x, y): (MatRef<'_, f64>, &[f64]),
-    (prior_mean, prior_precision): (&[f64], &Mat<f64>),
+    x: MatRef<'_, f64>,
+    y: &[f64],
+    prior_mean: &[f64],
+    prior_precision: &Mat<f64>,
     noise_variance: f64,
 ) -> Result<(Mat<f64>, Vec<f64>)> {
     let (d, n) = x.shape();
-    let (mut precision, full) = (prior_precision.clone(), Shape::Full);
-    let right = (x.transpose(), full);
-    product(precision.as_mut(), Part::Lower, Accum::Add, (x, full), right, 1.0 / noise_variance);
+    let mut precision = prior_precision.clone();
+    let right = Operand::full(x.transpose());
+    product(precision.as_mut(), Part::Lower, Accum::Add, Operand::full(x), right, 1.0 / noise_variance);
     let inverse = inverse_factor("the precision of the posterior", precision)?;
     let mut mean = vec![0.0; d];
     let mut natural = vec![0.0; d];
@@ -214,8 +220,8 @@ fn whiten(
     matvec(x.transpose(), &mean, &mut residuals);
     residuals.iter_mut().zip(y).for_each(|(e, y)| *e = y - *e);
     let mut features = Mat::zeros(d, n);
-    let left = (inverse.as_ref(), Shape::Lower);
-    product(features.as_mut(), Part::All, Accum::Replace, left, (x, full), 1.0);
+    let left = Operand::lower(inverse.as_ref());
+    product(features.as_mut(), Part::All, Accum::Replace, left, Operand::full(x), 1.0);
     Ok((features, residuals))
 }
 
@@ -226,8 +232,8 @@ fn scatter(x: MatRef<'_, f64>, weights: &[f64]) -> (f64, f64) {
     let mut mean = vec![0.0; d];
     matvec(x, weights, &mut mean);
     let mut gram = Mat::zeros(d, d);
-    let right = (x.transpose(), Shape::Full);
-    product(gram.as_mut(), Part::Lower, Accum::Replace, (x, Shape::Full), right, 1.0 / n);
+    let right = Operand::full(x.transpose());
+    product(gram.as_mut(), Part::Lower, Accum::Replace, Operand::full(x), right, 1.0 / n);
     let (mut first, mut second) = (0.0, 0.0);
     let mut column = vec![0.0; d];
     for (x, w) in x.col_iter().zip(weights) {

@@ -1,6 +1,6 @@
 //! Bounds on stochastic gradients of convex, not strongly convex, objectives (Domke, Garrigos & Gower 2023); no steps taken.
 
-use super::{Curvature, require_non_negative, require_positive};
+use super::{Curvature, NoiseConstants, require_non_negative, require_positive};
 use crate::error::{Error, Result};
 use crate::variational::Schedule;
 use serde::Serialize;
@@ -17,12 +17,13 @@ pub struct ConvexBound {
 }
 
 impl ConvexBound {
-    /// The bound for a, b and the squared distance at the start.
+    /// The bound for the noise of gradients and the squared distance at the start.
     ///
     /// # Errors
     ///
     /// Usage errors for an a that is not positive, and negative other arguments.
-    pub fn new((noise, floor): (f64, f64), initial: f64) -> Result<Self> {
+    pub fn new(noise: NoiseConstants, initial: f64) -> Result<Self> {
+        let NoiseConstants { constant: noise, floor } = noise;
         require_positive("the noise constant a", noise)?;
         require_non_negative("the noise constant b", floor)?;
         require_non_negative("the squared distance at the start", initial)?;

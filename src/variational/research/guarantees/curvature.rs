@@ -8,7 +8,7 @@ use super::{
     require_symmetric,
 };
 use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Part, Shape, product, reflect_lower};
+use crate::linalg::{Factorizer, Operand, Part, product, reflect_lower};
 use crate::variational::Schedule;
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
@@ -58,7 +58,8 @@ impl Curvature {
     pub fn generalized(
         x: MatRef<'_, f64>,
         prior_cov: MatRef<'_, f64>,
-        (least, most): (f64, f64),
+        least: f64,
+        most: f64,
     ) -> Result<Self> {
         if !(least <= most && least.is_finite() && most.is_finite()) {
             return Err(Error::usage(format!(
@@ -73,7 +74,7 @@ impl Curvature {
 
     /// [`Curvature::generalized`] in the coordinates w of update rules: coefficients are `m0 + L w` with `L Lᵀ = P`, so w has the prior
     /// N(0, I) and inputs `x L`. For P = I the two are the same; for `P = pI` steps on w are those on coefficients over p.
-    pub fn whitened(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, bounds: (f64, f64)) -> Result<Self> {
+    pub fn whitened(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, least: f64, most: f64) -> Result<Self> {
         let d = x.ncols();
         require_symmetric("the prior covariance", prior_cov, d)?;
         let mut factor = prior_cov.to_owned();
@@ -81,9 +82,9 @@ impl Curvature {
             Error::usage(format!("the prior covariance is not positive definite (pivot {})", e.pivot))
         })?;
         let mut inputs = Mat::zeros(x.nrows(), d);
-        let lower = (factor.as_ref(), Shape::Lower);
-        product(inputs.as_mut(), Part::All, Accum::Replace, (x, Shape::Full), lower, 1.0);
-        Curvature::generalized(inputs.as_ref(), Mat::<f64>::identity(d, d).as_ref(), bounds)
+        let lower = Operand::lower(factor.as_ref());
+        product(inputs.as_mut(), Part::All, Accum::Replace, Operand::full(x), lower, 1.0);
+        Curvature::generalized(inputs.as_ref(), Mat::<f64>::identity(d, d).as_ref(), least, most)
     }
 
     /// `a = 2(d + 3) 𝓜²` for d weights: the reparameterised gradient g of the expected negative log joint from one sample
@@ -123,7 +124,7 @@ impl Curvature {
 
     /// The bound on the distance from the optimum with [`Curvature::step_schedule`]; see [`DistanceBound`].
     ///
-    /// `initial` is `‖θ_0 − θ*‖²`, (a, b) are the constants of `E‖g‖² ≤ a ‖θ − θ*‖² + b`, and `gradient` is
+    /// `initial` is `‖θ_0 − θ*‖²`, `noise` has the constants a and b, and `gradient` is
     /// `‖∇l(θ*)‖²` of the part l whose gradient is taken: 0 for projected gradients of the whole objective, while
     /// for proximal ones the entropy's balances it, `β² Σ_i 1/(C*_ii)²`.
     ///
@@ -131,9 +132,10 @@ impl Curvature {
     pub fn distance_bound(
         &self,
         initial: f64,
-        (noise, floor): (f64, f64),
+        noise: NoiseConstants,
         gradient: f64,
     ) -> Result<DistanceBound> {
+        let NoiseConstants { constant: noise, floor } = noise;
         let strong_convexity = self.strong_convexity;
         require_positive("the strong convexity", strong_convexity)?;
         require_positive("the noise constant a", noise)?;
@@ -147,6 +149,15 @@ impl Curvature {
         }
         Ok(DistanceBound { strong_convexity, noise, variance: floor + gradient, initial })
     }
+}
+
+/// The constants of `E‖g‖² ≤ a ‖θ − θ*‖² + b` for a random gradient g.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NoiseConstants {
+    /// a.
+    pub constant: f64,
+    /// b.
+    pub floor: f64,
 }
 
 /// A bound on `D_T = E‖θ_T − θ*‖²` for proximal and projected stochastic gradients with the steps
@@ -222,8 +233,8 @@ fn precision_with(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, weight: f64) -
     let x = columns.as_ref();
     require_symmetric("the prior covariance", prior_cov, x.nrows())?;
     let mut hessian = prior_precision(prior_cov, x.nrows())?;
-    let right = (x.transpose(), Shape::Full);
-    product(hessian.as_mut(), Part::Lower, Accum::Add, (x, Shape::Full), right, weight);
+    let right = Operand::full(x.transpose());
+    product(hessian.as_mut(), Part::Lower, Accum::Add, Operand::full(x), right, weight);
     reflect_lower(hessian.as_mut());
     Ok(hessian)
 }

@@ -9,7 +9,7 @@ mod square_root_rate;
 
 pub use conjugate::{ConjugateAsymptotic, ConjugateBound, Sampling};
 pub use convex::ConvexBound;
-pub use curvature::{Curvature, DistanceBound};
+pub use curvature::{Curvature, DistanceBound, NoiseConstants};
 pub use projected::{ProjectedBound, price_noise};
 pub use square_root::{square_root_step, square_root_step_bound};
 pub use square_root_rate::SquareRootRate;

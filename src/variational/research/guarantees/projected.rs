@@ -5,7 +5,7 @@
 
 use super::{inverse_factor, require_non_negative, require_positive, require_symmetric};
 use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Part, Shape, product, symmetric_eigen};
+use crate::linalg::{Factorizer, Operand, Part, product, symmetric_eigen};
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
 
@@ -85,10 +85,10 @@ pub fn price_noise(precision: MatRef<'_, f64>, start_cov: MatRef<'_, f64>) -> Re
     inverse_factor("the covariance of the start", start_cov.to_owned())?;
     // P^½ S₀ P^½ has the same eigenvalues as Lᵀ S₀ L with L Lᵀ = P.
     let (mut half, mut whole) = (Mat::zeros(d, d), Mat::zeros(d, d));
-    let (lower, full) = ((factor.as_ref(), Shape::Lower), Shape::Full);
-    product(half.as_mut(), Part::All, Accum::Replace, (start_cov, full), lower, 1.0);
-    let upper = (factor.transpose(), Shape::Upper);
-    product(whole.as_mut(), Part::All, Accum::Replace, upper, (half.as_ref(), full), 1.0);
+    let lower = Operand::lower(factor.as_ref());
+    product(half.as_mut(), Part::All, Accum::Replace, Operand::full(start_cov), lower, 1.0);
+    let upper = Operand::upper(factor.transpose());
+    product(whole.as_mut(), Part::All, Accum::Replace, upper, Operand::full(half.as_ref()), 1.0);
     let (values, _) = symmetric_eigen(whole.as_ref()).ok_or_else(|| {
         Error::usage("the eigenvalues are not finite numbers, because the matrices are too large")
     })?;

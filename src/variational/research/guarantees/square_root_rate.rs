@@ -32,19 +32,19 @@ impl SquareRootRate {
     /// # Errors
     ///
     /// Usage errors for constants that are not positive, or an upper bound below the lower one.
-    pub fn new(curvature: Curvature, variances: (f64, f64), beta: f64) -> Result<Self> {
+    pub fn new(curvature: Curvature, smallest: f64, largest: f64, beta: f64) -> Result<Self> {
         require_positive("the strong convexity", curvature.strong_convexity)?;
         require_positive("the smoothness", curvature.smoothness)?;
-        require_positive("the smallest variance", variances.0)?;
-        require_positive("the largest variance", variances.1)?;
+        require_positive("the smallest variance", smallest)?;
+        require_positive("the largest variance", largest)?;
         require_positive("beta", beta)?;
-        if variances.1 < variances.0 {
+        if largest < smallest {
             return Err(Error::usage(format!(
                 "the largest variance {} is below the smallest one, {}",
-                variances.1, variances.0
+                largest, smallest
             )));
         }
-        Ok(SquareRootRate { curvature, variances, beta })
+        Ok(SquareRootRate { curvature, variances: (smallest, largest), beta })
     }
 
     /// L, the smoothness of F in (m, C) along the way.

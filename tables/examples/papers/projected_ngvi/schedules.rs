@@ -90,7 +90,7 @@ pub fn regression(paper: &mut Paper, runs: u64) -> Result<()> {
     let (n, d) = (data.y.len(), data.x.nrows());
     // No S_t is larger than the start, 10 I: it takes the place of the prior in V₂, which bounds S_t by the prior.
     let largest = Scale(START) * Mat::<f64>::identity(d, d);
-    let noise = ConjugateBound::new((data.x.transpose(), &data.y), largest.as_ref(), 1.0, 1)?.v2;
+    let noise = ConjugateBound::new(data.x.transpose(), &data.y, largest.as_ref(), 1.0, 1)?.v2;
     let problem = Problem::new(data, 5.0, Estimator::Exact, noise)?;
     paper.settings(format!(
         "Linear regression: {} ({n} rows, {d} inputs), prior N(0, 5 I), σ² = 1, batches with replacement, V = {noise:.3e} nats.",

@@ -6,7 +6,7 @@ use crate::paper::{Paper, Verdict, runs};
 use faer::{Mat, Scale};
 use sparsegp::Result;
 use sparsegp::variational::Schedule;
-use sparsegp::variational::research::guarantees::ConvexBound;
+use sparsegp::variational::research::guarantees::{ConvexBound, NoiseConstants};
 
 /// The average of the iterates of a run with weights `decay^{t+1}`, of t = 1, …, T or t = 0, …, T − 1.
 fn averaged(problem: &Problem, run: Run<'_>, (decay, steps): (f64, usize)) -> Result<Parameters> {
@@ -29,7 +29,8 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
     for (method, theorem) in METHODS.iter().zip(["7", "10"]) {
         let known = problem.constants(method)?;
         let best = problem.objective(&known.best)?;
-        let bound = ConvexBound::new((known.noise, known.floor), known.start)?;
+        let bound =
+            ConvexBound::new(NoiseConstants { constant: known.noise, floor: known.floor }, known.start)?;
         let mut text = Vec::new();
         let mut held = true;
         for horizon in [steps / 100, steps / 10, steps] {

@@ -5,6 +5,7 @@ use crate::paper::{Paper, Verdict, common, runs};
 use common::{record_at, series, slope};
 use sparsegp::Result;
 use sparsegp::objective::Estimator;
+use sparsegp::variational::research::guarantees::NoiseConstants;
 use sparsegp::variational::{QUpdate, Schedule};
 use sparsegp_tables::report::{CurveSeries, Curves};
 
@@ -37,8 +38,8 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
     let mut lines: Vec<CurveSeries> = Vec::new();
     for (method, (decreasing, constant)) in METHODS.iter().zip([("(11)", "(10)"), ("(13)", "(12)")]) {
         let known = problem.constants(method)?;
-        let bound =
-            problem.curvature.distance_bound(known.start, (known.noise, known.floor), known.gradient)?;
+        let noise = NoiseConstants { constant: known.noise, floor: known.floor };
+        let bound = problem.curvature.distance_bound(known.start, noise, known.gradient)?;
         let schedule = problem.curvature.step_schedule(known.noise);
         let measured = mean(problem, (method, schedule), count, &at)?;
         let recursion: Vec<f64> = at.iter().map(|&t| bound.recursion(t)).collect();

@@ -37,7 +37,7 @@ pub fn run(paper: &mut Paper) -> Result<()> {
     };
     let plain = RuleOptions { guard: Guard::None, ..RuleOptions::of(QUpdate::SrVn) };
     // S stays between the optimum's bound 1/𝓜 and the prior.
-    let rate = SquareRootRate::new(curvature, (1.0 / curvature.smoothness, 1.0), 1.0)?;
+    let rate = SquareRootRate::new(curvature, 1.0 / curvature.smoothness, 1.0, 1.0)?;
     let step = rate.best_step();
     let options = InferenceOptions::full_batch(plain, Schedule::Constant(step));
     let mut run = data.infer(data.model(BernoulliLogit, 1.0)?, Estimator::Exact, options);

@@ -77,9 +77,9 @@ pub fn run(paper: &mut Paper, steps: usize, count: u64) -> Result<()> {
          1e-10.",
         paper.setting("bike", "visits to a doctor")
     ));
-    let bound = ConjugateBound::new(set, prior.as_ref(), 1.0, batch)?;
-    let sampling = (batch, Sampling::WithReplacement);
-    let sharp = ConjugateAsymptotic::new(set, (&vec![0.0; d], prior.as_ref()), 1.0, sampling)?;
+    let bound = ConjugateBound::new(set.0, set.1, prior.as_ref(), 1.0, batch)?;
+    let (mean, sampling) = (vec![0.0; d], Sampling::WithReplacement);
+    let sharp = ConjugateAsymptotic::new(set.0, set.1, &mean, prior.as_ref(), 1.0, batch, sampling)?;
     let at = record_at(steps, 8);
     let ngd = Contender { update: QUpdate::Ngd, step: Schedule::TwoOverT, average: Average::Expectation };
     let sgd =

@@ -258,7 +258,7 @@ impl FitReport<'_> {
         let each = started.elapsed().as_secs_f64().max(1e-9) / few as f64;
         let choices = self.model.search().choices.as_ref().map_or(0.0, |choices| choices.seconds);
         let seconds = (TIME_SHARE * (self.model.summary().seconds + choices)).max(LEAST_SECONDS);
-        all.within(seconds / each, (self.model.schema().features().len(), rows.len()), explained::FEW)
+        all.within(seconds / each, self.model.schema().features().len(), rows.len(), explained::FEW)
     }
 
     /// Draws the effect of one standard deviation of each column on the latent function of a linear model.
