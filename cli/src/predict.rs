@@ -500,6 +500,10 @@ fn dashed(name: &str) -> String {
 
 fn check(args: &PredictArgs) -> Result<()> {
     Contents::of(args).check(&dashed)?;
+    // clap drops a requirement that conflicts with an argument that is there, here the data file.
+    if args.average.is_some() && args.grid.is_none() {
+        return Err(Error::usage("--average is for --grid, whose cells it averages over"));
+    }
     if args.out == Path::new("-") {
         return Ok(());
     }

@@ -322,6 +322,14 @@ impl FitArgs {
 
     /// Refuses options that have no effect on this model or this update of q.
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
+        // clap drops a requirement that conflicts with an option that is there.
+        let needs = [("against", "cv"), ("unseen", "test"), ("checkpoint_every", "checkpoint")];
+        if let Some((name, needed)) =
+            needs.into_iter().find(|(name, needed)| self.given.has(name) && !self.given.has(needed))
+        {
+            let name = name.replace('_', "-");
+            return Err(Error::usage(format!("--{name} has no effect without --{needed}")));
+        }
         if self.model.neighbours == Some(Beside::Auto) {
             if self.objective.from.is_some() {
                 return Err(Error::usage("--neighbours auto cannot be combined with --from: it compares fits that start from the data")
