@@ -45,7 +45,7 @@ def test_variance_components_have_intervals(firms):
     assert lower < groups["intraclass_correlations"]["firm"] < upper
     again = pickle.loads(pickle.dumps(model))
     pd.testing.assert_frame_equal(again.variance_components_, frame)
-    fixed = BayesianLinearRegressor(options={"fix": ["effects.firm.sd=0.5"]})
+    fixed = BayesianLinearRegressor(fix="effects.firm.sd=0.5")
     fixed.fit(firms[["value", "capital", "firm"]], firms["invest"], groups="firm")
     frame = fixed.variance_components_
     assert frame["lower"].isna().tolist() == [True, False]
