@@ -297,26 +297,12 @@ impl TableOutputs {
         Ok(models.collect::<Result<Vec<_>>>()?.into())
     }
 
-    /// Opens a file with the columns of all models; see [`Schema::open_with`].
+    /// Opens a file with the columns of all models, for predictions that treat levels in this way; see [`Schema::open_with`]. Predictions of
+    /// the population need no columns of groupings.
     ///
     /// # Errors
     ///
     /// As for [`Schema::open_with`].
-    pub fn open_with(
-        &self,
-        path: &Path,
-        block_rows: usize,
-        delimiter: Option<u8>,
-        copied: &[String],
-    ) -> Result<TableBlocks> {
-        self.open_for(path, block_rows, delimiter, copied, UnseenLevels::New)
-    }
-
-    /// [`TableOutputs::open_with`] for predictions that treat levels in this way. Predictions of the population need no columns of groupings.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn open_for(
         &self,
         path: &Path,
