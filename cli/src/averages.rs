@@ -11,8 +11,13 @@ use sparsegp_tables::tabular::{TableModel, TableOutputs};
 const CELLS: usize = 1024;
 
 /// Writes the averages over the cells around the points of a grid, from this number of points in every direction.
-pub fn run(args: &PredictArgs, outputs: &TableOutputs, grid: &Grid, parts: usize) -> Result<()> {
-    let unseen = if args.population { UnseenLevels::Population } else { args.unseen.unseen };
+pub fn run(
+    args: &PredictArgs,
+    outputs: &TableOutputs,
+    grid: &Grid,
+    parts: usize,
+    unseen: UnseenLevels,
+) -> Result<()> {
     outputs.check_grid(grid, unseen)?;
     outputs.models().try_for_each(|model| model.check_averages(grid, parts).map(|_| ()))?;
     output::note(&format!("grid: {}, averaged over cells", grid.words()));

@@ -444,7 +444,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let contents = Contents::of(args);
     contents.check_models(&outputs, &dashed)?;
     if let (Some(grid), Some(parts)) = (&args.grid, args.average) {
-        return averages::run(args, &outputs, grid, parts.into());
+        return averages::run(args, &outputs, grid, parts.into(), contents.unseen);
     }
     // Draws need all rows together: one block, one row longer than allowed, so that longer files are detected.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
@@ -500,10 +500,6 @@ fn dashed(name: &str) -> String {
 
 fn check(args: &PredictArgs) -> Result<()> {
     Contents::of(args).check(&dashed)?;
-    // clap drops a requirement that conflicts with an argument that is there, here the data file.
-    if args.average.is_some() && args.grid.is_none() {
-        return Err(Error::usage("--average is for --grid, whose cells it averages over"));
-    }
     if args.out == Path::new("-") {
         return Ok(());
     }

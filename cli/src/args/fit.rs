@@ -88,13 +88,7 @@ pub struct InterruptionArgs {
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
     /// Time between two checkpoints
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 30.0,
-        requires = "checkpoint",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, allow_negative_numbers = true)]
     pub checkpoint_every: f64,
     /// Continue from a checkpoint, to the same numbers as without the interruption; data and options must be the same. If --checkpoint
     /// names the same file and it does not exist, the fit starts from the beginning
@@ -187,10 +181,10 @@ pub struct HeldOutArgs {
     ///
     /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows the difference of each
     /// score from that of the unchanged fit. The saved model does not use these options.
-    #[arg(long, value_name = "OPTIONS", requires = "cv", allow_hyphen_values = true)]
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     pub against: Vec<String>,
     /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error
-    #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new", requires = "test")]
+    #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new")]
     pub unseen: UnseenLevels,
 }
 
@@ -233,7 +227,7 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// A line that names what is wrong: a quote is open, a word is no option, or all fits have the option in common.
+    /// One line that names the fault: an open quote, a word that is not an option, or an option that all fits share.
     pub fn split(words: &str) -> Result<Vec<String>, String> {
         let split = shlex::split(words).ok_or_else(|| format!("--against: {words} has an open quote"))?;
         let names = split.iter().filter_map(|word| word.strip_prefix("--"));
@@ -322,14 +316,6 @@ impl FitArgs {
 
     /// Refuses options that have no effect on this model or this update of q.
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
-        // clap drops a requirement that conflicts with an option that is there.
-        let needs = [("against", "cv"), ("unseen", "test"), ("checkpoint_every", "checkpoint")];
-        if let Some((name, needed)) =
-            needs.into_iter().find(|(name, needed)| self.given.has(name) && !self.given.has(needed))
-        {
-            let name = name.replace('_', "-");
-            return Err(Error::usage(format!("--{name} has no effect without --{needed}")));
-        }
         if self.model.neighbours == Some(Beside::Auto) {
             if self.objective.from.is_some() {
                 return Err(Error::usage("--neighbours auto cannot be combined with --from: it compares fits that start from the data")

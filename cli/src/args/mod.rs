@@ -69,6 +69,7 @@ impl Cli {
 
     fn read_by(mut command: clap::Command, arguments: &[OsString]) -> Result<Cli, clap::Error> {
         let matches = command.try_get_matches_from_mut(arguments)?;
+        check_needs(&mut command, &matches)?;
         let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         let of_command = matches.subcommand().map(|(_, matches)| given(matches)).unwrap_or_default();
         match &mut cli.command {
@@ -107,6 +108,24 @@ fn contenders(arguments: &[OsString], against: &[String]) -> Result<Vec<Contende
         }
     }
     Ok(contenders)
+}
+
+/// Options without an effect unless another one is given. `requires` does not say so, because clap drops a requirement that conflicts with an
+/// argument that is there, such as a grid beside a data file.
+const NEEDS: [(&str, &str); 4] =
+    [("against", "cv"), ("unseen", "test"), ("checkpoint_every", "checkpoint"), ("average", "grid")];
+
+/// Refuses an option whose [needed](NEEDS) option is missing, in commands that have both.
+fn check_needs(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
+    let Some(known) = command.find_subcommand(name) else { return Ok(()) };
+    let (is_known, given) = (|id: &str| known.get_arguments().any(|arg| arg.get_id() == id), given(matches));
+    let missing =
+        NEEDS.into_iter().find(|(id, needed)| given.has(id) && is_known(needed) && !given.has(needed));
+    missing.map_or(Ok(()), |(id, needed)| {
+        let words = format!("--{} has no effect without --{needed}", id.replace('_', "-"));
+        Err(command.error(clap::error::ErrorKind::MissingRequiredArgument, words))
+    })
 }
 
 /// Returns the options that the user gave, by their names in the library: `--no-polish` gives `polish`. A β of 1 counts as unset, as in
@@ -174,9 +193,9 @@ pub struct PredictArgs {
     pub grid: Option<Grid>,
     /// Average the function over the cells of the grid (block kriging), from Q points of a cell in every direction
     ///
-    /// A cell is one step of every range wide, with its point in the centre. The columns are those of the grid, then mean and variance of
-    /// the average, in which the noise of single observations has no part. On the sphere points count by area.
-    #[arg(long, value_name = "Q", requires = "grid", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["quantiles", "latent", "covariance", "samples", "draws", "row_numbers"])]
+    /// A cell is one step of every range wide, with its point in the centre. The output has the columns of the grid, then mean and variance
+    /// of the average, without the noise of single observations. On the sphere, points count by area.
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["quantiles", "latent", "covariance", "samples", "draws", "row_numbers"])]
     pub average: Option<u16>,
     /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
     #[arg(long, value_name = "FILE")]
