@@ -61,13 +61,9 @@ fn draw(n: usize, seed: u64) -> DataSet {
 
 fn term(name: &str, levels: usize, code: usize, values: &[usize]) -> EffectTerm {
     EffectTerm {
-        name: name.to_owned(),
-        levels,
-        code,
-        intercept: true,
         slopes: values.iter().map(|_| "slope".to_owned()).collect(),
         values: values.to_vec(),
-        correlated: false,
+        ..EffectTerm::intercepts(name, levels, code)
     }
 }
 
@@ -86,7 +82,7 @@ fn estimates(model: &Model) -> Vec<Estimate> {
     out
 }
 
-/// What happened to the intervals of one component.
+/// The number of intervals of one component by outcome.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     estimate: f64,

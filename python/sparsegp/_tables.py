@@ -41,7 +41,7 @@ def named_table(X) -> _sparsegp.Table:
 
 
 def category_columns(X, categorical, ordered) -> dict:
-    """The columns with categories and with ordered levels: those that are named, and those with such a type in a pandas frame."""
+    """The columns with categories and with ordered levels: columns named by the user, and columns of such a type in a pandas frame."""
     categorical = names_of(categorical)
     levels = {name: [_label(level) for level in known] for name, known in dict(ordered or {}).items()}
     if is_pandas(X):

@@ -37,7 +37,7 @@ pub struct TermIntervals {
 }
 
 impl EffectSummary {
-    /// Returns true if the intervals, if there are any, are those of the quantities of these terms.
+    /// Returns true if there are no intervals, or one for every quantity of these terms.
     pub(crate) fn fits(&self, effects: &Effects) -> bool {
         self.intervals.as_ref().is_none_or(|intervals| intervals.fits(effects))
     }

@@ -30,6 +30,12 @@ pub struct EffectTerm {
 }
 
 impl EffectTerm {
+    /// Creates a term of intercepts alone: the codes of its levels are in column `code`.
+    pub fn intercepts(name: &str, levels: usize, code: usize) -> EffectTerm {
+        let (slopes, values) = (Vec::new(), Vec::new());
+        EffectTerm { name: name.to_owned(), levels, code, intercept: true, slopes, values, correlated: false }
+    }
+
     /// The number r of effects of a level.
     pub fn width(&self) -> usize {
         usize::from(self.intercept) + self.values.len()

@@ -3,6 +3,7 @@
 use super::output::{self, mean_probabilities, scaled, values};
 use super::relevance::shuffled;
 use super::{Explainer, InputKind, Rows, Scale, Settings};
+use crate::functions::normal::HALF_95;
 use crate::likelihood::TargetKind;
 use faer::Mat;
 
@@ -15,9 +16,6 @@ const BEYOND: f64 = 0.02;
 /// The most classes times rows that curves are means over, and the fewest rows.
 const CLASS_ROWS: usize = 1000;
 const FEWEST_ROWS: usize = 20;
-
-/// Half the width of a central 95 % interval, in standard deviations.
-const HALF_95: f64 = 1.959963984540054;
 
 /// How predictions change with a column.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,6 +5,9 @@ use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p, mul_add};
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
+/// Half the width of a central 95 % interval of the standard normal distribution: its 97.5 % quantile.
+pub const HALF_95: f64 = 1.959_963_984_540_054;
+
 /// Chebyshev coefficients of `(1 + 2t) e^{t²} erfc(t)` in `s = (t − K)/(t + K)`, `t ≥ 0`, after Shepherd & Laframboise
 /// 1981, computed here with 60 digits; the first one left out is 4e-18.
 const SCALED_ERFC: [f64; 26] = [

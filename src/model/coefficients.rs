@@ -1,12 +1,10 @@
 //! The coefficients of a linear model in original units, with their uncertainty; no printing.
 
 use super::fitted::Model;
+use crate::functions::normal::HALF_95;
 use crate::latent::LinearLayer;
 use faer::Mat;
 use serde::Serialize;
-
-/// The quantile of the standard normal distribution that leaves 2.5 % above it.
-const UPPER_95: f64 = 1.959_963_984_540_054;
 
 /// A coefficient of a linear model under the posterior.
 ///
@@ -82,7 +80,7 @@ impl Model {
 
     fn coefficient(&self, name: String, mean: f64, sd: f64) -> Coefficient {
         let sd = (!self.mean_only()).then_some(sd);
-        let end = |sign: f64| sd.map(|sd| mean + sign * UPPER_95 * sd);
+        let end = |sign: f64| sd.map(|sd| mean + sign * HALF_95 * sd);
         Coefficient { name, mean, sd, lower: end(-1.0), upper: end(1.0) }
     }
 }

@@ -23,7 +23,7 @@ impl Model {
         let predictions = self.predict(x, exposure)?;
         if self.latent().processes() > 1 || self.mean_only() {
             return Err(Error::usage(
-                "covariances of targets are available for models with one latent function, except those of ⟨objective dlm-square⟩",
+                "covariances of targets need a model with one latent function that was not fitted with ⟨objective dlm-square⟩",
             ));
         }
         let (latent, covariance) = self.joint_on_scale(x)?;

@@ -142,7 +142,7 @@ impl Model {
         AtomicFile::write_all_to(path, &self.to_bytes()?)
     }
 
-    /// Reads a model file. The predictions equal those of the saved model bit for bit. If the model was fitted to a table, its inputs are
+    /// Reads a model file. It predicts the same as the saved model, bit for bit. If the model was fitted to a table, its inputs are
     /// the numbers that the columns were coded as.
     ///
     /// # Errors

@@ -68,7 +68,7 @@ impl Predictions<'_> {
     ///
     /// # Panics
     ///
-    /// If there is no such row. This holds for all methods that take a row.
+    /// If `row` is not below [`rows`](Self::rows), as for all methods that take a row.
     pub fn row(&self, row: usize) -> Prediction {
         self.moments(row, &mut JointIntegrator::default())
     }
@@ -113,7 +113,7 @@ impl Predictions<'_> {
     ///
     /// # Panics
     ///
-    /// If there is no such function.
+    /// If `function` is not below the number of functions.
     pub fn latent(&self, row: usize, function: usize) -> (f64, f64) {
         let LatentMarginal { mean, variance } = self.latent.row(row).of(function);
         (mean, variance)

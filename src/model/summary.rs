@@ -54,7 +54,7 @@ pub struct FitSummary {
     /// What the model took in after the fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<Update>,
-    /// What the fit knows of the variances of grouped effects, if the model has any.
+    /// The results about the variances of grouped effects, if the model has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<EffectSummary>,
 }

@@ -197,7 +197,7 @@ fn limits(options: &FitOptions, n: usize) -> Limits {
         seconds: options.max_seconds,
         tolerance: options.stopping_tolerance(),
         // Mini-batches gain most in their first epochs; iterations of L-BFGS come in spells of little progress.
-        // Those of the few parameters of linear mixed models do not.
+        // Linear mixed models have few parameters and no such spells.
         window: match solver {
             HyperOptimizer::Adam => 4,
             HyperOptimizer::Lbfgs if fixed_effects => 1,

@@ -117,11 +117,6 @@ impl<'a> CollapsedObjective<'a> {
         self
     }
 
-    /// Returns the free vector with the best validation score, if there is validation.
-    pub fn kept(&self) -> Option<Vec<f64>> {
-        self.at.kept()
-    }
-
     /// The free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
         self.at.start()
@@ -283,12 +278,8 @@ impl HyperObjective for CollapsedObjective<'_> {
 }
 
 impl Solved for CollapsedObjective<'_> {
-    fn start(&self) -> Vec<f64> {
-        self.at.start()
-    }
-
-    fn kept(&self) -> Option<Vec<f64>> {
-        self.at.kept()
+    fn place(&self) -> &Place {
+        &self.at
     }
 
     fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {

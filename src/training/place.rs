@@ -29,7 +29,7 @@ impl Place {
         self.free.pack(natural)
     }
 
-    /// Returns the places, in the free vector, of values that users can name: all but inducing inputs. If there are more than `most`, those of
+    /// Returns the places, in the free vector, of values that users can name: all but inducing inputs. If there are more than `most`, the values of
     /// kernels and means are left out too.
     pub fn named(&self, most: usize) -> Vec<usize> {
         let (descriptors, first) = (self.model.descriptors(), self.model.layer_values());

@@ -15,7 +15,7 @@ use crate::model::{FitSummary, LatentModel, LatentPrior, Posterior, Search, Warn
 use crate::options::{HyperPlan, LossKind, Part, Plan, Way};
 use crate::variational::Normal;
 
-/// What every way to train is given.
+/// The fit that every way to train carries out.
 pub(super) struct Job<'a> {
     pub rows: &'a dyn TrainingRows,
     pub plan: &'a Plan,

@@ -1,5 +1,6 @@
 //! Objectives of all rows given to the solver of the plan; no objectives.
 
+use super::place::Place;
 use super::run::Job;
 use crate::error::Result;
 use crate::hyper::{
@@ -10,17 +11,14 @@ use crate::options::{HyperOptimizer, HyperPlan};
 
 /// An objective of all rows in which q is solved for.
 pub(super) trait Solved: HyperObjective {
-    /// Returns the free vector to start from.
-    fn start(&self) -> Vec<f64>;
-
-    /// Returns the free vector with the best validation score, if there is validation.
-    fn kept(&self) -> Option<Vec<f64>>;
+    /// Returns the model at its current point, with the best point so far.
+    fn place(&self) -> &Place;
 
     /// Moves to `theta`, solves for q, and returns the objective there: a sum, without priors.
     ///
     /// # Errors
     ///
-    /// The reason why there is no value.
+    /// If the objective has no value there, with the cause.
     fn solve_at(&mut self, theta: &[f64]) -> Result<f64>;
 }
 
@@ -30,7 +28,7 @@ pub(super) fn minimize_solved(
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Outcome> {
-    let (n, start) = (job.rows.all().count() as f64, objective.start());
+    let (n, start) = (job.rows.all().count() as f64, objective.place().start());
     let mut outcome = if job.plan.hyper.trains && !start.is_empty() {
         minimize(objective, start, n, &job.plan.hyper, monitor)
     } else {
@@ -38,7 +36,7 @@ pub(super) fn minimize_solved(
         evaluated_once(start, value, n, monitor)
     };
     monitor.check()?;
-    if let Some(best) = objective.kept() {
+    if let Some(best) = objective.place().kept() {
         outcome.theta = best;
     }
     outcome.value = objective.solve_at(&outcome.theta)?;

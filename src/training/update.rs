@@ -136,7 +136,7 @@ fn by_neighbours(
 ) -> Result<(Normal, Arc<Nearby>)> {
     let plan = Plan::new(options, &known.model.likelihood, known.nearby.len() + rows.len())?;
     let Way::Neighbours(neighbours) = plan.way else {
-        return Err(Error::usage("the model has neighbours, but its options have none"));
+        return Err(Error::usage("the model has neighbours, but its options name no number of neighbours"));
     };
     let mut monitor = session.monitor(Limits::of_epochs(LIMITS.steps));
     with_new_rows(known, rows, &neighbours, plan.seed, &mut monitor)

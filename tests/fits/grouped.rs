@@ -10,18 +10,6 @@ use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
 use sparsegp::training::ModelBuilder;
 use sparsegp_testkit::problems::Normals;
 
-fn term(name: &str, levels: usize, code: usize) -> EffectTerm {
-    EffectTerm {
-        name: name.into(),
-        levels,
-        code,
-        intercept: true,
-        slopes: Vec::new(),
-        values: Vec::new(),
-        correlated: false,
-    }
-}
-
 fn linear(effects: Vec<EffectTerm>) -> FitOptions {
     FitOptions { model: ModelKind::Glm, effects, ..FitOptions::default() }
 }
@@ -49,7 +37,7 @@ fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
 #[test]
 fn a_function_beside_crossed_groupings_is_recovered() {
     let (x, y) = crossed(5, 1500, (0.8, 0.4));
-    let effects = vec![term("a", 30, 0), term("b", 20, 1)];
+    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
     for objective in [ObjectiveKind::Elbo, ObjectiveKind::Vfe, ObjectiveKind::Fitc] {
         let options =
             FitOptions { effects: effects.clone(), objective, inducing: Some(20), ..FitOptions::default() };
@@ -75,11 +63,15 @@ fn a_function_beside_crossed_groupings_is_recovered() {
 #[test]
 fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
     let (x, y) = crossed(6, 300, (0.8, 0.4));
-    let slope =
-        EffectTerm { slopes: vec!["x".into()], values: vec![2], correlated: true, ..term("a", 30, 0) };
+    let slope = EffectTerm {
+        slopes: vec!["x".into()],
+        values: vec![2],
+        correlated: true,
+        ..EffectTerm::intercepts("a", 30, 0)
+    };
     let wide = Mat::from_fn(300, 4, |i, j| if j == 3 { x[(i, 0)] } else { x[(i, j)] });
     for model in [ModelKind::Gp, ModelKind::Glm] {
-        let effects = vec![slope.clone(), term("b", 20, 1)];
+        let effects = vec![slope.clone(), EffectTerm::intercepts("b", 20, 1)];
         let options =
             FitOptions { model, effects, inducing: Some(15), epochs: Some(5), ..FitOptions::default() };
         let options =
@@ -139,7 +131,7 @@ fn effects_beside_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
     for (kind, model) in kinds.into_iter().flat_map(|kind| [(kind, ModelKind::Gp), (kind, ModelKind::Glm)]) {
         let y = observed(kind, &eta);
         let inducing = (model == ModelKind::Gp).then_some(15);
-        let effects = vec![term("a", 30, 0), term("b", 20, 1)];
+        let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
         let options =
             FitOptions { likelihood: Some(kind), model, inducing, effects, ..FitOptions::default() };
         let fitted = fit(&options, x.as_ref(), &y);
@@ -172,7 +164,7 @@ fn effects_beside_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
 #[test]
 fn another_weight_of_the_kl_term_and_fixed_hyper_parameters_suit_groups() {
     let (x, y) = crossed(16, 400, (0.8, 0.4));
-    let effects = vec![term("a", 30, 0), term("b", 20, 1)];
+    let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
     let base = FitOptions { effects, inducing: Some(10), epochs: Some(20), ..FitOptions::default() };
     let tempered = fit(&FitOptions { beta: 0.5, ..base.clone() }, x.as_ref(), &y);
     assert!(tempered.grouped_log_likelihood().is_none());
@@ -187,12 +179,19 @@ fn another_weight_of_the_kl_term_and_fixed_hyper_parameters_suit_groups() {
 fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
     let (x, y) = crossed(7, 600, (0.0, 0.4));
     for reml in [false, true] {
-        let options = FitOptions { reml, ..linear(vec![term("a", 30, 0), term("b", 20, 1)]) };
+        let options = FitOptions {
+            reml,
+            ..linear(vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)])
+        };
         let model = fit(&options, x.as_ref(), &y);
         let sds: Vec<f64> = model.variance_components().iter().map(|component| component.sd).collect();
         // A grouping with variance 0 changes nothing.
         let narrow = Mat::from_fn(600, 2, |i, j| x[(i, 2 * j)]);
-        let without = fit(&FitOptions { reml, ..linear(vec![term("b", 20, 0)]) }, narrow.as_ref(), &y);
+        let without = fit(
+            &FitOptions { reml, ..linear(vec![EffectTerm::intercepts("b", 20, 0)]) },
+            narrow.as_ref(),
+            &y,
+        );
         let [with, without] =
             [&model, &without].map(|model| model.grouped_log_likelihood().expect("a value"));
         assert!(with >= without - 1e-6, "{with} {without}");
@@ -210,7 +209,7 @@ fn one_level_in_all_and_one_for_every_row_end_well() {
     let each = Mat::from_fn(200, 2, |i, j| if j == 0 { x[(i, 0)] } else { i as f64 });
     for (x, levels) in [(one, 1), (each, 200)] {
         for model in [ModelKind::Gp, ModelKind::Glm] {
-            let options = FitOptions { model, ..linear(vec![term("g", levels, 0)]) };
+            let options = FitOptions { model, ..linear(vec![EffectTerm::intercepts("g", levels, 0)]) };
             let fitted = fit(&options, x.as_ref(), &y);
             let predictions = fitted.predict(x.as_ref(), &[]).expect("rows");
             assert!((0..200).all(|row| predictions.row(row).variance > 0.0), "{model}, {levels} levels");
@@ -221,7 +220,10 @@ fn one_level_in_all_and_one_for_every_row_end_well() {
 #[test]
 fn what_cannot_be_combined_is_refused_in_one_line() {
     let (x, y) = crossed(9, 100, (0.5, 0.2));
-    let base = FitOptions { effects: vec![term("a", 30, 0), term("b", 20, 1)], ..FitOptions::default() };
+    let base = FitOptions {
+        effects: vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)],
+        ..FitOptions::default()
+    };
     let glm = FitOptions { model: ModelKind::Glm, ..base.clone() };
     let refused = [
         (

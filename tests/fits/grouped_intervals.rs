@@ -15,18 +15,6 @@ const DEVIATE: f64 = 1.959_963_984_540_054;
 /// Searches end within 0.005 of the deviate, and fits at a slope of 1e-6 or so.
 const TOLERANCE: f64 = 0.01;
 
-fn term(name: &str, levels: usize, code: usize) -> EffectTerm {
-    EffectTerm {
-        name: name.into(),
-        levels,
-        code,
-        intercept: true,
-        slopes: Vec::new(),
-        values: Vec::new(),
-        correlated: false,
-    }
-}
-
 fn linear(effects: Vec<EffectTerm>) -> FitOptions {
     FitOptions { model: ModelKind::Glm, effects, ..FitOptions::default() }
 }
@@ -108,7 +96,7 @@ impl OneWay {
 fn intervals_of_a_balanced_layout_are_those_of_its_closed_form() {
     for (reml, deviation) in [(false, 0.7), (true, 0.7), (false, 0.3), (true, 3.0)] {
         let layout = OneWay::new(12, 6, deviation, reml);
-        let options = FitOptions { reml, ..linear(vec![term("g", 12, 0)]) };
+        let options = FitOptions { reml, ..linear(vec![EffectTerm::intercepts("g", 12, 0)]) };
         let model = fit(&options, &layout.x, &layout.y);
         let component = model.variance_components().remove(0);
         let what = format!("reml {reml}, sd {deviation}: {component:?}");
@@ -140,7 +128,7 @@ fn intervals_of_a_balanced_layout_are_those_of_its_closed_form() {
 #[test]
 fn an_effect_without_evidence_has_an_interval_from_zero() {
     let layout = OneWay::new(12, 6, 0.0, false);
-    let model = fit(&linear(vec![term("g", 12, 0)]), &layout.x, &layout.y);
+    let model = fit(&linear(vec![EffectTerm::intercepts("g", 12, 0)]), &layout.x, &layout.y);
     let component = model.variance_components().remove(0);
     let [lower, upper] = component.interval.expect("an interval");
     assert!(lower == 0.0 && component.sd < 0.05, "{component:?}");
@@ -243,9 +231,13 @@ fn intervals_of_crossed_groupings_with_a_slope_are_profiles_of_the_dense_likelih
             2.0 + t + a[g] + (0.5 * a[g] + 0.6 * s[g]) * t + 0.8 * b[h] + 0.5 * normals.next()
         })
         .collect();
-    let slopes =
-        EffectTerm { slopes: vec!["x".into()], values: vec![2], correlated: true, ..term("a", 12, 0) };
-    let model = fit(&linear(vec![slopes, term("b", 8, 1)]), &x, &y);
+    let slopes = EffectTerm {
+        slopes: vec!["x".into()],
+        values: vec![2],
+        correlated: true,
+        ..EffectTerm::intercepts("a", 12, 0)
+    };
+    let model = fit(&linear(vec![slopes, EffectTerm::intercepts("b", 8, 1)]), &x, &y);
     let components = model.variance_components();
     let value = |at: &[f64]| dense(&x, &y, at);
     let estimate = [
@@ -300,7 +292,7 @@ fn functions_and_other_likelihoods_have_intervals_that_a_model_file_keeps() {
                 _ => eta + 0.4 * normals.next(),
             })
             .collect();
-        let effects = vec![term("a", 20, 0), term("b", 15, 1)];
+        let effects = vec![EffectTerm::intercepts("a", 20, 0), EffectTerm::intercepts("b", 15, 1)];
         let options =
             FitOptions { effects, inducing: Some(12), likelihood: Some(kind), ..FitOptions::default() };
         let model = fit(&options, &x, &y);

@@ -22,13 +22,9 @@ const FITC: GroupedBound = GroupedBound { fitc: true, weights: WeightPrior::Unit
 
 pub fn term(name: &str, levels: usize, code: usize, values: &[usize]) -> EffectTerm {
     EffectTerm {
-        name: name.into(),
-        levels,
-        code,
-        intercept: true,
         slopes: values.iter().map(|value| format!("s{value}")).collect(),
         values: values.to_vec(),
-        correlated: false,
+        ..EffectTerm::intercepts(name, levels, code)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Run, fit_to, tested};
 use sparsegp::Result;
 use sparsegp::data::Scaling;
+use sparsegp::functions::normal::HALF_95;
 use sparsegp::hyper::Constraints;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp_data::{CO2_MONTHLY, CO2_WEEKLY};
@@ -17,9 +18,6 @@ const FORECAST_FROM: f64 = 1992.0;
 
 /// The figure of the forecast begins here, so that single seasons can be seen.
 const SHOWN_FROM: f64 = 1982.0;
-
-/// Half the width of a central 95 % interval, in standard deviations.
-const HALF_95: f64 = 1.959963984540054;
 
 /// The forecast of monthly means.
 pub fn monthly(quiet: bool) -> Result<Vec<Run>> {

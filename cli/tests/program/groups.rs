@@ -189,7 +189,7 @@ fn a_report_has_the_components_and_the_levels_in_order() {
     ] {
         assert!(page.contains(text), "{text}");
     }
-    // What permutes columns or draws the function alone has no meaning for codes of levels.
+    // Permuted columns and curves of the function alone have no meaning for codes of levels.
     assert!(!page.contains("partial dependence") && !page.contains("id=\"function\""));
     assert!(work.read("plots/levels-machine-intercept.svg").matches("<circle").count() == 60);
     work.run("fit grunfeld.csv --target invest --features value,capital --model glm --likelihood gamma --group firm --quiet --report g.html").ok();

@@ -75,7 +75,7 @@ impl Coordinates {
         &self.start
     }
 
-    /// The coordinates of a row, that of its standard deviation first; none if the row has no coordinates of its own.
+    /// The coordinates of a row, its standard deviation first; empty if the row has none.
     pub fn places(&self, row: Row) -> Vec<usize> {
         let found = self.rows.iter().find(|own| own.row == row);
         found.map_or(Vec::new(), |own| own.places.clone())
@@ -110,7 +110,7 @@ impl Coordinates {
         theta
     }
 
-    /// Returns the derivatives in the coordinates, given those in the free vector.
+    /// Returns the derivatives in the coordinates, given the derivatives in the free vector.
     pub fn pull_back(&self, at: &[f64], own: Option<Row>, slopes: &[f64]) -> Vec<f64> {
         let mut out: Vec<f64> = self.moved.iter().map(|&place| slopes[place]).collect();
         for of in &self.rows {

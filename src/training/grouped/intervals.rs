@@ -2,7 +2,7 @@
 //!
 //! An end of the interval of a quantity g(θ) is the extreme of g where the evidence is 1.92 nats below its maximum, half the 95 % quantile of χ²
 //! with one degree of freedom (Venzon & Moolgavkar 1988). All other free parameters are maximised over. Inducing inputs are parameters of the
-//! approximation and not of the model, and stay where they are.
+//! approximation and not of the model, and do not move.
 //!
 //! The search starts at the Wald interval `g ± 1.96 √(aᵀVa)`, where a is the gradient of g and V the inverse of the observed information H in the
 //! free parameters (logarithms of standard deviations). From there every evaluation gives a Newton step along `u = Va/(aᵀVa)`, which changes
@@ -12,13 +12,13 @@ use super::GroupedObjective;
 use super::coordinates::{Coordinates, Row};
 use crate::effects::{Components, EffectIntervals, Ends, Quantity, TermIntervals};
 use crate::error::Result;
+use crate::functions::normal::HALF_95;
 use crate::hyper::{HyperObjective, Monitor};
 use crate::linalg::{dot, symmetric_eigen};
 use faer::Mat;
 
-/// The 97.5 % quantile of the normal distribution, and the depth below the maximum that belongs to it.
-const DEVIATE: f64 = 1.959_963_984_540_054;
-const DEPTH: f64 = 0.5 * DEVIATE * DEVIATE;
+/// The depth of both ends below the maximum, in nats.
+const DEPTH: f64 = 0.5 * HALF_95 * HALF_95;
 
 /// The change of a free number in central differences, and the largest change of the objective that they may see.
 const STEP: f64 = 1e-3;
@@ -27,7 +27,7 @@ const MOST_CHANGE: f64 = 1e-3;
 /// The least curvature that counts, in nats for a unit of a free number: a parameter of less could change by a factor of e¹⁴⁰ unnoticed.
 const FLAT: f64 = 1e-4;
 
-/// The most free numbers that intervals maximise over; with more, the parameters of the kernel stay where they are.
+/// The most free numbers that intervals maximise over; with more, the parameters of the kernel do not move.
 const MOST_FREE: usize = 60;
 
 /// The loss, in nats, of an effect's removal below which the estimate counts as 0.
@@ -64,7 +64,8 @@ pub(super) fn effect_intervals(
     let effects = surface.components.effects.clone();
     out.terms = effects.terms().iter().map(|_| TermIntervals::default()).collect();
     for quantity in Quantity::all(&effects) {
-        let ends = surface.interval(quantity);
+        // Out of time, the rest stays unknown.
+        let ends = if monitor.is_late() { None } else { surface.interval(quantity) };
         monitor.check()?;
         match quantity {
             Quantity::Sd { term, .. } => out.terms[term].sd.push(ends),
@@ -163,7 +164,7 @@ impl<'a, 'b> Surface<'a, 'b> {
         gone.flat_map(|(row, _)| self.coordinates.places(row)).collect()
     }
 
-    /// Finds V by central differences of the gradient. Effects whose estimate is 0 stay where they are.
+    /// Finds V by central differences of the gradient. Effects whose estimate is 0 do not move.
     fn curve(&mut self) -> Option<()> {
         let count = self.best.at.len();
         let gone = self.gone();
@@ -239,9 +240,9 @@ impl<'a, 'b> Surface<'a, 'b> {
     /// Returns the end of an interval on the whole line.
     fn end(&mut self, quantity: Quantity, from: &Start, side: Side) -> Option<f64> {
         let (start, mut inverse, own) = (&from.at[..], from.inverse.clone(), from.own);
-        let (middle, goal) = (self.value(quantity, start, own)?, side.sign() * DEVIATE);
+        let (middle, goal) = (self.value(quantity, start, own)?, side.sign() * HALF_95);
         let first = Frame::new(self.gradient(quantity, start, own)?, &inverse)?;
-        let length = (DEVIATE * first.variance.sqrt()).min(LONGEST);
+        let length = (HALF_95 * first.variance.sqrt()).min(LONGEST);
         let mut at = moved(start, &first.along, side.sign() * length);
         let mut last: Option<Point> = None;
         for _ in 0..MOST_EVALUATIONS {
@@ -268,7 +269,7 @@ impl<'a, 'b> Surface<'a, 'b> {
                 return Some(value + newton);
             }
             let longest = LONGEST.min(2.0 * frame.variance.sqrt());
-            // A Newton step across that promises more than a nat is no longer one.
+            // Beyond a gain of a nat the quadratic approximation no longer holds, so the step is shortened.
             let share = (1.0 / gain.max(1e-300)).sqrt().min(1.0);
             at = moved(&at, &frame.along, newton.clamp(-longest, longest));
             at = moved(&at, &across, -share);

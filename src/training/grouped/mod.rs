@@ -28,7 +28,6 @@ use crate::hyper::{HyperObjective, Monitor};
 use crate::latent::LayerScratch;
 use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
-use crate::objective::Targets;
 use crate::options::GroupedBound;
 use crate::variational::{Matrix, Normal};
 use faer::Mat;
@@ -116,11 +115,6 @@ impl<'a> GroupedObjective<'a> {
     /// Scores every iteration on held-out rows, so that the best can be kept.
     pub(crate) fn with_validation(self, validation: Dataset<'a>, score: Score) -> Self {
         GroupedObjective { validation: Some((validation, score)), ..self }
-    }
-
-    /// Returns the free vector with the best validation score, if there is validation.
-    pub fn kept(&self) -> Option<Vec<f64>> {
-        self.at.kept()
     }
 
     /// The free, unconstrained vector of the current parameters.
@@ -260,9 +254,9 @@ impl<'a> GroupedObjective<'a> {
         let (penalty, factors) = (found.penalty, found.factors.clone());
         let moments = found.moments_of_bound();
         let (model, sites) = (&self.at.model, self.sites.as_ref()?);
-        let posterior = (&moments.weights[..], moments.covariance.as_ref());
+        let (mean, covariance) = (&moments.weights[..], moments.covariance.as_ref());
         let effects = RowMoments { effects: &model.effects, moments: &moments };
-        let marginals = self.stream.marginals(&**model.layer(), self.data, posterior.0, posterior.1, effects);
+        let marginals = self.stream.marginals(&**model.layer(), self.data, mean, covariance, effects);
         let losses = sites.losses(&model.likelihood, self.data.targets, &marginals);
         let value = losses.value + sites.beta() * (penalty - sites.explained(&marginals));
         let residuals = sites.residuals(&losses, &marginals);
@@ -324,18 +318,17 @@ impl<'a> GroupedObjective<'a> {
         let noise = self.noise();
         let model = &self.at.model;
         let (layer, statistics) = (&**model.layer(), &self.stream.statistics);
-        let posterior = (&moments.weights[..], moments.covariance.as_ref());
+        let (mean, covariance) = (&moments.weights[..], moments.covariance.as_ref());
         let data = observed(self.data, self.sites.as_ref());
         let mut gradient;
         if self.bound.fitc {
-            gradient = BoundGradient::of_posterior(layer, statistics, posterior.0, posterior.1, 0.0);
+            gradient = BoundGradient::of_posterior(layer, statistics, mean, covariance, 0.0);
             let effects = EffectSweep::Fitc(RowMoments { effects: &model.effects, moments });
-            let by = BoundAdjoint::Fitc { noise, posterior };
+            let by = BoundAdjoint::Fitc { noise, posterior: (mean, covariance) };
             self.stream.add_rows_with(layer, data, by, Some(effects), &mut gradient);
         } else {
             let adjoint = unweighted_adjoint(moments, noise);
-            gradient =
-                BoundGradient::of_posterior(layer, statistics, posterior.0, posterior.1, adjoint.residual);
+            gradient = BoundGradient::of_posterior(layer, statistics, mean, covariance, adjoint.residual);
             let direct = model.layer().condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
             let form = if direct { Form::Direct } else { Form::Stable };
             let rows = RowAdjoint::new(layer, &model.effects, moments, 1.0 / noise);
@@ -397,10 +390,9 @@ fn summarised(
     monitor: &mut Monitor<'_>,
 ) -> Result<EffectSummary> {
     let data = whole(job.rows, "⟨group⟩")?;
-    let Targets { y, weights, .. } = data.targets;
-    let weight = |i: usize| weights.get(i).copied().unwrap_or(1.0);
-    let sums = y.iter().enumerate().fold([0.0, 0.0], |[w, s], (i, y)| [w + weight(i), s + weight(i) * y]);
-    let target_mean = sums[1] / sums[0];
+    let targets = data.targets;
+    let sum: f64 = targets.y.iter().enumerate().map(|(i, y)| targets.weight(i) * y).sum();
+    let target_mean = sum / targets.total_weight();
     let intervals = if job.plan.hyper.trains && job.plan.beta == 1.0 {
         effect_intervals(&mut GroupedObjective::new(model.clone(), data, bound), target_mean, monitor)?
     } else {
@@ -410,12 +402,8 @@ fn summarised(
 }
 
 impl Solved for GroupedObjective<'_> {
-    fn start(&self) -> Vec<f64> {
-        self.at.start()
-    }
-
-    fn kept(&self) -> Option<Vec<f64>> {
-        self.at.kept()
+    fn place(&self) -> &Place {
+        &self.at
     }
 
     fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {

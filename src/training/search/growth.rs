@@ -159,7 +159,7 @@ fn grow(
     Ok((Start { model: model.to_prior(), q: Some(q) }, curve))
 }
 
-/// Returns the options of the fits while a model grows: those of the ELBO on batches of the size of the fit.
+/// Returns the options of the fits while a model grows: the ELBO, on batches of the size of the fit.
 fn options_while_growing(options: &FitOptions) -> FitOptions {
     FitOptions {
         objective: ObjectiveKind::Elbo,

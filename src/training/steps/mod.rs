@@ -49,7 +49,6 @@ struct Stepped {
 }
 
 /// A model with its posteriors, and the objective there, a sum.
-#[derive(Clone)]
 pub(super) struct Valued {
     pub model: LatentModel,
     pub q: Vec<Normal>,

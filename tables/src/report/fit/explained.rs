@@ -13,6 +13,7 @@ use sparsegp::error::Result;
 use sparsegp::explain::{
     Contributions, Dependence, Explainer, Increase, InputColumn, InputKind, Part, Relevance, Scale, Settings,
 };
+use sparsegp::functions::normal::HALF_95;
 
 /// The number of columns in a figure of relevance, and of columns with partial dependence in a report.
 const TEN: usize = 10;
@@ -20,9 +21,6 @@ pub(super) const FEW: usize = 4;
 
 /// The maximum number of classes whose curves share a figure.
 pub(super) const MOST_CURVES: usize = 6;
-
-/// Half the width of a central 95 % interval, in standard errors.
-const HALF_95: f64 = 1.959963984540054;
 
 /// A row that is explained: its number in the data, its inputs in original units and its exposure.
 pub struct ExplainedRow {

@@ -6,13 +6,11 @@ use crate::report::html::{Block, Figure, TableBlock};
 use crate::report::words::{correlations, count, interval_words, number, with_interval};
 use crate::tabular::{NamedEffect, TableModel};
 use sparsegp::effects::EffectTerm;
+use sparsegp::functions::normal::HALF_95;
 
 /// The maximum number of levels in a figure, half of them the lowest, and of figures.
 const MOST_LEVELS: usize = 60;
 const MOST_FIGURES: usize = 8;
-
-/// Half the width of a central 95 % interval, in standard deviations.
-const HALF_95: f64 = 1.959_963_984_540_054;
 
 /// The blocks of the section; none for models without grouped effects.
 pub(super) fn blocks(model: &TableModel) -> Vec<Block> {

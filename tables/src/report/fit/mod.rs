@@ -75,8 +75,9 @@ pub fn reproduce(again: &str) -> Section {
 impl FitReport<'_> {
     /// The part of a page about this fit.
     pub fn part(&self) -> PagePart {
+        let (problems, notes) = self.messages();
         let sections = [
-            ("Problems and what to try next", self.problems()),
+            ("Problems and what to try next", problems),
             ("Test rows", self.figures_of_test()),
             ("Training", training::blocks(self)),
             ("Calibration", self.test.map(|test| calibration::blocks(self.model, test)).unwrap_or_default()),
@@ -84,7 +85,7 @@ impl FitReport<'_> {
             ("Groups", groups::blocks(self.model)),
             ("What predictions depend on", self.dependence()),
             ("The function", function::blocks(self)),
-            ("Notes", self.notes()),
+            ("Notes", notes),
             ("Model and parameters", self.details()),
         ];
         PagePart {
@@ -188,8 +189,8 @@ impl FitReport<'_> {
         blocks
     }
 
-    /// Returns what warnings and baselines say of the fit, the most severe first.
-    fn messages(&self) -> Vec<Suggestion> {
+    /// Returns what warnings and baselines say of the fit, the most severe first: problems, and notes.
+    fn messages(&self) -> (Vec<Block>, Vec<Block>) {
         let next = self.test.map(|test| test.next(self.model, self.say)).unwrap_or_default();
         let warnings = self.model.summary().warnings.iter();
         let warnings = warnings
@@ -197,17 +198,9 @@ impl FitReport<'_> {
         let mut all: Vec<Suggestion> = next.into_iter().chain(warnings).collect();
         // A stable sort: scores of test rows come before what training found.
         all.sort_by_key(|message| std::cmp::Reverse(message.severity));
-        all
-    }
-
-    fn problems(&self) -> Vec<Block> {
-        let serious = self.messages().into_iter().filter(|message| message.severity > Severity::Note);
-        serious.map(|message| Block::Message(message.severity, message.text)).collect()
-    }
-
-    fn notes(&self) -> Vec<Block> {
-        let notes = self.messages().into_iter().filter(|message| message.severity == Severity::Note);
-        notes.map(|message| Block::Message(message.severity, message.text)).collect()
+        let notes = all.split_off(all.partition_point(|message| message.severity > Severity::Note));
+        let block = |message: Suggestion| Block::Message(message.severity, message.text);
+        (all.into_iter().map(block).collect(), notes.into_iter().map(block).collect())
     }
 
     fn predictions(&self) -> Vec<Block> {
