@@ -6,6 +6,7 @@ use faer::Mat;
 use sparsegp::collapsed::{
     BoundGradient, ConditionalStream, RowWeight, RowsAdjoint, Sweep, conditional_elbo,
 };
+use sparsegp::effects::Effects;
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingPrior, Jitter, LayerScratch};
 use sparsegp::neighbours::{
@@ -58,9 +59,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let most = Windows::most_members(m);
     let windows = timed("windows", n, || Windows::near(near.as_ref(), &order, &lists, most));
     println!("{:<34} {:8.2}", "features computed for each row", windows.overhead());
-    let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
+    let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
     let sweep = Sweep { layer: &layer, source, windows: &windows };
-    let mut stream = ConditionalStream::new(&layer, &windows);
+    let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
     timed("evidence", n, || stream.forward(sweep, RowWeight::Precision));
     let found = conditional_elbo(&stream.statistics, 1.0)
         .map_err(|_| "the posterior's precision cannot be factorised")?;
@@ -76,7 +77,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let new = inputs(n, dims, n);
     let near_new = in_units_of(layer.kernel(), new.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
     let posterior = (found.q.mean(), found.q.cov().full());
-    let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
+    let predictor =
+        Predictor { layer: &layer, effects: Effects::NONE, posterior, noise: &noise, data: (x.as_ref(), &y) };
     let (mean, _) =
         timed("predictions", n, || predictor.marginals(new.as_ref(), &index, near_new.as_ref(), k));
     let squares: f64 = (0..n).map(|i| (mean[i] - target(&new, i)).powi(2)).sum();

@@ -42,8 +42,8 @@
 //! | [`model`] | what a model is and tells: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | what is asked: [`FitOptions`](options::FitOptions), checked and made into a [`Plan`](options::Plan) |
 //! | [`collapsed`], [`gradient`] | bounds with q in closed form; the gradient of a mini-batch; sums over data that merge |
-//! | [`effects`] | grouped effects beside the latent function: terms, sums by level, evidence, posterior |
 //! | [`neighbours`] | rows conditioned on their nearest data: search, conditionals, adjoint |
+//! | [`effects`] | grouped effects beside the latent function: terms, sums by level, evidence, posterior |
 //! | [`hyper`], [`checkpoint`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions; states as bytes |
 //! | [`latent`], [`variational`], [`objective`] | features of the latent linear model; q and its update rules; losses and estimators |
 //! | [`likelihood`], [`quadrature`], [`functions`], [`metrics`] | observation models; integrals; special functions; figures of predictions |

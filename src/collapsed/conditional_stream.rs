@@ -3,11 +3,14 @@
 use super::conditional::{PredictiveLoss, RowLoss};
 use super::sums::{BoundGradient, Statistics, StatisticsAdjoint};
 use crate::columns;
+use crate::effects::Effects;
 use crate::latent::{InducingLayer, LatentLayer, LayerGradient};
-use crate::linalg::{self, Operand, Part, block_product, product, reflect_lower};
-use crate::neighbours::{Block, Conditionals, Members, PriorBar, Rows, RowsBar, Source, Windows};
+use crate::linalg::{self, reflect_lower};
+use crate::neighbours::{
+    Block, Conditionals, Members, PriorBar, Rows, RowsBar, Source, Windows, add_gram, image,
+};
 use crate::threads::PerThread;
-use faer::{Accum, Mat, MatMut, MatRef};
+use faer::{Mat, MatMut, MatRef};
 use rayon::prelude::*;
 
 /// Blocks that are worked on together.
@@ -36,7 +39,7 @@ pub enum RowsAdjoint<'a> {
 pub struct Predictions<'a> {
     /// What they lose.
     pub loss: &'a dyn RowLoss,
-    /// m and S (`M × M`, both triangles).
+    /// m and S (`M × M`, both triangles) of w and, behind it, of the whitened coefficients of grouped effects.
     pub posterior: (&'a [f64], MatRef<'a, f64>),
 }
 
@@ -53,7 +56,11 @@ struct Slot {
     log_weight: f64,
     noise: f64,
     layer: LayerGradient,
-    /// `M × rows` each, and `M × members` once a gradient is asked for.
+    /// `∂F/∂F_j` of every term of grouped effects.
+    factors: Vec<Mat<f64>>,
+    /// The number of features of f, M.
+    own_features: usize,
+    /// A column for each row, and for each member once a gradient is asked for.
     t: Mat<f64>,
     more: Mat<f64>,
     members: Mat<f64>,
@@ -92,9 +99,9 @@ pub struct Sweep<'a> {
 }
 
 impl ConditionalStream {
-    /// Buffers for sweeps over windows like these with `layer`.
-    pub fn new(layer: &InducingLayer, windows: &Windows) -> Self {
-        let m = layer.dim();
+    /// Buffers for sweeps over windows like these with `layer` and `effects`.
+    pub fn new(layer: &InducingLayer, effects: &Effects, windows: &Windows) -> Self {
+        let m = layer.dim() + effects.coefficients();
         let most = windows.blocks().map(|block| block.count).max().unwrap_or(0);
         let longest = windows.longest();
         let count = windows.all.iter().map(|window| window.blocks.len()).max().unwrap_or(0).min(GROUP);
@@ -110,6 +117,8 @@ impl ConditionalStream {
             log_weight: 0.0,
             noise: 0.0,
             layer: layer.zero_gradient(),
+            factors: Vec::new(),
+            own_features: layer.dim(),
             t: Mat::zeros(m, most),
             more: Mat::zeros(m, most),
             members: Mat::new(),
@@ -177,6 +186,7 @@ impl ConditionalStream {
 
     /// The forward sweep: fills [`ConditionalStream::statistics`]. Sums are not finite where a row cannot be conditioned.
     pub fn forward(&mut self, sweep: Sweep<'_>, weight: RowWeight) {
+        let dense = sweep.layer.dim();
         let mut gram = std::mem::replace(&mut self.statistics.gram, Mat::new());
         gram.as_mut().fill(0.0);
         self.run(
@@ -194,10 +204,7 @@ impl ConditionalStream {
                 columns::add_matvec(rows.as_ref(), c, &mut slot.ac);
                 columns::scale_columns_transposed(rows.as_ref(), omega, scaled);
             },
-            |rows, scaled, _, _, _| {
-                let (left, right) = (Operand::full(rows), Operand::full(scaled));
-                product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
-            },
+            |rows, scaled, _, _, _| add_gram(gram.as_mut(), rows, scaled, dense),
             |_| {},
         );
         reflect_lower(gram.as_mut());
@@ -215,7 +222,7 @@ impl ConditionalStream {
 
     /// The loss of predictions of all rows.
     pub fn losses(&mut self, sweep: Sweep<'_>, by: Predictions<'_>) -> PredictiveLoss {
-        let (m, own) = (by.posterior.0.len(), by.loss.own_len());
+        let (m, own, dense) = (by.posterior.0.len(), by.loss.own_len(), sweep.layer.dim());
         let mut gram = Mat::zeros(m, m);
         self.slots.iter_mut().for_each(|slot| slot.own.resize(own, 0.0));
         self.run(
@@ -229,10 +236,7 @@ impl ConditionalStream {
                 columns::add_matvec(rows, mean, &mut slot.ac);
                 columns::scale_columns_transposed(rows, &slot.second[..count], scaled);
             },
-            |rows, scaled, _, _, _| {
-                let (left, right) = (Operand::full(rows), Operand::full(scaled));
-                product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
-            },
+            |rows, scaled, _, _, _| add_gram(gram.as_mut(), rows, scaled, dense),
             |_| {},
         );
         reflect_lower(gram.as_mut());
@@ -247,7 +251,8 @@ impl ConditionalStream {
 
     /// The backward sweep: adds to `sums` the gradient that flows through the rows.
     pub fn add_rows(&mut self, sweep: Sweep<'_>, by: RowsAdjoint<'_>, sums: &mut BoundGradient) {
-        let (layer, m) = (sweep.layer, sweep.layer.dim());
+        let (layer, effects) = (sweep.layer, sweep.source.effects);
+        let m = layer.dim();
         let largest = sweep.windows.blocks().map(|block| block.members.len()).max().unwrap_or(0);
         for slot in &mut self.slots {
             if slot.members.ncols() < largest {
@@ -257,7 +262,13 @@ impl ConditionalStream {
         if sums.g.nrows() == 0 {
             sums.g = Mat::zeros(m, m);
         }
-        let (gradient, mut g) = (&mut sums.layer, sums.g.as_mut());
+        let zeros = || effects.terms().iter().map(|term| Mat::zeros(term.width(), term.width())).collect();
+        if sums.factors.is_empty() {
+            sums.factors = zeros();
+        }
+        self.slots.iter_mut().for_each(|slot| slot.factors = zeros());
+        let BoundGradient { layer: gradient, g, .. } = sums;
+        let mut g = g.as_mut();
         self.run(
             sweep,
             true,
@@ -270,13 +281,13 @@ impl ConditionalStream {
                         slot.predictions_bar(rows.as_ref(), by, factor);
                     }
                 }
-                let Slot { first, second, t, layer, noise, .. } = slot;
+                let Slot { first, second, t, layer, noise, factors, .. } = slot;
                 let bar = RowsBar {
                     features: t.as_ref().subcols(0, block.count),
                     centred: &first[..block.count],
                     variance: &second[..block.count],
                 };
-                let prior = PriorBar { kernel: &mut layer.kernel, mean: &mut layer.mean[0], noise };
+                let prior = PriorBar { kernel: &mut layer.kernel, mean: &mut layer.mean[0], noise, factors };
                 let mut out = slot.members.as_mut().subcols_mut(0, block.members.len());
                 out.fill(0.0);
                 room.adjoint(sweep.layer.kernel(), members, block, &bar, prior, out);
@@ -293,6 +304,7 @@ impl ConditionalStream {
         for slot in &self.slots {
             sums.layer.add(&slot.layer);
             sums.noise += slot.noise;
+            sums.factors.iter_mut().zip(&slot.factors).for_each(|(sum, own)| *sum += own);
         }
     }
 }
@@ -302,12 +314,12 @@ impl Slot {
     /// `second` and S ã in `more`.
     fn lose(&mut self, rows: MatRef<'_, f64>, by: Predictions<'_>) -> f64 {
         let (count, (mean, cov)) = (rows.ncols(), by.posterior);
-        let mut image = self.more.as_mut().subcols_mut(0, count);
-        block_product(image.as_mut(), Accum::Replace, Operand::full(cov), rows, 1.0);
+        let mut seen = self.more.as_mut().subcols_mut(0, count);
+        image(cov, rows, self.own_features, 1.0, seen.as_mut());
         let (e, v) = (&mut self.first[..count], &mut self.second[..count]);
         e.fill(0.0);
         v.copy_from_slice(&self.variance[..count]);
-        columns::add_moments(rows, mean, image.as_ref(), e, v);
+        columns::add_moments(rows, mean, seen.as_ref(), e, v);
         e.iter_mut().zip(&self.centred).for_each(|(e, c)| *e = c - *e);
         by.loss.add(&self.rows, e, v, &mut self.own)
     }
@@ -317,7 +329,7 @@ impl Slot {
     fn statistics_bar(&mut self, rows: MatRef<'_, f64>, bar: &StatisticsAdjoint, weight: RowWeight) {
         let count = rows.ncols();
         let mut t = self.t.as_mut().subcols_mut(0, count);
-        block_product(t.as_mut(), Accum::Replace, Operand::full(bar.gram.as_ref()), rows, 2.0);
+        image(bar.gram.as_ref(), rows, self.own_features, 2.0, t.as_mut());
         let (linear, quadratic) = (&mut self.first[..count], &mut self.second[..count]);
         linear.fill(0.0);
         quadratic.fill(0.0);
@@ -340,8 +352,8 @@ impl Slot {
         for (i, (e_bar, v_bar)) in self.first.iter_mut().zip(&mut self.second).take(rows.ncols()).enumerate()
         {
             (*e_bar, *v_bar) = (factor * *e_bar, factor * *v_bar);
-            let (image, column) = (columns::column(&self.more.as_ref(), i), self.t.as_mut().col_mut(i));
-            for ((t, s), m) in column.iter_mut().zip(image).zip(by.posterior.0) {
+            let (seen, column) = (columns::column(&self.more.as_ref(), i), self.t.as_mut().col_mut(i));
+            for ((t, s), m) in column.iter_mut().zip(seen).zip(by.posterior.0) {
                 *t = 2.0 * *v_bar * s - *e_bar * m;
             }
         }

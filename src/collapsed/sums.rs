@@ -169,12 +169,15 @@ pub struct BoundGradient {
     pub g: Mat<f64>,
     /// The derivative in σ² through FITC's weights, `Σ Λ̄_i`; 0 for other bounds, whose own is in their value.
     pub noise: f64,
+    /// `∂J/∂F` of every term of grouped effects through rows with neighbours; empty for other rows.
+    #[serde(skip)]
+    pub factors: Vec<Mat<f64>>,
 }
 
 impl BoundGradient {
     /// The gradient of no rows.
     pub fn zeros(layer: &dyn LatentLayer) -> Self {
-        BoundGradient { layer: layer.zero_gradient(), g: Mat::new(), noise: 0.0 }
+        BoundGradient { layer: layer.zero_gradient(), g: Mat::new(), noise: 0.0, factors: Vec::new() }
     }
 
     /// The part of the gradient that follows from the statistics alone: `2 (Φ̄ − κ t̄ I) Φ + φ̄ φᵀ` of G, and for FITC, where `G = S Φ_ω −

@@ -10,6 +10,7 @@
 //! treat them together with the rows.
 
 mod backward;
+mod features;
 mod intervals;
 mod moments;
 mod posterior;
@@ -18,6 +19,7 @@ mod sums;
 mod term;
 
 pub use backward::{RowAdjoint, RowMoments};
+pub(crate) use features::EffectFeatures;
 pub(crate) use intervals::{Components, Quantity};
 pub use intervals::{EffectIntervals, EffectSummary, Ends, TermIntervals};
 pub use moments::Moments;

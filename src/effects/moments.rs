@@ -5,7 +5,8 @@ use super::sums::scale_segments;
 use super::term::Effects;
 use crate::latent::LatentLayer;
 use crate::linalg::{self, Operand};
-use faer::Mat;
+use crate::variational::{Matrix, Normal};
+use faer::{Mat, MatRef};
 
 /// A sparse matrix by levels of the eliminated term: for every level some coefficients of the other terms, r numbers each.
 #[derive(Clone, Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Sparse {
 /// The covariances of one eliminated level with everything else follow from `K_l = C_l T_l`: `Cov(u_l, ·) = −K_lᵀ S⁻¹`.
 #[derive(Clone, Debug)]
 pub struct Moments {
-    /// The eliminated term.
+    /// The eliminated term; the number of terms if none is eliminated.
     pub(crate) eliminated: usize,
     /// `E w`, M.
     pub weights: Vec<f64>,
@@ -52,6 +53,42 @@ struct Whitened {
 }
 
 impl Moments {
+    /// Splits the joint distribution of w, of these features, and u. No term is eliminated.
+    pub(crate) fn of_joint(effects: &Effects, q: &Normal, features: usize) -> Moments {
+        let (cov, all) = (q.cov().full(), effects.coefficients());
+        let block =
+            |i: usize, j: usize, rows: usize, columns: usize| cov.submatrix(i, j, rows, columns).to_owned();
+        Moments {
+            eliminated: effects.terms().len(),
+            weights: q.mean()[..features].to_vec(),
+            covariance: block(0, 0, features, features),
+            coefficients: q.mean()[features..].to_vec(),
+            cross: block(0, features, features, all),
+            loads: Sparse { offsets: vec![0], columns: Vec::new(), values: Vec::new() },
+            weight_loads: Mat::zeros(features, 0),
+            blocks: Vec::new(),
+            others: block(features, features, all, all),
+        }
+    }
+
+    /// The joint distribution of w and u, with the log determinant left unknown, if no term is eliminated.
+    pub(crate) fn joint(&self) -> Option<Normal> {
+        let (m, all) = (self.weights.len(), self.coefficients.len());
+        if self.others.nrows() != all {
+            return None;
+        }
+        let mut cov = Mat::zeros(m + all, m + all);
+        let mut put = |i: usize, j: usize, block: MatRef<'_, f64>| {
+            cov.as_mut().submatrix_mut(i, j, block.nrows(), block.ncols()).copy_from(block);
+        };
+        put(0, 0, self.covariance.as_ref());
+        put(0, m, self.cross.as_ref());
+        put(m, 0, self.cross.transpose());
+        put(m, m, self.others.as_ref());
+        let mean = self.weights.iter().chain(&self.coefficients).copied().collect();
+        Some(Normal { mean, cov: Matrix::Full(cov), log_det: f64::NAN })
+    }
+
     /// Returns the entries of known levels in whitened coordinates.
     fn whitened(&self, effects: &Effects, entries: &[Entry]) -> Vec<Whitened> {
         let (mut first, mut other) = (0, 0);

@@ -1,6 +1,7 @@
 //! Terms of grouped effects and the factors F of their covariances, as parameters of a model; no rows.
 
 use super::intervals::{EffectIntervals, Ends};
+use super::moments::prior_variance;
 use super::rows::Entry;
 use crate::hyper::Descriptor;
 use faer::{Mat, MatRef};
@@ -90,6 +91,9 @@ pub struct VarianceComponent {
 }
 
 impl Effects {
+    /// No terms.
+    pub const NONE: &'static Effects = &Effects { inputs: 0, terms: Vec::new(), parameters: Vec::new() };
+
     /// Terms behind `inputs` inputs of f, with independent effects of standard deviation 1.
     pub fn new(inputs: usize, terms: Vec<EffectTerm>) -> Self {
         let parameters = |term: &EffectTerm| {
@@ -210,6 +214,15 @@ impl Effects {
             .iter()
             .map(|term| Entry::of(term, x.subcols(self.inputs, x.ncols() - self.inputs)))
             .collect()
+    }
+
+    /// Adds the prior variance `Σ zᵀΣz` of the effects of every row of `x` to `out`.
+    pub(crate) fn add_prior_variances(&self, x: MatRef<'_, f64>, out: &mut [f64]) {
+        for (out, x) in out.iter_mut().zip(x.row_iter()).filter(|_| !self.is_empty()) {
+            let entries = self.entries(x);
+            let of_term = |(term, entry)| prior_variance(self, term, entry);
+            *out += entries.iter().enumerate().map(of_term).sum::<f64>();
+        }
     }
 
     /// The standard deviations and correlations of all terms with their intervals, in units of `scale` for the target and with one unit for each

@@ -428,11 +428,11 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     latent.settings = description.settings.clone();
     let (q, factors) = posteriors(&description, &latent, arrays)?;
     let mut posterior = Posterior::from_factors(&latent, factors);
-    if let Some(count) = description.neighbours {
-        posterior = nearby::beside(posterior, &latent, &q[0], count, arrays)?;
-    }
     if !latent.effects.is_empty() {
         posterior = grouped::beside(posterior, &latent, &q[0], arrays)?;
+    }
+    if let Some(count) = description.neighbours {
+        posterior = nearby::beside(posterior, &latent, &q[0], count, arrays)?;
     }
     Ok(Model {
         scaling: description.scaling,

@@ -10,6 +10,7 @@ use crate::effects::{
 };
 use crate::error::{Error, Result};
 use crate::variational::Normal;
+use faer::Mat;
 use serde::Serialize;
 
 /// The estimate of one effect of one level.
@@ -134,21 +135,27 @@ impl Model {
 /// The arrays of grouped effects.
 pub(super) fn arrays(posterior: &EffectPosterior) -> Vec<Array> {
     let moments = posterior.moments();
+    let mut arrays = vec![
+        Array::matrix(name::EFFECT_CROSS, moments.cross.as_ref()),
+        Array::vector(name::EFFECT_MEANS, &moments.coefficients),
+        Array::matrix(name::EFFECT_OTHERS, moments.others.as_ref()),
+    ];
+    if moments.eliminated == posterior.effects().terms().len() {
+        return arrays;
+    }
     let whole =
         |values: &mut dyn Iterator<Item = usize>| -> Vec<f64> { values.map(|value| value as f64).collect() };
-    vec![
+    arrays.extend([
         Array::vector(name::EFFECT_BLOCKS, &moments.blocks),
-        Array::matrix(name::EFFECT_CROSS, moments.cross.as_ref()),
         Array::matrix(name::EFFECT_LOADS, moments.weight_loads.as_ref()),
-        Array::vector(name::EFFECT_MEANS, &moments.coefficients),
         Array::vector(
             name::EFFECT_MET,
             &whole(&mut moments.loads.columns.iter().map(|&column| column as usize)),
         ),
         Array::vector(name::EFFECT_MET_LOADS, &moments.loads.values),
-        Array::matrix(name::EFFECT_OTHERS, moments.others.as_ref()),
         Array::vector(name::EFFECT_STARTS, &whole(&mut moments.loads.offsets.iter().copied())),
-    ]
+    ]);
+    arrays
 }
 
 /// A posterior with the grouped effects that the file has.
@@ -158,11 +165,37 @@ pub(super) fn beside(
     q: &Normal,
     arrays: &Arrays<'_>,
 ) -> Checked<Posterior> {
-    let eliminated = latent.effects.eliminated();
-    let term = &latent.effects.terms()[eliminated];
-    let (own, r, levels) = (term.coefficients(), term.width(), term.levels);
-    let all = latent.effects.coefficients();
-    let (m, others) = (q.dim(), all - own);
+    // Beside neighbours no term is eliminated.
+    let is_joint = !arrays.has(name::EFFECT_STARTS);
+    let terms = latent.effects.terms();
+    let eliminated = if is_joint { terms.len() } else { latent.effects.eliminated() };
+    let (m, all) = (q.dim(), latent.effects.coefficients());
+    let own = terms.get(eliminated).map_or(0, EffectTerm::coefficients);
+    let others = all - own;
+    let mut moments = Moments {
+        eliminated,
+        weights: q.mean().to_vec(),
+        covariance: q.cov().to_dense(),
+        coefficients: arrays.values(name::EFFECT_MEANS, &[all])?,
+        cross: arrays.matrix(name::EFFECT_CROSS, m, all)?,
+        loads: Sparse { offsets: vec![0], columns: Vec::new(), values: Vec::new() },
+        weight_loads: Mat::zeros(m, 0),
+        blocks: Vec::new(),
+        others: arrays.matrix(name::EFFECT_OTHERS, others, others)?,
+    };
+    if let Some(term) = terms.get(eliminated) {
+        moments.loads = loads(term, others, arrays)?;
+        moments.weight_loads = arrays.matrix(name::EFFECT_LOADS, m, own)?;
+        moments.blocks = arrays.values(name::EFFECT_BLOCKS, &[own * term.width()])?;
+    }
+    let factorised = latent.factorised();
+    let factorised = factorised
+        .map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
+    Ok(posterior.with_effects(EffectPosterior::new(latent.effects.clone(), moments, factorised.layer())))
+}
+
+/// The loads of the eliminated term beside `others` coefficients.
+fn loads(term: &EffectTerm, others: usize, arrays: &Arrays<'_>) -> Checked<Sparse> {
     let whole = |name: &str, length: usize, most: usize| -> Checked<Vec<usize>> {
         let values = arrays.values(name, &[length])?;
         let fits = values.iter().all(|value| value.fract() == 0.0 && *value >= 0.0 && *value <= most as f64);
@@ -172,28 +205,11 @@ pub(super) fn beside(
         Ok(values.into_iter().map(|value| value as usize).collect())
     };
     let met = arrays.shape(name::EFFECT_MET)?.first().copied().unwrap_or(0);
-    let offsets = whole(name::EFFECT_STARTS, levels + 1, met)?;
+    let offsets = whole(name::EFFECT_STARTS, term.levels + 1, met)?;
     let columns = whole(name::EFFECT_MET, met, others.saturating_sub(1))?;
     if offsets.windows(2).any(|pair| pair[0] > pair[1]) {
         return Err(Unusable::damaged("the levels of its groups are not sorted"));
     }
-    let moments = Moments {
-        eliminated,
-        weights: q.mean().to_vec(),
-        covariance: q.cov().to_dense(),
-        coefficients: arrays.values(name::EFFECT_MEANS, &[all])?,
-        cross: arrays.matrix(name::EFFECT_CROSS, m, all)?,
-        loads: Sparse {
-            offsets,
-            columns: columns.into_iter().map(|column| column as u32).collect(),
-            values: arrays.values(name::EFFECT_MET_LOADS, &[met * r])?,
-        },
-        weight_loads: arrays.matrix(name::EFFECT_LOADS, m, own)?,
-        blocks: arrays.values(name::EFFECT_BLOCKS, &[own * r])?,
-        others: arrays.matrix(name::EFFECT_OTHERS, others, others)?,
-    };
-    let factorised = latent.factorised();
-    let factorised = factorised
-        .map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
-    Ok(posterior.with_effects(EffectPosterior::new(latent.effects.clone(), moments, factorised.layer())))
+    let columns = columns.into_iter().map(|column| column as u32).collect();
+    Ok(Sparse { offsets, columns, values: arrays.values(name::EFFECT_MET_LOADS, &[met * term.width()])? })
 }

@@ -23,7 +23,7 @@ pub(super) struct Local<'a> {
 
 impl<'a> Local<'a> {
     pub fn new(nearby: &Nearby, given: Beside<'a>, list: &[u32], point: MatRef<'_, f64>) -> Local<'a> {
-        let ((data, targets), Beside { layer, q, noise }) = (nearby.data(), given);
+        let ((data, targets), Beside { layer, q, noise, .. }) = (nearby.data(), given);
         let u = list.len();
         let near = Mat::from_fn(u, point.ncols(), |i, j| data[(list[i] as usize, j)]);
         let features = whitened(given, near.as_ref());

@@ -5,6 +5,7 @@ use super::latent::LatentPrior;
 use super::posterior::Posterior;
 use super::unusable::{Checked, Unusable};
 use crate::data::{Purpose, generator};
+use crate::effects::Effects;
 use crate::latent::{InducingLayer, LatentLayer, whiten};
 use crate::linalg::{Factorizer, solve_lower};
 use crate::neighbours::{COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_others};
@@ -23,7 +24,9 @@ const MOST_JOINT: usize = 3000;
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
     pub layer: &'a InducingLayer,
-    /// Of the whitened inducing variables.
+    /// Grouped effects, whose columns follow the inputs of f.
+    pub effects: &'a Effects,
+    /// Of the whitened inducing variables and, behind them, of the whitened coefficients of effects.
     pub q: &'a Normal,
     /// The likelihood's noise variance, where rows have none of their own.
     pub noise: Option<f64>,
@@ -31,7 +34,7 @@ pub(super) struct Beside<'a> {
 
 /// Training rows that a model keeps, on the scale it sees.
 pub struct NearbyRows {
-    /// Inputs, `D × n`.
+    /// Inputs and the columns of grouped effects, a column for each row.
     pub(super) x: Mat<f64>,
     /// Targets, n, or what stands for them.
     pub(super) y: Vec<f64>,
@@ -42,7 +45,7 @@ pub struct NearbyRows {
 }
 
 impl NearbyRows {
-    /// The rows `x` (`n × D`) with targets `y` and noise variances of their own, or those of them that are kept.
+    /// The rows `x` (`n × D`, then the columns of grouped effects) with targets `y` and noise variances of their own, or those of them that are kept.
     pub fn new(
         x: MatRef<'_, f64>,
         y: &[f64],
@@ -99,8 +102,9 @@ pub struct Nearby {
 impl Nearby {
     /// The rows, of which a prediction takes the `count` nearest, near by the layer's kernel.
     pub fn new(layer: &InducingLayer, rows: NearbyRows, count: usize) -> Nearby {
-        let units = half_lengths(layer.kernel(), rows.x.as_ref().transpose());
-        let near = in_units_of(layer.kernel(), rows.x.as_ref().transpose(), &units);
+        let inputs = inputs_of(layer, rows.x.as_ref().transpose());
+        let units = half_lengths(layer.kernel(), inputs);
+        let near = in_units_of(layer.kernel(), inputs, &units);
         let index = Index::new(near.as_ref(), (0..rows.y.len() as u32).collect(), COMPARISONS);
         Nearby { rows, count, units, index }
     }
@@ -131,7 +135,7 @@ impl Nearby {
         columns * self.len() * if self.rows.single { 4 } else { 8 }
     }
 
-    /// Inputs (`n × D`) and targets, on the scale the model sees; of data whose noise is not Gaussian, the targets of the sites that stand for
+    /// Inputs (`n × D`, then the columns of grouped effects) and targets, on the scale the model sees; of data whose noise is not Gaussian, the targets of the sites that stand for
     /// them.
     pub fn data(&self) -> (MatRef<'_, f64>, &[f64]) {
         (self.rows.x.as_ref().transpose(), &self.rows.y)
@@ -150,14 +154,14 @@ impl Nearby {
     /// Means and variances of f at the rows `x` (`Q × D`) by `count` neighbours of each.
     pub(super) fn marginals(
         &self,
-        Beside { layer, q, noise }: Beside<'_>,
+        Beside { layer, effects, q, noise }: Beside<'_>,
         x: MatRef<'_, f64>,
         count: usize,
     ) -> (Vec<f64>, Vec<f64>) {
         let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
         let noise = self.noise().unwrap_or(&all);
-        let predictor = Predictor { layer, posterior, noise, data: self.data() };
-        let near = in_units_of(layer.kernel(), x, &self.units);
+        let predictor = Predictor { layer, effects, posterior, noise, data: self.data() };
+        let near = in_units_of(layer.kernel(), inputs_of(layer, x), &self.units);
         predictor.marginals(x, &self.index, near.as_ref(), count)
     }
 
@@ -172,16 +176,16 @@ impl Nearby {
     /// counted `1/beta` times.
     pub(super) fn left_out(
         &self,
-        Beside { layer, q, noise }: Beside<'_>,
+        Beside { layer, effects, q, noise }: Beside<'_>,
         rows: &[u32],
         count: usize,
         beta: f64,
     ) -> (Vec<f64>, Vec<f64>) {
         let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
         let noise = self.noise().unwrap_or(&all);
-        let near = in_units_of(layer.kernel(), self.data().0, &self.units);
+        let near = in_units_of(layer.kernel(), inputs_of(layer, self.data().0), &self.units);
         let (order, lists) = nearest_others(near.as_ref(), rows, count, COMPARISONS);
-        let predictor = Predictor { layer, posterior, noise, data: self.data() };
+        let predictor = Predictor { layer, effects, posterior, noise, data: self.data() };
         let (mean, variance) = predictor.left_out(&order, &lists, &vec![1.0 / beta; self.len()]);
         let of_rows = |values: &[f64]| rows.iter().map(|&row| values[row as usize]).collect();
         (of_rows(&mean), of_rows(&variance))
@@ -191,7 +195,7 @@ impl Nearby {
     /// where that are too many.
     pub(super) fn covariance(
         &self,
-        Beside { layer, q, noise }: Beside<'_>,
+        Beside { layer, q, noise, .. }: Beside<'_>,
         x: MatRef<'_, f64>,
         mut count: usize,
     ) -> Mat<f64> {
@@ -218,6 +222,11 @@ impl Nearby {
     }
 }
 
+/// The inputs of f: the columns before those of grouped effects.
+fn inputs_of<'x>(layer: &InducingLayer, x: MatRef<'x, f64>) -> MatRef<'x, f64> {
+    x.subcols(0, layer.z().ncols())
+}
+
 /// Adds the training rows in the file to the posterior, as the neighbours of predictions.
 pub(super) fn beside(
     posterior: Posterior,
@@ -232,12 +241,15 @@ pub(super) fn beside(
     let (Some(layer), true) = (latent.layer().inducing(), full) else {
         return Err(Unusable::damaged("it has neighbours, which a model of its kind cannot use"));
     };
-    if rows.x.nrows() != layer.z().ncols() || count > MOST_NEIGHBOURS {
+    if rows.x.nrows() != layer.z().ncols() + latent.effects.columns() || count > MOST_NEIGHBOURS {
         return Err(Unusable::damaged(
             "its neighbours have another number of inputs than its model, or are too many",
         ));
     }
     let layer = layer.factorised();
+    if posterior.effects().is_some_and(|known| known.moments().joint().is_none()) {
+        return Err(Unusable::damaged("its grouped effects are not those of a model with neighbours"));
+    }
     let layer =
         layer.map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
     let nearby = Nearby::new(&layer, rows, count);

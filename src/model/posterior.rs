@@ -4,7 +4,7 @@ use super::latent::{LatentModel, LatentPrior};
 use super::nearby::{Beside, Nearby};
 use crate::collapsed::Dataset;
 use crate::columns;
-use crate::effects::EffectPosterior;
+use crate::effects::{EffectPosterior, Effects};
 use crate::latent::{InducingLayer, InducingPrior, Layer, Layers};
 use crate::likelihood::ObservationModel;
 use crate::likelihood::joint::{JointIntegrator, Marginal};
@@ -67,7 +67,9 @@ pub(crate) struct Factors {
 struct Neighbours {
     layer: Arc<InducingLayer>,
     nearby: Arc<Nearby>,
+    /// The posterior of the whitened inducing variables and, behind them, of the whitened coefficients of effects.
     q: Normal,
+    effects: Effects,
     count: usize,
 }
 
@@ -158,10 +160,14 @@ impl Posterior {
         Posterior { layers, likelihood, factors, neighbours: None, effects: None }
     }
 
-    /// The same posterior (`q` of the whitened inducing variables of `layer`) with training rows to look up beside it.
+    /// The same posterior (`q` of the whitened inducing variables of `layer`) with training rows to look up beside it. Grouped effects must be
+    /// there before.
     pub fn with_neighbours(self, layer: InducingLayer, nearby: Arc<Nearby>, q: &Normal) -> Self {
         let (layer, count) = (Arc::new(layer), nearby.count());
-        Posterior { neighbours: Some(Neighbours { layer, nearby, q: q.clone(), count }), ..self }
+        let known = self.effects.as_ref();
+        let q = known.and_then(|known| known.moments().joint()).unwrap_or_else(|| q.clone());
+        let effects = known.map(|known| known.effects().clone()).unwrap_or_default();
+        Posterior { neighbours: Some(Neighbours { layer, nearby, q, effects, count }), ..self }
     }
 
     /// Adds grouped effects to the posterior; their columns follow the inputs of f.
@@ -187,8 +193,8 @@ impl Posterior {
 
     /// What neighbours are looked up in, how many, and what they stand beside.
     pub(super) fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
-        let Neighbours { layer, nearby, q, count } = self.neighbours.as_ref()?;
-        Some((nearby, *count, Beside { layer, q, noise: self.likelihood.gaussian_noise() }))
+        let Neighbours { layer, nearby, q, effects, count } = self.neighbours.as_ref()?;
+        Some((nearby, *count, Beside { layer, effects, q, noise: self.likelihood.gaussian_noise() }))
     }
 
     /// What predictions of every process are made of.

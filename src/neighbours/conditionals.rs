@@ -24,7 +24,7 @@ use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
 
 /// Rows that have been conditioned on their neighbours: a linear model with a noise variance of its own for each row.
 pub struct Rows<'a> {
-    /// `ã`, `M × b`.
+    /// `ã`, with the features of grouped effects, a column for each row.
     pub features: MatMut<'a, f64>,
     /// `c̃`, b.
     pub centred: &'a mut [f64],
@@ -34,7 +34,7 @@ pub struct Rows<'a> {
 
 /// Derivatives of an objective with respect to [`Rows`].
 pub struct RowsBar<'a> {
-    /// `∂F/∂ã`, `M × b`.
+    /// `∂F/∂ã`, a column for each row.
     pub features: MatRef<'a, f64>,
     /// `∂F/∂c̃`, b.
     pub centred: &'a [f64],
@@ -50,6 +50,8 @@ pub struct PriorBar<'a> {
     pub mean: &'a mut f64,
     /// A common addition to all noise variances.
     pub noise: &'a mut f64,
+    /// `∂F/∂F_j` of every term of grouped effects.
+    pub factors: &'a mut [Mat<f64>],
 }
 
 /// The buffers for computing a block, which grow to the largest block and stay.
@@ -163,10 +165,17 @@ impl Conditionals {
             self.near.weights.extend(weights.iter().map(|b| -b).chain([1.0]));
             let mut feature = rows.features.as_mut().subcols_mut(i, 1);
             feature.fill(0.0);
+            let (feature, of_effects) = feature.split_at_row_mut(members.a().nrows());
             let (a, places) = (members.a(), &self.near.places[..weights.len()]);
             let last = columns::column(&a, block.members[i] as usize);
             let from = Combined { a, places, last };
             add_combinations(feature, &[0], from, &self.near.weights);
+            if of_effects.nrows() > 0 {
+                let out = of_effects.col_mut(0).try_as_col_major_mut().expect("a column").as_slice_mut();
+                for (&place, weight) in self.near.places.iter().zip(&self.near.weights) {
+                    members.effects.add(place as usize, *weight, out);
+                }
+            }
         }
     }
 
@@ -221,13 +230,22 @@ impl Conditionals {
             (covariances, priors) = priors.split_at((k + 1) * (k + 1));
             (factor, factors) = factors.split_at(k * k);
             (b, weights) = weights.split_at(k);
-            let feature = columns::column(&bar.features, i);
+            let (feature, of_effects) = columns::column(&bar.features, i).split_at(members.a().nrows());
             let (centred, variance) = (bar.centred[i], bar.variance[i]);
             // −b̄, then t − D̄ b.
             let solved = &mut self.solved;
             solved.clear();
             solved.extend(self.near.places[..k].iter().map(|&place| centred * members.c[place as usize]));
             add_inner_products(members.a(), &self.near.places[..k], feature, solved);
+            if !of_effects.is_empty() {
+                for (j, &place) in self.near.places.iter().enumerate() {
+                    let weight = b.get(j).map_or(1.0, |b| -b);
+                    members.effects.adjoint(place as usize, weight, of_effects, prior.factors);
+                }
+                for (solved, &place) in solved.iter_mut().zip(&self.near.places) {
+                    *solved += members.effects.dot(place as usize, of_effects);
+                }
+            }
             solved.iter_mut().for_each(|b| *b = -*b);
             linalg::solve_factored(MatRef::from_column_major_slice(factor, k, k), solved);
             solved.iter_mut().zip(b).for_each(|(t, b)| *t -= variance * b);

@@ -2,6 +2,7 @@
 
 use super::blocks::{Block, Window};
 use crate::columns;
+use crate::effects::{EffectFeatures, Effects};
 use crate::latent::{FeaturesAdjoint, InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{Operand, Part, product};
 use crate::threads::PerThread;
@@ -18,14 +19,16 @@ const STRIPE: usize = 32;
 /// Where the members of windows come from.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// Inputs of the data, `n × D`.
+    /// Inputs of the data, `n × D`, followed by the columns of grouped effects if there are any.
     pub x: MatRef<'a, f64>,
     /// Targets of the data, n.
     pub y: &'a [f64],
     /// Noise variances of the data: one for all, or n.
     pub noise: &'a [f64],
-    /// The rows of windows (`Q × D`), if they are not rows of the data. Their targets are not known, so their c and their noise are 0.
+    /// The rows of windows (as many columns), if they are not rows of the data. Their targets are not known, so their c and their noise are 0.
     pub queries: Option<MatRef<'a, f64>>,
+    /// Grouped effects, whose columns follow the inputs of f.
+    pub effects: &'a Effects,
 }
 
 /// Buffers of a window's members, which grow to the largest window and stay.
@@ -33,14 +36,19 @@ pub struct Members {
     count: usize,
     /// Which data or queries they are.
     rows: Vec<u32>,
-    /// Inputs, `D × u`, a column each.
+    /// The number D of inputs of f.
+    inputs: usize,
+    /// Inputs and the columns of grouped effects, a column for each member.
     x: Mat<f64>,
     /// `c = y − o`.
     pub(super) c: Vec<f64>,
     /// Noise variances.
     pub(super) noise: Vec<f64>,
+    /// Whitened features of f.
     a: Mat<f64>,
     a_bar: Mat<f64>,
+    /// Features of grouped effects.
+    pub(super) effects: EffectFeatures,
     per_thread: PerThread<ThreadRoom>,
 }
 
@@ -64,11 +72,13 @@ impl Default for Members {
         Members {
             count: 0,
             rows: Vec::new(),
+            inputs: 0,
             x: Mat::new(),
             c: Vec::new(),
             noise: Vec::new(),
             a: Mat::new(),
             a_bar: Mat::new(),
+            effects: EffectFeatures::default(),
             per_thread: PerThread::new(ThreadRoom::new),
         }
     }
@@ -77,7 +87,7 @@ impl Default for Members {
 impl Members {
     /// Inputs, `D × u`.
     pub(super) fn x(&self) -> MatRef<'_, f64> {
-        self.x.as_ref().subcols(0, self.count)
+        self.x.as_ref().submatrix(0, 0, self.inputs, self.count)
     }
 
     /// Which data or queries the members at these places are.
@@ -93,7 +103,7 @@ impl Members {
     /// Takes in the members of a window, with nothing flowing back yet.
     pub fn load(&mut self, layer: &InducingLayer, source: Source<'_>, window: &Window) {
         let (m, u, d) = (layer.dim(), window.members.len(), source.x.ncols());
-        self.count = u;
+        (self.count, self.inputs) = (u, layer.z().ncols());
         self.rows.clone_from(&window.members);
         let mut x = room(&mut self.x, d, u);
         let (mean, new) = (layer.mean().values[0], window.queries);
@@ -109,6 +119,9 @@ impl Members {
             self.c.push(c);
             self.noise.push(noise);
         }
+        self.effects.reset(source.effects);
+        let members = self.x.as_ref().col_iter().take(u).filter(|_| !source.effects.is_empty());
+        members.for_each(|x| self.effects.push(source.effects, x.transpose()));
         let (a, x) = (room(&mut self.a, m, u), self.x.as_ref());
         if m == 0 {
             return;

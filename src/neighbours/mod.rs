@@ -9,6 +9,7 @@
 //! ```
 //! use faer::Mat;
 //! use sparsegp::collapsed::{ConditionalStream, RowWeight, Sweep, conditional_elbo};
+//! use sparsegp::effects::Effects;
 //! use sparsegp::kernels::parse;
 //! use sparsegp::latent::{InducingPrior, Jitter};
 //! use sparsegp::neighbours::*;
@@ -21,11 +22,11 @@
 //! let (noise, order): ([f64; 1], Vec<u32>) = ([0.01], (0..400).collect());
 //!
 //! let near = in_units_of(layer.kernel(), x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
-//! let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
+//! let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
 //! let evidence = |k: usize| {
 //!     let lists = nearest_before(near.as_ref(), &order, &order, k, COMPARISONS);
 //!     let windows = Windows::new(&order, &lists, Windows::most_members(10));
-//!     let mut stream = ConditionalStream::new(&layer, &windows);
+//!     let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
 //!     stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
 //!     conditional_elbo(&stream.statistics, 1.0).expect("an evidence")
 //! };
@@ -33,7 +34,8 @@
 //!
 //! let q = evidence(10).q;
 //! let posterior = (q.mean(), q.cov().full());
-//! let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
+//! let predictor =
+//!     Predictor { layer: &layer, effects: Effects::NONE, posterior, noise: &noise, data: (x.as_ref(), &y) };
 //! let index = Index::new(near.as_ref(), order.clone(), COMPARISONS);
 //! let (mean, variance) = predictor.marginals(x.as_ref(), &index, near.as_ref(), 10);
 //! assert!((mean[7] - y[7]).abs() < 0.05 && variance[7] < 0.01);
@@ -51,6 +53,7 @@ mod members;
 mod metric;
 mod nearest;
 mod prediction;
+mod products;
 mod search;
 mod small;
 
@@ -60,4 +63,5 @@ pub use lists::Lists;
 pub use members::{Members, Source};
 pub use metric::{half_lengths, in_units_of};
 pub use prediction::Predictor;
+pub(crate) use products::{add_gram, image};
 pub use search::{COMPARISONS, Index, nearest_before, nearest_others};

@@ -4,12 +4,13 @@ use super::blocks::{Block, Windows};
 use super::conditionals::{Conditionals, Rows};
 use super::lists::Lists;
 use super::members::{Members, Source};
+use super::products::image;
 use super::search::Index;
 use crate::columns;
+use crate::effects::Effects;
 use crate::latent::{InducingLayer, LatentLayer};
-use crate::linalg::{Operand, block_product};
 use crate::threads::PerThread;
-use faer::{Accum, Mat, MatRef};
+use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
 /// Queries whose neighbours are searched for, and whose features are shared, together.
@@ -22,7 +23,9 @@ const MOST_KNOWN: f64 = 0.99;
 pub struct Predictor<'a> {
     /// Kernel, inducing inputs and mean.
     pub layer: &'a InducingLayer,
-    /// m (M) and S (`M × M`, both triangles).
+    /// Grouped effects, whose columns follow the inputs of f.
+    pub effects: &'a Effects,
+    /// m (M) and S (`M × M`, both triangles) of w and, behind it, of the whitened coefficients of the effects.
     pub posterior: (&'a [f64], MatRef<'a, f64>),
     /// The data's inputs (`n × D`) and targets (n).
     pub data: (MatRef<'a, f64>, &'a [f64]),
@@ -81,7 +84,8 @@ impl Predictor<'_> {
             features: Mat::new(),
             t: Mat::new(),
         });
-        let source = Source { x: self.data.0, y: self.data.1, noise: self.noise, queries: Some(x) };
+        let (y, effects) = (self.data.1, self.effects);
+        let source = Source { x: self.data.0, y, noise: self.noise, queries: Some(x), effects };
         let mut members = Members::default();
         let (mut mean, mut variance) = (vec![0.0; x.nrows()], vec![0.0; x.nrows()]);
         for window in &windows.all {
@@ -91,7 +95,7 @@ impl Predictor<'_> {
             for (block, [means, variances]) in window.blocks.iter().zip(&found) {
                 for ((&place, m), v) in block.members.iter().zip(means).zip(variances) {
                     let row = window.members[place as usize] as usize;
-                    (mean[row], variance[row]) = (*m, *v);
+                    (mean[row], variance[row]) = (*m, *v + effects.new_variance(x.row(row)));
                 }
             }
         }
@@ -105,9 +109,10 @@ impl Predictor<'_> {
         counted: Option<&[f64]>,
         room: &mut Room,
     ) -> [Vec<f64>; 2] {
-        let (m, b) = (self.layer.dim(), block.count);
+        let (own, b) = (self.layer.dim(), block.count);
         if room.features.ncols() < b {
-            (room.features, room.t) = (Mat::zeros(m, b), Mat::zeros(m, b));
+            let rows = own + self.effects.coefficients();
+            (room.features, room.t) = (Mat::zeros(rows, b), Mat::zeros(rows, b));
         }
         let (mut centred, mut variance) = (vec![0.0; b], vec![0.0; b]);
         let mut features = room.features.as_mut().subcols_mut(0, b);
@@ -116,7 +121,7 @@ impl Predictor<'_> {
         let features = features.as_ref();
         let mut t = room.t.as_mut().subcols_mut(0, b);
         let (mean, cov) = self.posterior;
-        block_product(t.as_mut(), Accum::Replace, Operand::full(cov), features, 1.0);
+        image(cov, features, own, 1.0, t.as_mut());
         let offset = self.layer.mean().values[0];
         centred.iter_mut().for_each(|c| *c = offset - *c);
         let Some(counted) = counted else {

@@ -3,7 +3,11 @@
 use super::fit::FitOptions;
 use super::words::{Hyper, ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
+use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
+
+/// The most effects that one dense matrix couples.
+const MOST_COUPLED: usize = 6000;
 
 impl FitOptions {
     /// Refuses options that grouped effects cannot be combined with.
@@ -15,14 +19,18 @@ impl FitOptions {
         let default = FitOptions::default();
         let prior = (self.prior_mean, self.prior_variance) != (default.prior_mean, default.prior_variance);
         let by_batches = !matches!(self.hyper, None | Some(Hyper::Collapsed | Hyper::Fixed));
-        let known = matches!(self.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe | ObjectiveKind::Fitc);
+        let known = match self.objective {
+            ObjectiveKind::Elbo => true,
+            ObjectiveKind::Vfe | ObjectiveKind::Fitc => self.neighbours.is_none(),
+            ObjectiveKind::DlmLog => self.neighbours.is_some(),
+            ObjectiveKind::DlmSquare => false,
+        };
         let other = [
             (kind.is_joint(), format!("⟨likelihood {kind}⟩")),
             (!known, format!("⟨objective {}⟩", self.objective)),
             (self.reml && !gaussian, format!("⟨reml⟩ with ⟨likelihood {kind}⟩")),
             (self.reml && self.beta != 1.0, "⟨reml⟩ with ⟨beta⟩".to_owned()),
             (self.estimator.is_sampled(), format!("⟨estimator {}⟩", self.estimator)),
-            (self.neighbours.is_some(), "⟨neighbours⟩".to_owned()),
             (self.growth.is_some(), "⟨inducing auto⟩".to_owned()),
             (self.restarts > 1, "⟨restarts⟩".to_owned()),
             (by_batches, format!("⟨hyper {}⟩", self.hyper_mode())),
@@ -31,14 +39,32 @@ impl FitOptions {
             (self.model == ModelKind::Glm && prior, "⟨prior_variance⟩".to_owned()),
         ];
         let Some((_, name)) = other.into_iter().find(|(given, _)| *given) else {
+            self.check_coupled()?;
             return self.check_fixed_effects();
         };
         let hint = if by_batches {
             "grouped effects solve for q on all rows at every step: leave ⟨hyper⟩ out, or use fixed"
         } else {
-            "grouped effects need a likelihood of one latent function and ⟨objective elbo⟩, or Gaussian noise and vfe or fitc"
+            "grouped effects need a likelihood of one latent function and ⟨objective elbo⟩; or Gaussian noise and vfe or fitc; or ⟨neighbours⟩ and dlm-log"
         };
         Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint(hint))
+    }
+
+    /// Refuses more effects than one dense matrix can couple. Beside neighbours no grouping is eliminated.
+    fn check_coupled(&self) -> Result<()> {
+        let sizes = || self.effects.iter().map(EffectTerm::coefficients);
+        let (all, largest) = (sizes().sum::<usize>(), sizes().max().unwrap_or(0));
+        let (coupled, which) = match self.neighbours {
+            Some(_) => (all, "groupings beside ⟨neighbours⟩"),
+            None => (all - largest, "groupings other than the largest"),
+        };
+        if coupled <= MOST_COUPLED {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "the {which} have {coupled} effects in total, expected at most {MOST_COUPLED}"
+        ))
+        .hint("leave a ⟨group⟩ out, or merge rare levels"))
     }
 
     /// Refuses objectives that fixed effects cannot have.

@@ -112,13 +112,13 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
     let Trained { value, elbo, upper, sampling, estimated_on, guarantee, .. } = trained;
     let Trained { model, q, outcome, taken_back, nearby, effects, .. } = trained;
     let mut posterior = Posterior::new(&model, &q);
-    if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
-        posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
-    }
     let mut known = None;
     if let Some((effects, summary)) = effects {
         posterior = posterior.with_effects(effects);
         known = Some(summary);
+    }
+    if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
+        posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
     }
     let finished = FitFacts {
         model: &model,

@@ -233,7 +233,6 @@ fn what_cannot_be_combined_is_refused_in_one_line() {
         (FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() }, "objective"),
         (FitOptions { estimator: Estimator::Price { samples: 3 }, ..base.clone() }, "estimator"),
         (FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() }, "hyper"),
-        (FitOptions { neighbours: Some(10), ..base.clone() }, "neighbours"),
         (FitOptions { restarts: 3, ..base.clone() }, "restarts"),
         (FitOptions { prior_variance: 2.0, ..glm.clone() }, "prior_variance"),
         (FitOptions { reml: true, likelihood: Some(LikelihoodKind::StudentT), ..glm.clone() }, "reml"),

@@ -12,6 +12,7 @@ mod grouped_intervals;
 mod growth;
 mod inducing_init;
 mod interruption;
+mod neighbour_groups;
 mod neighbour_sites;
 mod neighbours;
 mod restarts;

@@ -5,6 +5,7 @@ use sparsegp::collapsed::{
     BoundAdjoint, BoundGradient, ConditionalStream, DataStream, Dataset, GaussianLoss, Predictions,
     RowWeight, RowsAdjoint, Sweep, Weighting, conditional_dlm, conditional_elbo, fitc, square_loss,
 };
+use sparsegp::effects::Effects;
 use sparsegp::kernels::{Inputs, Scratch, parse};
 use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, LayerScratch};
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
@@ -64,9 +65,9 @@ enum Kind {
 fn objective(layer: &InducingLayer, windows: [&Windows; 2], noise: f64, kind: Kind) -> (f64, Vec<f64>) {
     let (x, y) = data();
     let noise = [noise];
-    let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
+    let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
     let [sweep, left] = windows.map(|windows| Sweep { layer, source, windows });
-    let mut stream = ConditionalStream::new(layer, windows[0]);
+    let mut stream = ConditionalStream::new(layer, Effects::NONE, windows[0]);
     let mut sums = BoundGradient::zeros(layer);
     let weight = if matches!(kind, Kind::Square(_)) { RowWeight::Unit } else { RowWeight::Precision };
     stream.forward(sweep, weight);
@@ -84,7 +85,7 @@ fn objective(layer: &InducingLayer, windows: [&Windows; 2], noise: f64, kind: Ki
         Kind::LogLoss(beta) => {
             let q = conditional_elbo(&stream.statistics, beta).expect("a value").q;
             let by = Predictions { loss: &GaussianLoss, posterior: (q.mean(), q.cov().full()) };
-            let mut predictions = ConditionalStream::new(layer, windows[1]);
+            let mut predictions = ConditionalStream::new(layer, Effects::NONE, windows[1]);
             let loss = predictions.losses(left, by);
             let (value, adjoint) = conditional_dlm(&stream.statistics, &q, beta, &loss);
             stream.add_rows(sweep, RowsAdjoint::Statistics(&adjoint, weight), &mut sums);
@@ -242,15 +243,21 @@ fn direct_losses_are_those_of_predictions_of_rows_left_out() {
         let lists = nearest_others(x.as_ref(), &order(), k, COMPARISONS).1;
         let windows = Windows::new(&order(), &lists, 50);
         let noise = [NOISE];
-        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
+        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
         let sweep = Sweep { layer: &layer, source, windows: &windows };
-        let mut stream = ConditionalStream::new(&layer, &windows);
+        let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
         stream.forward(sweep, RowWeight::Precision);
         let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
         let posterior = (q.mean(), q.cov().full());
         let loss = stream.losses(sweep, Predictions { loss: &GaussianLoss, posterior }).value;
         // The same rows as if they were new, each given its neighbours.
-        let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
+        let predictor = Predictor {
+            layer: &layer,
+            effects: Effects::NONE,
+            posterior,
+            noise: &noise,
+            data: (x.as_ref(), &y),
+        };
         let (mean, variance) = predictor.given(x.as_ref(), &order(), &lists);
         let one = |i: usize| {
             let v = variance[i] + NOISE;
@@ -266,12 +273,18 @@ fn rows_that_q_forgets_are_predicted_as_by_the_exact_gp_of_the_others() {
     for (expression, m) in [("rbf(ard)", 7), ("matern32(ard) + linear", 20), ("matern52", 0)] {
         let (layer, noise) = (layer(expression, m), [NOISE]);
         let windows = windows(x.as_ref(), N - 1, N);
-        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
-        let mut stream = ConditionalStream::new(&layer, &windows);
+        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
+        let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
         stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
         let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
         let posterior = (q.mean(), q.cov().full());
-        let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
+        let predictor = Predictor {
+            layer: &layer,
+            effects: Effects::NONE,
+            posterior,
+            noise: &noise,
+            data: (x.as_ref(), &y),
+        };
         let lists = nearest_others(x.as_ref(), &order(), N - 1, COMPARISONS).1;
         let (mean, variance) = predictor.left_out(&order(), &lists, &[1.0; N]);
         // With G = (K + σ²I)⁻¹: y_i − [Gc]_i/G_ii and 1/G_ii (Rasmussen & Williams 2006, equation 5.12).
@@ -321,12 +334,18 @@ fn predictions_given_all_data_are_those_of_the_exact_gp() {
     for (expression, m) in [("rbf(ard)", 7), ("matern32(ard) + linear", 20)] {
         let layer = layer(expression, m);
         let (windows, noise) = (windows(x.as_ref(), N - 1, N), [NOISE]);
-        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
-        let mut stream = ConditionalStream::new(&layer, &windows);
+        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
+        let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
         stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
         let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
         let posterior = (q.mean(), q.cov().full());
-        let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
+        let predictor = Predictor {
+            layer: &layer,
+            effects: Effects::NONE,
+            posterior,
+            noise: &noise,
+            data: (x.as_ref(), &y),
+        };
         let index = Index::new(x.as_ref(), (0..N as u32).collect(), COMPARISONS);
         let (mean, variance) = predictor.marginals(new.as_ref(), &index, new.as_ref(), N);
         let (means, variances) = exact_predictions(&layer, new.as_ref());

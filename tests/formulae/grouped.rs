@@ -3,6 +3,7 @@
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 use proptest::prelude::*;
+use serde_json::Value;
 use sparsegp::collapsed::{CollapsedBound, Dataset, WeightPrior};
 use sparsegp::effects::{EffectTerm, Effects, POPULATION};
 use sparsegp::kernels::kernel::Scratch;
@@ -18,7 +19,7 @@ use sparsegp_testkit::reference::*;
 use std::f64::consts::PI;
 
 const VFE: GroupedBound = GroupedBound { fitc: false, weights: WeightPrior::Unit, losses: None };
-const FITC: GroupedBound = GroupedBound { fitc: true, weights: WeightPrior::Unit, losses: None };
+pub const FITC: GroupedBound = GroupedBound { fitc: true, weights: WeightPrior::Unit, losses: None };
 
 pub fn term(name: &str, levels: usize, code: usize, values: &[usize]) -> EffectTerm {
     EffectTerm {
@@ -50,7 +51,7 @@ fn value_at(model: &LatentModel, natural: &[f64], data: Dataset<'_>, bound: Grou
 }
 
 /// Inputs of the reference file with codes of g1 and g2 and the slope behind them.
-fn wide(x: &Mat<f64>, g1: &[f64], g2: &[f64], s: &[f64]) -> Mat<f64> {
+pub fn wide(x: &Mat<f64>, g1: &[f64], g2: &[f64], s: &[f64]) -> Mat<f64> {
     let levels = |code: f64| if code > 8.0 { 99.0 } else { code };
     Mat::from_fn(x.nrows(), x.ncols() + 3, |i, j| match j.checked_sub(x.ncols()) {
         None => x[(i, j)],
@@ -58,6 +59,21 @@ fn wide(x: &Mat<f64>, g1: &[f64], g2: &[f64], s: &[f64]) -> Mat<f64> {
         Some(1) => g2[i],
         Some(_) => s[i],
     })
+}
+
+/// The model of the reference file, with its hyper-parameters.
+pub fn reference_model(hyper: &Value, inducing: &Mat<f64>, jitter: f64) -> LatentModel {
+    let value = |name: &str| number(&hyper[name]);
+    let mut kernel = parse("matern32(ard)", 2).expect("kernel");
+    let mut start = vec![vec![value("variance")], numbers(&hyper["lengthscales"])].into_iter();
+    kernel.for_each_parameter_mut(&mut |p| p.values = start.next().expect("values"));
+    let layer = InducingPrior::new(kernel, inducing.clone(), Jitter::Relative(jitter)).expect("layer");
+    let layer = layer.with_mean(value("mean"), false);
+    let mut prior = LatentModel::new(layer.into(), Gaussian::new(value("noise_variance")), false);
+    prior.effects = Effects::new(2, vec![term("g1", 9, 0, &[2]), term("g2", 5, 1, &[])]);
+    prior.effects.start(0, &[value("var_g1").sqrt(), value("var_g1_slope").sqrt()]);
+    prior.effects.start(1, &[value("var_g2").sqrt()]);
+    prior.factorised().expect("K_uu factorises")
 }
 
 #[test]
@@ -72,18 +88,8 @@ fn evidence_gradients_and_predictions_are_those_of_dense_algebra() {
     for (case, bound, inducing, tolerance) in
         [("vfe", VFE, &z, VALUE_TOLERANCE), ("fitc", FITC, &z, VALUE_TOLERANCE), ("exact", VFE, &x, 1e-5)]
     {
-        let mut kernel = parse("matern32(ard)", 2).expect("kernel");
-        let mut start = vec![vec![value("variance")], numbers(&hyper["lengthscales"])].into_iter();
-        kernel.for_each_parameter_mut(&mut |p| p.values = start.next().expect("values"));
         // With an inducing input at every row only the jitter is left between the bound and the evidence.
-        let jitter = Jitter::Relative(if case == "exact" { 1e-10 } else { 1e-6 });
-        let layer = InducingPrior::new(kernel, inducing.clone(), jitter).expect("layer");
-        let layer = layer.with_mean(value("mean"), false);
-        let mut prior = LatentModel::new(layer.into(), Gaussian::new(value("noise_variance")), false);
-        prior.effects = Effects::new(2, vec![term("g1", 9, 0, &[2]), term("g2", 5, 1, &[])]);
-        prior.effects.start(0, &[value("var_g1").sqrt(), value("var_g1_slope").sqrt()]);
-        prior.effects.start(1, &[value("var_g2").sqrt()]);
-        let model = prior.factorised().expect("K_uu factorises");
+        let model = reference_model(hyper, inducing, if case == "exact" { 1e-10 } else { 1e-6 });
         let (found, gradient, posterior) = solved(&model, Dataset::of(train.as_ref(), &y), bound);
         let want = file["cases"].get(case).expect("a case");
         assert_close(-found, number(&want["log_evidence"]), tolerance, case);
@@ -148,7 +154,7 @@ pub fn problem(seed: u64, levels: [usize; 3], correlated: bool) -> Problem {
 }
 
 /// `Σ_j z_ijᵀ Σ_j z_ij'` of all pairs of rows that share levels.
-fn effect_covariance(effects: &Effects, left: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
+pub fn effect_covariance(effects: &Effects, left: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
     let mut out = Mat::zeros(left.nrows(), right.nrows());
     for (index, _) in effects.terms().iter().enumerate() {
         let covariance = effects.covariance(index);

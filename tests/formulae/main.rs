@@ -12,6 +12,7 @@ mod joint_likelihoods;
 mod likelihoods;
 mod linalg;
 mod metrics;
+mod neighbour_groups;
 mod objectives;
 mod reference;
 mod rules;

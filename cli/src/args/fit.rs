@@ -29,7 +29,8 @@ pub struct FitArgs {
     ///
     /// Every level of COLUMN has its own intercept and, with SLOPE (a column of numbers), its own slope. 'OUTER/INNER' has effects of OUTER
     /// and of INNER within OUTER. Group columns are inputs only if --features names them. Training uses all rows at once: with Gaussian
-    /// noise (elbo, vfe, fitc) in closed form, with any other likelihood of one function (elbo) by natural-gradient steps on q.
+    /// noise (elbo, vfe, fitc) in closed form, with any other likelihood of one function (elbo) by natural-gradient steps on q. --neighbours
+    /// can stand beside groups (elbo, dlm-log).
     #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
     pub group: Vec<GroupFormula>,
     /// Estimate variance components by restricted maximum likelihood (glm with --group)
@@ -346,7 +347,7 @@ impl FitArgs {
             ("--shuffle-buffer", self.shuffle_buffer.is_some()),
             ("--from", self.objective.from.is_some()),
             ("--betas", self.objective.betas.is_some()),
-            ("--neighbours", !matches!(self.model.neighbours, None | Some(Beside::None))),
+            ("--neighbours auto", self.model.neighbours == Some(Beside::Auto)),
             ("--auto", self.given.has("auto") && !options.open.is_empty()),
             ("--outputs", self.outputs.is_some()),
             ("--mixing", self.mixing.is_some()),

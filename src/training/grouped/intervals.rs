@@ -8,13 +8,13 @@
 //! free parameters (logarithms of standard deviations). From there every evaluation gives a Newton step along `u = Va/(aᵀVa)`, which changes
 //! g by 1, and a Newton step with `P = V − Va aᵀV/(aᵀVa)` towards the maximum over all points of the same g.
 
-use super::GroupedObjective;
 use super::coordinates::{Coordinates, Row};
 use crate::effects::{Components, EffectIntervals, Ends, Quantity, TermIntervals};
 use crate::error::Result;
 use crate::functions::normal::HALF_95;
-use crate::hyper::{HyperObjective, Monitor};
+use crate::hyper::Monitor;
 use crate::linalg::{dot, symmetric_eigen};
+use crate::training::solver::Solved;
 use faer::Mat;
 
 /// The depth of both ends below the maximum, in nats.
@@ -55,7 +55,7 @@ const BEYOND: f64 = 12.0;
 ///
 /// If the fit is interrupted.
 pub(super) fn effect_intervals(
-    objective: &mut GroupedObjective<'_>,
+    objective: &mut dyn Solved,
     target_mean: f64,
     monitor: &mut Monitor<'_>,
 ) -> Result<Option<EffectIntervals>> {
@@ -99,8 +99,8 @@ struct Point {
 }
 
 /// Minus the log evidence around its minimum, as a function of some free numbers.
-struct Surface<'a, 'b> {
-    objective: &'a mut GroupedObjective<'b>,
+struct Surface<'a> {
+    objective: &'a mut dyn Solved,
     components: Components,
     coordinates: Coordinates,
     /// The minimum, with its value by a quadratic approximation.
@@ -111,13 +111,13 @@ struct Surface<'a, 'b> {
     losses: Vec<Vec<Option<f64>>>,
 }
 
-impl<'a, 'b> Surface<'a, 'b> {
+impl<'a> Surface<'a> {
     /// Finds the shape of the objective around its start.
-    fn new(objective: &'a mut GroupedObjective<'b>, target_mean: f64) -> Option<Self> {
-        let model = &objective.at.model;
+    fn new(objective: &'a mut dyn Solved, target_mean: f64) -> Option<Self> {
+        let model = &objective.place().model;
         let components =
             Components { effects: model.effects.clone(), likelihood: model.likelihood.clone(), target_mean };
-        let coordinates = Coordinates::new(&objective.at, MOST_FREE);
+        let coordinates = Coordinates::new(objective.place(), MOST_FREE);
         let at = coordinates.start().to_vec();
         let inverse = Mat::zeros(at.len(), at.len());
         let best = Point { at: at.clone(), value: 0.0, gradient: Vec::new() };
@@ -280,8 +280,8 @@ impl<'a, 'b> Surface<'a, 'b> {
 
     /// A quantity on the whole line at a point.
     fn value(&mut self, quantity: Quantity, at: &[f64], own: Option<Row>) -> Option<f64> {
-        let natural = self.objective.at.natural_at(&self.coordinates.theta(at, own));
-        let (components, model) = (&mut self.components, &self.objective.at.model);
+        let natural = self.objective.place().natural_at(&self.coordinates.theta(at, own));
+        let (components, model) = (&mut self.components, &self.objective.place().model);
         model.read_components(&natural, &mut components.likelihood, &mut components.effects);
         components.value(quantity)
     }

@@ -353,21 +353,17 @@ fn observed<'a>(data: Dataset<'a>, sites: Option<&'a Sites>) -> Dataset<'a> {
     sites.map_or(data, |sites| sites.observed(data))
 }
 
-/// The most coefficients of all groupings but the largest, which one dense matrix couples.
-const MOST_COUPLED: usize = 6000;
-
 /// Hyper-parameters on the evidence of grouped effects, in which w and b are solved for in closed form.
 ///
 /// # Errors
 ///
-/// When the rows are not in memory, too many levels are coupled, or not even the start can be evaluated.
+/// When the rows are not in memory, or not even the start can be evaluated.
 pub(super) fn train(
     model: LatentModel,
     bound: GroupedBound,
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
-    check_coupled(&model)?;
     let mut objective = GroupedObjective::new(model, whole(job.rows, "⟨group⟩")?, bound);
     if let Some(validation) = job.rows.validation() {
         objective = objective.with_validation(validation, Score::of(job.plan.loss));
@@ -375,28 +371,28 @@ pub(super) fn train(
     let outcome = minimize_solved(&mut objective, job, monitor)?;
     let (value, rolled_back) = (outcome.value, objective.rollbacks);
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
-    let summary = summarised(&model, bound, job, monitor)?;
+    let data = whole(job.rows, "⟨group⟩")?;
+    let mut again = (job.plan.hyper.trains && job.plan.beta == 1.0)
+        .then(|| GroupedObjective::new(model.clone(), data, bound));
+    let summary = summarised(data, again.as_mut().map(|again| again as &mut dyn Solved), monitor)?;
     let elbo = (job.plan.beta == 1.0).then_some(-value);
     let mut trained = Trained::at(model, vec![q], value, outcome);
     trained.outcome.rollbacks += rolled_back;
     Ok(Trained { elbo, effects: Some((effects, summary)), ..trained })
 }
 
-/// Returns the mean of the targets, and the intervals of the variance components if the fit maximised a likelihood.
-fn summarised(
-    model: &LatentModel,
-    bound: GroupedBound,
-    job: &Job<'_>,
+/// Returns the mean of the targets, and the intervals of the variance components if the fit maximised a likelihood, which `objective` is.
+pub(super) fn summarised(
+    data: Dataset<'_>,
+    objective: Option<&mut dyn Solved>,
     monitor: &mut Monitor<'_>,
 ) -> Result<EffectSummary> {
-    let data = whole(job.rows, "⟨group⟩")?;
     let targets = data.targets;
     let sum: f64 = targets.y.iter().enumerate().map(|(i, y)| targets.weight(i) * y).sum();
     let target_mean = sum / targets.total_weight();
-    let intervals = if job.plan.hyper.trains && job.plan.beta == 1.0 {
-        effect_intervals(&mut GroupedObjective::new(model.clone(), data, bound), target_mean, monitor)?
-    } else {
-        None
+    let intervals = match objective {
+        Some(objective) => effect_intervals(objective, target_mean, monitor)?,
+        None => None,
     };
     Ok(EffectSummary { target_mean, intervals })
 }
@@ -409,19 +405,6 @@ impl Solved for GroupedObjective<'_> {
     fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
         self.solve(theta).ok_or_else(|| self.failure())
     }
-}
-
-/// Refuses groupings that one dense matrix cannot couple.
-fn check_coupled(model: &LatentModel) -> Result<()> {
-    let sizes = || model.effects.terms().iter().map(|term| term.coefficients());
-    let coupled = sizes().sum::<usize>() - sizes().max().unwrap_or(0);
-    if coupled <= MOST_COUPLED {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "the groupings other than the largest have {coupled} effects in total, expected at most {MOST_COUPLED}"
-    ))
-    .hint("leave a ⟨group⟩ out, or merge rare levels"))
 }
 
 /// The derivatives with respect to the sums over features: `½ d (S + m mᵀ)`, `−d m`, `½ d` and `½ d` with `d = 1/σ²`.
@@ -439,7 +422,7 @@ fn unweighted_adjoint(moments: &Moments, noise: f64) -> StatisticsAdjoint {
 }
 
 /// The posterior of w alone.
-fn weight_posterior(moments: &Moments) -> Normal {
+pub(super) fn weight_posterior(moments: &Moments) -> Normal {
     let (mean, cov) = (moments.weights.clone(), moments.covariance.clone());
     Normal::new(mean.clone(), cov.clone()).unwrap_or(Normal {
         mean,

@@ -5,10 +5,11 @@ mod objective;
 mod sites;
 
 use super::failure::failed_start;
+use super::grouped::summarised;
 use super::outcome::Trained;
 use super::rows::whole;
 use super::run::{Job, hold_amplitude};
-use super::solver::minimize;
+use super::solver::{Solved, minimize};
 use crate::collapsed::Dataset;
 use crate::error::Result;
 use crate::hyper::{Limits, Monitor, Outcome, StopReason};
@@ -20,6 +21,9 @@ use objective::{TRAINED_WITH, layer};
 
 /// The number of rows whose terms train the hyper-parameters: enough to determine a few dozen of them to a percent.
 const TERMS: usize = 8192;
+
+/// The number of rows that train them beside grouped effects, whose variances are those of all levels.
+const TERMS_OF_LEVELS: usize = 32768;
 
 /// Inducing inputs move only if there are this many terms for each of their coordinates; otherwise they would fit the noise, and
 /// predictions would be overconfident.
@@ -62,7 +66,7 @@ pub(super) fn train(
     let n = train.len();
     let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
     let stays = model.fix_inducing;
-    let coordinates = layer(&model)?.z().nrows() * train.x.ncols();
+    let coordinates = layer(&model)?.z().nrows() * layer(&model)?.z().ncols();
     model.fix_inducing |= TERMS.min(n) < TERMS_PER_COORDINATE * coordinates;
     if trains && fresh {
         model = warmed(model, train, plan, neighbours, monitor)?;
@@ -84,17 +88,26 @@ pub(super) fn train(
         Outcome { theta, value: f64::NAN, iterations, evaluations, rollbacks, reason }
     };
     let mut value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
-    if trains && plan.loss != LossKind::Square {
+    // The variances of effects are estimates of their own, which go with the maximum of the evidence.
+    if trains && plan.loss != LossKind::Square && plan.effects.is_empty() {
         value = objective.calibrate().unwrap_or(value);
     }
     if !trains {
         monitor.record(value / n as f64, None);
         monitor.stop(StopReason::Converged);
     }
-    let nearby = objective.nearby();
-    let (mut model, q) = objective.into_parts();
+    let (nearby, effects) = (objective.nearby(), objective.effects());
+    let (mut model, q) = (objective.model().clone(), objective.weights());
     model.fix_inducing = stays;
-    Ok(Trained { nearby, ..Trained::at(model, vec![q], value, outcome) })
+    let mut known = None;
+    if let Some(effects) = effects {
+        // Only a maximum over all rows has intervals. Their search moves the objective.
+        let likely = trains && objective.is_evidence() && n <= TERMS_OF_LEVELS;
+        let summary = summarised(train, likely.then_some(&mut objective as &mut dyn Solved), monitor)?;
+        known = Some((effects, summary));
+    }
+    let elbo = (known.is_some() && objective.is_evidence()).then_some(-value);
+    Ok(Trained { nearby, elbo, effects: known, ..Trained::at(model, vec![q], value, outcome) })
 }
 
 /// Trains hyper-parameters, and looks up the neighbours of all rows at the end unless the fit is late.
@@ -105,14 +118,16 @@ fn trained(
     monitor: &mut Monitor<'_>,
 ) -> Result<Outcome> {
     let n = objective.rows();
-    let (rows, k) = (TERMS.min(n), neighbours.count.min(TRAINED_WITH));
+    let terms = if plan.effects.is_empty() { TERMS } else { TERMS_OF_LEVELS };
+    let (rows, k) = (terms.min(n), neighbours.count.min(TRAINED_WITH));
     let mut theta = objective.start();
     if objective.has_sites() {
         theta = rounds(objective, theta, &SITE_ROUNDS, plan, k, monitor)?;
     }
     objective.look_up(rows, k);
     let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
-    let mut found = minimize(objective, theta.clone(), n as f64, &plan.hyper, monitor);
+    let counted = objective.counted() as f64;
+    let mut found = minimize(objective, theta.clone(), counted, &plan.hyper, monitor);
     monitor.check()?;
     if let Some(best) = objective.kept() {
         found.theta = best;
@@ -163,7 +178,8 @@ fn rounds(
         let epochs = iterations.min(plan.limits.epochs);
         let limits = Limits { epochs, plateaus: 0, target: None, ..*monitor.limits() };
         let mut warm = monitor.warm_start(rows, limits);
-        let to = minimize(objective, theta.clone(), n as f64, &plan.hyper, &mut warm).theta;
+        let counted = objective.counted() as f64;
+        let to = minimize(objective, theta.clone(), counted, &plan.hyper, &mut warm).theta;
         monitor.check()?;
         theta = reached(objective, &theta, before, to, rows, k)?;
     }

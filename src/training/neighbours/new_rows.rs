@@ -4,6 +4,7 @@ use super::in_rounds;
 use super::objective::{TRAINED_WITH, layer};
 use super::sites::{Observed, Sites};
 use crate::collapsed::{ConditionalStream, Dataset, RowWeight, Sweep};
+use crate::effects::Effects;
 use crate::error::{Error, Result};
 use crate::hyper::Monitor;
 use crate::latent::{InducingLayer, LatentLayer};
@@ -44,9 +45,9 @@ pub(in crate::training) fn with_new_rows(
     seed: u64,
     monitor: &mut Monitor<'_>,
 ) -> Result<(Normal, Arc<Nearby>)> {
-    let Known { model, nearby, evidence, forget } = known;
+    let mut rows = Joined::of(&known, new);
+    let Known { model, nearby, evidence, .. } = known;
     let layer = layer(model)?;
-    let mut rows = Joined::of(nearby, new, model.likelihood.gaussian_noise(), forget);
     let x = rows.x.as_ref().transpose();
     let near = in_units_of(layer.kernel(), x, &half_lengths(layer.kernel(), x));
     let near = near.as_ref();
@@ -54,8 +55,8 @@ pub(in crate::training) fn with_new_rows(
     let added = &order[rows.kept..];
     let lists = nearest_before(near, &order, added, plan.count, COMPARISONS);
     let windows = Windows::near(near, added, &lists, Windows::most_members(layer.dim()));
-    let mut solver =
-        Solver { layer, evidence, beta: plan.beta, stream: ConditionalStream::new(layer, &windows), windows };
+    let stream = ConditionalStream::new(layer, &model.effects, &windows);
+    let mut solver = Solver { layer, evidence, beta: plan.beta, stream, windows };
     if model.likelihood.gaussian_noise().is_none() {
         let (order, lists) = nearest_others(near, added, plan.count.min(TRAINED_WITH), COMPARISONS);
         let likelihood = model
@@ -81,7 +82,7 @@ pub(in crate::training) fn with_new_rows(
 }
 
 /// Kept rows followed by new ones.
-struct Joined {
+struct Joined<'a> {
     /// `D × n`.
     x: Mat<f64>,
     /// The targets, or the targets of sites.
@@ -89,14 +90,17 @@ struct Joined {
     noise: Vec<f64>,
     /// The number of stored rows.
     kept: usize,
+    /// The grouped effects of the model: none, since an update refuses them.
+    effects: &'a Effects,
 }
 
-impl Joined {
-    /// Joins the rows; `noise` is the noise variance of a Gaussian likelihood.
-    fn of(nearby: &Nearby, new: Dataset<'_>, noise: Option<f64>, forget: f64) -> Joined {
+impl<'a> Joined<'a> {
+    /// Joins the rows.
+    fn of(known: &Known<'a>, new: Dataset<'_>) -> Joined<'a> {
+        let Known { model, nearby, forget, .. } = *known;
         let (old, targets) = nearby.data();
         let kept = if forget < 1.0 { targets.len() } else { 0 };
-        let noise = noise.unwrap_or(f64::NAN);
+        let noise = model.likelihood.gaussian_noise().unwrap_or(f64::NAN);
         let of_kept = |row: usize| nearby.noise().map_or(noise, |own| own[row]) / (1.0 - forget);
         Joined {
             x: Mat::from_fn(old.ncols(), kept + new.len(), |d, i| {
@@ -105,11 +109,13 @@ impl Joined {
             y: targets[..kept].iter().chain(new.targets.y).copied().collect(),
             noise: (0..kept).map(of_kept).chain(new.targets.y.iter().map(|_| noise)).collect(),
             kept,
+            effects: &model.effects,
         }
     }
 
     fn source(&self) -> Source<'_> {
-        Source { x: self.x.as_ref().transpose(), y: &self.y, noise: &self.noise, queries: None }
+        let x = self.x.as_ref().transpose();
+        Source { x, y: &self.y, noise: &self.noise, queries: None, effects: self.effects }
     }
 
     /// Matches sites for the new rows in turn with q, as training does.
@@ -161,7 +167,7 @@ struct Solver<'a> {
 }
 
 impl Solver<'_> {
-    fn q(&mut self, rows: &Joined) -> Option<Normal> {
+    fn q(&mut self, rows: &Joined<'_>) -> Option<Normal> {
         let sweep = Sweep { layer: self.layer, source: rows.source(), windows: &self.windows };
         self.stream.forward(sweep, RowWeight::Precision);
         let (statistics, mut all) = (&self.stream.statistics, self.evidence.clone());
@@ -170,10 +176,10 @@ impl Solver<'_> {
     }
 
     /// Returns means and variances of f at the new rows given their nearest other rows, without their own contribution to q.
-    fn left_out(&self, rows: &Joined, q: &Normal, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
-        let Source { x, y, noise, .. } = rows.source();
-        let predictor =
-            Predictor { layer: self.layer, posterior: (q.mean(), q.cov().full()), data: (x, y), noise };
+    fn left_out(&self, rows: &Joined<'_>, q: &Normal, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
+        let Source { x, y, noise, effects, .. } = rows.source();
+        let (layer, posterior) = (self.layer, (q.mean(), q.cov().full()));
+        let predictor = Predictor { layer, effects, posterior, data: (x, y), noise };
         let (mean, variance) = predictor.left_out(order, lists, &vec![1.0 / self.beta; y.len()]);
         (mean[rows.kept..].to_vec(), variance[rows.kept..].to_vec())
     }

@@ -8,6 +8,7 @@ use crate::collapsed::{
     RowsAdjoint, Sweep, conditional_dlm, conditional_elbo, square_loss,
 };
 use crate::data::{Purpose, generator};
+use crate::effects::{EffectPosterior, Moments};
 use crate::error::{Error, Result};
 use crate::hyper::HyperObjective;
 use crate::latent::{InducingLayer, LatentLayer, LayerScratch};
@@ -16,7 +17,10 @@ use crate::neighbours::{
     COMPARISONS, Lists, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
 };
 use crate::options::{LossKind, NeighbourPlan};
+use crate::training::failure::failed_start;
+use crate::training::grouped::weight_posterior;
 use crate::training::place::Place;
+use crate::training::solver::Solved;
 use crate::variational::{Family, Normal};
 use faer::MatRef;
 use rand::seq::SliceRandom;
@@ -77,7 +81,7 @@ impl<'a> NeighbourObjective<'a> {
     ///
     /// If the model is not a sparse GP.
     pub fn new(model: LatentModel, data: Dataset<'a>, plan: NeighbourPlan, seed: u64) -> Result<Self> {
-        let m = layer(&model)?.dim();
+        let m = layer(&model)?.dim() + model.effects.coefficients();
         let mut order: Vec<u32> = (0..data.len() as u32).collect();
         order.shuffle(&mut generator(seed, Purpose::Neighbours, 0));
         Ok(NeighbourObjective {
@@ -113,11 +117,14 @@ impl<'a> NeighbourObjective<'a> {
     /// Looks up `k` neighbours of each of `terms` rows under the current kernel, and matches sites if there are any.
     pub fn look_up(&mut self, terms: usize, k: usize) {
         let Some(layer) = self.at.model.layer().inducing() else { return };
-        let near = in_units_of(layer.kernel(), self.data.x, &half_lengths(layer.kernel(), self.data.x));
+        let inputs = self.inputs();
+        let near = in_units_of(layer.kernel(), inputs, &half_lengths(layer.kernel(), inputs));
         let near = near.as_ref();
         self.rows = self.sample(terms);
-        let rows = &self.rows;
-        self.share = self.order.len() as f64 / rows.len().max(1) as f64;
+        let (rows, effects) = (&self.rows, &self.at.model.effects);
+        // Terms of some rows stand for all rows in the evidence about w, but not about levels, which each have rows of their own.
+        let weighs = effects.is_empty();
+        self.share = if weighs { self.order.len() as f64 / rows.len().max(1) as f64 } else { 1.0 };
         let most = Windows::most_members(layer.dim());
         let others = || Windows::near(near, rows, &nearest_others(near, rows, k, COMPARISONS).1, most);
         let before = || nearest_before(near, &self.order, rows, k, COMPARISONS);
@@ -127,8 +134,8 @@ impl<'a> NeighbourObjective<'a> {
         };
         self.left = (self.plan.loss == LossKind::Log).then(others);
         self.room = Some(Room {
-            stream: ConditionalStream::new(layer, &self.windows),
-            left: self.left.as_ref().map(|left| ConditionalStream::new(layer, left)),
+            stream: ConditionalStream::new(layer, effects, &self.windows),
+            left: self.left.as_ref().map(|left| ConditionalStream::new(layer, effects, left)),
             scratch: LayerScratch::new(layer.dim()),
             flat: Vec::new(),
         });
@@ -144,7 +151,8 @@ impl<'a> NeighbourObjective<'a> {
         let nodes = self.plan.nodes;
         if self.sites.is_none() {
             let mut variance = vec![0.0; self.data.len()];
-            layer.kernel().diag(self.data.x, &mut variance, &mut Scratch::new());
+            layer.kernel().diag(self.inputs(), &mut variance, &mut Scratch::new());
+            self.at.model.effects.add_prior_variances(self.data.x, &mut variance);
             self.sites = Some(Sites::new(self.observed(), &variance, nodes));
         }
         in_rounds(|step| {
@@ -187,17 +195,18 @@ impl<'a> NeighbourObjective<'a> {
                 (self.data.targets.y, &noise[..])
             }
         };
-        Source { x: self.data.x, y, noise, queries: None }
+        Source { x: self.data.x, y, noise, queries: None, effects: &self.at.model.effects }
     }
 
     /// Returns means and variances of f at rows given other rows, under the last q without the contribution of these rows.
     fn left_out(&self, order: &[u32], lists: &Lists) -> Option<(Vec<f64>, Vec<f64>)> {
         let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
-        let Source { x, y, noise, .. } = self.source(&mut noise);
+        let Source { x, y, noise, effects, .. } = self.source(&mut noise);
         let posterior = (self.q.mean(), self.q.cov().full());
         let mut counted = vec![0.0; y.len()];
         self.rows.iter().for_each(|&row| counted[row as usize] = self.share / self.plan.beta);
-        Some(Predictor { layer, posterior, data: (x, y), noise }.left_out(order, lists, &counted))
+        let predictor = Predictor { layer, effects, posterior, data: (x, y), noise };
+        Some(predictor.left_out(order, lists, &counted))
     }
 
     /// Returns a sample of `terms` rows, in their order.
@@ -214,7 +223,8 @@ impl<'a> NeighbourObjective<'a> {
     /// Returns `mean e²/V` of leave-one-out predictions of some rows under the last q.
     fn spread_of_errors(&self) -> Option<f64> {
         let (layer, noise) = (self.at.model.layer().inducing()?, self.at.model.likelihood.gaussian_noise()?);
-        let near = in_units_of(layer.kernel(), self.data.x, &half_lengths(layer.kernel(), self.data.x));
+        let inputs = self.inputs();
+        let near = in_units_of(layer.kernel(), inputs, &half_lengths(layer.kernel(), inputs));
         let rows = self.sample(CALIBRATED_ON);
         let (order, lists) = nearest_others(near.as_ref(), &rows, self.plan.count, COMPARISONS);
         let (mean, variance) = self.left_out(&order, &lists)?;
@@ -247,7 +257,7 @@ impl<'a> NeighbourObjective<'a> {
             }
             diagonal
         };
-        let some = self.data.x.subrows(0, self.data.len().min(16));
+        let some = self.inputs().subrows(0, self.data.len().min(16));
         let mut model = self.at.model.to_prior();
         let before = spread(&model, some);
         model.for_each_parameter_mut(&mut |parameter| {
@@ -264,6 +274,30 @@ impl<'a> NeighbourObjective<'a> {
         let allowed = wanted.iter().zip(&self.at.model.natural()).all(close);
         let scales = before.iter().zip(&scaled).all(as_wanted);
         if allowed && scales { self.evaluate(false) } else { None }
+    }
+
+    /// The inputs of f.
+    fn inputs(&self) -> MatRef<'a, f64> {
+        self.data.x.subcols(0, self.at.model.layer().input_dims())
+    }
+
+    /// Returns the number of rows that the objective is a sum over.
+    pub(super) fn counted(&self) -> usize {
+        if self.at.model.effects.is_empty() { self.order.len() } else { self.rows.len() }
+    }
+
+    /// Returns true if the objective is minus the log evidence of all rows.
+    pub(super) fn is_evidence(&self) -> bool {
+        let NeighbourPlan { loss, beta, .. } = self.plan;
+        loss == LossKind::Elbo && beta == 1.0 && !self.has_sites() && self.rows.len() == self.order.len()
+    }
+
+    /// Returns the posterior of the grouped effects under the last q.
+    pub(super) fn effects(&self) -> Option<EffectPosterior> {
+        let (model, features) = (&self.at.model, self.at.model.layer().dim());
+        let moments = || Moments::of_joint(&model.effects, &self.q, features);
+        (!model.effects.is_empty())
+            .then(|| EffectPosterior::new(model.effects.clone(), moments(), model.layer()))
     }
 
     /// Returns the number of rows.
@@ -298,15 +332,36 @@ impl<'a> NeighbourObjective<'a> {
         self.at.start()
     }
 
+    /// The model at the last point.
+    pub fn model(&self) -> &LatentModel {
+        &self.at.model
+    }
+
     /// Moves to `theta` and solves for q; returns the objective (a sum over all rows, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
         self.evaluate(false)
     }
 
-    /// The model and the whitened q of the last point that could be evaluated.
+    /// Returns the whitened q without the coefficients of grouped effects.
+    pub(super) fn weights(&self) -> Normal {
+        self.effects().map_or_else(|| self.q.clone(), |effects| weight_posterior(effects.moments()))
+    }
+
+    /// The posterior at the last point that could be evaluated, with the rows that predictions look up.
+    pub fn posterior(&self) -> Option<Posterior> {
+        let (layer, q) = (self.at.model.layer().inducing()?.clone(), self.weights());
+        let mut posterior = Posterior::new(&self.at.model, &q);
+        if let Some(effects) = self.effects() {
+            posterior = posterior.with_effects(effects);
+        }
+        Some(posterior.with_neighbours(layer, self.nearby()?, &q))
+    }
+
+    /// The model and the whitened q of the last point that could be evaluated, without the coefficients of grouped effects.
     pub fn into_parts(self) -> (LatentModel, Normal) {
-        (self.at.model, self.q)
+        let q = self.weights();
+        (self.at.model, q)
     }
 
     /// Returns the value and q, and if requested the gradients through the layer and in the likelihood's parameters.
@@ -369,6 +424,10 @@ impl<'a> NeighbourObjective<'a> {
                 own = vec![sums.noise];
             }
             self.at.model.flatten_gradient(std::slice::from_ref(&sums.layer), &own, flat);
+            let effects = &self.at.model.effects;
+            for (term, bar) in sums.factors.iter().enumerate() {
+                effects.flatten(term, bar.as_ref(), flat);
+            }
         }
         Some((value, q))
     }
@@ -380,6 +439,16 @@ impl<'a> NeighbourObjective<'a> {
         let noise = self.sites.as_ref().map(|_| noise);
         let rows = NearbyRows::new(x, y, noise, self.plan.keeping, self.seed);
         Some(Arc::new(Nearby::new(layer, rows, self.plan.count)))
+    }
+}
+
+impl Solved for NeighbourObjective<'_> {
+    fn place(&self) -> &Place {
+        &self.at
+    }
+
+    fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
+        self.solve(theta).ok_or_else(failed_start)
     }
 }
 
@@ -395,13 +464,8 @@ impl HyperObjective for NeighbourObjective<'_> {
 
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let (rows, score) = self.validation?;
-        let solved = self.solve(theta).and_then(|_| self.nearby());
-        Some(solved.map_or(f64::NAN, |nearby| {
-            let posterior = Posterior::new(&self.at.model, &self.q);
-            let layer = self.at.model.layer().inducing().cloned();
-            let beside = layer.map(|layer| posterior.with_neighbours(layer, nearby, &self.q));
-            beside.map_or(f64::NAN, |beside| beside.score(rows, score))
-        }))
+        let solved = self.solve(theta).and_then(|_| self.posterior());
+        Some(solved.map_or(f64::NAN, |posterior| posterior.score(rows, score)))
     }
 
     fn keep(&mut self, theta: &[f64]) {

@@ -1,0 +1,93 @@
+//! Products with features of rows that are dense at first, those of f, and then mostly zeros, those of grouped effects; no GPs.
+
+use crate::columns::column;
+use crate::linalg::{Operand, Part, block_product, dot, product};
+use faer::{Accum, MatMut, MatRef};
+
+/// The places and values that are not zero in the part of a column that is sparse.
+fn sparse(column: &[f64], dense: usize) -> Vec<(usize, f64)> {
+    let values = column.iter().enumerate().skip(dense);
+    values.filter(|(_, value)| **value != 0.0).map(|(place, value)| (place, *value)).collect()
+}
+
+/// `out = scale · G X` for a symmetric G, where X is dense in its first `dense` rows. In the sparse rows only the places where X is not zero
+/// are computed: the others remain zero.
+pub(crate) fn image(
+    symmetric: MatRef<'_, f64>,
+    x: MatRef<'_, f64>,
+    dense: usize,
+    scale: f64,
+    mut out: MatMut<'_, f64>,
+) {
+    if x.nrows() == dense {
+        return block_product(out, Accum::Replace, Operand::full(symmetric), x, scale);
+    }
+    out.fill(0.0);
+    if dense > 0 {
+        let corner = Operand::full(symmetric.submatrix(0, 0, dense, dense));
+        block_product(out.as_mut().subrows_mut(0, dense), Accum::Replace, corner, x.subrows(0, dense), scale);
+    }
+    for j in 0..x.ncols() {
+        let (own, mut to) = (column(&x, j), out.as_mut().col_mut(j));
+        let met = sparse(own, dense);
+        for &(place, value) in &met {
+            let row = column(&symmetric, place);
+            to.as_mut().iter_mut().zip(&row[..dense]).for_each(|(out, g)| *out += scale * value * g);
+            let others = met.iter().map(|&(other, value)| value * row[other]).sum::<f64>();
+            to[place] = scale * (dot(&row[..dense], &own[..dense]) + others);
+        }
+    }
+}
+
+/// Adds the lower triangle of `X Y`, where `Y = D Xᵀ` for a diagonal D and X is dense in its first `dense` rows.
+pub(crate) fn add_gram(mut gram: MatMut<'_, f64>, x: MatRef<'_, f64>, y: MatRef<'_, f64>, dense: usize) {
+    if x.nrows() == dense {
+        return product(gram, Part::Lower, Accum::Add, Operand::full(x), Operand::full(y), 1.0);
+    }
+    let (own, own_scaled) = (x.subrows(0, dense), y.subcols(0, dense));
+    if dense > 0 {
+        let corner = gram.as_mut().submatrix_mut(0, 0, dense, dense);
+        product(corner, Part::Lower, Accum::Add, Operand::full(own), Operand::full(own_scaled), 1.0);
+    }
+    for j in 0..x.ncols() {
+        let met = sparse(column(&x, j), dense);
+        for &(place, value) in &met {
+            (0..dense).for_each(|k| gram[(place, k)] += value * own_scaled[(j, k)]);
+            for &(other, _) in met.iter().filter(|(other, _)| *other <= place) {
+                gram[(place, other)] += value * y[(j, other)];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faer::Mat;
+
+    #[test]
+    fn sparse_rows_give_the_products_of_dense_ones() {
+        let (n, rows) = (7, 9);
+        for dense in [0, 4, rows] {
+            let x = Mat::from_fn(rows, n, |i, j| {
+                let value = ((3 * i + 5 * j) % 11) as f64 - 4.0;
+                if i < dense || (i + j) % 3 == 0 { value } else { 0.0 }
+            });
+            let weights: Vec<f64> = (0..n).map(|j| 0.5 + j as f64).collect();
+            let y = Mat::from_fn(n, rows, |j, i| weights[j] * x[(i, j)]);
+            let mut gram = Mat::zeros(rows, rows);
+            add_gram(gram.as_mut(), x.as_ref(), y.as_ref(), dense);
+            let whole = &x * &y;
+            (0..rows).for_each(|j| (j..rows).for_each(|i| assert_eq!(gram[(i, j)], whole[(i, j)])));
+
+            let mut found = Mat::zeros(rows, n);
+            image(whole.as_ref(), x.as_ref(), dense, 2.0, found.as_mut());
+            let expected = &whole * &x;
+            for (i, j) in (0..rows).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let kept = i < dense || x[(i, j)] != 0.0;
+                let expected = if kept { 2.0 * expected[(i, j)] } else { 0.0 };
+                assert!((found[(i, j)] - expected).abs() <= 1e-12 * expected.abs(), "{dense}, {i}, {j}");
+            }
+        }
+    }
+}
