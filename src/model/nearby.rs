@@ -1,4 +1,4 @@
-//! The training rows that a model with neighbours keeps: what predictions look up beside inducing inputs; no training.
+//! The training rows that a model with neighbours stores for its predictions; no training.
 
 use super::arrays::{Arrays, name};
 use super::latent::LatentPrior;
@@ -16,16 +16,16 @@ use safetensors::tensor::Dtype;
 use sparsegp_kernels::{Inputs, Scratch};
 use std::sync::Arc;
 
-/// Data that predictions at several rows together are conditioned on, at most.
+/// The maximum number of training rows that joint predictions are conditioned on.
 const MOST_JOINT: usize = 3000;
 
-/// What else predictions from neighbours are made of.
+/// The parts of a prediction besides its neighbours.
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
     pub layer: &'a InducingLayer,
-    /// Of the whitened inducing variables.
+    /// The posterior of the whitened inducing variables.
     pub q: &'a Normal,
-    /// The likelihood's noise variance, where rows have none of their own.
+    /// The noise variance of the likelihood, for rows without their own.
     pub noise: Option<f64>,
 }
 
@@ -33,16 +33,16 @@ pub(super) struct Beside<'a> {
 pub struct NearbyRows {
     /// Inputs, `D × n`.
     pub(super) x: Mat<f64>,
-    /// Targets, n, or what stands for them.
+    /// Targets, n, or the targets of sites.
     pub(super) y: Vec<f64>,
-    /// Noise variances, n, where they are not the likelihood's.
+    /// Noise variances, n, if rows have their own.
     pub(super) noise: Option<Vec<f64>>,
-    /// Whether numbers are those of single precision.
+    /// True if numbers are stored in single precision.
     pub(super) single: bool,
 }
 
 impl NearbyRows {
-    /// The rows `x` (`n × D`) with targets `y` and noise variances of their own, or those of them that are kept.
+    /// Returns the rows `x` (`n × D`) with targets `y` and their noise variances, or the part of them that `keeping` selects.
     pub fn new(
         x: MatRef<'_, f64>,
         y: &[f64],
@@ -88,7 +88,7 @@ impl NearbyRows {
     }
 }
 
-/// Training rows, found by nearness in the metric of a kernel.
+/// Training rows with an index that finds the nearest ones in the metric of a kernel.
 pub struct Nearby {
     rows: NearbyRows,
     count: usize,
@@ -97,7 +97,7 @@ pub struct Nearby {
 }
 
 impl Nearby {
-    /// The rows, of which a prediction takes the `count` nearest, near by the layer's kernel.
+    /// Indexes the rows; a prediction uses the `count` nearest ones by the layer's kernel.
     pub fn new(layer: &InducingLayer, rows: NearbyRows, count: usize) -> Nearby {
         let units = half_lengths(layer.kernel(), rows.x.as_ref().transpose());
         let near = in_units_of(layer.kernel(), rows.x.as_ref().transpose(), &units);
@@ -105,22 +105,22 @@ impl Nearby {
         Nearby { rows, count, units, index }
     }
 
-    /// How many of the rows a prediction takes.
+    /// The number of nearest rows that a prediction uses.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows.y.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.y.is_empty()
     }
 
-    /// Whether numbers are those of single precision.
+    /// Returns true if numbers are stored in single precision.
     pub fn is_single(&self) -> bool {
         self.rows.single
     }
