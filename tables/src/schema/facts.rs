@@ -1,5 +1,5 @@
-//! What the cells of a column say, gathered block by block in bounded memory: types, distinct values, ranges, cells that are
-//! out of place; no meaning of columns.
+//! Facts about the cells of a column, gathered block by block in bounded memory: types, distinct values, ranges, unusable cells; no meaning
+//! of columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,17 +18,17 @@ use sparsegp::data::Affine;
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
 
-/// The highest count that is guessed to be one; whole numbers that go higher are more likely amounts.
+/// The largest value of numbers that may be counts; whole numbers beyond it are more likely amounts.
 const HIGHEST_GUESS: f64 = 1e4;
 
-/// What is asked of every value of a column besides being a number.
+/// The requirement for every value of a column, besides being a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Demand {
-    /// Nothing.
+    /// No requirement.
     None,
-    /// To suit a target of one of these kinds.
+    /// Values suit a target of one of these kinds.
     Target(Vec<TargetKind>),
-    /// To be above 0.
+    /// Values are above 0.
     Positive(Positive),
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Positive {
 }
 
 impl Positive {
-    /// What is expected, and what to try, for messages.
+    /// Returns the expectation and the hint for messages.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Positive::Exposure => (
@@ -84,22 +84,22 @@ pub(super) fn keep_earlier<T>(first: &mut Option<T>, later: Option<T>) {
     *first = first.take().or(later);
 }
 
-/// The fewest cells that tell text by mistake from text that names categories ...
+/// The minimum number of cells that can show whether text is a mistake or names categories ...
 const FEWEST_CELLS: usize = 20;
 
-/// ... and the share of numbers among them from which on other text is a mistake.
+/// ... and the minimum share of numbers among them for text to be a mistake.
 const NUMBERS_OF_A_NUMBER: f64 = 0.9;
 
-/// What is known of one column.
+/// The facts about one column.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ColumnFacts {
-    /// What is asked of its values.
+    /// The requirement for its values.
     pub(super) demand: Demand,
     /// The error for a type that has no meaning.
     unsupported: Option<Error>,
     /// The error for the first text, where a number is expected.
     text: Option<Error>,
-    /// Cells of text that can be no numbers, and the table that they are in.
+    /// Cells of text that cannot be numbers, and the name of their table.
     bad: BadCells,
     source: Option<String>,
     /// Cells that hold a value.
@@ -110,39 +110,39 @@ pub(crate) struct ColumnFacts {
     pub distinct: Distinct,
     /// The first cell without a value.
     pub missing: Option<Misfit>,
-    /// Cells without a value, of all rows and of the training rows.
+    /// The number of cells without a value, in all rows and in the training rows.
     pub gaps: (usize, usize),
     /// The first infinite number.
     pub infinite: Option<Misfit>,
-    /// For each kind of target in question, the first value that does not suit it.
+    /// For each possible kind of target, the first value that does not suit it.
     pub unsuited: Vec<(TargetKind, Option<Misfit>)>,
-    /// The first value that is not above 0, where that is asked for.
+    /// The first value that is not above 0, if values must be above 0.
     pub not_positive: Option<Misfit>,
     /// The smallest and the largest number.
     pub range: (f64, f64),
-    /// Whether all numbers look like counts.
+    /// True if all numbers look like counts.
     countable: bool,
     /// The greatest common divisor of whole numbers.
     divisor: u64,
     /// Mean and spread of the numbers of the training rows.
     spread: Spread,
-    /// What cells that are no plain numbers could be.
+    /// The possible readings of cells that are not plain numbers.
     forms: Forms,
     /// Whether all numbers are whole.
     whole: bool,
-    /// Whether every number is above the one of the row before, and the last one.
+    /// True if every number is above the number in the row before; and the last number.
     rising: bool,
     last: Option<f64>,
-    /// The steps of a target from row to row, by the places of its values where it is text.
+    /// The differences of a target between successive rows; for text, of the positions of its values.
     steps: Spread,
     /// The numbers at both ends.
     extremes: Extremes,
-    /// What is known of instants.
+    /// The facts about instants.
     calendar: Option<Calendar>,
 }
 
 impl ColumnFacts {
-    /// Of no cells yet.
+    /// Creates the facts without any cell.
     pub(crate) fn new(demand: Demand) -> ColumnFacts {
         let kinds = if let Demand::Target(kinds) = &demand { kinds.as_slice() } else { &[] };
         ColumnFacts {
@@ -173,7 +173,7 @@ impl ColumnFacts {
         }
     }
 
-    /// Takes in what is known of the same column in later rows, asked for the same.
+    /// Merges the facts about later rows of the same column, with the same requirement.
     pub(super) fn merge(&mut self, later: ColumnFacts) {
         keep_earlier(&mut self.unsupported, later.unsupported);
         keep_earlier(&mut self.text, later.text);
@@ -205,7 +205,7 @@ impl ColumnFacts {
         }
     }
 
-    /// Takes in the next rows. `training` says which of them are trained on; all when absent.
+    /// Adds the next rows. `training` marks the training rows among them; `None` means all.
     pub(crate) fn push(&mut self, table: &Table, name: &str, column: &Column, training: Option<&[bool]>) {
         let trains = |row: usize| training.is_none_or(|training| training[row]);
         match column {
@@ -257,7 +257,7 @@ impl ColumnFacts {
         let bad = |(level, number): (&String, &Option<f64>)| number.is_none() && BadCells::is_bad(level);
         let bad: Vec<bool> = text.levels().iter().zip(&numbers).map(bad).collect();
         let booleans: Vec<Option<f64>> = text.levels().iter().map(|level| boolean(level)).collect();
-        // The place of each value of the block among those of the file, once it was met.
+        // The index of each value of the block among the values of the file, once it has occurred.
         let mut places: Vec<Option<Option<usize>>> = vec![None; text.levels().len()];
         for (row, code) in text.codes().enumerate() {
             let Some(code) = code else {
@@ -367,12 +367,12 @@ impl ColumnFacts {
         self.rising
     }
 
-    /// Whether the column holds instants.
+    /// Returns true if the column holds instants.
     pub(crate) fn is_time(&self) -> bool {
         self.calendar.is_some()
     }
 
-    /// What is known of its instants.
+    /// The facts about its instants.
     pub(super) fn calendar(&self) -> Option<&Calendar> {
         self.calendar.as_ref()
     }
@@ -382,7 +382,7 @@ impl ColumnFacts {
         &self.extremes
     }
 
-    /// How cells of text are read as numbers or dates, with an example in words.
+    /// Returns the reading of cells of text as numbers or dates, with an example in words.
     pub(crate) fn reading(&self) -> Option<(Reading, String)> {
         let dates = self.demand == Demand::None;
         let read = self.has_text() && self.supported().is_ok();
@@ -432,7 +432,7 @@ impl ColumnFacts {
         text.then(|| rating_order(&levels())).flatten()
     }
 
-    /// What is wrong with a column of numbers that holds text too.
+    /// The text cells of a column of numbers.
     pub(super) fn bad_cells(&self) -> &BadCells {
         &self.bad
     }
@@ -447,18 +447,18 @@ impl ColumnFacts {
         self.unsupported.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether some cell holds text.
+    /// Returns true if some cell holds text.
     pub(crate) fn has_text(&self) -> bool {
         self.text.is_some()
     }
 
-    /// The error for text where numbers are expected: for all cells that can be no numbers, or for the first text.
+    /// Returns the error for text in place of numbers. It names the cells that cannot be numbers, or else the first text.
     pub(crate) fn not_a_number(&self) -> Error {
         let several = self.source.as_deref().and_then(|source| self.bad.error(source));
         several.or(self.text.clone()).unwrap_or_else(|| Error::data("a column of numbers holds no text"))
     }
 
-    /// Whether the column is text of nothing but true and false, which stand for 1 and 0.
+    /// Returns true if the column is text with only true and false, which are read as 1 and 0.
     pub(crate) fn is_boolean(&self) -> bool {
         let mut levels = self.distinct.levels.iter();
         self.has_text() && !self.distinct.more && levels.all(|level| boolean(&level.text).is_some())

@@ -37,7 +37,7 @@ impl Spread {
         self.place.count()
     }
 
-    /// Takes in the numbers that `other` took in.
+    /// Adds the numbers of `other`.
     pub(crate) fn merge(&mut self, other: Spread) {
         if other.place.count() == 0 {
             return;
@@ -53,7 +53,7 @@ impl Spread {
         self.place.merge(other.place.mapped(other.unit / self.unit, between / self.unit));
     }
 
-    /// Makes the unit as large as a distance asks for.
+    /// Increases the unit until it suits a distance.
     fn reach(&mut self, distance: f64) {
         if distance.abs() >= 2.0 * self.unit {
             let unit = power_of_two_below(distance.abs());
