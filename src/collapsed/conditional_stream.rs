@@ -34,7 +34,7 @@ pub enum RowsAdjoint<'a> {
 /// Predictions of rows from their neighbours and q(w) = N(m, S).
 #[derive(Clone, Copy)]
 pub struct Predictions<'a> {
-    /// What they lose.
+    /// The loss of a prediction.
     pub loss: &'a dyn RowLoss,
     /// m and S (`M × M`, both triangles).
     pub posterior: (&'a [f64], MatRef<'a, f64>),
@@ -53,7 +53,7 @@ struct Slot {
     log_weight: f64,
     noise: f64,
     layer: LayerGradient,
-    /// `M × rows` each, and `M × members` once a gradient is asked for.
+    /// `M × rows` each; `members` is `M × members`, and is used only for gradients.
     t: Mat<f64>,
     more: Mat<f64>,
     members: Mat<f64>,

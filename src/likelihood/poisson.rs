@@ -96,7 +96,7 @@ pub(super) fn log_link_peak(at: Observation) -> f64 {
     if at.y > 0.0 { (at.y / at.exposure).ln() } else { -40.0 - at.exposure.ln() }
 }
 
-/// The same for half an event more: finite for all counts.
+/// The latent value whose rate is the count plus a half, which is finite for all counts.
 pub(super) fn log_link_response(at: Observation) -> f64 {
     ((at.y + 0.5) / at.exposure).ln()
 }
@@ -169,7 +169,7 @@ impl Likelihood for PoissonExp {
         poisson_cdf(y, exposure * f.exp())
     }
 
-    /// Where the rate is y + 1, log counts have standard deviation 1/√(y + 1).
+    /// At the rate y + 1, log counts have the standard deviation 1/√(y + 1).
     fn cdf_strip(&self, at: Observation) -> f64 {
         strip_of_width(1.0 / (at.y.max(0.0) + 1.0).sqrt())
     }

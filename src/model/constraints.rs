@@ -11,7 +11,7 @@ use std::collections::HashSet;
 /// The standard deviation of the logarithm of a lengthscale under its weak prior: that of Hvarfner, Hellsten & Nardi (2024).
 const WEAK_SIGMA: f64 = 1.732_050_807_568_877_2;
 
-/// What stands for the spread of a category: that of two equally frequent levels (of many, it is 0.7).
+/// The spread that is assumed for a category, which is exact for two equally frequent levels (with many levels it is 0.7).
 const SPREAD_OF_LEVELS: f64 = 0.5;
 
 impl LatentPrior {
@@ -59,7 +59,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     /// σ = √3, as in Hvarfner, Hellsten & Nardi (2024), and `mu = ln √D + σ²` for the D inputs that the kernel sees. The
     /// density of ln ℓ then has its mode at ln √D, where training starts. (Their mu, ln √D + √2, has it at a fifth of that.)
     pub fn weak_priors(&self) -> Vec<(String, Prior)> {
-        // What somebody gave a prior in Rust keeps it.
+        // Values with a prior that was set in Rust keep it.
         let without = self.own_descriptors().into_iter().filter(|d| d.prior.is_none());
         let names: HashSet<String> = without.map(|d| d.name).collect();
         let prior =
@@ -74,8 +74,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         priors
     }
 
-    /// What is special about each named value, in words: fixed, tied, within bounds, under a prior. Values about which there
-    /// is nothing to say are left out.
+    /// Returns the constraints of each value by name, in words: fixed, tied, bounds, prior. Values without constraints are left out.
     pub fn constraint_notes(&self) -> Vec<(String, String)> {
         let own = self.own_descriptors();
         let mut seen = own.clone();

@@ -215,7 +215,7 @@ impl LatentPrior {
         &mut self.layers[0]
     }
 
-    /// As [`LatentModel::for_each_parameter`], to change them.
+    /// Like [`LatentModel::for_each_parameter`], with mutable access.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.layers.iter_mut().for_each(|layer| layer.for_each_parameter_mut(visit));
         self.likelihood.for_each_parameter_mut(visit);

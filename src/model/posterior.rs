@@ -233,8 +233,8 @@ impl Posterior {
         out
     }
 
-    /// Latent marginals at some of the data that neighbours are looked up among, each from its nearest others and as if it had told q
-    /// nothing, in a fit with a KL term of weight `beta`; none where there are no neighbours.
+    /// Returns latent marginals at some of the stored rows, each from its nearest other rows and without its own contribution to q, in a
+    /// fit whose KL term has the weight `beta`. Returns `None` without neighbours.
     pub(super) fn left_out(&self, rows: &[u32], beta: f64) -> Option<Marginals> {
         let (nearby, count, given) = self.beside()?;
         let (mean, mut variance) = nearby.left_out(given, rows, count, beta);

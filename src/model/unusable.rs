@@ -7,14 +7,14 @@ use crate::data::Affine;
 use crate::error::Error;
 use faer::Mat;
 
-/// Why bytes are not a usable model.
+/// The reason why bytes are not a usable model.
 pub(super) enum Unusable {
     Foreign,
     /// Models of several targets, where one was expected.
     Several,
     Newer(String),
     Damaged(String),
-    /// What has a name that the registry does not know.
+    /// A part of a model whose name the registry does not know.
     Unknown(String),
 }
 

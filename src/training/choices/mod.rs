@@ -48,7 +48,7 @@ const PLACES: usize = 3;
 /// neighbours are not tried. A smooth kernel with a linear one is not tried either: only close rows show how rough a function is.
 const THINNED: usize = 8;
 
-/// The kernel is chosen for at most so many classes.
+/// The maximum number of classes for which the kernel is chosen.
 const MANY_CLASSES: usize = 5;
 
 /// Chooses every unset part of the options. `rows` are training rows in the user's units, all of them or a sample of the rows on disk;
@@ -87,8 +87,8 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     Ok(Chosen::new(asked, best.options, Some(choices)))
 }
 
-/// Marks the values that a fit has in the end as chosen. Open parts that were not compared, but differ from the options as they were asked for,
-/// are added: together the marked values are the fit.
+/// Marks the values of the final options as chosen. Unset parts that were not compared but changed are added, so the marked values together
+/// describe the fit.
 fn settled(mut choices: Choices, asked: &FitOptions, options: &FitOptions) -> Choices {
     for part in Part::ALL.into_iter().filter(|&part| asked.open.contains(part)) {
         let value = options.word_of(part);

@@ -175,7 +175,7 @@ impl Judged {
         self.losses.gain_of(&other.losses)
     }
 
-    /// The same fit judged with another number of neighbours.
+    /// Returns the losses of the same fit with another number of neighbours.
     pub(crate) fn with_count(&self, count: usize, trials: &Trials) -> Option<Judged> {
         let started = Instant::now();
         let posterior = self.model.posterior().with_count(count)?;

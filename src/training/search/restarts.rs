@@ -150,7 +150,7 @@ fn perturb(model: &mut LatentPrior, seed: u64) {
 /// Returns the options of the short fits of a round.
 fn short(options: &FitOptions, rung: usize) -> FitOptions {
     let budget = FIRST_BUDGET << rung;
-    // The square loss has no scale of its own to compare starts by: its amplitude is that of the evidence.
+    // The square loss has no scale for comparing starts, because its amplitude comes from the evidence.
     let objective = match options.objective.loss() {
         LossKind::Square => FitOptions { objective: ObjectiveKind::Vfe, beta: 1.0, ..options.clone() },
         _ => options.clone(),

@@ -543,7 +543,7 @@ pub(crate) fn check_labelled(target: &str, source: &str, labelled: usize, rows: 
     Ok(())
 }
 
-/// What is said of rows without a target.
+/// Returns the note about rows without a target.
 pub(crate) fn unlabelled_note(target: &str, source: &str, labelled: usize, rows: usize) -> Option<String> {
     let missing = rows - labelled;
     (missing > 0).then(|| {

@@ -68,7 +68,7 @@ impl Positive {
 pub(crate) struct Misfit {
     /// Its row in the file, from 0.
     pub row: usize,
-    /// What is wrong with it.
+    /// The error about it.
     pub error: Error,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct ColumnFacts {
     spread: Spread,
     /// The possible readings of cells that are not plain numbers.
     forms: Forms,
-    /// Whether all numbers are whole.
+    /// True if all numbers are whole.
     whole: bool,
     /// True if every number is above the number in the row before; and the last number.
     rising: bool,

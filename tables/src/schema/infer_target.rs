@@ -311,7 +311,7 @@ impl Target<'_> {
     }
 }
 
-/// Whether `a` is the positive class and `b` its opposite, or the other way round; nothing for other words.
+/// Returns true if `a` is the positive class and `b` its opposite, false for the reverse, and `None` for other words.
 fn is_positive(a: &str, b: &str) -> Option<bool> {
     let (a, b) = (a.to_lowercase(), b.to_lowercase());
     let positive = |word: &str| POSITIVE_WORDS.contains(&word);

@@ -43,7 +43,7 @@ pub(crate) fn sentinels(facts: &TableFacts, schema: &Schema, rows: &Table) -> Re
     )))
 }
 
-/// Whether a value is as far from the nearest other one as the others, besides further sentinels, are from each other.
+/// Returns true if the distance of a value from the nearest other value is at least the range of the others, without further sentinels.
 fn is_far(value: f64, cells: &[f64]) -> bool {
     let others = || cells.iter().copied().filter(|cell| cell.is_finite() && *cell != value);
     let plain = || others().filter(|cell| !SENTINELS.contains(cell));
