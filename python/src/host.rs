@@ -133,7 +133,7 @@ impl Drop for Nested {
     }
 }
 
-/// The same for work that asks questions too.
+/// Like [`run`], for work that also asks questions.
 pub fn run_with<T: Send>(
     py: Python<'_>,
     threads: Option<usize>,

@@ -334,7 +334,7 @@ impl Slot {
         }
     }
 
-    /// The same adjoint for losses of predictions: `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē` and `D̄ = V̄`.
+    /// Computes the adjoint for losses of predictions: `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē` and `D̄ = V̄`.
     fn predictions_bar(&mut self, rows: MatRef<'_, f64>, by: Predictions<'_>, factor: f64) {
         self.lose(rows, by);
         for (i, (e_bar, v_bar)) in self.first.iter_mut().zip(&mut self.second).take(rows.ncols()).enumerate()

@@ -40,8 +40,8 @@ fn poisson_cdf(y: f64, rate: f64) -> f64 {
     if y < 0.0 { 0.0 } else { gamma_upper(y.floor() + 1.0, rate) }
 }
 
-/// `P(Y ≤ k)` of a count whose rate is e·r(f), for real k: `Y ≤ k` where the rate is at most a gamma variable of shape k + 1, of which
-/// `inverse` finds f; `steep` is its slope in the variable's logarithm.
+/// Returns `P(Y ≤ k)` of a count whose rate is e·r(f), for real k. `Y ≤ k` holds if the rate is at most a gamma variable of shape k + 1;
+/// `inverse` finds f from this variable, and `steep` is its slope in the variable's logarithm.
 fn smooth_cdf(
     likelihood: &dyn Likelihood,
     Observation { y: k, exposure, .. }: Observation,

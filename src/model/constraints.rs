@@ -15,8 +15,8 @@ const WEAK_SIGMA: f64 = 1.732_050_807_568_877_2;
 const SPREAD_OF_LEVELS: f64 = 0.5;
 
 impl LatentPrior {
-    /// Puts constraints into effect, on top of those that are in effect; `weak_priors` says whether lengthscales about which
-    /// nothing was said have [weak priors](LatentModel::weak_priors).
+    /// Adds constraints to the existing ones. If `weak_priors` is true, lengthscales without a constraint get [weak
+    /// priors](LatentModel::weak_priors).
     ///
     /// # Errors
     /// As for [`Constraints::impose`]; the model is then as it was.
@@ -114,7 +114,7 @@ fn weak_lengthscales(kernel: &dyn Kernel, dims: usize) -> Vec<(String, f64)> {
         Some(Dimension::Number | Dimension::Coordinate { .. }) | None => 1.0,
     };
     unit.initialise(&(0..dims).map(spread).collect::<Vec<f64>>(), 1.0);
-    // Those of a periodic kernel are of the sine of distances.
+    // Lengthscales of a periodic kernel refer to the sine of distances.
     let by_distance =
         kernel.parts().into_iter().flat_map(|part| vec![part.label != "periodic"; part.parameters.len()]);
     let mut about = kernel.parameter_names().into_iter().zip(by_distance);

@@ -62,7 +62,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         Layers::new(&self.layers, self.processes())
     }
 
-    /// The number of latent processes, each with a posterior of its own.
+    /// The number of latent processes, each with its own posterior.
     pub(crate) fn processes(&self) -> usize {
         self.likelihood.functions()
     }
@@ -267,8 +267,8 @@ impl LatentModel {
         assert_eq!(values.len(), before.len(), "values of the model");
         let moved = self.move_to(values);
         if moved.is_err() {
-            // The earlier parameters had a factor, so they have one now. A kernel that is not a function of its parameters may
-            // have none: then every number computed from the model is NaN.
+            // The earlier parameters had a factor, so they have one now. A kernel that is not a function of its parameters may fail
+            // nevertheless; every number computed from the model is then NaN.
             let _ = self.move_to(&before);
         }
         moved

@@ -137,7 +137,7 @@ impl Nearby {
         (self.rows.x.as_ref().transpose(), &self.rows.y)
     }
 
-    /// Noise variances of the rows, where they are not the likelihood's.
+    /// The noise variances of the rows, if they differ from the likelihood's.
     pub fn noise(&self) -> Option<&[f64]> {
         self.rows.noise.as_deref()
     }
@@ -187,8 +187,8 @@ impl Nearby {
         (of_rows(&mean), of_rows(&variance))
     }
 
-    /// The covariance of f at the rows `x` (`Q × D`) together, given the nearest data of all of them: of each its nearest ones, fewer
-    /// where that are too many.
+    /// Returns the joint covariance of f at the rows `x` (`Q × D`), given the nearest stored rows of each of them; each has fewer nearest
+    /// rows if they are too many together.
     pub(super) fn covariance(
         &self,
         Beside { layer, q, noise }: Beside<'_>,

@@ -320,7 +320,7 @@ impl Posterior {
         self.means_of(0, x)
     }
 
-    /// The same of a function.
+    /// Returns the latent means of a function.
     pub(crate) fn means_of(&self, process: usize, x: MatRef<'_, f64>) -> Vec<f64> {
         if let Some((nearby, count, given)) = self.beside() {
             return nearby.marginals(given, x, count).0;
@@ -352,7 +352,7 @@ impl Posterior {
         self.covariance_of(0, x)
     }
 
-    /// The same of a function.
+    /// Returns the covariance of a function.
     pub fn covariance_of(&self, process: usize, x: MatRef<'_, f64>) -> Mat<f64> {
         if let Some((nearby, count, given)) = self.beside() {
             return nearby.covariance(given, x, count);

@@ -16,7 +16,7 @@ pub(super) const KERNELS: [&str; 3] = ["matern52(ard)", "rbf(ard)", "matern12(ar
 /// … and one with a line for every column.
 pub(super) const WITH_LINES: &str = "matern32(ard) + linear";
 
-/// With fewer rows a column, lines fit whatever they are given; so few held-out rows do not show it.
+/// The minimum number of rows per column for a linear term: with fewer rows it overfits, and so few held-out rows do not show it.
 const ROWS_A_LINE: usize = 5;
 
 /// The number of neighbours that a short fit is made with, …

@@ -125,7 +125,7 @@ fn candidate(
     Ok(Candidate { model, report })
 }
 
-/// Multiplies every positive trained value by a random factor, most of which the values of a parameter share.
+/// Multiplies every positive trained value by a random factor. The larger part of the factor is the same for all values of a parameter.
 fn perturb(model: &mut LatentPrior, seed: u64) {
     let mut random = generator(seed, Purpose::Restart, 0);
     let mut factor = |spread: f64| (spread.ln() * random.random_range(-1.0..1.0)).exp();

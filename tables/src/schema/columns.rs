@@ -288,9 +288,8 @@ impl Schema {
     /// Finds the features of a training table and checks that a model can learn from it. Rows without a target are ignored.
     ///
     /// The columns of [`SchemaOptions::places`] are one feature. A column of numbers (or of `true` and `false`) is numeric and a column of
-    /// text is categorical. In a column with at least 20 values, of which at least 90 % are numbers, text counts as missing; any other
-    /// column that mixes both is categorical. The error for shorter columns, and for numbers in different units, names the first such
-    /// cells.
+    /// text is categorical. In a column with at least 20 values and at least 90 % numbers, text counts as missing; any other column that
+    /// mixes both is categorical. The error for shorter columns, and for numbers in different units, names the first such cells.
     ///
     /// [`TargetEncoding::infer`] finds the kind of target, unless the options set it.
     ///
@@ -534,7 +533,7 @@ impl Schema {
     }
 }
 
-/// Refuses a table of which no row has a target; `labelled` have one of `rows`.
+/// Refuses a table without targets; `labelled` of its `rows` rows have one.
 pub(crate) fn check_labelled(target: &str, source: &str, labelled: usize, rows: usize) -> Result<()> {
     if labelled == 0 && rows > 0 {
         return Err(Error::data(format!("{source}: the target {} is missing in every row", quoted(target)))

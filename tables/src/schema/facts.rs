@@ -347,7 +347,8 @@ impl ColumnFacts {
         self.last = Some(value);
     }
 
-    /// Whether the values of neighbouring rows are closer than those of any two (von Neumann 1941): by three standard errors or more.
+    /// Returns true if the values of neighbouring rows are closer than the values of any two rows (von Neumann 1941), by at least three
+    /// standard errors.
     pub(crate) fn follows_rows(&self) -> bool {
         let (steps, all) = (self.steps.affine(), self.spread.affine());
         let rows = self.steps.count() as f64;
@@ -357,12 +358,12 @@ impl ColumnFacts {
         rows > 2.0 && spread > 0.0 && (1.0 - 0.5 * ratio * ratio) * rows.sqrt() > 3.0
     }
 
-    /// Whether all numbers are whole.
+    /// Returns true if all numbers are whole.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole && self.numbers > 0
     }
 
-    /// Whether every number is above the one before.
+    /// Returns true if every number is above the number before.
     pub(crate) fn is_rising(&self) -> bool {
         self.rising
     }
@@ -470,8 +471,8 @@ impl ColumnFacts {
         if self.has_text() && !self.is_boolean() { Err(self.not_a_number()) } else { Ok(()) }
     }
 
-    /// The distinct numbers with the training rows of each, where all are small, whole and not negative. Of those in steps of ten, which are
-    /// amounts that were rounded, and of more than can be told apart: nothing.
+    /// Returns the distinct numbers with the training rows of each, if all are small, whole and not negative. Returns `None` for numbers
+    /// with a common divisor, which are rounded amounts, and if there are too many distinct values.
     pub(crate) fn whole_numbers(&self) -> Option<Vec<(f64, u64)>> {
         let value = |level: &Level| Some((level.text.parse().ok()?, level.training));
         let whole = self.countable && self.divisor == 1 && !self.distinct.more;
@@ -483,7 +484,7 @@ impl ColumnFacts {
         [&self.missing, &self.infinite].into_iter().flatten().min_by_key(|misfit| misfit.row)
     }
 
-    /// Whether the training rows hold different values.
+    /// Returns true if the values of the training rows differ.
     pub(crate) fn varies_in_training(&self) -> bool {
         let mut held = self.distinct.levels.iter().filter(|level| level.training > 0);
         let Some(first) = held.next() else { return false };
@@ -491,7 +492,7 @@ impl ColumnFacts {
         self.distinct.more || held.any(|level| truth.is_none() || boolean(&level.text) != truth)
     }
 
-    /// Shift and scale that standardise the numbers of the training rows, the mean standing in for those that are missing.
+    /// Shift and scale that standardise the numbers of the training rows, with missing cells replaced by the mean.
     pub(crate) fn affine(&self) -> Affine {
         let Affine { shift, scale } = self.spread.affine();
         match (self.spread.count(), self.gaps.1) {
@@ -511,7 +512,7 @@ impl ColumnFacts {
     }
 }
 
-/// What standardises an input that is 1 in `ones` of so many rows and 0 in the others.
+/// Returns the scaling of an input that is 1 in `ones` of `rows` rows and 0 in the others.
 pub(super) fn share_affine(ones: usize, rows: usize) -> Affine {
     let share = ones as f64 / rows.max(1) as f64;
     let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };

@@ -72,8 +72,8 @@ fn is_named_so(name: &str) -> bool {
         || camel.is_some_and(|before| before.ends_with(|c: char| c.is_lowercase()))
 }
 
-/// The columns of distinct whole numbers in whose order the target changes less from one value to the next than between any two of these
-/// rows (von Neumann 1941), by three standard errors or more: they say something about the target, whatever they are called.
+/// Returns the columns of distinct whole numbers that help to predict the target, whatever their names are. In the order of such a column,
+/// the target changes less between successive rows than between any two rows (von Neumann 1941), by at least three standard errors.
 pub(crate) fn followed(table: &Table, target: &str, rows: &[usize]) -> Vec<String> {
     let Some(target) = table.column(target) else { return Vec::new() };
     let of_column = |named: &&crate::tables::NamedColumn| match &named.column {

@@ -85,7 +85,7 @@ pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> R
     for name in checked_columns(schema) {
         let column = facts.require(name)?;
         let (extremes, affine) = (column.extremes(), column.affine());
-        // Whatever is alone is alone as seen from the mean without it; the quartiles are looked for in columns of which that may be true.
+        // A number that is far from all others is also far from their mean. Only columns for which this may hold need their quartiles.
         let deviations = |(value, _): (f64, usize)| (value - affine.shift).abs() / affine.scale;
         let most = deviations(extremes.low[0]).max(deviations(extremes.high[0]));
         if !(most > 0.25 * (column.present as f64).sqrt() && column.present > 8) {

@@ -1,5 +1,4 @@
-//! Numbers such as -999 that stand for missing cells by custom: found where they are far from all others of their column, told, and left as
-//! they are.
+//! Numbers such as -999 that often mark missing cells. They are reported if they are far from all others of their column, and not changed.
 
 use super::check::folded;
 use super::columns::Schema;

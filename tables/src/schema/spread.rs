@@ -142,7 +142,7 @@ mod tests {
             let (merged, whole) = (merged.affine(), whole.affine());
             let largest = values.iter().fold(0.0f64, |most, v| most.max(v.abs()));
             let rounding = f64::EPSILON * values.len() as f64;
-            // Of the shift, relative to the numbers; of the scale, to itself and to what rounding makes of the distances.
+            // The error of the shift is relative to the numbers; that of the scale, to the scale and to the rounding of the distances.
             prop_assert!((merged.shift - whole.shift).abs() <= rounding * largest, "{merged:?}, {whole:?}");
             let error = (merged.scale - whole.scale).abs();
             prop_assert!(error <= rounding * (4.0 * whole.scale + largest), "{merged:?}, {whole:?}");
