@@ -130,14 +130,14 @@ fn transposed(mut tile: Tile) -> Tile {
     tile
 }
 
-/// Where the whole tiles of an `m × n` matrix begin.
+/// Iterates over the first entries of the whole tiles of an `m × n` matrix.
 #[inline(always)]
 fn whole_tiles(m: usize, n: usize) -> impl Iterator<Item = (usize, usize)> {
     let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
     (0..rows).step_by(SIDE).flat_map(move |i| (0..cols).step_by(SIDE).map(move |j| (i, j)))
 }
 
-/// Where the entries are that those leave over.
+/// Iterates over the entries outside the whole tiles.
 fn beyond_tiles(m: usize, n: usize) -> impl Iterator<Item = (usize, usize)> {
     let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
     (0..n).flat_map(move |j| (if j < cols { rows..m } else { 0..m }).map(move |i| (i, j)))

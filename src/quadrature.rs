@@ -10,7 +10,7 @@ use sparsegp_kernels::vector_math::{Pass, dispatch};
 use std::f64::consts::PI;
 use std::sync::LazyLock;
 
-/// How fine a likelihood's log density is as a function of f.
+/// The resolution that quadrature needs for the log density of a likelihood as a function of f.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resolution {
     /// The half-width of the strip around the real line in which `log p(y|f)` is analytic; 0 for a density with a kink, which
@@ -20,7 +20,7 @@ pub struct Resolution {
     pub step: f64,
     /// True if `log p(y|f)` is concave in f.
     pub concave: bool,
-    /// Where in f the singularity lies that limits the strip, when there is one pair of them.
+    /// The f of the pair of singularities that limits the strip, if there is exactly one pair.
     pub pole: Option<f64>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) const REACH: f64 = 8.0;
 /// The error of a rule is about `e^{−DIGITS}`.
 const DIGITS: f64 = 26.0;
 
-/// No integral takes more nodes.
+/// The maximum number of nodes of an integral.
 const MOST_NODES: usize = 1 << 15;
 
 /// Numbers of nodes are multiples of this, so that vector instructions leave none to be done one by one, which would take
@@ -81,17 +81,17 @@ pub(crate) struct Interval {
 /// The rule and the buffers of expectations, one per thread of work.
 #[derive(Clone, Debug)]
 pub struct Integrator {
-    /// The rule that was asked for.
+    /// The requested rule.
     pub(crate) fixed: Option<Rule>,
     /// Standardised nodes.
     pub(crate) z: Vec<f64>,
-    /// The same as values of f.
+    /// The nodes as values of f.
     pub(crate) f: Vec<f64>,
     /// Their weights.
     pub(crate) weight: Vec<f64>,
     /// A function at the nodes.
     pub(crate) value: Vec<f64>,
-    /// Its slope there.
+    /// The slope of the function at the nodes.
     pub(crate) first: Vec<f64>,
     lent: [Vec<f64>; 3],
 }
@@ -118,7 +118,7 @@ impl Integrator {
         }
     }
 
-    /// Buffers for a likelihood with an integral of its own, to be handed back by [`Integrator::give`].
+    /// Lends buffers to a likelihood that computes an integral itself; [`Integrator::give`] takes them back.
     pub(crate) fn take(&mut self) -> [Vec<f64>; 3] {
         std::mem::take(&mut self.lent)
     }
@@ -216,7 +216,7 @@ pub(crate) fn weighted_sums(weight: &[f64], z: &[f64], value: &[f64], first: &[f
     dispatch(Sums { weight, z, value, first })
 }
 
-/// The number of nodes for at least so many steps between the first and the last.
+/// Returns the number of nodes that makes at least this number of steps between the first and the last node.
 fn nodes_for(steps: f64) -> usize {
     let steps = steps.ceil().clamp(8.0, (MOST_NODES - 1) as f64) as usize;
     (steps + 1).next_multiple_of(LANES)
@@ -266,7 +266,7 @@ fn rule_for(c: f64, rules: usize) -> &'static Rule {
     LADDER[..rules].iter().find(|rule| rule.step <= step).unwrap_or(&LADDER[rules - 1])
 }
 
-/// A variance below this is taken for this one: the derivative in v divides by its root. Around a large mean floats are
+/// The smallest variance; lower ones are raised to it, because the derivative in v divides by its root. Around a large mean floats are
 /// further apart, by `1e-16 μ` against a root of `1e-9 μ`.
 pub(crate) fn smallest(mu: f64, v: f64) -> f64 {
     v.max(1e-12 * (1.0 + 1e-6 * mu * mu))

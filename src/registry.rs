@@ -1,4 +1,4 @@
-//! The kernels and likelihoods that can be asked for by name: the built-in ones, and those from outside.
+//! The kernels and likelihoods that can be selected by name: the built-in ones, and those of users.
 
 use crate::error::{Error, Result};
 use crate::likelihood::joint::JointLikelihood;
@@ -30,12 +30,12 @@ pub struct Registry {
     likelihoods: Vec<(LikelihoodKind, Entered)>,
 }
 
-/// How a likelihood from outside is made.
+/// The constructor of a user's likelihood.
 #[derive(Clone)]
 enum Entered {
     /// By a function.
     Build(Build),
-    /// As a copy of one that a program made while it runs.
+    /// A copy of a likelihood that a program created at run time.
     Like(Arc<dyn Likelihood>),
 }
 
@@ -127,7 +127,7 @@ impl Registry {
         name.parse().ok().or_else(entered)
     }
 
-    /// A likelihood of a kind for targets with so many ordered levels or classes (of no matter elsewhere).
+    /// Creates a likelihood of this kind. The number of ordered levels or classes is ignored for other targets.
     ///
     /// # Errors
     ///

@@ -315,7 +315,7 @@ mod tests {
         Event::Epoch { record, limits }
     }
 
-    /// The lines about so many epochs.
+    /// Returns the lines about this number of epochs.
     fn training(lines: &mut Lines, epochs: usize, seconds: Option<f64>) -> Vec<String> {
         (1..=epochs).flat_map(|number| lines.take(&epoch(number, epochs, seconds))).collect()
     }

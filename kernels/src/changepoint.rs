@@ -244,7 +244,7 @@ impl Kernel for Changepoint {
         self.children.iter_mut().for_each(|child| child.initialise(spread, target_variance));
     }
 
-    /// As in a sum, the first kernel is fixed.
+    /// Fixes the scale of the first kernel, as in a sum.
     fn fix_scale(&mut self) {
         self.children[0].fix_scale();
     }

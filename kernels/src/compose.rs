@@ -7,7 +7,7 @@ use crate::parameter::Parameter;
 use crate::random_feature::{Chance, Joined, Line, RandomFeature};
 use faer::{MatMut, MatRef};
 
-/// How the children of a [`Combination`] combine.
+/// The operation that combines the children of a [`Combination`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {

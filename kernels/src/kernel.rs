@@ -9,7 +9,7 @@ use std::fmt::Debug;
 /// The two arguments of a covariance matrix. Rows are points (`N × D`, any strides).
 #[derive(Clone, Copy, Debug)]
 pub enum Inputs<'a> {
-    /// `K[i, j] = k(left_i, right_j)`; equal rows are still different draws (a white kernel gives 0).
+    /// `K[i, j] = k(left_i, right_j)`; equal rows count as different draws, so a white kernel gives 0.
     Cross {
         /// The points behind the rows of `K`.
         left: MatRef<'a, f64>,
@@ -55,7 +55,7 @@ impl<'a> Inputs<'a> {
 pub struct Gradient<'a> {
     /// One entry per natural parameter value, in the order of [`Kernel::for_each_parameter`]; empty to skip.
     pub parameters: &'a mut [f64],
-    /// Gradient with respect to the left points (`N_left × D`); for [`Inputs::Gram`] both arguments collect here.
+    /// Gradient with respect to the left points (`N_left × D`); for [`Inputs::Gram`] it is the sum over both arguments.
     pub left: Option<MatMut<'a, f64>>,
     /// Gradient with respect to the right points (`N_right × D`); unused for [`Inputs::Gram`].
     pub right: Option<MatMut<'a, f64>>,
@@ -76,7 +76,7 @@ impl Scratch {
     /// A buffer of exactly `len` numbers with unspecified contents.
     pub fn take(&mut self, len: usize) -> Vec<f64> {
         let fitting = (0..self.free.len()).filter(|&i| self.free[i].capacity() >= len);
-        // None fits: the largest grows, so that the pool does not.
+        // If none fits, the largest buffer grows, so that the pool needs no further buffer.
         let best = fitting
             .min_by_key(|&i| self.free[i].capacity())
             .or_else(|| (0..self.free.len()).max_by_key(|&i| self.free[i].capacity()));
@@ -100,17 +100,17 @@ pub struct Part {
     pub parameters: Vec<String>,
 }
 
-/// A covariance function. Matrices handed in for results are column-major with unit row stride; points (rows of
-/// the inputs), `k` and `kbar` may have any strides; of `k` and `kbar` unit row stride is the fast case.
+/// A covariance function. Matrices for results are column-major with unit row stride. Points (rows of the inputs), `k` and `kbar` may have
+/// any strides; `k` and `kbar` are fastest with unit row stride.
 ///
 /// # Panics
-/// Shapes that do not fit together, and points with another number of columns than a kernel with one lengthscale
-/// (or weight) per dimension has, are errors of the caller: evaluation panics. Check [`Kernel::min_dims`] first.
+/// Evaluation panics if shapes do not fit together, or if a kernel has one lengthscale (or weight) per dimension and the points have
+/// another number of columns. Check [`Kernel::min_dims`] first.
 ///
 /// # Examples
 ///
-/// Covariances of 3 points, and the gradient of their sum in the parameters, which is what an adjoint turns `kbar`, the gradient in the
-/// covariances, into:
+/// Covariances of 3 points, and the gradient of their sum with respect to the parameters. The adjoint computes it from `kbar`, the gradient
+/// with respect to the covariances:
 ///
 /// ```
 /// use faer::Mat;
@@ -133,8 +133,8 @@ pub trait Kernel: Send + Sync + Debug {
     /// Writes the covariance matrix of `inputs` into `out`.
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch);
 
-    /// Given `kbar = ∂F/∂K` and the `k` that [`Kernel::eval`] wrote, adds `∂F/∂parameters` and `∂F/∂points` to `grad`. For
-    /// [`Inputs::Gram`] every entry of `kbar` counts once, symmetric or not, and both arguments move.
+    /// Given `kbar = ∂F/∂K` and the `k` that [`Kernel::eval`] wrote, adds `∂F/∂parameters` and `∂F/∂points` to `grad`. For [`Inputs::Gram`]
+    /// every entry of `kbar` counts once, symmetric or not, and the derivative is with respect to both arguments.
     fn adjoint(
         &self,
         inputs: Inputs<'_>,
@@ -288,7 +288,7 @@ pub fn value_names(kernel: &dyn Kernel) -> Vec<String> {
     names
 }
 
-/// `name` or `name(option, option)`, from the options that are there.
+/// Returns `name`, or `name(option, option)` with the options that are set.
 pub(crate) fn expression_with(name: &str, options: &[Option<String>]) -> String {
     let options: Vec<&str> = options.iter().flatten().map(String::as_str).collect();
     if options.is_empty() { name.to_owned() } else { format!("{name}({})", options.join(", ")) }

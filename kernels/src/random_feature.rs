@@ -34,7 +34,7 @@ impl<'a> Chance<'a> {
         0.5 + self.normal().atan2(self.normal()) / (2.0 * PI)
     }
 
-    /// χ² with so many degrees of freedom.
+    /// The χ² distribution with this number of degrees of freedom.
     pub(crate) fn chi_squared(&mut self, degrees: usize) -> f64 {
         (0..degrees).map(|_| self.normal().powi(2)).sum()
     }
@@ -88,7 +88,7 @@ enum Effect {
 }
 
 impl Line {
-    /// The same value everywhere.
+    /// A constant function.
     pub fn constant(offset: f64) -> Line {
         Line { offset, columns: Vec::new() }
     }

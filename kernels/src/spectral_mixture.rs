@@ -1,4 +1,4 @@
-//! The spectral mixture kernel, a spectral density of Gaussians; no walk over pairs.
+//! The spectral mixture kernel, whose spectral density is a sum of Gaussians; no loops over pairs of points.
 
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
@@ -35,7 +35,7 @@ impl SpectralMixture {
     /// inputs, `Q × D` each, the `D` values of a component side by side. A bandwidth `b` is a lengthscale `1/(2πb)`.
     ///
     /// # Panics
-    /// If there are no components, or frequencies and bandwidths are not equally many for each.
+    /// If there are no components, or if components differ in their numbers of frequencies and bandwidths.
     pub fn new(weights: &[f64], frequencies: &[f64], bandwidths: &[f64]) -> Self {
         let fits = !weights.is_empty() && frequencies.len().is_multiple_of(weights.len());
         assert!(
@@ -71,7 +71,7 @@ impl SpectralMixture {
         }
     }
 
-    /// Adds what diagonal entries with the sum `total` of `kbar` contribute.
+    /// Adds the gradient that comes from the diagonal, whose entries of `kbar` have the sum `total`.
     fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
         parameters.iter_mut().take(self.weights.values.len()).for_each(|weight| *weight += total);
     }
@@ -146,7 +146,7 @@ impl OfDifferences for Mixture<'_> {
         for (q, &weight) in self.weights.iter().enumerate() {
             let envelope = self.envelope::<S>(q, tau);
             self.phases::<S>(q, tau, sines, cosines);
-            // A cosine may be 0, so the product of the others comes from those before and those after it.
+            // A cosine may be 0, so the product of all other cosines is computed from the products before and after it, without a division.
             let mut product = [1.0; LANES];
             for d in (0..dims).rev() {
                 after[d] = product;
@@ -160,7 +160,7 @@ impl OfDifferences for Mixture<'_> {
                 let at = q * dims + d;
                 let (f, b) = (self.frequencies[at], self.bandwidths[at]);
                 for lane in 0..LANES {
-                    // Where the envelope is 0, no difference is too large to be multiplied by it.
+                    // An envelope of 0 times an infinite difference would not be a number.
                     let tau = if envelope[lane] == 0.0 { 0.0 } else { tau[d][lane] };
                     let bar = kbar[lane] * weight * envelope[lane];
                     let phase = -TAU * bar * before[lane] * after[d][lane] * sines[d][lane];
@@ -191,7 +191,8 @@ impl Kernel for SpectralMixture {
         if let Inputs::Gram(x) = inputs {
             self.add_diagonal((0..x.nrows()).map(|i| kbar[(i, i)]).sum(), grad.parameters);
         }
-        // The gradient in the parameters comes at no cost beside the rest; an empty one needs a place to go.
+        // `pairwise::adjoint` always computes the gradient in the parameters, at hardly any cost; if nobody requests it, it still needs a
+        // buffer.
         let mut all = scratch.take(self.weights.values.len() + 2 * self.frequencies.values.len());
         all.fill(0.0);
         let sums = Sums { parameters: &mut all, left: grad.left, right: grad.right };
@@ -216,9 +217,8 @@ impl Kernel for SpectralMixture {
         [&mut self.weights, &mut self.frequencies, &mut self.bandwidths].into_iter().for_each(visit);
     }
 
-    /// Weights share the variance equally. Component `q = 0, 1, …` starts at the frequencies `(q + ½)/(4 spread_d √D)`, so
-    /// `q + ½` waves span about the data, with bandwidths of the usual lengthscales, `1/(2π spread_d √D)`, with which
-    /// neighbouring components overlap.
+    /// Weights share the variance equally. Component `q = 0, 1, …` starts at the frequencies `(q + ½)/(4 spread_d √D)`, so about `q + ½`
+    /// waves span the data. Its bandwidths, `1/(2π spread_d √D)`, belong to the usual lengthscales, and neighbouring components overlap.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         let (dims, components) = (self.dims(), self.weights.values.len() as f64);
         let length = |i: usize| {

@@ -147,7 +147,7 @@ pub fn check_room(rows: usize, columns: usize) -> PyResult<()> {
     room.ok_or_else(|| PyMemoryError::new_err(format!("there is not enough memory for {rows} rows")))
 }
 
-/// Numbers of n rows in so many columns, row-major.
+/// The numbers of n rows and this number of columns, row-major.
 pub fn rows_of(py: Python<'_>, numbers: Vec<f64>, columns: usize) -> PyResult<Bound<'_, PyArray2<f64>>> {
     let rows = numbers.len().checked_div(columns).unwrap_or(0);
     PyArray1::from_vec(py, numbers).reshape([rows, columns])

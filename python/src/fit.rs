@@ -30,7 +30,7 @@ pub fn option_names() -> Vec<String> {
     FitOptions::names()
 }
 
-/// Which columns of a table are for what.
+/// The roles of the columns of a table.
 #[derive(FromPyObject)]
 pub struct Columns {
     #[pyo3(item)]

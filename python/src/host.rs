@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often the interpreter is asked whether the user pressed Ctrl-C.
+/// The interval at which the interpreter is asked whether the user pressed Ctrl-C.
 const LISTENING: Duration = Duration::from_millis(50);
 
 /// The stack of a thread, on which work may lie within work.
@@ -81,10 +81,10 @@ pub struct Host<'a> {
 /// Python's listener for events; it returns true to end the work.
 pub type Hear<'a> = dyn FnMut(Python<'_>, &Event) -> PyResult<bool> + Send + 'a;
 
-/// Asks something by its name, with bytes, and has bytes for an answer.
+/// Asks a question, given by its name and bytes; the answer is bytes, too.
 pub type Ask<'a> = dyn Fn(&'static str, Vec<u8>) -> Option<Vec<u8>> + Sync + 'a;
 
-/// What Python answers.
+/// The function in Python that answers questions.
 pub type Answer<'a> = dyn FnMut(Python<'_>, &'static str, &[u8]) -> PyResult<Vec<u8>> + Send + 'a;
 
 /// Does `work` on a pool while the interpreter is free for others. The calling thread waits, hands events to `listener`, which says whether
@@ -133,7 +133,7 @@ impl Drop for Nested {
     }
 }
 
-/// The same for work that asks questions too.
+/// Like [`run`], for work that also asks questions.
 pub fn run_with<T: Send>(
     py: Python<'_>,
     threads: Option<usize>,

@@ -64,7 +64,7 @@ impl Model {
         self.custom.clone()
     }
 
-    /// The same model with rows of its fit.
+    /// Adds rows of the fit to the model.
     pub fn with_sample(self, sample: Option<TrainingSample>) -> Model {
         Model { sample, ..self }
     }

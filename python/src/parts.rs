@@ -122,7 +122,7 @@ fn merged<'py, T: Send>(
     Ok(PyBytes::new(py, &all.map_err(raised)?))
 }
 
-/// How rows on the scale that the model sees are made of a partition.
+/// Prepares the rows of a partition, on the scale that the model sees.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Preparation(Prepare, String);
 

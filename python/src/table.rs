@@ -73,7 +73,7 @@ impl Table {
         read_csv(source, Cursor::new(bytes.as_bytes().to_vec())).map(Table).map_err(raised)
     }
 
-    /// The same table with more columns at the end; they replace columns of the same names.
+    /// Returns the table with more columns at the end; they replace columns with the same names.
     fn with_columns(&self, other: &Table) -> PyResult<Table> {
         let kept = self.0.columns().iter().filter(|named| other.0.column(&named.name).is_none());
         let columns = kept.chain(other.0.columns()).cloned().collect();
@@ -81,7 +81,7 @@ impl Table {
         Ok(Table(all.with_row_names(self.0.row_names().clone())))
     }
 
-    /// The same as messages call it: under another name, and rows by these labels, or by their numbers from 0 on.
+    /// Returns the table with another name in messages. Messages call rows by these labels, or by their numbers from 0.
     #[pyo3(signature = (source, labels=None))]
     fn called(&self, source: &str, labels: Option<Vec<String>>) -> Table {
         let names = labels.map_or(RowNames::FromZero, |labels| RowNames::Labels(labels.into()));

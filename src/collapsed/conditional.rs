@@ -41,7 +41,7 @@ pub trait RowLoss: Sync {
     /// loss's own parameters to `own`.
     fn add(&self, rows: &[u32], e: &mut [f64], v: &mut [f64], own: &mut [f64]) -> f64;
 
-    /// How many parameters of its own there are.
+    /// The number of parameters of the loss itself.
     fn own_len(&self) -> usize {
         0
     }

@@ -37,7 +37,7 @@ pub enum RowsAdjoint<'a> {
 /// Predictions of rows from their neighbours and q(w) = N(m, S).
 #[derive(Clone, Copy)]
 pub struct Predictions<'a> {
-    /// What they lose.
+    /// The loss of a prediction.
     pub loss: &'a dyn RowLoss,
     /// m and S (`M × M`, both triangles) of w and, behind it, of the whitened coefficients of grouped effects.
     pub posterior: (&'a [f64], MatRef<'a, f64>),
@@ -60,7 +60,7 @@ struct Slot {
     factors: Vec<Mat<f64>>,
     /// The number of features of f, M.
     own_features: usize,
-    /// A column for each row, and for each member once a gradient is asked for.
+    /// A column for each row; `members` is `M × members`, and is used only for gradients.
     t: Mat<f64>,
     more: Mat<f64>,
     members: Mat<f64>,
@@ -346,7 +346,7 @@ impl Slot {
         }
     }
 
-    /// The same adjoint for losses of predictions: `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē` and `D̄ = V̄`.
+    /// Computes the adjoint for losses of predictions: `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē` and `D̄ = V̄`.
     fn predictions_bar(&mut self, rows: MatRef<'_, f64>, by: Predictions<'_>, factor: f64) {
         self.lose(rows, by);
         for (i, (e_bar, v_bar)) in self.first.iter_mut().zip(&mut self.second).take(rows.ncols()).enumerate()

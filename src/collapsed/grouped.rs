@@ -21,7 +21,7 @@ pub enum WeightPrior {
 /// The sums that determine the evidence.
 #[derive(Clone, Copy)]
 pub struct GroupedSums<'a> {
-    /// Which levels meet.
+    /// The pairs of levels that occur in the same rows.
     pub rows: &'a EffectRows,
     /// Sums by level, with the weights of `statistics`.
     pub sums: &'a EffectSums,
@@ -173,11 +173,11 @@ struct Loads {
 
 /// The posterior covariance of the coefficients that are not eliminated, in blocks.
 struct Head {
-    /// Of the others.
+    /// The covariance of the coefficients of the other groupings.
     pub others: Mat<f64>,
-    /// Of w with the others, M × others.
+    /// The covariance of w with these coefficients, M × others.
     pub cross: Mat<f64>,
-    /// Of w.
+    /// The covariance of w.
     pub weights: Mat<f64>,
 }
 

@@ -22,7 +22,7 @@ pub use grouped::{GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
 pub use stream::{DataStream, EffectPass, EffectSweep, RowMarginals};
 pub use sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 
-/// Which collapsed quantity is minimised.
+/// The collapsed quantity that is minimised.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CollapsedBound {
     /// The collapsed β-ELBO; Titsias' bound (VFE) at β = 1.

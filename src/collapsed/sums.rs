@@ -17,7 +17,7 @@ pub struct OutputSums {
 }
 
 impl OutputSums {
-    /// Of no data.
+    /// Returns the sums over no data.
     pub(super) fn zeros(m: usize) -> Self {
         OutputSums { ac: vec![0.0; m], cc: 0.0 }
     }
@@ -58,7 +58,7 @@ pub struct Statistics {
     pub log_weight: f64,
     /// n, or the sum of the sample weights.
     pub count: f64,
-    /// Of further outputs in the same rows.
+    /// The sums of further outputs in the same rows.
     #[serde(default)]
     pub further: Vec<OutputSums>,
 }
@@ -130,7 +130,7 @@ impl StatisticsAdjoint {
         self.further.iter_mut().for_each(|output| output.scale(factor));
     }
 
-    /// Takes in the derivatives of a further output's bound, to be added to that of those before.
+    /// Adds the derivatives of the bound of a further output.
     pub(super) fn join(&mut self, other: StatisticsAdjoint) {
         self.gram += &other.gram;
         self.residual += other.residual;

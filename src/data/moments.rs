@@ -11,14 +11,14 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of these values.
+    /// Computes the moments of these values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Moments {
         let mut moments = Moments::default();
         values.into_iter().for_each(|value| moments.push(value));
         moments
     }
 
-    /// Takes in a value.
+    /// Adds a value.
     pub fn push(&mut self, value: f64) {
         self.count += 1;
         let before = value - self.mean;
@@ -47,7 +47,7 @@ impl Moments {
         self.variance().map(|variance| (variance / fewer as f64).sqrt())
     }
 
-    /// Takes in the values that `other` took in (Chan, Golub & LeVeque 1979).
+    /// Adds the values of `other` (Chan, Golub & LeVeque 1979).
     pub fn merge(&mut self, other: Moments) {
         if other.count == 0 {
             return;

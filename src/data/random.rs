@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Purpose {
-    /// Which rows are for training, validation and testing.
+    /// The split of the rows into training, validation and test rows.
     Split,
     /// The order of the rows in one epoch.
     Batches,
@@ -17,17 +17,17 @@ pub enum Purpose {
     Estimator,
     /// Draws of a model's predictions.
     Prediction,
-    /// Which of the training rows a smaller training set has.
+    /// The choice of a smaller training set from the training rows.
     Subset,
-    /// How the starts of a fit differ.
+    /// The random starts of a fit.
     Restart,
     /// The rows held out to judge the number of inducing inputs by.
     Growth,
-    /// Which rows of a file are kept in memory.
+    /// The sample of the rows of a file that stays in memory.
     Sample,
-    /// Which rows of two samples make one of both.
+    /// The merging of two samples into one.
     Merge,
-    /// The order in which rows know their neighbours, and which of them a model keeps.
+    /// The order of rows in which each is conditioned on earlier neighbours, and the sample of rows that a model keeps.
     Neighbours,
     /// The rows of short fits, and the rows that judge them.
     Choices,

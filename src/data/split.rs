@@ -47,8 +47,8 @@ impl Scattered {
 }
 
 impl Roles {
-    /// Of `n` rows, these fractions at random by seed; the same on every platform. Fractions are of `n`, rounded to the
-    /// nearest row but never to none. The test rows do not depend on the validation fraction.
+    /// Draws these fractions of `n` rows at random by seed, with the same result on every platform. A fraction is rounded to a number of
+    /// rows, at least one. The test rows do not depend on the validation fraction.
     ///
     /// While the rows are drawn, 4 bytes are held for each.
     ///

@@ -6,7 +6,7 @@ use crate::quadrature::Integrator;
 use crate::words::word_option;
 use serde::{Deserialize, Serialize};
 
-/// The maximum number of knots of a map; it keeps them within a few percent of a standard deviation.
+/// The maximum number of knots of a map; so many keep the map within a few per cent of a standard deviation of the exact scores.
 const KNOTS: usize = 200;
 
 /// A column with fewer distinct values stays unchanged: the positions of its levels say more than their frequencies.
@@ -192,7 +192,7 @@ impl TargetMap {
         if below < 0.0 { floor + below / self.slope(floor) } else { curve }
     }
 
-    /// `log dz/dy`: what a density of z takes to be one of y.
+    /// Returns `log dz/dy`, which turns the log density of z into the log density of y.
     pub(crate) fn log_slope(&self, y: f64) -> f64 {
         if self.is_none() { 0.0 } else { self.slope(self.on_curve(y)).ln() }
     }

@@ -94,7 +94,7 @@ enum Features {
 struct ProcessRoom {
     /// `S − κI`, the quadratic form of the variances in whitened features.
     quadratic: Matrix,
-    /// The same for raw features, `L⁻ᵀ (S − κI) L⁻¹`, for the direct form.
+    /// The quadratic form in raw features, `L⁻ᵀ (S − κI) L⁻¹`, for the direct form.
     raw_quadratic: Mat<f64>,
     half: Mat<f64>,
     mean: Vec<f64>,
@@ -135,7 +135,7 @@ pub struct Problem<'a> {
 pub struct Batch<'a> {
     /// Inputs, `b × D`, any strides.
     pub x: MatRef<'a, f64>,
-    /// What was observed, b rows.
+    /// The targets, b rows.
     pub targets: Targets<'a>,
     /// `n/b`.
     pub scale: f64,
@@ -531,10 +531,10 @@ impl BatchPass {
     }
 }
 
-/// Writes the term of `G` of a process whose q moves with θ, lower triangle, from its number and its gradient.
+/// Writes the term of `G` (lower triangle) of a process whose q moves with θ, given the number of the process and its gradient.
 pub(crate) type Moving<'a> = dyn FnMut(usize, DataGradient<'_>, MatMut<'_, f64>) + 'a;
 
-/// Where `G` of a process is made.
+/// Returns the memory for `G` of a process.
 fn square_of<'a>(room: &'a mut ProcessRoom, sums: &'a mut ProcessSums) -> &'a mut Mat<f64> {
     if sums.outer.nrows() > 0 { &mut sums.outer } else { &mut room.half }
 }

@@ -71,7 +71,7 @@ impl SingleRoom {
         SingleRoom { operand: Mat::new(), product: Mat::new() }
     }
 
-    /// Makes room for blocks of so many rows and columns, once.
+    /// Allocates memory for blocks of this number of rows and columns, once.
     pub(super) fn fit(&mut self, rows: usize, columns: usize) {
         if self.operand.shape() != (rows, columns) {
             (self.operand, self.product) = (Mat::zeros(rows, columns), Mat::zeros(rows, columns));

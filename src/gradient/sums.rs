@@ -46,7 +46,7 @@ pub struct ProcessSums {
     pub mean: Vec<f64>,
     /// `A diag(h) Aᵀ` (both triangles), or `K diag(h) Kᵀ` of raw features; its diagonal for a diagonal q.
     pub cov: Matrix,
-    /// The same for `∂²ℓ/∂μ²`, if it differs from `2 h`: for the predictive log loss.
+    /// The sum with `∂²ℓ/∂μ²`, if it differs from `2 h`, as for the predictive log loss.
     pub curvature: Option<Matrix>,
     /// All of `A diag(h) Aᵀ`, which the gradient in θ takes, where `cov` is its diagonal; else 0 × 0.
     #[serde(with = "crate::linalg::stored")]

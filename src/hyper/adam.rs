@@ -28,7 +28,7 @@ pub enum Taken {
     Descended,
     /// Value or gradient were not finite. The point returns to the last one where they were, and the rate is halved.
     RolledBack,
-    /// As [`Taken::RolledBack`], but no point is left to continue from: there was none yet, or too many steps failed in a row.
+    /// Like [`Taken::RolledBack`], but there is no point to continue from: none was usable so far, or too many steps failed in a row.
     Stuck,
 }
 

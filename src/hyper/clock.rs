@@ -17,7 +17,7 @@ impl Clock {
     /// The share after which baselines end.
     pub const BASELINES: f64 = 0.95;
 
-    /// A limit of so many seconds since `started`.
+    /// A limit of this number of seconds since `started`.
     pub fn since(started: Instant, seconds: f64) -> Clock {
         Clock { started, seconds }
     }

@@ -13,12 +13,12 @@ struct Pair {
     rho: f64,
 }
 
-/// The inverse Hessian as the last steps tell it (Nocedal & Wright 2006, section 7.2).
+/// The inverse Hessian, estimated from the last steps (Nocedal & Wright 2006, section 7.2).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct InverseHessian {
-    /// From the oldest to the latest.
+    /// The stored steps, from the oldest to the latest.
     pairs: VecDeque<Pair>,
-    /// `γ = sᵀy / yᵀy` of the latest pair, 1 without: the inverse Hessian before any pair is `γ I` (equation 7.20).
+    /// `γ = sᵀy / yᵀy` of the latest pair, or 1 without pairs; the recursion starts from the inverse Hessian `γ I` (equation 7.20).
     gamma: f64,
 }
 

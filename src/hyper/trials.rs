@@ -119,7 +119,7 @@ mod tests {
         let mut again: Trials = postcard::from_bytes(&bytes).expect("trials");
         again.begin_search();
         assert_eq!([0.0, 2.0, 1.0].map(|x| find(&mut again, x)), [Some(0.0), None, Some(1.0)]);
-        // Only the next one is met; a point that is new ends what there was to meet.
+        // A repeated search finds only the next stored point; a new point ends the stored ones.
         assert_eq!([2.0, 1.0, 4.0].map(|x| find(&mut again, x)), [Some(2.0), Some(1.0), None]);
         push(&mut again, &[5.0]);
         assert_eq!([3.0, 2.0, 5.0].map(|x| find(&mut again, x)), [None, Some(2.0), Some(5.0)]);

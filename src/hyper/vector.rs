@@ -13,10 +13,10 @@ pub struct Descriptor {
     pub prior: Option<Prior>,
     /// True if training keeps the value fixed.
     pub fixed: bool,
-    /// The group of values that are one free number, for tied ones; they have the same transform.
+    /// The group of a tied value: all values of a group are one free number and have the same transform.
     pub tie: Option<usize>,
-    /// How far one unit of the free number goes in the transformed space. Solvers start from the identity as their idea
-    /// of the curvature, so all free numbers should matter about equally.
+    /// The distance in the transformed space that one unit of the free number covers. Solvers start with the identity as the curvature, so
+    /// all free numbers should matter about equally.
     pub unit: f64,
 }
 
@@ -61,21 +61,21 @@ struct Free {
     unit: f64,
 }
 
-/// Which of the natural values are free, how they are transformed, and which of them are one number.
+/// The free numbers behind the natural values, with their transforms and ties.
 #[derive(Clone, Debug)]
 pub struct FreeVector {
     free: Vec<Free>,
-    /// Further natural values that follow a free number: their index, and that of the free number.
+    /// Further natural values that follow a free number: the index of the value, and the index of the free number.
     followers: Vec<(usize, usize)>,
 }
 
 impl FreeVector {
-    /// The distance from the edge of its range, relative to it, at which a value that rounding put on the edge is seen, so that its free
-    /// number is finite.
+    /// Rounding may put a value on the edge of its range, where its free number is infinite. Such a value is moved inside by this distance,
+    /// relative to the edge.
     const EDGE: f64 = 1e-9;
 
-    /// The free entries among `descriptors`, which are in the order of the natural vector. Tied ones are one number, with
-    /// the first one's prior, and none of them is free when one is fixed.
+    /// The free entries among `descriptors`, which are in the order of the natural vector. Tied values are one free number with the prior
+    /// of the first value; if one of them is fixed, none is free.
     pub fn new(descriptors: &[Descriptor]) -> Self {
         let held: Vec<usize> = descriptors.iter().filter(|d| d.fixed).filter_map(|d| d.tie).collect();
         let mut leaders: Vec<(usize, usize)> = Vec::new();
@@ -138,7 +138,7 @@ impl FreeVector {
         -self.free.iter().filter_map(term).sum::<f64>()
     }
 
-    /// [`FreeVector::penalty`] at a free vector, beside the fixed ones of these natural parameters.
+    /// Returns [`FreeVector::penalty`] at a free vector; fixed values come from `natural`.
     pub(crate) fn penalty_at(&self, theta: &[f64], natural: &[f64]) -> f64 {
         let mut natural = natural.to_vec();
         self.unpack(theta, &mut natural);

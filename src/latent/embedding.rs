@@ -3,11 +3,12 @@
 use faer::{Mat, MatRef};
 use sparsegp_kernels::Dimension;
 
-/// Categories of up to so many levels have a coordinate for each; more levels share so many, whose signs are random for each level.
+/// The maximum number of coordinates of a category. With at most this number of levels, each level has its own coordinate; more levels
+/// share the coordinates, with random signs for each level.
 const MOST_AXES: usize = 32;
 
-/// How the columns of points become coordinates. Levels of a category lie at equal distances: exactly so when every level has an axis of
-/// its own, otherwise within a fifth or so, as random vectors of 32 signs do.
+/// The map from the columns of points to coordinates. The levels of a category have equal distances if every level has its own axis.
+/// Otherwise the distances differ by about a fifth, because levels are random vectors of 32 signs.
 pub(crate) struct Embedding {
     columns: Vec<Axes>,
 }

@@ -45,7 +45,7 @@ const LLOYD_GAIN: f64 = 1e-3;
 /// `1 − r²/2`, rounds to 1 there, so a second inducing input could add nothing but a singular matrix.
 const SAME: f64 = 1.5e-8;
 
-/// How to choose the initial inducing inputs.
+/// The method that chooses the initial inducing inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -132,7 +132,7 @@ impl Layer<InducingPrior> {
         }
     }
 
-    /// As [`Layer::for_each_parameter`], to change them.
+    /// Like [`Layer::for_each_parameter`], with mutable access.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         if let Layer::Inducing(prior) = self {
             prior.for_each_parameter_mut(visit);

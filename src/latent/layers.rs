@@ -21,7 +21,7 @@ impl<G> Clone for Layers<'_, G> {
 impl<G> Copy for Layers<'_, G> {}
 
 impl<'a, G> Layers<'a, G> {
-    /// One layer for all of so many processes, or as many layers as processes.
+    /// Creates the view for this number of processes, with one layer for all of them or one layer for each.
     ///
     /// # Panics
     ///

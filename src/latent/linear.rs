@@ -67,7 +67,7 @@ impl LinearLayer {
         Ok(LinearLayer::with_deviations(means.to_vec(), variances.iter().map(|v| v.sqrt()).collect()))
     }
 
-    /// As [`LinearLayer::independent`] from standard deviations, which are known to be positive.
+    /// Like [`LinearLayer::independent`], from standard deviations, which must be positive.
     pub(crate) fn with_deviations(prior_mean: Vec<f64>, deviations: Vec<f64>) -> Self {
         LinearLayer { prior_mean, root: Root::Deviations(deviations), intercept: false, basis: None }
     }
@@ -83,8 +83,8 @@ impl LinearLayer {
         self
     }
 
-    /// The same model of smaller dimension for data with fewer rows than there are coefficients: `x` are the training
-    /// inputs (`n × D`). Unchanged when n is not smaller.
+    /// Reduces the dimension of the model if the training inputs `x` (`n × D`) have fewer rows than there are coefficients; the predictions
+    /// stay the same.
     pub fn reduced_to(mut self, x: MatRef<'_, f64>) -> Self {
         let (p, n) = (self.prior_mean.len(), x.nrows());
         if n < p && n > 0 {
@@ -96,7 +96,7 @@ impl LinearLayer {
         self
     }
 
-    /// The same model of the dimension of its coefficients.
+    /// Restores the dimension of the coefficients.
     pub fn whole(mut self) -> Self {
         self.basis = None;
         self

@@ -33,7 +33,7 @@ pub struct LayerGradient {
 }
 
 impl LayerGradient {
-    /// Zeros for `kernel` parameter values, so many means, and inducing inputs like `z` (`M × D`).
+    /// Creates zeros for `kernel` parameter values, `means` means, and inducing inputs of the shape of `z` (`M × D`).
     pub fn zeros(kernel: usize, means: usize, z: MatRef<'_, f64>) -> Self {
         let z = Mat::zeros(z.nrows(), z.ncols());
         LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z }

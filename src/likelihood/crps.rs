@@ -40,7 +40,7 @@ const MOST_PANELS: usize = 400;
 /// integrals with Euler–Maclaurin terms for their ends are sums.
 const SUMMED: f64 = 32.0;
 
-/// Distribution functions of counts are asked for at numbers that are not whole from here on.
+/// From this number on, distribution functions of counts are also evaluated at fractional numbers.
 pub(super) const SMOOTH: f64 = SUMMED - 2.0;
 
 /// The variable of integration x for targets t.
@@ -82,7 +82,7 @@ impl Axis {
         if self == Axis::Line { f64::INFINITY } else { 4.0 }
     }
 
-    /// How much of t lies beyond x, on the side of a sign.
+    /// Returns the length of the range of t beyond x, on the side of the sign.
     fn room(self, x: f64, sign: f64) -> f64 {
         match self {
             Axis::Log if sign < 0.0 => x.exp(),
@@ -104,7 +104,7 @@ pub(crate) fn continuous(kind: TargetKind, y: f64, cdf: &mut dyn FnMut(f64) -> f
     score.total
 }
 
-/// The score of one of so many levels or classes: the ranked probability score (Epstein 1969), not divided by their number.
+/// Returns the score of a level or class: the ranked probability score (Epstein 1969), not divided by the number of levels.
 pub(super) fn levels(y: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     (0..levels.saturating_sub(1)).map(|level| square_error(level as f64, y, cdf)).sum()
 }

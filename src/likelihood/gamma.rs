@@ -50,7 +50,7 @@ macro_rules! log_scale {
             LogRate::RESOLUTION
         }
 
-        /// Where the mean k e^f is y.
+        /// Returns the f for which the mean k e^f is y.
         fn peak(&self, at: Observation) -> f64 {
             (at.y / $shape(self)).max(f64::MIN_POSITIVE).ln()
         }

@@ -13,7 +13,7 @@ const NODES: usize = 8192;
 pub struct RowNodes<'a> {
     /// The rows.
     pub rows: &'a [Observation<'a>],
-    /// Where the nodes of each row end in `f`.
+    /// For each row, the end of its nodes in `f`.
     pub ends: &'a [usize],
     /// The nodes.
     pub f: &'a [f64],

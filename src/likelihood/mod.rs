@@ -287,7 +287,7 @@ pub trait Likelihood: Send + Sync + Debug {
         rows.iter().zip(out).for_each(|(row, out)| *out = self.peak(*row));
     }
 
-    /// How finely quadrature has to look at this likelihood.
+    /// Returns the resolution that quadrature needs for this likelihood.
     fn resolution(&self, at: Observation) -> Resolution;
 
     /// The f that maximises `p(y|f)`, which has a single peak; a finite f near the supremum when that is at infinity. Found by

@@ -31,12 +31,12 @@ pub struct NegativeBinomial {
 }
 
 impl NegativeBinomial {
-    /// With relative variance α of the rate (must be positive).
+    /// Creates the likelihood with the relative variance α of the rate, which must be positive.
     pub fn new(alpha: f64) -> Self {
         NegativeBinomial { alpha: Parameter::positive("alpha", vec![alpha]) }
     }
 
-    /// α, kept where 1/α is a number: far below any effect.
+    /// Returns α, limited from below so that 1/α is finite; the limit is far too small to have an effect.
     fn alpha(&self) -> f64 {
         self.alpha.values[0].max(1e-100)
     }
@@ -74,7 +74,8 @@ impl Likelihood for NegativeBinomial {
         own[0] += weights.iter().sum::<f64>() * ln_rising(at.y, alpha).1 + sum;
     }
 
-    /// `log(1 + αm)` is singular at ±iπ off its bend, like the logistic function; before the bend it is a Poisson rate.
+    /// `log(1 + αm)` has singularities at ±iπ from its bend, like the logistic function. Below the bend the density resembles that of
+    /// Poisson counts.
     fn resolution(&self, _: Observation) -> Resolution {
         Resolution { strip: PI, step: LogRate::RESOLUTION.step, concave: true, pole: None }
     }
@@ -144,7 +145,7 @@ impl Likelihood for NegativeBinomial {
         (exposure * mean, exposure * mean + exposure * exposure * (self.alpha() * square + variance))
     }
 
-    /// Half of the variance beyond that of Poisson counts around one rate is left to f.
+    /// α explains half of the variance beyond that of Poisson counts with one rate; the other half is left to f.
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
         let rate = mean_rate(y, exposure);
         let (mut excess, mut squares) = (0.0, 0.0);
@@ -212,7 +213,8 @@ impl Pass for LogNegativeBinomial<'_> {
         for ((&f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
             let x = f + offset;
             let (bend, share) = bend_and_share::<S>(x);
-            // log(1 + eˣ) is x and the bend where x > 0: there y f cancels, which in floats would leave ε·y·|f|.
+            // For x > 0, log(1 + eˣ) is x plus the bend. The term y f then cancels exactly, while a subtraction of floats would leave an
+            // error of ε·y·|f|.
             let line = if x > 0.0 { beyond - failures * x } else { y * f };
             *value = line - trials * bend + constant;
             *first = y - trials * share;

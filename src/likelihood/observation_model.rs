@@ -7,7 +7,7 @@ use sparsegp_kernels::Parameter;
 
 /// The likelihood of a model, with the number of latent functions that it observes.
 ///
-/// Training asks which it is, since one function has closed forms of its own; predictions do not.
+/// Training distinguishes the two cases, because some closed forms hold only for one function; predictions do not.
 #[derive(Clone, Debug)]
 pub enum ObservationModel {
     /// One function.

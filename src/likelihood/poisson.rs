@@ -40,8 +40,8 @@ fn poisson_cdf(y: f64, rate: f64) -> f64 {
     if y < 0.0 { 0.0 } else { gamma_upper(y.floor() + 1.0, rate) }
 }
 
-/// `P(Y ≤ k)` of a count whose rate is e·r(f), for real k: `Y ≤ k` where the rate is at most a gamma variable of shape k + 1, of which
-/// `inverse` finds f; `steep` is its slope in the variable's logarithm.
+/// Returns `P(Y ≤ k)` of a count whose rate is e·r(f), for real k. `Y ≤ k` holds if the rate is at most a gamma variable of shape k + 1;
+/// `inverse` finds f from this variable, and `steep` is its slope in the variable's logarithm.
 fn smooth_cdf(
     likelihood: &dyn Likelihood,
     Observation { y: k, exposure, .. }: Observation,
@@ -96,7 +96,7 @@ pub(super) fn log_link_peak(at: Observation) -> f64 {
     if at.y > 0.0 { (at.y / at.exposure).ln() } else { -40.0 - at.exposure.ln() }
 }
 
-/// The same for half an event more: finite for all counts.
+/// The latent value whose rate is the count plus a half, which is finite for all counts.
 pub(super) fn log_link_response(at: Observation) -> f64 {
     ((at.y + 0.5) / at.exposure).ln()
 }
@@ -169,7 +169,7 @@ impl Likelihood for PoissonExp {
         poisson_cdf(y, exposure * f.exp())
     }
 
-    /// Where the rate is y + 1, log counts have standard deviation 1/√(y + 1).
+    /// At the rate y + 1, log counts have the standard deviation 1/√(y + 1).
     fn cdf_strip(&self, at: Observation) -> f64 {
         strip_of_width(1.0 / (at.y.max(0.0) + 1.0).sqrt())
     }

@@ -20,12 +20,12 @@ pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) 
     }
 }
 
-/// How far a search goes.
+/// The limits of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Effort {
     /// The most steps inside the bracket.
     pub steps: usize,
-    /// Where the distribution function is this close to p the search ends.
+    /// The search ends if the distribution function is this close to p.
     pub close: f64,
 }
 

@@ -18,7 +18,7 @@ const STEP: f64 = 0.45;
 /// Steps in standard deviations that leave 1e-9 or less.
 const WIDTH: f64 = 0.8;
 
-/// Beyond so many nodes averages over f cost less.
+/// The number of nodes beyond which averages over f cost less.
 const MOST_NODES: usize = 400;
 
 /// The distribution of a variable u; X is a function of u.

@@ -20,7 +20,7 @@ use triangles::add_transpose;
 pub use triangles::clear_upper;
 pub(crate) use triangles::{add_diagonal, add_outer_lower, copy_lower, reflect_lower};
 
-/// Which entries of an operand may differ from zero.
+/// The entries of an operand that may differ from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Every entry.
@@ -73,7 +73,7 @@ impl<'a, T> Operand<'a, T> {
     }
 }
 
-/// Which entries of a product are wanted.
+/// The entries of a product that are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Every entry.
@@ -276,7 +276,7 @@ pub struct NotPositiveDefinite {
 /// size alone, so results do not depend on the number of threads.
 const LEAF: usize = 128;
 
-/// Where to split `n` rows: at a multiple of the tile nearest the middle.
+/// Returns the row at which `n` rows are split: a multiple of the tile near the middle.
 fn half(n: usize) -> usize {
     (n / 2).next_multiple_of(64)
 }

@@ -1,8 +1,8 @@
-//! How often each class or level is taken for each other, with what follows for single classes; no probabilities.
+//! The confusion matrix of classes or levels, with precision and recall of single classes; no probabilities.
 
 use serde::{Deserialize, Serialize};
 
-/// No table of more classes is kept.
+/// The maximum number of classes of a table.
 const MOST: usize = 100;
 
 /// The numbers of rows by true class (one row of numbers each) and by the most probable one, both in the order of the target's levels.
@@ -36,22 +36,22 @@ impl Confusion {
         (!self.unusable && !self.counts.is_empty()).then(|| self.clone())
     }
 
-    /// The number of classes up to the last one that was met.
+    /// The number of classes up to the last one that occurred.
     pub fn classes(&self) -> usize {
         self.counts.len()
     }
 
-    /// The rows of a class that were taken for another, or for itself; 0 for classes that were not met.
+    /// The number of rows of a class that were predicted as the class `taken`; 0 for classes that did not occur.
     pub fn count(&self, class: usize, taken: usize) -> u64 {
         self.counts.get(class).and_then(|row| row.get(taken)).copied().unwrap_or(0)
     }
 
-    /// The share of a class among the rows that were taken for it; `None` without any.
+    /// The share of the rows predicted as a class that belong to it; `None` without such rows.
     pub fn precision(&self, class: usize) -> Option<f64> {
         self.share(class, (0..self.classes()).map(|other| self.count(other, class)).sum())
     }
 
-    /// The share of the rows of a class that were taken for it; `None` without any.
+    /// The share of the rows of a class that were predicted as it; `None` without such rows.
     pub fn recall(&self, class: usize) -> Option<f64> {
         self.share(class, (0..self.classes()).map(|other| self.count(class, other)).sum())
     }

@@ -81,16 +81,16 @@ pub struct Report {
     pub mae: Option<f64>,
     /// Classification and ordinal: the share of rows whose most probable class or level is wrong.
     pub error_rate: Option<f64>,
-    /// One minus that: the share of rows whose most probable class or level is right.
+    /// The share of rows whose most probable class or level is right: one minus the error rate.
     #[serde(default)]
     pub accuracy: Option<f64>,
-    /// Classification and ordinal: how often each class or level is taken for each; `None` for more than 100 of them.
+    /// Classification and ordinal: the confusion matrix; `None` for more than 100 classes or levels.
     #[serde(default)]
     pub confusion: Option<Confusion>,
-    /// For each class or level of that table, its share among the rows that were taken for it; null without any.
+    /// For each class or level of the confusion matrix, the share of the rows predicted as it that belong to it; null without such rows.
     #[serde(default)]
     pub precision: Option<Vec<Option<f64>>>,
-    /// For each class or level of that table, the share of its rows that were taken for it; null without any.
+    /// For each class or level of the confusion matrix, the share of its rows that were predicted as it; null without such rows.
     #[serde(default)]
     pub recall: Option<Vec<Option<f64>>>,
     /// Classification: the area under the receiver operating characteristic, exact, ties counted one half; `None` when
@@ -302,7 +302,7 @@ fn unit(value: f64) -> Option<f64> {
     ((value - clamped).abs() < 1e-9).then_some(clamped)
 }
 
-/// Which of the [`BINS`] equal parts of [0, 1] a value lies in; the last one is closed.
+/// Returns the index of the value's bin among [`BINS`] equal parts of [0, 1]; the last bin is closed.
 fn bin(value: f64) -> usize {
     ((value * BINS as f64) as usize).min(BINS - 1)
 }

@@ -28,7 +28,7 @@ pub(super) mod name {
     pub(crate) const REDUCTION: &str = "variance_reduction";
     pub(crate) const WEIGHTS: &str = "weights";
 
-    /// The name of an array of which there is one for each of several layers or processes: `weights.0`, `weights.1`, ….
+    /// Returns the name of an array that exists once for each of several layers or processes: `weights.0`, `weights.1`, ….
     pub fn of(name: &str, index: usize, several: bool) -> String {
         if several { format!("{name}.{index}") } else { name.to_owned() }
     }
@@ -59,7 +59,7 @@ impl Array {
         Array { name: name.into(), dtype, shape, bytes: cells.flat_map(f64::to_le_bytes).collect() }
     }
 
-    /// The same in single precision, whose numbers the values are.
+    /// Stores the array in single precision if `single` is true; its values must be single-precision numbers.
     pub(crate) fn rounded(self, single: bool) -> Array {
         if !single {
             return self;

@@ -65,7 +65,7 @@ impl Model {
         Some(self.coefficient(name, scaling.unscale_mean(mean), scaling.unscale_variance(variance).sqrt()))
     }
 
-    /// What the intercept is of the coefficients on the scale the model sees, where there is one.
+    /// Returns the intercept as a linear functional of the coefficients on the scale the model sees; `None` without an intercept.
     fn intercept_functional(&self, layer: &LinearLayer) -> Option<Vec<f64>> {
         let scaling = self.scaling();
         let inputs = &scaling.inputs[..layer.input_dims()];

@@ -12,14 +12,14 @@ use faer::Mat;
 /// The standard deviation of the latent value: likelihoods expect one above 0.
 const DEVIATION: f64 = 1e-150;
 
-/// The same prediction everywhere.
+/// A model whose prediction is the same for all inputs.
 pub struct ConstantModel {
     scaling: Scaling,
     posterior: Posterior,
 }
 
 impl ConstantModel {
-    /// The likelihood at the latent values `f`, one a function, the target being scaled so.
+    /// Creates the model from a likelihood, its latent values `f` (one per function) and the scaling of the target.
     pub fn new(likelihood: ObservationModel, f: &[f64], scaling: Scaling) -> ConstantModel {
         let layer = |&f: &f64| LinearLayer::with_deviations(vec![f], vec![DEVIATION]).with_intercept().into();
         let model = LatentModel::of_layers(f.iter().map(layer).collect(), likelihood, false);
@@ -27,7 +27,7 @@ impl ConstantModel {
         ConstantModel { scaling, posterior: Posterior::new(&model, &q) }
     }
 
-    /// Predicts so many rows, with their exposures, or none when all are 1.
+    /// Predicts this number of rows; `exposure` has their exposures, and is empty if all are 1.
     pub fn predict(&self, rows: usize, exposure: Vec<f64>) -> Predictions<'_> {
         let latent = self.posterior.marginals(Mat::zeros(rows, 0).as_ref());
         let (scaling, posterior) = (&self.scaling, &self.posterior);

@@ -11,12 +11,12 @@ use std::collections::HashSet;
 /// The standard deviation of the logarithm of a lengthscale under its weak prior: that of Hvarfner, Hellsten & Nardi (2024).
 const WEAK_SIGMA: f64 = 1.732_050_807_568_877_2;
 
-/// What stands for the spread of a category: that of two equally frequent levels (of many, it is 0.7).
+/// The spread that is assumed for a category, which is exact for two equally frequent levels (with many levels it is 0.7).
 const SPREAD_OF_LEVELS: f64 = 0.5;
 
 impl LatentPrior {
-    /// Puts constraints into effect, on top of those that are in effect; `weak_priors` says whether lengthscales about which
-    /// nothing was said have [weak priors](LatentModel::weak_priors).
+    /// Adds constraints to the existing ones. If `weak_priors` is true, lengthscales without a constraint get [weak
+    /// priors](LatentModel::weak_priors).
     ///
     /// # Errors
     /// As for [`Constraints::impose`]; the model is then as it was.
@@ -59,7 +59,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     /// σ = √3, as in Hvarfner, Hellsten & Nardi (2024), and `mu = ln √D + σ²` for the D inputs that the kernel sees. The
     /// density of ln ℓ then has its mode at ln √D, where training starts. (Their mu, ln √D + √2, has it at a fifth of that.)
     pub fn weak_priors(&self) -> Vec<(String, Prior)> {
-        // What somebody gave a prior in Rust keeps it.
+        // Values with a prior that was set in Rust keep it.
         let without = self.own_descriptors().into_iter().filter(|d| d.prior.is_none());
         let names: HashSet<String> = without.map(|d| d.name).collect();
         let prior =
@@ -74,8 +74,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         priors
     }
 
-    /// What is special about each named value, in words: fixed, tied, within bounds, under a prior. Values about which there
-    /// is nothing to say are left out.
+    /// Returns the constraints of each value by name, in words: fixed, tied, bounds, prior. Values without constraints are left out.
     pub fn constraint_notes(&self) -> Vec<(String, String)> {
         let own = self.own_descriptors();
         let mut seen = own.clone();
@@ -115,7 +114,7 @@ fn weak_lengthscales(kernel: &dyn Kernel, dims: usize) -> Vec<(String, f64)> {
         Some(Dimension::Number | Dimension::Coordinate { .. }) | None => 1.0,
     };
     unit.initialise(&(0..dims).map(spread).collect::<Vec<f64>>(), 1.0);
-    // Those of a periodic kernel are of the sine of distances.
+    // Lengthscales of a periodic kernel refer to the sine of distances.
     let by_distance =
         kernel.parts().into_iter().flat_map(|part| vec![part.label != "periodic"; part.parameters.len()]);
     let mut about = kernel.parameter_names().into_iter().zip(by_distance);

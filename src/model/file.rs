@@ -85,7 +85,7 @@ struct Description {
     likelihood: String,
     levels: usize,
     likelihood_parameters: Vec<Parameter>,
-    /// Whether the likelihood sees a mixture of the processes.
+    /// True if the likelihood observes a mixture of the processes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     mixes: bool,
     #[serde(default, rename = "overlay")]

@@ -1,4 +1,4 @@
-//! A fitted model that needs no table: it predicts at arrays in the user's units, and knows how it came about; no files.
+//! A fitted model that predicts from arrays in the user's units, with the record of its fit; no files.
 
 use super::Warning;
 use super::latent::{LatentModel, LatentPrior};
@@ -42,7 +42,7 @@ use std::sync::Arc;
 /// ```
 pub struct Model {
     pub(crate) latent: LatentPrior,
-    /// Of every latent process.
+    /// The posterior of every latent process.
     pub(crate) q: Vec<Normal>,
     pub(crate) posterior: Posterior,
     pub(crate) scaling: Scaling,
@@ -55,7 +55,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The most rows that [`Model::samples`] draws at together.
+    /// The maximum number of rows for [`Model::samples`].
     pub const MOST_JOINT_ROWS: usize = 2000;
 
     /// Adds warnings before the warnings of the fit.
@@ -63,8 +63,8 @@ impl Model {
         self.summary.warnings.splice(..0, warnings);
     }
 
-    /// The model with other posteriors, and other rows to look up if it has neighbours, after an update. What the fit knew of the evidence
-    /// no longer holds.
+    /// Returns the model after an update, with other posteriors and, if it has neighbours, other rows. The bounds on the evidence no longer
+    /// hold and are dropped.
     pub(crate) fn with_more(
         &self,
         latent: LatentModel,
@@ -98,12 +98,12 @@ impl Model {
         self.scaling.dims()
     }
 
-    /// How it sees inputs and target.
+    /// The scaling of inputs and target.
     pub fn scaling(&self) -> &Scaling {
         &self.scaling
     }
 
-    /// The options of the fit, with what was left open filled in as it was used.
+    /// The options of the fit; unset options have the values that were used.
     pub fn options(&self) -> &FitOptions {
         &self.options
     }
@@ -133,7 +133,7 @@ impl Model {
         self.posterior.neighbours().map(|nearby| &**nearby)
     }
 
-    /// What f is.
+    /// The kind of model, which says how f depends on the inputs.
     pub fn model_kind(&self) -> ModelKind {
         match self.latent.layer() {
             Layer::Inducing(_) => ModelKind::Gp,
@@ -141,7 +141,7 @@ impl Model {
         }
     }
 
-    /// What the fit did.
+    /// The record of the fit.
     pub fn summary(&self) -> &FitSummary {
         &self.summary
     }
@@ -151,17 +151,17 @@ impl Model {
         self.rows
     }
 
-    /// What β was chosen by, if it was.
+    /// The scores of a grid of β, if β was chosen from one.
     pub fn beta_curve(&self) -> Option<&BetaCurve> {
         self.beta_curve.as_ref()
     }
 
-    /// Keeps how scores depended on β when the model's β was chosen.
+    /// Stores the scores of the grid from which β was chosen.
     pub fn set_beta_curve(&mut self, curve: BetaCurve) {
         self.beta_curve = Some(curve);
     }
 
-    /// How the start of the fit was found: inducing inputs that were added until there were enough, or restarts.
+    /// The searches before the fit: for the number of inducing inputs, for a start, and for unset options.
     pub fn search(&self) -> &Search {
         &self.search
     }
@@ -181,18 +181,18 @@ impl Model {
         self.options.objective.loss()
     }
 
-    /// Whether it defines a predictive mean but no distribution: square-loss training leaves the covariance of q and the
-    /// noise undefined, so log densities, quantiles and coverage are too.
+    /// Returns true if the model has a predictive mean but no distribution. Square-loss training leaves the covariance of q and the noise
+    /// undefined, and therefore also log densities, quantiles and coverage.
     pub fn mean_only(&self) -> bool {
         self.loss() == LossKind::Square
     }
 
-    /// Predicts at inputs in original units (`n × D`, a row per datum), with the rows' exposures, or none when all are 1.
+    /// Predicts at inputs in original units (`n × D`, a row per datum), with the exposures of the rows; `exposure` is empty if all are 1.
     ///
     /// # Errors
     ///
-    /// Data errors for another number of columns than the model has inputs, for inputs that are not finite, and for another
-    /// number of exposures than rows.
+    /// Data errors if the number of columns differs from the number of inputs, if inputs are not finite, or if there are exposures but not
+    /// one per row.
     pub fn predict(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<Predictions<'_>> {
         self.check_inputs(x)?;
         if !exposure.is_empty() && exposure.len() != x.nrows() {
@@ -210,7 +210,7 @@ impl Model {
         self.predict_by(&self.posterior, x, exposure)
     }
 
-    /// The same by another posterior on the same scale.
+    /// Like [`predict_rows`](Self::predict_rows), with another posterior on the same scale.
     pub(crate) fn predict_by<'a>(
         &'a self,
         posterior: &'a Posterior,
@@ -221,9 +221,9 @@ impl Model {
         Predictions { scaling: &self.scaling, posterior, latent, exposure, mean_only: self.mean_only() }
     }
 
-    /// Predicts training rows (counted from 0, `exposure` being theirs, or none when all are 1) as if each had not been trained on, from
-    /// its nearest others and what q knows without it. None where the model has no neighbours, does not keep all of its training rows, has
-    /// no distribution, or has no such rows.
+    /// Predicts training rows (counted from 0) as if each were new: from its nearest other rows, and a q without the contribution of the
+    /// row. `exposure` has the exposures of these rows, and is empty if all are 1. Returns `None` if the model has no neighbours, does not
+    /// keep all training rows, has no distribution, or has no such rows.
     pub fn predict_left_out(&self, rows: &[u32], exposure: Vec<f64>) -> Option<Predictions<'_>> {
         let kept = self.neighbours()?.len();
         let known = rows.iter().all(|&row| (row as usize) < kept);
@@ -236,11 +236,11 @@ impl Model {
         Some(Predictions { scaling, posterior, latent, exposure, mean_only: false })
     }
 
-    /// `count` draws of the latent function at all rows of `x` (`n × D`, original units) together, in original units: one
-    /// vector per draw.
+    /// Returns `count` draws of the latent function in original units, one vector per draw, each joint over all rows of `x` (`n × D`,
+    /// original units).
     ///
-    /// Values at different rows of one draw are correlated as the posterior says; that takes the full covariance, so the
-    /// number of rows is limited to [`Model::MOST_JOINT_ROWS`]. A seed gives the same draws every time.
+    /// Values of one draw at different rows have the correlations of the posterior. This needs the full covariance, so the number of rows
+    /// is limited to [`Model::MOST_JOINT_ROWS`]. A seed gives the same draws every time.
     ///
     /// # Errors
     ///
@@ -249,8 +249,8 @@ impl Model {
         self.output_samples(x, count, seed, 0)
     }
 
-    /// Draws like [`samples`](Self::samples) for one of several outputs, by its place among them: an output that mixes processes shares the draws of the processes with
-    /// the other outputs, and any other output has random numbers of its own.
+    /// Draws like [`samples`](Self::samples) for one of several outputs, given by its index. Outputs that mix processes share the draws of
+    /// the processes; any other output has separate random numbers.
     ///
     /// # Errors
     ///
@@ -307,7 +307,7 @@ impl Model {
     }
 
     /// Mean (n) and covariance (`n × n`) of the function at all rows of `x` (`n × D`, original units) together, in units of the target. The
-    /// function of an output that mixes processes is their combination; of other models of several functions it is the first.
+    /// function of an output that mixes processes is their combination; in other models of several functions, the first function is used.
     ///
     /// # Errors
     ///
@@ -353,8 +353,8 @@ impl Model {
         Ok(self.joint_of(process, &self.on_scale(x)))
     }
 
-    /// The weight of every latent process in the function of the target, and an offset, in units of the target; `None` unless the target is one
-    /// of several that mix processes.
+    /// Returns the weight of every latent process in the function of the target, and an offset, in units of the target. Returns `None`
+    /// unless the target is one of several that mix processes.
     pub fn mixing(&self) -> Option<(Vec<f64>, f64)> {
         let (weights, offset) = self.mixed()?;
         let scale = self.scaling.target.scale;
@@ -393,7 +393,7 @@ impl Model {
         on_scale
     }
 
-    /// Refuses inputs that the model cannot be evaluated at, and more rows than covariances are made for.
+    /// Refuses unusable inputs, and more rows than [`Model::MOST_JOINT_ROWS`].
     fn check_joint(&self, x: MatRef<'_, f64>) -> Result<()> {
         self.check_no_groups("the covariance of rows")?;
         self.check_inputs(x)?;

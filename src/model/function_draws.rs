@@ -33,7 +33,7 @@ pub struct FunctionDraws {
     offset: f64,
     scaling: Scaling,
     count: usize,
-    /// Of models with neighbours: what looks them up, and the noise of every training row in every draw.
+    /// For models with neighbours: the posterior that searches them, and the noise of every training row in every draw.
     local: Option<(Posterior, Vec<Vec<f64>>)>,
 }
 

@@ -1,28 +1,28 @@
-//! What is known of each number of inducing inputs tried, when one is enough, and what that certifies; no model.
+//! The numbers of inducing inputs that a search tried, the rule by which it stops, and the certificate of the result; no model.
 
 use serde::{Deserialize, Serialize};
 
-/// What tells whether inducing inputs are enough.
+/// The criterion by which inducing inputs are enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Criterion {
-    /// The gap between an upper and a lower bound on the log evidence, and the gain of the lower one.
+    /// The gap between an upper and a lower bound on the log evidence, and the gain in the lower bound.
     Gap,
     /// The gain in the log density of held-out rows.
     Validation,
 }
 
-/// Why no more inducing inputs were added.
+/// The reason why the search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GrowthEnd {
-    /// The gap was within the tolerance, and the next size gained less than it.
+    /// The gap was within the tolerance, and the next size gained less than the tolerance.
     Tolerance,
-    /// The most that are allowed were reached.
+    /// The maximum number was reached.
     Most,
-    /// No row is left that inducing inputs do not explain already, up to the jitter.
+    /// The inducing inputs explain every row up to the jitter, so there is no row to add.
     Exhausted,
     /// Half of the time limit was spent.
     OutOfTime,
@@ -37,57 +37,57 @@ pub struct InducingPoint {
     pub m: usize,
     /// The lower bound on the log evidence (the ELBO) per datum.
     pub lower: Option<f64>,
-    /// An upper bound on it per datum, with Gaussian noise.
+    /// An upper bound on the log evidence per datum, with Gaussian noise.
     pub upper: Option<f64>,
-    /// Their difference.
+    /// The upper bound minus the lower bound.
     pub gap: Option<f64>,
-    /// The log loss of held-out rows per row, where the criterion is their gain.
+    /// The mean log loss of held-out rows, if the criterion is [`Criterion::Validation`].
     pub validation: Option<f64>,
     /// Seconds since the start.
     pub seconds: f64,
 }
 
 impl InducingPoint {
-    /// A size that is yet to be told, with this lower bound.
+    /// A point with this lower bound; the search sets the other fields.
     pub(crate) fn of(lower: Option<f64>) -> InducingPoint {
         InducingPoint { m: 0, lower, upper: None, gap: None, validation: None, seconds: 0.0 }
     }
 }
 
-/// How the number of inducing inputs was found. Everything is on the scale the model sees.
+/// The search for the number of inducing inputs. All values are on the scale the model sees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InducingCurve {
-    /// What was looked at.
+    /// The criterion of the search.
     pub criterion: Criterion,
-    /// When it was enough, in nats per datum.
+    /// The tolerance of the criterion, in nats per datum.
     pub tolerance: f64,
-    /// The most inducing inputs allowed.
+    /// The maximum number of inducing inputs.
     pub most: usize,
-    /// Rows held out, where the criterion is their gain.
+    /// The number of held-out rows, if the criterion is [`Criterion::Validation`].
     pub validation_rows: usize,
-    /// The sizes tried, rising.
+    /// The sizes that were tried, ascending.
     pub points: Vec<InducingPoint>,
-    /// The size that was taken: the last, or the one before where the last was only looked at for its gain.
+    /// The chosen size: the last one, or the one before if the last one only served to measure the gain.
     pub chosen: usize,
-    /// Why it ended.
+    /// The reason why the search ended.
     pub end: GrowthEnd,
-    /// What is known of the final posterior, at the final hyper-parameters.
+    /// Bounds for the final posterior, at the final hyper-parameters.
     pub certificate: Option<Certificate>,
-    /// Steps that were taken back or shrunk on the way.
+    /// The number of steps that the search took back or shortened.
     pub rollbacks: usize,
 }
 
-/// Bounds on the log evidence at the final hyper-parameters. The posterior of the sparse model, q, is no further from the exact
-/// one than their difference: `KL(q ‖ p) = log p(y) − ELBO(q)` (Burt, Rasmussen & van der Wilk 2020).
+/// Bounds on the log evidence at the final hyper-parameters. Their difference bounds the divergence of the sparse posterior q from the
+/// exact one: `KL(q ‖ p) = log p(y) − ELBO(q)` (Burt, Rasmussen & van der Wilk 2020).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
     /// The lower bound (the ELBO of q), a sum over the data.
     pub lower: f64,
     /// The upper bound, a sum.
     pub upper: f64,
-    /// Their difference, which bounds `KL(q ‖ p)`, in nats.
+    /// The upper bound minus the lower bound, which bounds `KL(q ‖ p)`, in nats.
     pub kl: f64,
-    /// The same per datum.
+    /// `kl` per datum.
     pub kl_per_row: f64,
 }
 
@@ -98,7 +98,7 @@ impl Certificate {
         kl.is_finite().then(|| Certificate { lower, upper, kl, kl_per_row: kl / n as f64 })
     }
 
-    /// What it says.
+    /// Returns the certificate in words.
     pub fn words(&self) -> String {
         format!(
             "the posterior is within {:.3} nats ({:.2e} per row) of that of the exact GP with these hyper-parameters, in Kullback-Leibler divergence",
@@ -108,15 +108,15 @@ impl Certificate {
 }
 
 impl InducingCurve {
-    /// Whether a size is enough, given the next one. A small gap alone is not: it is that of the present hyper-parameters, and
-    /// few inducing inputs favour those (much noise, long lengthscales) for which few are enough.
+    /// Returns true if a size is enough, given the next one. A small gap alone does not suffice, because it refers to the current
+    /// hyper-parameters: few inducing inputs favour much noise and long lengthscales, for which few are enough.
     pub(crate) fn is_enough(&self, point: &InducingPoint, next: &InducingPoint) -> bool {
         let close =
             self.criterion == Criterion::Validation || point.gap.is_some_and(|gap| gap <= self.tolerance);
         close && self.gain(point, next).is_some_and(|gain| gain <= self.tolerance)
     }
 
-    /// What sizes are compared by, per datum; larger is better.
+    /// Returns the value by which sizes are compared, per datum; higher is better.
     pub(crate) fn value(&self, point: &InducingPoint) -> Option<f64> {
         match self.criterion {
             Criterion::Gap => point.lower,
@@ -124,13 +124,13 @@ impl InducingCurve {
         }
     }
 
-    /// What the next size gained, in nats per datum and doubling of the number of inducing inputs: in the lower bound, or in the log
-    /// density of held-out rows.
+    /// Returns the gain of the next size in the lower bound or in the log density of held-out rows, in nats per datum and doubling of the
+    /// number of inducing inputs.
     fn gain(&self, point: &InducingPoint, next: &InducingPoint) -> Option<f64> {
         Some((self.value(next)? - self.value(point)?) / (next.m as f64 / point.m as f64).log2())
     }
 
-    /// What is known of the choice, in one sentence.
+    /// Returns the result of the search in one sentence.
     pub fn words(&self) -> String {
         let InducingCurve { chosen, tolerance, .. } = self;
         let why = match (self.end, self.criterion) {
@@ -150,7 +150,7 @@ impl InducingCurve {
         format!("{chosen} inducing inputs, {why}{known}")
     }
 
-    /// What a user should know when the tolerance was not met.
+    /// Returns a warning if the tolerance was not reached.
     pub fn warning(&self) -> Option<String> {
         let (m, tolerance) = (self.chosen, self.tolerance);
         let gap = self.points.last().and_then(|point| point.gap).filter(|_| self.criterion == Criterion::Gap);

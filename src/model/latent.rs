@@ -13,18 +13,18 @@ use sparsegp_kernels::{Parameter, Transform};
 /// The flat natural vector holds for each layer the kernel's values and the constant means, then the likelihood's values, each layer's `Z`
 /// column by column and, last, the factors of grouped effects; of a linear layer, nothing.
 ///
-/// Sparse GPs have the factors of their `K_uu`, as training needs them, or are priors without ([`LatentPrior`]), which can be edited and are
-/// enough for predictions.
+/// For training, sparse GPs contain the factors of their `K_uu`. A [`LatentPrior`] has no factors: it can be edited, and is enough for
+/// predictions.
 #[derive(Clone)]
 pub struct LatentModel<G = InducingLayer> {
-    /// Who produces the features: kernel, means and `Z`, or a prior of coefficients; one layer that all processes share, or one
-    /// for each.
+    /// The layers that produce the features: kernel, means and `Z`, or a prior of coefficients. There is one layer that all processes
+    /// share, or one for each process.
     pub layers: Vec<Layer<G>>,
     /// The observation model.
     pub likelihood: ObservationModel,
-    /// Whether `Z` stays where it is.
+    /// True if training does not move `Z`.
     pub fix_inducing: bool,
-    /// What is said about single values by name: bounds, priors, fixed and tied ones.
+    /// The constraints on single values by name: bounds, priors, fixed and tied values.
     pub settings: ValueSettings,
     /// Grouped effects beside the latent function.
     pub effects: Effects,
@@ -34,16 +34,16 @@ pub struct LatentModel<G = InducingLayer> {
 pub type LatentPrior = LatentModel<InducingPrior>;
 
 impl<G: AsRef<InducingPrior>> LatentModel<G> {
-    /// A model about whose values nothing is said besides what its parameters say themselves.
+    /// Creates a model without constraints, except those of its parameters.
     pub fn new(layer: Layer<G>, likelihood: impl Into<ObservationModel>, fix_inducing: bool) -> Self {
         LatentModel::of_layers(vec![layer], likelihood.into(), fix_inducing)
     }
 
-    /// The same with one layer that all functions share, or one for each.
+    /// Like [`LatentModel::new`], with one layer that all functions share, or one for each.
     ///
     /// # Panics
     ///
-    /// For any other number of layers.
+    /// If there is any other number of layers.
     pub fn of_layers(layers: Vec<Layer<G>>, likelihood: ObservationModel, fix_inducing: bool) -> Self {
         let (settings, effects) = (ValueSettings::default(), Effects::default());
         let model = LatentModel { layers, likelihood, fix_inducing, settings, effects };
@@ -62,7 +62,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         Layers::new(&self.layers, self.processes())
     }
 
-    /// The number of latent processes, each with a posterior of its own.
+    /// The number of latent processes, each with its own posterior.
     pub(crate) fn processes(&self) -> usize {
         self.likelihood.functions()
     }
@@ -85,7 +85,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         descriptors
     }
 
-    /// What the names of a layer's values begin with.
+    /// The prefixes of the names of each layer's values.
     pub(super) fn prefixes(&self) -> Vec<String> {
         match (&self.layers[..], self.likelihood.joint()) {
             ([_], _) | (_, None) => vec![String::new(); self.layers.len()],
@@ -93,7 +93,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         }
     }
 
-    /// The same by what the parameters say themselves. Where every function has a layer of its own, names begin with the function's:
+    /// The descriptors without the constraints by name. If every function has its own layer, names begin with the name of the function:
     /// `scale.kernel.variance`.
     pub(super) fn own_descriptors(&self) -> Vec<Descriptor> {
         let prefixes = self.prefixes();
@@ -215,7 +215,7 @@ impl LatentPrior {
         &mut self.layers[0]
     }
 
-    /// As [`LatentModel::for_each_parameter`], to change them.
+    /// Like [`LatentModel::for_each_parameter`], with mutable access.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.layers.iter_mut().for_each(|layer| layer.for_each_parameter_mut(visit));
         self.likelihood.for_each_parameter_mut(visit);
@@ -267,8 +267,8 @@ impl LatentModel {
         assert_eq!(values.len(), before.len(), "values of the model");
         let moved = self.move_to(values);
         if moved.is_err() {
-            // The earlier parameters had a factor, so they have one now. A kernel that is not a function of its parameters may
-            // have none: then every number computed from the model is NaN.
+            // The earlier parameters had a factor, so they have one now. A kernel that is not a function of its parameters may fail
+            // nevertheless; every number computed from the model is then NaN.
             let _ = self.move_to(&before);
         }
         moved

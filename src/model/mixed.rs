@@ -1,33 +1,33 @@
-//! Whether single precision is precise enough: its objectives against those in double, now and then; no arithmetic.
+//! Checks whether single precision is precise enough, by its objectives of some batches in both precisions; no arithmetic.
 
 use serde::{Deserialize, Serialize};
 
-/// What mixed precision did in a fit.
+/// The record of mixed precision in a fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MixedUse {
-    /// Batches so far.
+    /// The number of batches so far.
     pub evaluations: usize,
-    /// The largest difference to the objective in double precision that was seen, in nats per datum.
+    /// The largest difference from the objective in double precision, in nats per datum.
     pub disagreement: f64,
-    /// Whether that was too much, so that double precision took over.
+    /// True if the difference was too large, so the fit continued in double precision.
     pub fallen_back: bool,
 }
 
 impl MixedUse {
-    /// Nats per datum: a tenth of the difference between fits that matters to anyone.
+    /// The largest acceptable difference in nats per datum, a tenth of the smallest difference between fits that matters.
     pub const TOLERANCE: f64 = 1e-3;
 
-    /// One batch of so many is computed in both precisions, and the first ones more often: at the prior S − I is zero, and
-    /// nothing can go wrong.
+    /// The number of batches for each batch that is computed in both precisions. The first batches are checked more often, but a check of
+    /// the very first alone would say little: at the prior S − I is zero.
     const EVERY: usize = 50;
 
-    /// Whether the next batch is to be computed in both precisions.
+    /// Returns true if the next batch must be computed in both precisions.
     pub(crate) fn is_due(&mut self) -> bool {
         self.evaluations += 1;
         self.evaluations.is_power_of_two() || self.evaluations.is_multiple_of(Self::EVERY)
     }
 
-    /// Takes in a difference per datum, and falls back if it is too large, or no number.
+    /// Records a difference per datum; returns true, and falls back to double precision, if it is too large or not a number.
     pub(crate) fn disagrees(&mut self, difference: f64) -> bool {
         self.disagreement = self.disagreement.max(difference.abs().min(f64::MAX));
         self.fallen_back = difference.is_nan() || difference.abs() > Self::TOLERANCE;

@@ -1,4 +1,4 @@
-//! The training rows that a model with neighbours keeps: what predictions look up beside inducing inputs; no training.
+//! The training rows that a model with neighbours stores for its predictions; no training.
 
 use super::arrays::{Arrays, name};
 use super::latent::LatentPrior;
@@ -17,18 +17,18 @@ use safetensors::tensor::Dtype;
 use sparsegp_kernels::{Inputs, Scratch};
 use std::sync::Arc;
 
-/// Data that predictions at several rows together are conditioned on, at most.
+/// The maximum number of training rows that joint predictions are conditioned on.
 const MOST_JOINT: usize = 3000;
 
-/// What else predictions from neighbours are made of.
+/// The parts of a prediction besides its neighbours.
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
     pub layer: &'a InducingLayer,
     /// Grouped effects, whose columns follow the inputs of f.
     pub effects: &'a Effects,
-    /// Of the whitened inducing variables and, behind them, of the whitened coefficients of effects.
+    /// The posterior of the whitened inducing variables and, behind them, of the whitened coefficients of effects.
     pub q: &'a Normal,
-    /// The likelihood's noise variance, where rows have none of their own.
+    /// The noise variance of the likelihood, for rows without their own.
     pub noise: Option<f64>,
 }
 
@@ -36,16 +36,17 @@ pub(super) struct Beside<'a> {
 pub struct NearbyRows {
     /// Inputs and the columns of grouped effects, a column for each row.
     pub(super) x: Mat<f64>,
-    /// Targets, n, or what stands for them.
+    /// Targets, n, or the targets of sites.
     pub(super) y: Vec<f64>,
-    /// Noise variances, n, where they are not the likelihood's.
+    /// Noise variances, n, if rows have their own.
     pub(super) noise: Option<Vec<f64>>,
-    /// Whether numbers are those of single precision.
+    /// True if numbers are stored in single precision.
     pub(super) single: bool,
 }
 
 impl NearbyRows {
-    /// The rows `x` (`n × D`, then the columns of grouped effects) with targets `y` and noise variances of their own, or those of them that are kept.
+    /// Returns the rows `x` (`n × D`, then the columns of grouped effects) with targets `y` and their noise variances, or the part of them that
+    /// `keeping` selects.
     pub fn new(
         x: MatRef<'_, f64>,
         y: &[f64],
@@ -91,7 +92,7 @@ impl NearbyRows {
     }
 }
 
-/// Training rows, found by nearness in the metric of a kernel.
+/// Training rows with an index that finds the nearest ones in the metric of a kernel.
 pub struct Nearby {
     rows: NearbyRows,
     count: usize,
@@ -100,7 +101,7 @@ pub struct Nearby {
 }
 
 impl Nearby {
-    /// The rows, of which a prediction takes the `count` nearest, near by the layer's kernel.
+    /// Indexes the rows; a prediction uses the `count` nearest ones by the layer's kernel.
     pub fn new(layer: &InducingLayer, rows: NearbyRows, count: usize) -> Nearby {
         let inputs = inputs_of(layer, rows.x.as_ref().transpose());
         let units = half_lengths(layer.kernel(), inputs);
@@ -109,22 +110,22 @@ impl Nearby {
         Nearby { rows, count, units, index }
     }
 
-    /// How many of the rows a prediction takes.
+    /// The number of nearest rows that a prediction uses.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows.y.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.y.is_empty()
     }
 
-    /// Whether numbers are those of single precision.
+    /// Returns true if numbers are stored in single precision.
     pub fn is_single(&self) -> bool {
         self.rows.single
     }
@@ -141,7 +142,7 @@ impl Nearby {
         (self.rows.x.as_ref().transpose(), &self.rows.y)
     }
 
-    /// Noise variances of the rows, where they are not the likelihood's.
+    /// The noise variances of the rows, if they differ from the likelihood's.
     pub fn noise(&self) -> Option<&[f64]> {
         self.rows.noise.as_deref()
     }
@@ -191,8 +192,8 @@ impl Nearby {
         (of_rows(&mean), of_rows(&variance))
     }
 
-    /// The covariance of f at the rows `x` (`Q × D`) together, given the nearest data of all of them: of each its nearest ones, fewer
-    /// where that are too many.
+    /// Returns the joint covariance of f at the rows `x` (`Q × D`), given the nearest stored rows of each of them; each has fewer nearest
+    /// rows if they are too many together.
     pub(super) fn covariance(
         &self,
         Beside { layer, q, noise, .. }: Beside<'_>,

@@ -19,9 +19,9 @@ use std::sync::Arc;
 /// Latent means and variances, one per datum, or one per function of every datum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marginals {
-    /// `μ_i`, those of several functions of a datum one after the other.
+    /// `μ_i`; with several functions, the values of a datum are side by side.
     pub mean: Vec<f64>,
-    /// `v_i`, likewise.
+    /// `v_i`, in the same order.
     pub variance: Vec<f64>,
     /// The number C of functions.
     pub functions: usize,
@@ -33,27 +33,27 @@ impl Marginals {
         self.mean.len() / self.functions
     }
 
-    /// Those of a row.
+    /// The marginals of a row.
     pub fn row(&self, row: usize) -> Marginal<'_> {
         let own = row * self.functions..(row + 1) * self.functions;
         Marginal { mean: &self.mean[own.clone()], variance: &self.variance[own] }
     }
 }
 
-/// Everything that a prediction needs (docs/mathematics.md#one-step-the-order-of-products): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²` where
-/// `Wᵀ(κI − S)W = Q₊ᵀQ₊ − Q₋ᵀQ₋`. For inducing points (`W = L⁻¹`, κ = 1) `Q₋` is absent when `S ⪯ I`, as it is for every
-/// optimum of the ELBO; for linear features (`W = I`, κ = 0) `Q₊` is, and `Q₋` is the root of S.
+/// Everything that a prediction needs (docs/mathematics.md#one-step-the-order-of-products): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²`
+/// where `Wᵀ(κI − S)W = Q₊ᵀQ₊ − Q₋ᵀQ₋`. For inducing points (`W = L⁻¹`, κ = 1), `Q₋` is absent if `S ⪯ I`, which holds at every optimum of
+/// the ELBO. For linear features (`W = I`, κ = 0), `Q₊` is absent and `Q₋` is the root of S.
 #[derive(Clone)]
 pub struct Posterior {
     layers: Vec<Layer<InducingPrior>>,
     likelihood: ObservationModel,
-    /// Of every latent process.
+    /// The factors of every latent process.
     factors: Vec<Factors>,
     neighbours: Option<Neighbours>,
     effects: Option<Arc<EffectPosterior>>,
 }
 
-/// What predictions of a latent process are made of; what a model file stores so that they come back bit for bit.
+/// The numbers from which predictions of a latent process are computed. A model file stores them, so predictions are the same bit for bit.
 #[derive(Clone, Debug)]
 pub(crate) struct Factors {
     /// `Wᵀm`.
@@ -62,7 +62,7 @@ pub(crate) struct Factors {
     pub roots: Roots,
 }
 
-/// Neighbours beside inducing inputs, which ask for q(w) itself.
+/// Neighbours in addition to inducing inputs; their predictions need q(w) itself.
 #[derive(Clone)]
 struct Neighbours {
     layer: Arc<InducingLayer>,
@@ -76,9 +76,9 @@ struct Neighbours {
 /// `Q₊` and `Q₋`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roots {
-    /// `Q₊`: what the data take off the prior variance.
+    /// `Q₊`: the reduction of the prior variance by the data.
     pub reduction: Option<Root>,
-    /// `Q₋`: what is added to it.
+    /// `Q₋`: the increase of the variance.
     pub increase: Option<Root>,
 }
 
@@ -119,7 +119,7 @@ impl Root {
     }
 }
 
-/// What predictions are scored by; smaller is better.
+/// The score of predictions; lower is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Score {
@@ -130,7 +130,7 @@ pub enum Score {
 }
 
 impl Score {
-    /// What a loss is for.
+    /// Returns the score that a loss improves.
     pub fn of(loss: LossKind) -> Score {
         if loss == LossKind::Square { Score::SquaredError } else { Score::LogLoss }
     }
@@ -140,7 +140,7 @@ impl Score {
 const COLUMNS: usize = 256;
 
 impl Posterior {
-    /// From a model and the whitened posterior of its process, or of each of them.
+    /// Creates the posterior from a model and the whitened posteriors of its processes.
     pub fn new(model: &LatentModel, q: impl AsRef<[Normal]>) -> Self {
         let layers = model.layers();
         let factors = |(process, q): (usize, &Normal)| {
@@ -154,14 +154,14 @@ impl Posterior {
         Posterior::from_factors(&model.to_prior(), q.as_ref().iter().enumerate().map(factors).collect())
     }
 
-    /// From stored parts, of every process; see [`Posterior::factors`].
+    /// Creates the posterior from the stored factors of every process; see [`Posterior::factors`].
     pub(crate) fn from_factors(model: &LatentPrior, factors: Vec<Factors>) -> Self {
         let (layers, likelihood) = (model.layers.clone(), model.likelihood.clone());
         Posterior { layers, likelihood, factors, neighbours: None, effects: None }
     }
 
-    /// The same posterior (`q` of the whitened inducing variables of `layer`) with training rows to look up beside it. Grouped effects must be
-    /// there before.
+    /// Adds training rows as neighbours to the posterior; `q` is the posterior of the whitened inducing variables of `layer`. Grouped effects
+    /// come first.
     pub fn with_neighbours(self, layer: InducingLayer, nearby: Arc<Nearby>, q: &Normal) -> Self {
         let (layer, count) = (Arc::new(layer), nearby.count());
         let known = self.effects.as_ref();
@@ -180,29 +180,29 @@ impl Posterior {
         self.effects.as_deref()
     }
 
-    /// The training rows that are looked up, where there are any.
+    /// The training rows in which neighbours are searched, if there are any.
     pub fn neighbours(&self) -> Option<&Arc<Nearby>> {
         self.neighbours.as_ref().map(|neighbours| &neighbours.nearby)
     }
 
-    /// The same posterior with another number of neighbours, where it has any.
+    /// Returns the posterior with another number of neighbours; `None` if it has none.
     pub(crate) fn with_count(&self, count: usize) -> Option<Posterior> {
         let neighbours = self.neighbours.as_ref()?;
         Some(Posterior { neighbours: Some(Neighbours { count, ..neighbours.clone() }), ..self.clone() })
     }
 
-    /// What neighbours are looked up in, how many, and what they stand beside.
+    /// The training rows, the number of neighbours, and the other parts of a prediction.
     pub(super) fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
         let Neighbours { layer, nearby, q, effects, count } = self.neighbours.as_ref()?;
         Some((nearby, *count, Beside { layer, effects, q, noise: self.likelihood.gaussian_noise() }))
     }
 
-    /// What predictions of every process are made of.
+    /// The factors of every process.
     pub(crate) fn factors(&self) -> &[Factors] {
         &self.factors
     }
 
-    /// Who produces the features: the only layer, or the first.
+    /// The layer that produces the features: the only one, or the first.
     pub fn layer(&self) -> &Layer<InducingPrior> {
         &self.layers[0]
     }
@@ -239,8 +239,8 @@ impl Posterior {
         out
     }
 
-    /// Latent marginals at some of the data that neighbours are looked up among, each from its nearest others and as if it had told q
-    /// nothing, in a fit with a KL term of weight `beta`; none where there are no neighbours.
+    /// Returns latent marginals at some of the stored rows, each from its nearest other rows and without its own contribution to q, in a
+    /// fit whose KL term has the weight `beta`. Returns `None` without neighbours.
     pub(super) fn left_out(&self, rows: &[u32], beta: f64) -> Option<Marginals> {
         let (nearby, count, given) = self.beside()?;
         let (mean, mut variance) = nearby.left_out(given, rows, count, beta);
@@ -326,7 +326,7 @@ impl Posterior {
         self.means_of(0, x)
     }
 
-    /// The same of a function.
+    /// Returns the latent means of a function.
     pub(crate) fn means_of(&self, process: usize, x: MatRef<'_, f64>) -> Vec<f64> {
         if let Some((nearby, count, given)) = self.beside() {
             return nearby.marginals(given, x, count).0;
@@ -358,7 +358,7 @@ impl Posterior {
         self.covariance_of(0, x)
     }
 
-    /// The same of a function.
+    /// Returns the covariance of a function.
     pub fn covariance_of(&self, process: usize, x: MatRef<'_, f64>) -> Mat<f64> {
         if let Some((nearby, count, given)) = self.beside() {
             return nearby.covariance(given, x, count);

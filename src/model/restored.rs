@@ -25,8 +25,8 @@ pub(super) fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked
     }
 }
 
-/// Whether a stored parameter can take the place of another. Training may have ended on the edge of a range, but never with
-/// a negative scale.
+/// Returns true if a stored parameter can replace another one. Training may have ended on the edge of a range, but never with a negative
+/// scale.
 fn fits(stored: &Parameter, parameter: &Parameter) -> bool {
     let signed = parameter.transform == Transform::Identity;
     stored.name == parameter.name

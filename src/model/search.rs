@@ -1,10 +1,10 @@
-//! What the searches around a fit found, as it is kept with the model: inducing inputs, starts, neighbours, β; no searching.
+//! The results of the searches around a fit, as the model stores them: inducing inputs, starts, neighbours, β; no searching.
 
 use super::inducing_curve::InducingCurve;
 use crate::options::Part;
 use serde::{Deserialize, Serialize};
 
-/// How the start of a fit was found; empty for the start that the data give.
+/// The searches before a fit; empty if the fit used the start computed from the data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Search {
@@ -12,44 +12,44 @@ pub struct Search {
     pub inducing: Option<InducingCurve>,
     /// The starts that were compared.
     pub restarts: Vec<Restart>,
-    /// What held-out training rows decided of what nobody named.
+    /// The values that held-out training rows chose for unset options.
     pub choices: Option<Choices>,
 }
 
-/// The parts of a fit that short fits and held-out rows decided, in order.
+/// The settings that short fits and held-out rows chose, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choices {
-    /// The rows of every short fit.
+    /// The number of training rows of every short fit.
     pub training_rows: usize,
-    /// The rows that judged them.
+    /// The number of held-out rows that judged the short fits.
     pub held_out_rows: usize,
-    /// Seconds of all of it.
+    /// The seconds of all short fits and their predictions.
     pub seconds: f64,
-    /// The parts.
+    /// The settings with their values.
     pub parts: Vec<Choice>,
 }
 
-/// A part of a fit with the values that were tried; each was tried with the values chosen for the parts before.
+/// A setting with the values that were tried, each together with the values chosen for the settings before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// Which part.
+    /// The setting.
     pub part: Part,
-    /// The values, the one that stood before first.
+    /// The values; the first is the one that was in place before.
     pub tried: Vec<Tried>,
 }
 
-/// A value of a part as held-out rows judge it.
+/// A value of a setting, with the score of its short fit on held-out rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
-    /// As its option is written.
+    /// The value as the option spells it.
     pub value: String,
-    /// The mean log loss of held-out rows in the user's units, smaller is better; absent when the fit failed or a row was impossible.
+    /// The mean log loss of held-out rows in the user's units; lower is better. `None` if the fit failed or a row was impossible.
     pub loss: Option<f64>,
     /// Seconds of the short fit.
     pub seconds: f64,
-    /// Whether it was taken.
+    /// True if the value was chosen.
     pub chosen: bool,
-    /// Why it was not taken although its loss is lower.
+    /// The reason why the value was not chosen although its loss is lower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objection: Option<String>,
 }
@@ -57,36 +57,36 @@ pub struct Tried {
 /// One of several starts of a fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Restart {
-    /// Its number; 0 is the start that the data give.
+    /// The number of the start; 0 is the start computed from the data.
     pub start: usize,
-    /// The seed of its inducing inputs and of how its hyper-parameters differ.
+    /// The seed of its inducing inputs and of the random factors of its hyper-parameters.
     pub seed: u64,
-    /// What it was compared by after each short fit that it took part in, smaller is better: the objective per datum, or the
-    /// validation score where there is one. Absent where the fit failed.
+    /// Its score after each short fit that it took part in: the validation score if there is one, otherwise the objective per datum. Lower
+    /// is better; `None` if the fit failed.
     pub scores: Vec<Option<f64>>,
-    /// Why a fit from it failed, if one did.
+    /// The error, if a fit from this start failed.
     pub error: Option<String>,
-    /// Whether it was fitted to the end.
+    /// True if this start was fitted to the end.
     pub chosen: bool,
 }
 
-/// One fit of the grid.
+/// One value of a grid of β, with its fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BetaPoint {
     /// Its β.
     pub beta: f64,
-    /// Its score on the validation rows, on the scale the model sees; smaller is better, and absent when not finite.
+    /// Its score on the validation rows, on the scale the model sees; lower is better. `None` if the score is not finite.
     pub score: Option<f64>,
     /// Seconds of training.
     pub seconds: f64,
 }
 
-/// What the choice was made by.
+/// The scores by which β was chosen from a grid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BetaCurve {
-    /// Whether the score is the squared error, instead of the log loss.
+    /// True if the score is the squared error; otherwise it is the log loss.
     pub squared_error: bool,
-    /// The rows it is computed on.
+    /// The number of validation rows that the score is computed on.
     pub validation_rows: usize,
     /// The grid in falling order of β.
     pub points: Vec<BetaPoint>,

@@ -65,7 +65,8 @@ impl Model {
         Ok(Slopes { mean, variance, latent_mean, latent_variance })
     }
 
-    /// The derivatives of the target's moments, and of the function's, in the mean and the variance of every latent function at a row.
+    /// Returns the derivatives of the moments of the target and of the function, with respect to the mean and the variance of every latent
+    /// function at a row.
     fn chains(&self, marginals: &Marginals, row: usize, exposure: f64) -> (Chain, Chain) {
         let at = marginals.row(row);
         let likelihood = self.posterior().likelihood();
@@ -239,7 +240,7 @@ impl Root {
     }
 }
 
-/// The gradients of predictions from neighbours, each row's being the ones it has.
+/// Returns the gradients of predictions from neighbours, with the neighbours of each row held fixed.
 fn local_slopes(nearby: &Nearby, given: Beside<'_>, x: MatRef<'_, f64>, count: usize) -> Pair {
     let lists = nearby.lists(given.layer, x, count);
     let row = |i: usize| {

@@ -1,4 +1,4 @@
-//! What a fit did, as it is reported and kept with its model; no training.
+//! The record of a fit, as reports show it and the model stores it; no training.
 
 use super::mixed::MixedUse;
 use super::warning::{Warning, read_warnings};
@@ -7,19 +7,19 @@ use crate::hyper::{Record, StopReason};
 use crate::objective::EstimatorCounts;
 use serde::{Deserialize, Serialize};
 
-/// What a fit did, in numbers and words.
+/// The record of a fit, in numbers and words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FitSummary {
     /// The minimised objective per datum (without priors), on the scale the model sees.
     pub objective: f64,
-    /// Its sum over the data.
+    /// The minimised objective, as a sum over the data.
     pub objective_sum: f64,
-    /// The number of training rows that the objective was estimated on, where it was not summed over all of them.
+    /// The number of training rows that the objective was estimated on, unless it was summed over all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_on: Option<usize>,
-    /// The evidence lower bound (a sum), where the objective has one: β = 1 ELBO of the returned q, if known exactly.
+    /// The evidence lower bound (a sum), if the objective is an ELBO with β = 1 that is known exactly for the returned q.
     pub elbo_sum: Option<f64>,
-    /// An upper bound on the log evidence at the final parameters, where it applies (full batch).
+    /// An upper bound on the log evidence at the final parameters, if all rows were used at once.
     pub evidence_upper_bound: Option<f64>,
     /// Passes over the data, or iterations of L-BFGS.
     pub epochs: usize,
@@ -31,27 +31,27 @@ pub struct FitSummary {
     pub seconds: f64,
     /// Seconds per evaluation.
     pub seconds_per_step: f64,
-    /// Why it ended.
+    /// The reason why training ended.
     pub stop_reason: StopReason,
-    /// Steps that were taken back or shrunk.
+    /// The number of steps that were taken back or shortened.
     pub rollbacks: usize,
-    /// What a sampling estimator did (dlm-log with bmc, smooth-bmc or ups).
+    /// The counts of a sampling estimator (dlm-log with bmc, smooth-bmc or ups).
     #[serde(default)]
     pub sampling: Option<EstimatorCounts>,
-    /// What the theorem behind the steps guarantees, if they were asked for (q_step theorem).
+    /// The guarantee of the theorem behind the steps, if q_step is theorem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<StepGuarantee>,
-    /// What mixed precision did, where it was asked for.
+    /// The record of mixed precision, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixed: Option<MixedUse>,
     /// The absolute jitter in use at the end.
     pub jitter: f64,
-    /// What a user should know.
+    /// Warnings for the user.
     #[serde(deserialize_with = "read_warnings")]
     pub warnings: Vec<Warning>,
     /// One record per epoch.
     pub trace: Vec<Record>,
-    /// What the model took in after the fit.
+    /// The updates of the model after the fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<Update>,
     /// The results about the variances of grouped effects, if the model has any.
@@ -59,26 +59,26 @@ pub struct FitSummary {
     pub effects: Option<EffectSummary>,
 }
 
-/// What a convergence theorem guarantees of steps on q, in the whitened coordinates (m, C) of w, S = C Cᵀ, in which the prior is N(0, I).
+/// The guarantee of a convergence theorem for steps on q, in the whitened coordinates (m, C) of w, with S = C Cᵀ and the prior N(0, I).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepGuarantee {
     /// The smoothness 𝓜 of the energy.
     pub smoothness: f64,
-    /// Its strong convexity ϖ.
+    /// The strong convexity ϖ of the energy.
     pub strong_convexity: f64,
     /// The noise constant a of the gradient.
     pub noise: f64,
     /// The number of steps taken.
     pub steps: usize,
-    /// The bound on `E(‖m − m*‖² + ‖C − C*‖²)` after them, known before training.
+    /// The bound on `E(‖m − m*‖² + ‖C − C*‖²)` after these steps, known before training.
     pub distance: f64,
 }
 
-/// New rows that a fitted model took in.
+/// An update of a fitted model with new rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Update {
-    /// How many.
+    /// The number of new rows.
     pub rows: usize,
-    /// The share that was forgotten of what was known before.
+    /// The share of the earlier information that was forgotten.
     pub forget: f64,
 }

@@ -7,14 +7,14 @@ use crate::data::Affine;
 use crate::error::Error;
 use faer::Mat;
 
-/// Why bytes are not a usable model.
+/// The reason why bytes are not a usable model.
 pub(super) enum Unusable {
     Foreign,
     /// Models of several targets, where one was expected.
     Several,
     Newer(String),
     Damaged(String),
-    /// What has a name that the registry does not know.
+    /// A part of a model whose name the registry does not know.
     Unknown(String),
 }
 
@@ -52,13 +52,13 @@ pub fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
         .hint("copy the file from its source again, or fit the model again")
 }
 
-/// Refuses numbers, each of which could be one of a model, that together predict none: they were put together by hand.
+/// Refuses numbers that are valid one by one, but together give no finite predictions, as in a file that was edited by hand.
 pub(super) fn check_predictions(model: &Model) -> Checked<()> {
     const FEW: usize = 4;
     let posterior = model.posterior();
     let layer = model.latent().layer();
     let inducing = layer.inducing().map(|layer| layer.z());
-    // The middle of the data, which is the origin, and some places of which the model knows more.
+    // The centre of the data, which is the origin, and some inducing inputs.
     let known = inducing.map_or(0, |z| z.nrows().min(FEW));
     let dims = model.scaling().dims();
     let places = Mat::from_fn(1 + known, dims, |i, j| match (i.checked_sub(1), inducing) {

@@ -1,13 +1,13 @@
-//! What a user should know about a fit: one type of warning with its evidence, its words and the option to try; no checks.
+//! Warnings about a fit: one type with the evidence, the words and the option to try; no checks.
 
 use crate::error::{Say, rust_name, spoken};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// An input of the model, by index and, where columns have names, by name.
+/// An input of the model, by index and, if columns have names, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// Counted from 0.
+    /// The index, from 0.
     pub index: usize,
     /// The column, or column and category.
     pub name: Option<String>,
@@ -25,11 +25,11 @@ impl fmt::Display for Input {
 /// The severity of a message about a fit, from a note to a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Predictions are as good as they seem: a choice that was made, or a way to save time.
+    /// A choice that was made, or a way to save time; predictions are as good as the figures suggest.
     Note,
     /// Predictions may improve with other options.
     Warning,
-    /// Predictions are worse than they seem, or no better than without inputs.
+    /// Predictions are worse than the figures suggest, or no better than without inputs.
     Problem,
 }
 
@@ -38,21 +38,21 @@ pub enum Severity {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Warning {
-    /// About the data.
+    /// Something odd in the data.
     Data {
-        /// What is odd.
+        /// The message.
         text: String,
     },
     /// The number of inducing inputs that was found is not known to be enough.
     Inducing {
-        /// What is known.
+        /// The message.
         text: String,
     },
     /// The inputs were not found to predict the target.
     NoiseExplainsAll {
-        /// The noise variance over the target's.
+        /// The noise variance divided by the variance of the target.
         share: f64,
-        /// Whether the model is a sparse GP.
+        /// True if the model is a sparse GP.
         sparse: bool,
     },
     /// The target is a nearly exact function of the inputs.
@@ -64,25 +64,25 @@ pub enum Warning {
     IllConditioned {
         /// An estimate of its condition number.
         condition: f64,
-        /// The relative jitter that was needed, where the one asked for was too small.
+        /// The relative jitter that was needed, if the requested one was too small.
         raised_to: Option<f64>,
-        /// Pairs of inducing inputs closer than a tenth of a lengthscale.
+        /// The number of pairs of inducing inputs that are closer than a tenth of a lengthscale.
         close_pairs: usize,
-        /// Inducing inputs.
+        /// The number of inducing inputs.
         inducing: usize,
     },
-    /// Many inducing inputs are where others are.
+    /// Many inducing inputs nearly coincide with others.
     NearDuplicates {
-        /// How many have another one right beside them.
+        /// The number of inducing inputs that nearly coincide with another one.
         duplicates: usize,
-        /// Inducing inputs.
+        /// The number of inducing inputs.
         inducing: usize,
         /// The distance of the closest pair, in lengthscales.
         closest: f64,
     },
     /// Inputs that f hardly depends on.
     Irrelevant {
-        /// Which.
+        /// The inputs.
         inputs: Vec<Input>,
     },
     /// Rows are nearly independent of their neighbours.
@@ -94,53 +94,53 @@ pub enum Warning {
     },
     /// Counts vary more than Poisson counts do.
     Overdispersed {
-        /// Their variance over that of Poisson counts.
+        /// The variance of the counts divided by the variance of Poisson counts with the same mean.
         dispersion: f64,
     },
-    /// Steps on hyper-parameters met points that could not be evaluated.
+    /// Steps on hyper-parameters reached points that could not be evaluated.
     HyperSteps {
-        /// How many.
+        /// The number of these steps.
         count: usize,
-        /// Of how many.
+        /// The number of all steps.
         of: usize,
-        /// Whether each halved Adam's learning rate.
+        /// True if each of them halved Adam's learning rate.
         halved: bool,
     },
     /// Steps on q were shrunk or taken back.
     QSteps {
-        /// How many.
+        /// The number of these steps.
         count: usize,
-        /// Of how many.
+        /// The number of all steps.
         of: usize,
     },
-    /// Single precision was not precise enough, and double took over.
+    /// Single precision was not precise enough; the fit continued in double precision.
     TooRough {
         /// The difference of the two objectives, in nats per datum.
         disagreement: f64,
     },
-    /// The fit failed with what was chosen, and was made again with less of it.
+    /// The fit failed with the automatic choices and was repeated without some of them.
     FellBack {
-        /// Why the first fit failed.
+        /// The error of the first fit.
         error: String,
-        /// What was used instead.
+        /// The settings of the repeated fit.
         instead: String,
     },
     /// Training did not improve on its start.
     NoProgress,
     /// The epoch limit came while the objective was still falling.
     EpochLimit {
-        /// By so many nats per datum, …
+        /// The fall of the objective, in nats per datum, …
         fall: f64,
-        /// … over so many epochs.
+        /// … over this number of epochs.
         epochs: usize,
     },
     /// The bounds on the log evidence are far apart: inducing inputs are too few.
     LooseBound {
-        /// Their distance in nats per datum.
+        /// The distance between the bounds, in nats per datum.
         gap: f64,
-        /// The inducing inputs.
+        /// The number of inducing inputs.
         inducing: usize,
-        /// Whether held-out rows decided that neighbours beside them are no better.
+        /// True if held-out rows showed that neighbours do not improve predictions.
         #[serde(default)]
         without_neighbours: bool,
     },
@@ -179,7 +179,7 @@ impl Warning {
         }
     }
 
-    /// The options that may help, by name and with a value where there is one to try; none where there is nothing to try.
+    /// Returns the options that may help, by name, some with a value to try.
     pub fn options(&self) -> &'static [&'static str] {
         match self {
             Warning::Data { .. } | Warning::FellBack { .. } => &[],
@@ -204,12 +204,12 @@ impl Warning {
         }
     }
 
-    /// What it says, with options called as `say` calls them.
+    /// Returns the text, in which `say` spells the options.
     pub fn words_with(&self, say: &Say<'_>) -> String {
         spoken(&format!("{}", Marked(self)), say)
     }
 
-    /// Says columns by name.
+    /// Sets the names of inputs, so that the text contains them.
     pub fn name_inputs(&mut self, names: &[String]) {
         let name = |input: &mut Input| input.name = names.get(input.index).cloned();
         match self {
@@ -226,7 +226,7 @@ impl From<String> for Warning {
     }
 }
 
-/// What it says, with options called as in Rust.
+/// The text, with options spelled as in Rust.
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words_with(&rust_name))

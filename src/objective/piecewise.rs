@@ -185,7 +185,7 @@ impl Quadratic {
         Quadratic { centre: 0.0, value: at_s + 0.5 * s - curvature * s * s, slope: -0.5, curvature }
     }
 
-    /// How far above g it is; rounding may have it below.
+    /// The distance of the bound above g; rounding may make it slightly negative.
     fn error(&self, t: f64) -> f64 {
         (self.at(t) - softplus(t).0).max(0.0)
     }

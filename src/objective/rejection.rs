@@ -25,7 +25,7 @@ const MOST_PROPOSALS: usize = 200;
 /// The widest proposal.
 const MOST_SPREAD: u32 = 10;
 
-/// The number of distances between μ and the peak at which p(y|f) is looked at.
+/// The number of distances between μ and the peak at which p(y|f) is evaluated.
 const DISTANCES: usize = 12;
 
 /// The fall of log p from its peak below which wider proposals gain nothing.

@@ -20,7 +20,7 @@ use faer::MatRef;
 use sparsegp_kernels::Kernel;
 use std::sync::Arc;
 
-/// A fit to be made: what [`FitOptions`] say, and a kernel or a likelihood that is a value of its own type.
+/// A fit to arrays, by [`FitOptions`] and optionally by values of a user's kernel or likelihood type.
 ///
 /// ```
 /// use faer::Mat;

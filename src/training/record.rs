@@ -12,7 +12,7 @@ use crate::variational::{Family, Normal};
 use faer::MatRef;
 
 impl Fitted {
-    /// Returns a model and its posterior that a program trained by steps of its own, where `objective` is the sum over `rows` rows.
+    /// Returns the fitted model of a user's training loop; `objective` is the sum over `rows` rows.
     pub fn by_hand(model: &LatentModel, q: &[Normal], objective: f64, rows: usize) -> Fitted {
         let summary = FitSummary {
             objective: objective / rows as f64,

@@ -33,12 +33,12 @@ const REHEARSAL_INDUCING: usize = 128;
 /// The maximum number of natural-gradient steps that a warm start takes on q if the likelihood is not Gaussian.
 const WARM_STEPS: usize = 20;
 
-/// Where mini-batch training starts: hyper-parameters from the collapsed bound of a random subset, improved by L-BFGS when
-/// the model is `fresh`, and in any case a q that fits them. L-BFGS on a subset finds lengthscales in seconds that Adam
-/// needs many epochs for, and without a fitting q the first noisy gradients would undo good hyper-parameters.
+/// Computes the start of mini-batch training: hyper-parameters from the collapsed bound of a random subset, improved by L-BFGS if the model
+/// is `fresh`, and in any case a q that suits them. L-BFGS on a subset finds lengthscales in seconds that Adam needs many epochs for, and
+/// without a fitting q the first noisy gradients would undo good hyper-parameters.
 ///
-/// A likelihood that is not Gaussian borrows kernel and inducing inputs from a regression on its working responses; its
-/// q is then solved for by natural gradients of its own ELBO.
+/// A non-Gaussian likelihood takes kernel and inducing inputs from a regression on its working responses. Natural gradients of its ELBO
+/// then solve for q.
 pub(super) fn warm_start(
     model: LatentModel,
     q: Option<Vec<Normal>>,

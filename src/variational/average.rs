@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::words::word_option;
 
 word_option! {
-    /// Which average of the iterates a fit returns.
+    /// The average of the iterates that a fit returns.
     #[non_exhaustive]
     Average, "average of the iterates" {
         /// The last iterate.
@@ -170,7 +170,7 @@ impl IterateAverage {
         }
     }
 
-    /// How many iterates were taken in.
+    /// The number of iterates so far.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -227,12 +227,12 @@ mod tests {
         average.result().expect("an average")
     }
 
-    /// Where in m the row and column of entry `at` of S are.
+    /// Returns the indices in m of the row and the column of entry `at` of S.
     fn indices(at: usize, m: usize, full: bool) -> (usize, usize) {
         if full { (at % m, at / m) } else { (at, at) }
     }
 
-    /// The same from the definition: Σ w m and Σ w (S + m mᵀ) − m̄ m̄ᵀ.
+    /// Computes the average from its definition: Σ w m and Σ w (S + m mᵀ) − m̄ m̄ᵀ.
     fn expectation(iterates: &[Iterate], full: bool) -> Iterate {
         let (count, m) = (iterates.len() as f64, iterates[0].0.len());
         let weight = |t: usize| 2.0 * (t as f64 + 1.0) / (count * (count + 1.0));

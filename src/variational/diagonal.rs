@@ -70,7 +70,7 @@ pub struct DiagonalRule {
     smoothness: Smoothness,
     deviations: Vec<f64>,
     coordinates: Vec<Coordinate>,
-    /// Where a step would lead: means and standard deviations.
+    /// The result of a step before it is accepted: means and standard deviations.
     candidate: Vec<(f64, f64)>,
     /// The Hessian in m over β, if it differs from the precision (ngd, predictive log loss).
     mean_precision: Vec<f64>,
@@ -162,8 +162,8 @@ impl DiagonalRule {
         self.newton_means(gradient, beta, step, info)
     }
 
-    /// Replaces the candidate's means by Newton's, if the loss has a Hessian in m (positive semi-definite) of its own, which is mixed over
-    /// the steps.
+    /// Replaces the candidate's means by those of Newton's step, if the loss has a separate Hessian in m (positive semi-definite), which is
+    /// averaged over the steps.
     fn newton_means(
         &mut self,
         gradient: &DataGradient<'_>,

@@ -36,7 +36,7 @@ impl Evidence {
         Some(Evidence { precision, shift })
     }
 
-    /// The same as if every row had counted `factor` times.
+    /// Scales the evidence as if every row counted `factor` times.
     pub fn scale(&mut self, factor: f64) {
         match &mut self.precision {
             Matrix::Full(all) => *all *= faer::Scale(factor),

@@ -31,7 +31,7 @@ impl MeanNewton {
         }
     }
 
-    /// Mixes the curvature of a gradient, if it has one of its own, into P; false when that is not finite.
+    /// Mixes the separate curvature of a gradient, if it has one, into P; returns false if the curvature is not finite.
     pub fn take(&mut self, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> bool {
         let Some(curvature) = gradient.curvature.map(MatrixRef::full) else { return true };
         if !is_sane_matrix(curvature) {

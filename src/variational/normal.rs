@@ -51,7 +51,7 @@ impl Matrix {
         identity
     }
 
-    /// The same, borrowed.
+    /// Borrows the matrix.
     pub fn as_ref(&self) -> MatrixRef<'_> {
         match self {
             Matrix::Full(all) => MatrixRef::Full(all.as_ref()),
@@ -174,7 +174,7 @@ fn family_mismatch() -> ! {
     panic!("a full and a diagonal matrix were mixed")
 }
 
-/// `q(w) = N(m, S)` with `log|S|` kept beside it, since every update rule knows it for free.
+/// `q(w) = N(m, S)` together with `log|S|`, which every update rule computes anyway.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Parts")]
 pub struct Normal {
@@ -268,7 +268,7 @@ impl Normal {
         self.mean.len()
     }
 
-    /// Which covariances it may have.
+    /// The family of its covariances.
     pub fn family(&self) -> Family {
         match self.cov {
             Matrix::Full(_) => Family::Full,

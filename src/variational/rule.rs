@@ -57,10 +57,10 @@ impl fmt::Debug for Rule {
     }
 }
 
-/// Everything that a rule can be told.
+/// All options of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleOptions {
-    /// Which rule.
+    /// The rule.
     pub rule: &'static Rule,
     /// The guard that keeps natural-gradient steps positive definite (ngd, sr-vn).
     pub guard: Guard,

@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// The list of the rules: variants, their words and what they state.
 macro_rules! rules {
     ($($(#[doc = $doc:literal])+ $name:ident = $file:ident::$rule:ident),+ $(,)?) => {
-        /// How q(w) is updated.
+        /// The rule that updates q(w).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         #[non_exhaustive]

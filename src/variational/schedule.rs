@@ -86,7 +86,7 @@ impl Schedule {
         }
     }
 
-    /// The same schedule; a usage error if some step exceeds 1 and so cannot be a mixing weight.
+    /// Returns the schedule, or a usage error if some step exceeds 1 and therefore cannot be a mixing weight.
     pub fn mixing(self) -> Result<Self> {
         let largest = self.largest();
         if largest <= 1.0 {

@@ -92,7 +92,7 @@ impl Work {
     }
 }
 
-/// What makes a fit quick besides these options, which replace it where they say something else.
+/// Returns options that make a fit quick, except those that `options` sets.
 pub fn quick(options: &str) -> String {
     let given = |name: &str| options.split_whitespace().any(|word| word == name);
     // A model to start from brings its inducing inputs.

@@ -100,8 +100,8 @@ impl DataStream {
         DataStream::of_outputs(layer, n, vec![0])
     }
 
-    /// The same for the [targets of several outputs](Targets::outputs), which must all be present. Each output has the constant mean of
-    /// one of the processes that share the layer, given in the order of the targets. Only sums with unit weights hold all outputs.
+    /// Creates a stream for the [targets of several outputs](Targets::outputs), which must all be present. Each output has the constant
+    /// mean of one of the processes that share the layer, given in the order of the targets. Only sums with unit weights hold all outputs.
     pub fn of_outputs(layer: &dyn LatentLayer, n: usize, processes: Vec<usize>) -> Self {
         let m = layer.dim();
         let b = n.min(WINDOW);

@@ -49,7 +49,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
     /// The density; `own` is the own parameter besides ψ, or 0.
     fn density(at: Observation, f: [f64; 2], own: f64) -> Density;
 
-    /// `E log p` where it takes less than an expectation of expectations, with `(value, ∂/∂μ_c, ∂/∂v_c)`.
+    /// Returns `E log p` as `(value, ∂/∂μ_c, ∂/∂v_c)`, if it needs less work than an expectation of expectations.
     fn expected(
         at: Observation,
         marginal: Marginal<'_>,
@@ -59,7 +59,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
         None
     }
 
-    /// `log E_{f_1} p(y|f_1, f_2)` with its derivatives in μ_1, v_1 and f_2, where it is closed.
+    /// Returns `log E_{f_1} p(y|f_1, f_2)` with its derivatives in μ_1, v_1 and f_2, if it has a closed form.
     fn predictive_given(at: Observation, f1: LatentMarginal, f2: f64) -> Option<(Local, f64)> {
         let _ = (at, f1, f2);
         None

@@ -35,7 +35,7 @@ impl Mixed {
         }
     }
 
-    /// The output that is one of so many processes as it is, and stays so.
+    /// Creates the output that equals one of `processes` processes, with fixed weights and offset.
     pub(super) fn alone(likelihood: Box<dyn Likelihood>, which: usize, processes: usize) -> Mixed {
         let unit = (0..processes).map(|process| f64::from(u8::from(process == which))).collect();
         let mut output = Mixed::new(likelihood, unit, 0.0).fixed();

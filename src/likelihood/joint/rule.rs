@@ -20,7 +20,7 @@ pub(super) struct Point {
     pub rest: [f64; REST],
 }
 
-/// Averages over the nodes, or, for logarithms, under the weights that `e^value` has.
+/// Averages over the nodes; for logarithms, with the additional weights `e^value`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Average {
     pub value: f64,
@@ -51,7 +51,7 @@ struct Node {
     weight: f64,
 }
 
-/// Two sums that differ by this share are of a rule whose next halving is exact to 1e-11 or so.
+/// The relative difference between two rules below which the next halving is exact to about 1e-11.
 const CHANGE: f64 = 1e-6;
 
 /// Terms of an expectation are left out if they are below this share of the largest.
@@ -66,15 +66,15 @@ const HALVINGS: u32 = 9;
 /// The maximum number of halvings for averages of bounded functions, such as distribution functions, which may be costly.
 const BOUNDED_HALVINGS: u32 = 6;
 
-/// Cells of the grids that look for a peak.
+/// The number of cells of a grid in the search for a peak.
 const CELLS: usize = 32;
 
-/// Grids that look for it, and halvings after that.
+/// The maximum numbers of grids in the search for a peak, and of halvings after it.
 const LOOKS: usize = 40;
 const REFINEMENTS: u32 = 8;
 
-/// `E g(f)` under N(μ, v) with derivatives through `f = μ + √v z`. Nodes reach as far as the terms matter, so that an exponential in g
-/// only moves them.
+/// `E g(f)` under N(μ, v) with derivatives through `f = μ + √v z`. The nodes cover the range in which the terms matter, so an exponential
+/// in g only shifts the nodes.
 pub(super) fn expected(
     nodes: &mut Nodes,
     step: Option<f64>,
@@ -299,7 +299,7 @@ impl Nodes {
             if !top.is_finite() {
                 break;
             }
-            // Beyond this the normal has fallen further than the rest can have risen.
+            // Beyond this distance, the normal density has fallen more than the integrand can have risen.
             let most = self.list.iter().map(|node| node.at.value).fold(top, f64::max);
             let reach = (2.0 * (DROP + most - top)).sqrt();
             let inside = |node: &Node| node.weight > top - DROP;
@@ -307,7 +307,7 @@ impl Nodes {
             let last = self.list.iter().rposition(inside).unwrap_or(CELLS);
             let opens = [(first == 0 && reach > -low, -1.0), (last == CELLS && reach > high, 1.0)];
             if opens.iter().any(|open| open.0) {
-                // Towards the open side, by half as much again at least.
+                // Extends the open side by at least half.
                 low = if opens[0].0 { (1.5 * low - 1.0).max(-reach) } else { low };
                 high = if opens[1].0 { (1.5 * high + 1.0).min(reach) } else { high };
                 continue;
@@ -322,7 +322,7 @@ impl Nodes {
     }
 }
 
-/// The step that was asked for, if one was.
+/// Returns the requested step, if there is one.
 pub(super) fn fixed_step(integrator: &Integrator) -> Option<f64> {
     integrator.fixed.as_ref().map(|rule| rule.step)
 }

@@ -37,7 +37,7 @@ impl Truncated {
         [-above.ln(), odds, odds / above]
     }
 
-    /// `−log(1 − p(0|f))` and its slope; adds the derivative in the own parameters, so many times.
+    /// Returns `−log(1 − p(0|f))` and its slope; adds the derivative in its own parameters, times `weight`.
     fn log_rest(&self, at: Observation, f: f64, weight: f64, own: &mut [f64]) -> (f64, f64) {
         let (log_zero, slope) = self.log_zero(at, f);
         let [rest, odds, _] = Self::rest(log_zero);

@@ -16,7 +16,7 @@ pub(super) const KERNELS: [&str; 3] = ["matern52(ard)", "rbf(ard)", "matern12(ar
 /// … and one with a line for every column.
 pub(super) const WITH_LINES: &str = "matern32(ard) + linear";
 
-/// With fewer rows a column, lines fit whatever they are given; so few held-out rows do not show it.
+/// The minimum number of rows per column for a linear term: with fewer rows it overfits, and so few held-out rows do not show it.
 const ROWS_A_LINE: usize = 5;
 
 /// The number of neighbours that a short fit is made with, …
@@ -35,7 +35,7 @@ const ZEROS: f64 = 0.05;
 /// have that many only if they are hardly ever tied.
 const DIFFERENT: usize = 50;
 
-/// More rows are not kept in a model that nobody asked to keep them.
+/// The maximum number of rows that a model with neighbours stores without a request of the user.
 const MOST_KEPT: usize = 1_000_000;
 
 /// The options that choices begin with.
@@ -53,7 +53,7 @@ pub(super) fn base(options: &FitOptions, open: Open) -> FitOptions {
     if base.neighbours.is_none() { base.without_neighbours() } else { base }
 }
 
-/// The values of a part besides the one that options have, each as options that can be fitted.
+/// Returns the other values of a part, each as options for a fit.
 pub(super) fn values(
     part: Part,
     options: &FitOptions,
@@ -115,8 +115,8 @@ fn with_effects(options: &FitOptions) -> Option<String> {
     (!inputs.is_empty()).then(|| format!("{FIRST_KERNEL} + {effects}[{}]", inputs.join(", ")))
 }
 
-/// Other likelihoods of targets of the same kind; those that have zeros of their own where there are some, and those of several functions
-/// for Gaussian processes only.
+/// Returns other likelihoods for the same kind of target. Likelihoods of several functions are for Gaussian processes only, and for counts
+/// only if many are zero.
 fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterator<Item = LikelihoodKind> {
     let all: &[LikelihoodKind] = match kind.target_kind() {
         TargetKind::Real if kind == LikelihoodKind::Gaussian && model == ModelKind::Gp && !has_levels(y) => {
@@ -137,7 +137,7 @@ fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterat
     all.iter().copied().filter(move |kind| joint || !kind.is_joint())
 }
 
-/// Whether targets take few different values.
+/// Returns true if targets have few distinct values.
 fn has_levels(y: &[f64]) -> bool {
     let different: HashSet<u64> = y.iter().map(|y| y.to_bits()).collect();
     different.len() < DIFFERENT.min(y.len() / 2)

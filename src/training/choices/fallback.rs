@@ -1,4 +1,4 @@
-//! Less of what was chosen, a rung at a time, for fits that fail with all of it; no choosing, no fitting.
+//! Gives up automatic choices step by step, for fits that fail with all of them; no choosing, no fitting.
 
 use super::settled;
 use crate::error::{Error, ErrorKind};
@@ -6,17 +6,17 @@ use crate::latent::Jitter;
 use crate::model::{Choices, Warning};
 use crate::options::{FitOptions, Part};
 
-/// The parts that are given up together, in this order. Only parts that no option names are ever given up.
+/// The settings that are given up together, in this order. Settings that the user gave are never given up.
 const RUNGS: [&[Part]; 3] = [
     &[Part::Objective, Part::Neighbours],
     &[Part::WarpInputs, Part::WarpTarget],
     &[Part::Likelihood, Part::Kernel],
 ];
 
-/// The jitter of the last rung.
+/// The jitter of the last step.
 const MORE_JITTER: Jitter = Jitter::Relative(1e-4);
 
-/// Options with every open part decided, and what is left to give up if a fit with them fails.
+/// Options with every setting chosen, and the choices that can still be given up if a fit fails.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The options to fit with.
@@ -24,24 +24,24 @@ pub struct Chosen {
     /// The options before anything was decided.
     asked: FitOptions,
     choices: Option<Choices>,
-    /// What was given up, in words, and the error of the first fit.
+    /// The choices that were given up, in words, and the error of the first fit.
     given_up: Vec<String>,
     error: Option<String>,
 }
 
 impl Chosen {
-    /// Options as they were asked for, of which nothing is given up.
+    /// Creates options as the user gave them, without anything to give up.
     pub fn as_asked(options: FitOptions) -> Chosen {
         Chosen { asked: options.clone(), options, choices: None, given_up: Vec::new(), error: None }
     }
 
-    /// What was made of `asked`.
+    /// Creates the options that were chosen from `asked`.
     pub(super) fn new(asked: &FitOptions, options: FitOptions, choices: Option<Choices>) -> Chosen {
         Chosen { asked: asked.clone(), choices, ..Chosen::as_asked(options) }
     }
 
-    /// Gives up the next part of what was chosen because a fit failed with `error`. Returns false if the error is not numerical, or
-    /// nothing is left to give up.
+    /// Gives up the next choices because a fit failed with `error`. Returns false if the error is not numerical, or nothing is left to give
+    /// up.
     pub fn give_up(&mut self, error: &Error) -> bool {
         if error.kind() != ErrorKind::Fit || self.asked.open.is_empty() {
             return false;
@@ -72,7 +72,7 @@ impl Chosen {
         RUNGS.into_iter().find_map(given_up).or_else(of_jitter)
     }
 
-    /// What was chosen in the end, and a warning if a part of the choices was given up.
+    /// Returns the final choices, and a warning if some were given up.
     pub(crate) fn into_record(self) -> (Option<Choices>, Option<Warning>) {
         let choices = self.choices.map(|choices| settled(choices, &self.asked, &self.options));
         let warning =

@@ -39,7 +39,7 @@ impl Losses {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
 
-    /// How much lower the mean of others is, and the standard error of that.
+    /// Returns the difference by which the mean of `other` is lower, with its standard error.
     pub fn gain_of(&self, other: &Losses) -> (f64, f64) {
         let n = self.0.len() as f64;
         let gains = || self.0.iter().zip(&other.0).map(|(own, other)| own - other);

@@ -19,13 +19,13 @@ pub use held_out::{Losses, held_out};
 use std::time::Instant;
 use trial::{INDUCING, Judged, Trials};
 
-/// A value is taken for another one when it lowers the log loss of held-out rows by more than this many nats a row, …
+/// A value replaces the current one if it lowers the log loss of held-out rows by more than this many nats per row, …
 const LEAST_GAIN: f64 = 0.002;
 
-/// … or than this where it asks for a likelihood other than the task's first one, which costs time, and often means, …
+/// … or by more than this if it is a likelihood other than the first one of the task, which costs time and often accuracy of the mean, …
 const LIKELIHOOD_GAIN: f64 = 0.01;
 
-/// … in particular where the first one has closed forms, …
+/// … or by more than this if the first likelihood has closed forms, …
 const CLOSED_FORM_GAIN: f64 = 0.05;
 
 /// … by more than this share of the standard error of the differences, …
@@ -35,28 +35,28 @@ const STANDARD_ERRORS: f64 = 0.5;
 /// worth worse means.
 const MORE_ERROR: f64 = 0.05;
 
-/// Fewer neighbours, or none, are as good when the loss is this close: they make smaller and quicker models.
+/// Fewer neighbours, or none, are preferred if the loss is this close: the model is smaller and faster.
 const NEGLIGIBLE: f64 = 0.002;
 
 /// Neighbours beside sites make a fit take several times as long; they have to lower the loss by more than this.
 const SITES_GAIN: f64 = 0.01;
 
-/// With at most so many inputs, the rows of a short fit surround the rows that it leaves out: …
+/// With at most this number of inputs, the rows of a short fit surround the held-out rows: …
 const PLACES: usize = 3;
 
-/// … if it has fewer than one of so many, 20 neighbours reach as far among its rows as many more do among all rows, and are not tried.
-/// Neither is a smooth function beside lines: how rough a function is, close rows tell.
+/// … if a short fit has fewer than one row in this number, its 20 neighbours reach as far as many more neighbours among all rows, so 20
+/// neighbours are not tried. A smooth kernel with a linear one is not tried either: only close rows show how rough a function is.
 const THINNED: usize = 8;
 
-/// The kernel is chosen for at most so many classes.
+/// The maximum number of classes for which the kernel is chosen.
 const MANY_CLASSES: usize = 5;
 
-/// Decides every open part of the options. `rows` are training rows in the user's units, all of them or a sample of the rows on disk;
+/// Chooses every unset part of the options. `rows` are training rows in the user's units, all of them or a sample of the rows on disk;
 /// validation rows are not used.
 ///
 /// # Errors
 ///
-/// Errors about the options or the data, and interruptions; values whose fits fail are not taken.
+/// Errors about the options or the data, and interruptions. Values whose fits fail are not chosen.
 pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Session<'_>) -> Result<Chosen> {
     let asked = options;
     if options.open.is_empty() {
@@ -87,8 +87,8 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     Ok(Chosen::new(asked, best.options, Some(choices)))
 }
 
-/// Marks the values that a fit has in the end as chosen. Open parts that were not compared, but differ from the options as they were asked for,
-/// are added: together the marked values are the fit.
+/// Marks the values of the final options as chosen. Unset parts that were not compared but changed are added, so the marked values together
+/// describe the fit.
 fn settled(mut choices: Choices, asked: &FitOptions, options: &FitOptions) -> Choices {
     for part in Part::ALL.into_iter().filter(|&part| asked.open.contains(part)) {
         let value = options.word_of(part);
@@ -110,7 +110,7 @@ fn settled(mut choices: Choices, asked: &FitOptions, options: &FitOptions) -> Ch
     choices
 }
 
-/// The open parts that can be chosen beside what was named.
+/// Returns the unset parts that can be chosen with the options that are set.
 fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
     let TrainingData { train: data, levels, .. } = rows;
     let mut open = options.open;
@@ -126,11 +126,11 @@ fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
         open = open.without(&[Part::WarpInputs, Part::WarpTarget, Part::Kernel, Part::Likelihood]);
     }
     if levels > MANY_CLASSES && options.likelihood_kind().target_kind() == TargetKind::Class {
-        // A short fit of so many functions costs as much as a fit, and held-out rows hardly tell kernels apart.
+        // A short fit of this many functions costs as much as the fit itself, and held-out rows hardly distinguish kernels.
         open = open.without(&[Part::Kernel]);
     }
     if data.x.ncols() > data.len() {
-        // So few rows cannot tell kernels of so many columns apart, and their fits take the longest.
+        // So few rows cannot distinguish kernels of so many columns, and these fits take the longest.
         open = open.without(&[Part::Kernel, Part::Neighbours, Part::Objective]);
     }
     let solves = options.with_neighbours(1).validate().is_ok() && data.targets.weights.is_empty();
@@ -152,7 +152,7 @@ struct Search<'s, 'a> {
     counts: &'static [usize],
     started: Instant,
     session: &'s mut Session<'a>,
-    /// The short fits that were made, and those that there will be.
+    /// The number of short fits that were made, and the expected total.
     done: usize,
     planned: usize,
 }
@@ -177,7 +177,7 @@ impl<'s, 'a> Search<'s, 'a> {
         Search { rows, seed, trials, thin, counts, started, session, done: 0, planned }
     }
 
-    /// Decides the open parts one after the other, starting from the first fit; returns the best fit, and what was found of every part.
+    /// Chooses the unset parts one after the other, starting from the first fit; returns the best fit, and the scores of every part.
     fn decide_all(&mut self, mut best: Judged, open: Open) -> Result<(Judged, Vec<Choice>)> {
         let mut parts = Vec::new();
         for part in Part::ALL {
@@ -204,7 +204,7 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok((best, parts))
     }
 
-    /// Tells that a short fit begins.
+    /// Reports that a short fit begins.
     fn enter(&mut self, part: &'static str) {
         let seconds = self.started.elapsed().as_secs_f64();
         let of = self.planned.max(self.done + 1);
@@ -214,7 +214,8 @@ impl<'s, 'a> Search<'s, 'a> {
         self.session.enter(Stage::Choice { part, rows, number, of, left });
     }
 
-    /// The best options with few inducing inputs, where a short fit with half of its own is as good; the default number otherwise.
+    /// Returns the best options with few inducing inputs if a short fit with half of its inducing inputs is as good, otherwise with the
+    /// default number.
     fn decide_inducing(&mut self, best: Judged, n: usize) -> Result<(Judged, Option<Choice>)> {
         let options = &best.options;
         let few = few_inducing(self.trials.train_rows(), n);
@@ -244,8 +245,8 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok((best, Some(Choice { part: Part::Inducing, tried })))
     }
 
-    /// Decides on few neighbours for a likelihood that sites match. Neighbours help more the closer rows lie, so fits to more rows than usual
-    /// tell; they keep the hyper-parameters of the best fit, which neighbours would take long to train.
+    /// Decides whether a likelihood with sites gets few neighbours. Neighbours help more if rows lie closer together, so these fits have
+    /// more rows than usual. They keep the hyper-parameters of the best fit, because training them with neighbours would take long.
     fn decide_neighbours_of_sites(&mut self, best: Judged) -> Result<(Judged, Choice)> {
         let part = Part::Neighbours;
         let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
@@ -262,7 +263,7 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok((taken.unwrap_or(best), Choice { part, tried }))
     }
 
-    /// Returns the short fit with neighbours if they help, and records the losses of the fits that tell.
+    /// Returns the short fit with neighbours if they help, and records the losses of both fits.
     fn judge_neighbours_of_sites(
         &mut self,
         best: &Judged,
@@ -285,7 +286,7 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(taken)
     }
 
-    /// The best value of a part, and what was found of all of them.
+    /// Returns the best value of a part, and the scores of all its values.
     fn decide(&mut self, part: Part, best: Judged, values: Vec<FitOptions>) -> Result<(Judged, Choice)> {
         let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
         let mut judged: Vec<Judged> = Vec::new();
@@ -334,20 +335,21 @@ impl<'s, 'a> Search<'s, 'a> {
     }
 }
 
-/// The number of inducing inputs that suffices for `n` rows if half of those of a short fit suffice for `rows`. The function is smooth then,
-/// and the number that it needs grows slowly with the rows (Burt, Rasmussen & van der Wilk 2020).
+/// Returns the number of inducing inputs for `n` rows, if half of the inducing inputs of a short fit are enough for `rows`. The function is
+/// then smooth, and needs slowly more of them as rows are added (Burt, Rasmussen & van der Wilk 2020).
 fn few_inducing(rows: usize, n: usize) -> usize {
     (INDUCING.1 as f64 * (n as f64 / rows as f64).cbrt()).round() as usize
 }
 
-/// Returns true if a kernel lies beyond a worse one in the order of smoothness, along which losses are taken to have one minimum. [`KERNELS`] has the order of trials.
+/// Returns true if a kernel lies beyond a worse one in the order of smoothness. Losses are assumed to have one minimum along this order.
+/// [`KERNELS`] has the order of trials.
 fn lies_beyond(kernel: &str, first: &Judged, judged: &[Judged]) -> bool {
     let Some(smooth) = judged.iter().find(|one| one.options.kernel == KERNELS[0]) else { return false };
     let smoother_is_better = smooth.loss() < first.loss();
     (kernel == KERNELS[1] && !smoother_is_better) || (kernel == KERNELS[2] && smoother_is_better)
 }
 
-/// Why a value with a lower loss than the present one is not taken; `None` for one that is, and for one whose loss is no lower.
+/// Returns the reason why a value with a lower loss than the current one is not chosen; `None` if it is chosen, or its loss is not lower.
 fn objection(best: &Judged, other: &Judged, least: f64) -> Option<String> {
     let (gain, error) = best.gain_of(other);
     if gain <= 0.0 {
@@ -362,7 +364,7 @@ fn objection(best: &Judged, other: &Judged, least: f64) -> Option<String> {
     }
 }
 
-/// The value with the lowest loss of those that are clearly better than the present one, or that one.
+/// Returns the value with the lowest loss among the values that are clearly better than the current one; otherwise the current value.
 fn lowest(best: Judged, others: Vec<Judged>, least: f64) -> Judged {
     let better = others
         .into_iter()
@@ -372,7 +374,7 @@ fn lowest(best: Judged, others: Vec<Judged>, least: f64) -> Judged {
     better.into_iter().next().unwrap_or(best)
 }
 
-/// The fewest neighbours whose loss is close to the lowest.
+/// Returns the smallest number of neighbours whose loss is close to the lowest.
 fn fewest(best: Judged, others: Vec<Judged>) -> Judged {
     let mut all: Vec<Judged> = others;
     all.push(best);

@@ -17,19 +17,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Rows of a short fit: an eighth of all, but no fewer and no more than these.
+/// The limits for the number of rows of a short fit, which is an eighth of all rows.
 const TRAINED_ON: (usize, usize) = (1000, 4000);
 
-/// Rows of a fit that tells whether neighbours help beside sites, at most. Neighbours help more the closer rows lie.
+/// The maximum number of rows of a short fit that decides whether neighbours help a likelihood with sites. Neighbours help more if rows lie
+/// closer together.
 const CLOSE_ROWS: usize = 8000;
 
 /// The epochs of a short fit.
 struct Epochs {
-    /// With neighbours, after rounds that are no longer.
+    /// With neighbours, after rounds of at most the same length.
     beside: usize,
     /// In closed form.
     closed: usize,
-    /// Where every epoch solves for the q of all classes, which takes many passes.
+    /// If every epoch solves for the q of all classes, which takes many passes.
     classes: usize,
     /// By mini-batches.
     batches: usize,
@@ -51,7 +52,7 @@ pub(super) struct Trials {
     levels: usize,
 }
 
-/// Options as held-out rows judge them.
+/// Options with the losses of their short fit on held-out rows.
 pub(super) struct Judged {
     pub options: FitOptions,
     model: Arc<Model>,
@@ -61,12 +62,12 @@ pub(super) struct Judged {
 }
 
 impl Trials {
-    /// A part of the rows to fit to and a part to judge by, at random; none where they are too few.
+    /// Splits the rows at random into a part to fit to and a part to judge by; `None` if there are too few rows.
     pub fn new(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
         Trials::of_at_most(rows, seed, |n| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1))
     }
 
-    /// The same rows to judge by, and more rows to fit to.
+    /// Returns the same rows to judge by with more rows to fit to.
     pub fn with_close_rows(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
         Trials::of_at_most(rows, seed, |_| CLOSE_ROWS)
     }
@@ -97,7 +98,7 @@ impl Trials {
         self.held.y.len()
     }
 
-    /// A short fit with these options, judged.
+    /// Makes a short fit with these options, and computes its losses on the held-out rows.
     ///
     /// # Errors
     ///
@@ -123,7 +124,7 @@ impl Trials {
         Ok(Judged { options: options.clone(), losses, errors, seconds, model })
     }
 
-    /// A start with the values that another fit found, as far as hyper-parameters have the same names.
+    /// Returns a start with the values of another fit, for hyper-parameters that have the same names.
     fn start(&self, train: Dataset<'_>, options: &FitOptions, from: &LatentPrior) -> Result<Start> {
         let prototype = Prototype::of(options, train.x.ncols(), self.levels)?;
         let plan = Plan::new(options, &prototype.likelihood, train.len())?;
@@ -158,23 +159,23 @@ impl Judged {
         self.losses.mean()
     }
 
-    /// Whether the mean squared error of another one is higher by more than this share and the standard error of the differences.
+    /// Returns true if `other` has a higher mean squared error, by more than this share and one standard error of the differences.
     pub(crate) fn has_less_error_than(&self, other: &Judged, share: f64) -> bool {
         let (fall, error) = self.errors.gain_of(&other.errors);
         -fall > (share * self.errors.mean()).max(error)
     }
 
-    /// By which share the mean squared error of another one is higher.
+    /// Returns the share by which the mean squared error of `other` is higher.
     pub(crate) fn error_rise_to(&self, other: &Judged) -> f64 {
         other.errors.mean() / self.errors.mean() - 1.0
     }
 
-    /// How much lower the loss of another one is, and the standard error of that.
+    /// Returns the difference by which the loss of `other` is lower, with its standard error.
     pub fn gain_of(&self, other: &Judged) -> (f64, f64) {
         self.losses.gain_of(&other.losses)
     }
 
-    /// The same fit judged with another number of neighbours.
+    /// Returns the losses of the same fit with another number of neighbours.
     pub(crate) fn with_count(&self, count: usize, trials: &Trials) -> Option<Judged> {
         let started = Instant::now();
         let posterior = self.model.posterior().with_count(count)?;
@@ -184,13 +185,13 @@ impl Judged {
         Some(Judged { options, model: Arc::clone(&self.model), losses, errors, seconds })
     }
 
-    /// What is told of it.
+    /// Returns the record for users.
     pub fn tried(&self) -> Tried {
         Tried { loss: Some(self.loss()), seconds: self.seconds, ..Tried::default() }
     }
 }
 
-/// What a hyper-parameter is called, whichever stationary kernel it is of.
+/// Returns the name of a hyper-parameter without the name of its stationary kernel.
 fn stem(name: &str) -> String {
     match name.strip_prefix("kernel.") {
         Some(rest) if rest.contains("lengthscales") => {
@@ -200,7 +201,7 @@ fn stem(name: &str) -> String {
     }
 }
 
-/// The options of a short fit to so many rows.
+/// Returns the options of a short fit to this number of rows.
 fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
     let Epochs { beside, closed, classes, batches } = if goes_on { LATER } else { FIRST };
     let (epochs, inducing) = match options.neighbours {
@@ -210,8 +211,8 @@ fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
         None => (batches, INDUCING.1),
     };
     let most = options.inducing.unwrap_or(inducing).min(inducing);
-    // Beside neighbours, likelihoods other than Gaussian are matched by sites round after round, which takes a hundred times as long as a
-    // fit without: values found without neighbours tell as well whether these help.
+    // With neighbours, a non-Gaussian likelihood needs rounds of sites, which take a hundred times as long as a fit without neighbours.
+    // Hyper-parameters found without neighbours are good enough to decide whether neighbours help.
     let keeps_values =
         goes_on && options.neighbours.is_some() && !options.likelihood_kind().has_gaussian_noise();
     FitOptions {

@@ -125,7 +125,7 @@ fn candidate(
     Ok(Candidate { model, report })
 }
 
-/// Multiplies every positive trained value by a random factor, most of which the values of a parameter share.
+/// Multiplies every positive trained value by a random factor. The larger part of the factor is the same for all values of a parameter.
 fn perturb(model: &mut LatentPrior, seed: u64) {
     let mut random = generator(seed, Purpose::Restart, 0);
     let mut factor = |spread: f64| (spread.ln() * random.random_range(-1.0..1.0)).exp();
@@ -150,7 +150,7 @@ fn perturb(model: &mut LatentPrior, seed: u64) {
 /// Returns the options of the short fits of a round.
 fn short(options: &FitOptions, rung: usize) -> FitOptions {
     let budget = FIRST_BUDGET << rung;
-    // The square loss has no scale of its own to compare starts by: its amplitude is that of the evidence.
+    // The square loss has no scale for comparing starts, because its amplitude comes from the evidence.
     let objective = match options.objective.loss() {
         LossKind::Square => FitOptions { objective: ObjectiveKind::Vfe, beta: 1.0, ..options.clone() },
         _ => options.clone(),

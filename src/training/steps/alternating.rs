@@ -55,7 +55,7 @@ pub(in crate::training) struct Alternating<'a> {
     error: Option<Error>,
 }
 
-/// How far down the objective has come.
+/// The lowest objective so far, and the expected gain of the next step.
 struct Progress {
     lowest: f64,
     /// Nats per datum that the next step of θ and Z may gain.
@@ -63,7 +63,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Takes in the objective of `n` data at another point.
+    /// Records the objective of `n` data at another point.
     fn learn(&mut self, value: f64, n: usize) {
         self.gain = match (self.lowest - value) / n as f64 {
             gain if gain > 0.0 && gain.is_finite() => gain,

@@ -1,11 +1,11 @@
 //! q of several functions optimised on all rows: natural-gradient steps, which treat one function at a time, are extrapolated jointly; no
 //! θ.
 //!
-//! A full natural-gradient step moves every posterior to the sites that the gradient of its own function asks for, as if the other
-//! functions were fixed. If functions are coupled, like the scores of classes, simultaneous steps overshoot, or creep along directions
-//! that only the sum of the functions determines. The fixed point is extrapolated from the last few steps (Pulay 1980; Anderson 1965):
-//! among all weights with `Σ α_j = 1`, it takes those with the smallest residual `Σ α_j r_j` in the metric of Fisher information. In this
-//! metric `½ β ‖r‖²` is also the gain of a step to second order.
+//! A full natural-gradient step moves the posterior of every function to the sites of its gradient, as if the other functions were fixed.
+//! If functions are coupled, like the scores of classes, simultaneous steps overshoot, or creep along directions that only the sum of the
+//! functions determines. The fixed point is extrapolated from the last few steps (Pulay 1980; Anderson 1965): among all weights with `Σ α_j
+//! = 1`, it takes those with the smallest residual `Σ α_j r_j` in the metric of Fisher information. In this metric `½ β ‖r‖²` is also the
+//! gain of a step to second order.
 
 use super::model::VariationalModel;
 use super::solve::{FullBatch, SolveLimits, UpdateCounts, record_step};

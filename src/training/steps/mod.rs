@@ -85,7 +85,7 @@ pub(super) fn train(
     monitor.check()?;
     let mut svgp = batch_model(model, q, steps, plan.seed);
     if rows.all().elsewhere().is_some() {
-        // No rows but the samples are ever here.
+        // Only the rows of the samples are ever in memory.
         svgp.make_room(steps.batch_size.min(check.len()));
     }
     let free = trained_values(&svgp, plan);
@@ -116,7 +116,7 @@ pub(super) fn train(
     let last = ended.at.value;
     let before = before.filter(|_| rows.validation().is_none() || !last.is_finite());
     let Valued { model, q, value: estimate } = better_of(ended.at, before, &free, n, &mut outcome);
-    // A start that was kept was not summed over all rows, unless the sample is of all.
+    // If the start was kept, its objective is that of the sample; it is exact only if the sample has all rows.
     let summed = if check.len() == n { Some(estimate) } else { ended.summed.filter(|_| estimate == last) };
     let value = summed.unwrap_or(estimate);
     if !value.is_finite() {
@@ -139,7 +139,7 @@ impl Stepping<'_> {
     }
 }
 
-/// Moves q to where the rule can start, and returns the model there with the objective on a sample.
+/// Moves q to a point from which the rule can start, and returns this model with its objective on a sample.
 fn admitted(svgp: &mut VariationalModel, inference: &InferenceOptions, sample: Sweep<'_>) -> Result<Valued> {
     svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
     let value = solve::full_objective(svgp, sample)?;
@@ -151,7 +151,7 @@ fn polish_steps(n: usize) -> usize {
     (200_000 / n.max(1)).clamp(3, 20)
 }
 
-/// Ends mini-batch training: takes the steps on all rows that the plan has, and returns the objective.
+/// Ends mini-batch training: takes the steps on all rows that the plan allows, and returns the objective.
 pub(super) fn polished(
     mut svgp: VariationalModel,
     job: &Job<'_>,
@@ -165,7 +165,7 @@ pub(super) fn polished(
     let all = if complete { sample } else { Sweep::of(rows.all(), steps.batch_size) };
     let most = match complete {
         _ if !steps.polish => 0,
-        // Nothing is left of a time limit but the step that makes q fit.
+        // After a time limit, only the step that makes q fit the hyper-parameters is still allowed.
         _ if outcome.reason == StopReason::MaxSeconds => usize::from(complete && one_step),
         true => polish_steps(n),
         // Each step takes a pass, after a first one.

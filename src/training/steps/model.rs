@@ -357,7 +357,7 @@ impl VariationalModel {
         on_pool(q.dim().pow(3), || rule.step(q, gradient, beta, step))
     }
 
-    /// Moves the posterior of every process by the rule of its own along the gradient of the last evaluation.
+    /// Moves the posterior of every process along the gradient of the last evaluation; every process has its own rule.
     pub fn update_all(&mut self, rules: &mut Rules, step: f64) -> StepInfo {
         let (work, pass, beta) = (self.step_work(), &self.pass, self.objective.beta);
         on_pool(work, || rules.step(&mut self.q, &|process| pass.q_gradient(process), beta, step))

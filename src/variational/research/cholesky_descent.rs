@@ -18,7 +18,7 @@ use crate::variational::{
 };
 use faer::{Mat, MatMut, MatRef};
 
-/// How a step deals with the entropy `−β Σ log C_ii`.
+/// The treatment of the entropy `−β Σ log C_ii` in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
     /// By its proximal operator (Domke, Garrigos & Gower 2023).

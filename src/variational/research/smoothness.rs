@@ -72,8 +72,8 @@ impl Smoothness {
         self.given.is_some()
     }
 
-    /// Takes in the diagonal of H. Its largest entry is the smoothness in the variances; in m it is the largest eigenvalue, up
-    /// to M times as much where features are correlated: there 𝓜 is better given.
+    /// Observes the diagonal of H. Its largest entry is the smoothness in the variances. The smoothness in m is the largest eigenvalue, up
+    /// to M times as large if features are correlated; the user should then set 𝓜.
     pub(in crate::variational) fn observe_diagonal(&mut self, hessian: impl Iterator<Item = f64>) {
         self.largest = hessian.fold(self.largest, |a, h| a.max(h.abs()));
     }

@@ -29,7 +29,7 @@ word_option! {
 pub struct Row {
     /// The contender.
     pub objective: Contender,
-    /// How the hyper-parameters were tuned.
+    /// The mode in which hyper-parameters were tuned.
     pub hyper: Hyper,
     /// The weight of the KL term, if it is known.
     pub beta: Option<f64>,

@@ -27,7 +27,7 @@ struct BadCell {
 }
 
 impl BadCells {
-    /// Whether a text that is no plain number can be no number at all.
+    /// Returns true if a text that is not a plain number cannot be a number in any spelling.
     pub(super) fn is_bad(text: &str) -> bool {
         marker(text).is_none() && [false, true].iter().all(|&comma| written::parse(text, comma).is_none())
     }
@@ -51,7 +51,7 @@ impl BadCells {
         self.count == 0
     }
 
-    /// How many cells there are, with the text of the first one.
+    /// The number of cells, with the text of the first one.
     pub(super) fn words(&self) -> String {
         let text = self.first.first().map_or("", |cell| &cell.text);
         if self.count == 1 {
@@ -61,7 +61,7 @@ impl BadCells {
         }
     }
 
-    /// The error for several cells of a table; nothing for one, which has an error of its own.
+    /// Returns the error for several cells of a table; `None` for a single cell, which has a separate error.
     pub(super) fn error(&self, source: &str) -> Option<Error> {
         if self.count < 2 {
             return None;

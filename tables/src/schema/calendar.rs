@@ -1,4 +1,4 @@
-//! What instants make for a model: a trend and the phases of day, week and year, with the statistics of these; no columns.
+//! The inputs made of instants, a trend and the phases of day, week and year, with their statistics; no columns.
 
 use std::f64::consts::TAU;
 
@@ -8,13 +8,13 @@ use super::spread::Spread;
 use crate::tables::instant::{DAY, day_of_month, share_of_day, share_of_week, share_of_year};
 use sparsegp::data::Affine;
 
-/// Seconds of a mean year.
+/// The number of seconds in a mean year.
 const YEAR: f64 = 365.2425 * DAY;
 
 /// The shortest span, in days, that shows a year.
 const SPAN_OF_YEAR: f64 = 365.0;
 
-/// A period of the calendar; a date's place in it makes two inputs, its sine and its cosine.
+/// A period of the calendar. The phase of a date in the period makes two inputs, its sine and its cosine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cycle {
@@ -29,7 +29,7 @@ pub enum Cycle {
 impl Cycle {
     const ALL: [Cycle; 3] = [Cycle::Day, Cycle::Week, Cycle::Year];
 
-    /// Sine and cosine of the place of an instant.
+    /// Returns sine and cosine of the phase of an instant.
     pub(super) fn phase(self, seconds: f64) -> [f64; 2] {
         let share = match self {
             Cycle::Day => share_of_day(seconds),
@@ -55,7 +55,7 @@ pub(super) fn years(from: f64, to: f64) -> f64 {
     (to - from) / YEAR
 }
 
-/// The instant so many years after another one, to the second.
+/// Returns the instant this number of years after another one, to the second.
 pub(crate) fn after(from: f64, years: f64) -> f64 {
     (from + years * YEAR).round()
 }
@@ -87,12 +87,12 @@ impl DateNumbers {
     }
 }
 
-/// What is known of the instants of some training rows.
+/// The statistics of the instants of training rows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calendar {
     seconds: Spread,
     range: Option<(f64, f64)>,
-    /// The numbers of the first date, and whether those of other dates differ.
+    /// The numbers of the first date, and for each whether it differs in other dates.
     first: Option<DateNumbers>,
     differ: [bool; 3],
     weekdays: u8,
@@ -140,8 +140,8 @@ impl Calendar {
         self.seconds.affine().shift
     }
 
-    /// The periods that these instants can show: times of day that vary; days of the week over a week or more, unless all dates are of one
-    /// day of the month, as those of months are; days of the year over a year or more.
+    /// Returns the periods that these instants can show: the day if times vary; the week if the instants span a week or more, unless all
+    /// fall on one day of the month, as monthly data do; the year if they span a year or more.
     pub(super) fn cycles(&self) -> Vec<Cycle> {
         let days = self.range.map_or(0.0, |(first, last)| (last - first) / DAY);
         let [time, day_of_month, day_of_year] = self.differ;
@@ -153,7 +153,8 @@ impl Calendar {
         Cycle::ALL.into_iter().filter(shown).collect()
     }
 
-    /// What standardises the inputs of a date over these rows and `missing` more, in which the trend has its mean and phases are 0.
+    /// Returns the scaling of the inputs of a date over these rows and `missing` further rows, whose trend is the mean and whose phases are
+    /// 0.
     pub(super) fn affines(&self, origin: f64, cycles: &[Cycle], missing: usize) -> Vec<Affine> {
         let Affine { shift, scale } = self.seconds.affine();
         let present = self.seconds.count() as f64;

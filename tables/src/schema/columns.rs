@@ -1,4 +1,4 @@
-//! What each column means to a model: features, target, exposure and weights, and the inputs they make; no scaling.
+//! The meaning of columns to a model: features, target, exposure and weights, and the inputs made of them; no scaling.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub enum Feature {
     Numeric {
         /// The name of the column.
         name: String,
-        /// Whether another input says where the cell was missing and the mean stands in for it.
+        /// True if missing cells have the mean, and another input marks their rows.
         #[serde(default, skip_serializing_if = "is_false")]
         missing: bool,
     },
@@ -41,27 +41,27 @@ pub enum Feature {
         origin: f64,
         /// The periods.
         cycles: Vec<Cycle>,
-        /// Whether another input says where the cell was missing; the trend then has its mean and the phases are 0.
+        /// True if another input marks rows with a missing cell; their trend is its mean, and their phases are 0.
         #[serde(default, skip_serializing_if = "is_false")]
         missing: bool,
     },
-    /// A category. For Gaussian processes one input, the code of the level: the levels seen in training count from 0, and missing cells come
-    /// next where training had some; levels that training did not see have codes beyond. For linear models (and in models fitted by
-    /// versions before 0.2) one input per level, 1 where the row has it and 0 elsewhere; for linear models all but the first level.
+    /// A category. For Gaussian processes it is one input, the code of the level: levels of the training rows have the codes 0, 1, …,
+    /// missing cells have the next code if training had some, and unseen levels have higher codes. For linear models it is one 0/1 input
+    /// for each level except the first. In model files before version 7 it is one 0/1 input for each level.
     Categorical {
         /// The name of the column.
         name: String,
         /// The categories seen in training: numbers first, in order, then text.
         levels: Vec<String>,
-        /// Whether missing cells are a category of their own, the last one.
+        /// True if missing cells are a separate category, the last one.
         #[serde(default, skip_serializing_if = "is_false")]
         missing: bool,
-        /// Whether it makes one input, a code, instead of one for each level.
+        /// True if the column makes one input, a code, instead of one input for each level.
         #[serde(default, skip_serializing_if = "is_false")]
         coded: bool,
     },
-    /// A place: its coordinates, as [`Surface`] makes them of two columns. They have one scale and, in kernels with a lengthscale for each
-    /// input, one lengthscale.
+    /// A place: the coordinates that [`Surface`] computes from two columns. The coordinates share one scale and, in kernels with a
+    /// lengthscale for each input, one lengthscale.
     Place {
         /// The names of both columns, with a comma between them.
         name: String,
@@ -71,19 +71,19 @@ pub enum Feature {
         surface: Surface,
         /// The mean coordinates of the training rows, which stand in for a missing place.
         centre: Vec<f64>,
-        /// True if another input says where a cell was missing.
+        /// True if another input marks rows with a missing cell.
         #[serde(default, skip_serializing_if = "is_false")]
         missing: bool,
     },
 }
 
-/// Whether a flag is not set, which model files then do not mention.
+/// Returns true if a flag is not set; model files then omit it.
 fn is_false(flag: &bool) -> bool {
     !flag
 }
 
 impl Feature {
-    /// Whether the last of its inputs is 1 where the cell is missing and 0 elsewhere.
+    /// Returns true if the last of its inputs marks missing cells with 1.
     pub fn tells_missing(&self) -> bool {
         match self {
             Feature::Categorical { coded: true, .. } => false,
@@ -94,7 +94,7 @@ impl Feature {
         }
     }
 
-    /// The number of codes that training knows, where the input is a code.
+    /// The number of codes in the training rows, if the input is a code.
     pub(crate) fn codes(&self) -> Option<usize> {
         match self {
             Feature::Categorical { levels, missing, coded: true, .. } => {
@@ -125,37 +125,37 @@ impl Feature {
     }
 }
 
-/// Which columns to use and how.
+/// The columns to use, and their roles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SchemaOptions {
     /// The column to predict.
     pub target: String,
-    /// The features, in this order; `None` takes every column but the target, the exposure, the weights and the excluded
-    /// ones.
+    /// The features, in this order; `None` uses every column except the target, the exposure, the weights and the excluded ones.
     pub features: Option<Vec<String>>,
     /// Columns to leave out; they may hold anything.
     pub exclude: Vec<String>,
     /// Columns of categories although they look like numbers.
     pub categorical: Vec<String>,
-    /// Columns of text whose values are levels in an order, with these levels, the lowest first: an input counts them from 0.
+    /// Columns of text with ordered levels, and these levels from the lowest to the highest: the input is the number of the level, from 0.
     pub ordered: Vec<(String, Vec<String>)>,
-    /// Whether categories make one input for every level but the first (for linear models, whose intercept stands for it), not a code.
+    /// True if categories make one input for each level except the first, instead of a code. Linear models need this: their intercept
+    /// represents the first level.
     pub drop_first: bool,
-    /// The kind of target; `None` takes counts where there is an exposure, and else finds it by the values (see [`TargetEncoding::infer`]).
+    /// The kind of target. `None` means counts if there is an exposure; otherwise the values decide (see [`TargetEncoding::infer`]).
     pub target_kind: Option<TargetKind>,
-    /// Whether a target that is written as numbers is one of numbers, not of counts or classes, where no kind is asked for.
+    /// True if a target written as numbers is a regression target, not counts or classes, unless `target_kind` is set.
     pub numbers: bool,
-    /// Whether the target is one of classes, however many, where no kind is asked for.
+    /// True if the target has classes, of any number, unless `target_kind` is set.
     pub classes: bool,
-    /// The class of a target of two classes that is coded 1; `None` chooses (see [`TargetEncoding::infer`]).
+    /// With two classes, the class that is coded 1; `None` chooses one (see [`TargetEncoding::infer`]).
     pub positive_label: Option<String>,
     /// The column of exposures (time or area at risk), for a target of counts.
     pub exposure: Option<String>,
-    /// The column of weights, which say how much each training row counts.
+    /// The column of weights, which multiply the losses of training rows.
     pub weights: Option<String>,
     /// The column by which rows are held out, instead of at random.
     pub split: Option<SplitBy>,
-    /// The columns that say where a row is, which make one input.
+    /// The two columns of a place, which make one input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub places: Option<Places>,
     /// Grouped effects; their groupings are inputs only if `features` names them.
@@ -163,25 +163,25 @@ pub struct SchemaOptions {
     pub groups: Vec<GroupFormula>,
     /// Columns to keep although they look like identifiers.
     pub keep: Vec<String>,
-    /// What separates the columns of a CSV file; `None` finds it in the first lines.
+    /// The character between the columns of a CSV file; `None` detects it from the first lines.
     pub delimiter: Option<u8>,
-    /// Values that stand for missing cells in every column of a file, besides those that are known.
+    /// Further values that mark missing cells, in every column of a file.
     pub missing: Vec<String>,
-    /// How columns of text are read as numbers or dates; `None` finds that.
+    /// The readings of columns of text as numbers or dates; `None` detects them.
     #[serde(skip)]
     pub readings: Option<Readings>,
-    /// The schema of a table that this one is a part of, to be used as it is: a part need not have every category, or the
-    /// kind of target by its values, that the whole has.
+    /// The schema of a whole table, if this table is a part of it. The schema is then used unchanged, because the part may lack categories,
+    /// or suggest another kind of target.
     #[serde(skip)]
     pub known: Option<Schema>,
 }
 
-/// By which column rows are held out.
+/// The column by which rows are held out, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum SplitBy {
-    /// Whole groups of rows that have the same value; the column is an input only if it is named as one.
+    /// Holds out whole groups of rows with the same value; the column is an input only if `features` names it.
     Group(String),
-    /// The latest rows, by a column of dates or numbers.
+    /// Holds out the latest rows, by a column of dates or numbers.
     Time(String),
 }
 
@@ -194,17 +194,18 @@ impl SplitBy {
     }
 }
 
-/// What to do with a level of a category that training did not see.
+/// The treatment of a category level that training did not see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnseenLevels {
-    /// It is a level that differs from all others, so that predictions fall back to what all levels share, with wider intervals. Where
-    /// levels have inputs of their own, as in linear models, all of them are zero.
+    /// The level differs from all others, so predictions use only the part that all levels share, with wider intervals. If levels have
+    /// separate inputs, as in linear models, all of them are zero.
     #[default]
     New,
     /// An error that names the row and the value.
     Error,
-    /// As [`UnseenLevels::New`], and all rows are predicted without grouped effects: at the mean over levels, without the variance of levels.
+    /// Like [`UnseenLevels::New`], but all rows are predicted without grouped effects: at the mean over levels, without the variance of
+    /// effects.
     Population,
 }
 
@@ -213,7 +214,7 @@ pub enum UnseenLevels {
 pub struct Schema {
     pub(crate) features: Vec<Feature>,
     pub(crate) target: String,
-    // Model files of before there were other targets than numbers hold none of the following.
+    // Old model files, whose targets are always numbers, have none of the following fields.
     #[serde(default)]
     pub(crate) encoding: TargetEncoding,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -228,20 +229,20 @@ pub struct Schema {
     /// Values that stand for missing cells in files, besides those that are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
-    /// The mean that each numeric feature had in training, which stands in for missing cells; none in model files that refuse them.
+    /// The mean of each numeric feature in training, which replaces missing cells; empty in old model files, which refuse missing cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) fills: Vec<f64>,
     /// The groupings of grouped effects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) groups: Vec<Grouping>,
-    /// Levels of coded columns that training did not see but the rows of updates had. Their codes follow the codes of training levels.
+    /// Levels of coded columns that came with updates. Their codes follow the codes of the training levels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) later: BTreeMap<String, Vec<String>>,
 }
 
 impl Schema {
-    /// Opens a file (or `-`) to read the features and the exposure, the target too where the file has one; other columns are
-    /// skipped. Blocks have at most `block_rows` rows (0 counts as 1).
+    /// Opens a file (or `-`) to read the features, the exposure and, if the file has it, the target; other columns are skipped. Blocks have
+    /// at most `block_rows` rows (0 counts as 1).
     ///
     /// # Errors
     ///
@@ -266,7 +267,7 @@ impl Schema {
         Schema::open_all(&[self], path, block_rows, delimiter, copied)
     }
 
-    /// The same with the columns of several schemas.
+    /// Like [`Schema::open_with`], for the columns of several schemas.
     pub(crate) fn open_all(
         schemas: &[&Schema],
         path: &Path,
@@ -284,14 +285,13 @@ impl Schema {
         Ok(blocks)
     }
 
-    /// Finds the features of a training table and checks that it can be learned from. Rows without a target are not looked at.
+    /// Finds the features of a training table and checks that a model can learn from it. Rows without a target are ignored.
     ///
-    /// The columns of [`SchemaOptions::places`] are one feature.
-    /// A column of numbers (or of `true` and `false`) is numeric and a column of text is categorical. A column that
-    /// mixes both is categorical when it is declared so or when less than half of its values are numbers; otherwise the
-    /// text is taken for a mistake in a numeric column, and its first row is reported.
+    /// The columns of [`SchemaOptions::places`] are one feature. A column of numbers (or of `true` and `false`) is numeric and a column of
+    /// text is categorical. In a column with at least 20 values and at least 90 % numbers, text counts as missing; any other column that
+    /// mixes both is categorical. The error for shorter columns, and for numbers in different units, names the first such cells.
     ///
-    /// The kind of target is found as [`TargetEncoding::infer`] says where none is asked for.
+    /// [`TargetEncoding::infer`] finds the kind of target, unless the options set it.
     ///
     /// Returns the schema, and warnings about columns that can be used but look wrong.
     ///
@@ -341,7 +341,7 @@ impl Schema {
         &self.features
     }
 
-    /// Whether the first category of a column makes no input.
+    /// Returns true if the first level of a category makes no input.
     pub fn drops_first(&self) -> bool {
         self.drop_first
     }
@@ -351,7 +351,7 @@ impl Schema {
         &self.target
     }
 
-    /// The kind of target, and the number that each of its cells stands for.
+    /// The kind of target, and the numbers that represent its cells.
     pub fn encoding(&self) -> &TargetEncoding {
         &self.encoding
     }
@@ -376,7 +376,7 @@ impl Schema {
         self.features.iter().map(|feature| self.width(feature)).sum()
     }
 
-    /// What each input holds, a number or a code; empty for numbers alone.
+    /// The contents of each input, such as numbers or codes; empty if all inputs are numbers.
     pub fn dimensions(&self) -> Vec<Dimension> {
         let of_feature = |feature: &Feature| match (feature, feature.codes()) {
             (_, Some(levels)) => vec![Dimension::Category { levels }],
@@ -389,7 +389,7 @@ impl Schema {
         if all.iter().any(|dimension| *dimension != Dimension::Number) { all } else { Vec::new() }
     }
 
-    /// The same columns with one input for each level of a category.
+    /// Returns the schema with one input for each level of a category.
     pub(crate) fn without_codes(&self) -> Schema {
         let mut schema = self.clone();
         for feature in &mut schema.features {
@@ -400,7 +400,7 @@ impl Schema {
         schema
     }
 
-    /// The name of each input: the column's, or `column=category` where each category has an input.
+    /// The name of each input: the name of the column, or `column=category` if each category has an input.
     pub fn input_names(&self) -> Vec<String> {
         let mut names = Vec::with_capacity(self.dims());
         for feature in &self.features {
@@ -426,8 +426,8 @@ impl Schema {
         names
     }
 
-    /// Whether a column is a feature, the target or the exposure: what predicting and comparing look at. Weights are for
-    /// training alone.
+    /// Returns true if a column is a feature, the target or the exposure, which predictions and comparisons need. Only training needs
+    /// weights.
     pub fn uses(&self, name: &str) -> bool {
         name == self.target
             || self.exposure.as_deref() == Some(name)
@@ -443,15 +443,15 @@ impl Schema {
         features.chain(others.into_iter().flatten()).collect()
     }
 
-    /// The columns that training looks at.
+    /// The columns that training uses.
     pub(crate) fn training_names(&self) -> HashSet<&str> {
         let mut names = self.used_names();
         names.extend(self.weights.as_deref());
         names
     }
 
-    /// Checks that a table other than the one of the schema can be learned from: several rows, a target that is known and
-    /// varies, and exposures and weights where the schema has them.
+    /// Checks that a model with this schema can learn from another table: several rows, a target that is known and varies, and exposures
+    /// and weights if the schema has them.
     ///
     /// # Errors
     ///
@@ -533,7 +533,7 @@ impl Schema {
     }
 }
 
-/// Refuses a table of which no row has a target; `labelled` have one of `rows`.
+/// Refuses a table without targets; `labelled` of its `rows` rows have one.
 pub(crate) fn check_labelled(target: &str, source: &str, labelled: usize, rows: usize) -> Result<()> {
     if labelled == 0 && rows > 0 {
         return Err(Error::data(format!("{source}: the target {} is missing in every row", quoted(target)))
@@ -542,7 +542,7 @@ pub(crate) fn check_labelled(target: &str, source: &str, labelled: usize, rows: 
     Ok(())
 }
 
-/// What is said of rows without a target.
+/// Returns the note about rows without a target.
 pub(crate) fn unlabelled_note(target: &str, source: &str, labelled: usize, rows: usize) -> Option<String> {
     let missing = rows - labelled;
     (missing > 0).then(|| {

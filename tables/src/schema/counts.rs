@@ -1,14 +1,14 @@
-//! Whether whole numbers are counts, levels or amounts, by how often each occurs; no columns, no files.
+//! Decides whether whole numbers are counts, levels or amounts, by the frequency of each; no columns, no files.
 //!
-//! Counts begin at 0 or 1, repeat, and thin out: there are more small ones than large ones. So whole numbers from 0 to 10,000 without a
-//! common divisor, at least three of them, are taken for counts where the least is 0 or 1, there are two rows or more for each that
-//! occurs, and
+//! Counts begin at 0 or 1, repeat, and become rarer as they grow. Whole numbers from 0 to 10,000 without a common divisor are therefore
+//! taken for counts if there are at least three distinct values, the smallest is 0 or 1, there are at least two rows per distinct value,
+//! and
 //!
-//! - where the largest is at most 10 (and so few may be levels or classes): the least is 0, half of the rows are 0 or 1, and the largest
-//!   has at most half the rows that it would have if all occurred alike;
-//! - where it is at most 30: the median lies in the lower half of the range, and at most an eighth of the rows in its upper quarter;
-//! - where it is larger: 1, 2 and 3 occur at least three times as often as if all numbers of the range occurred alike, and in a hundredth
-//!   of the rows.
+//! - if the largest is at most 10 (so few values may be levels or classes): the smallest is 0, at least half of the rows are 0 or 1, and
+//!   the largest occurs at most half as often as if all values were equally frequent;
+//! - if the largest is 11 to 30: the median lies in the lower half of the range, and at most an eighth of the rows in its upper quarter;
+//! - if the largest is above 30: 1, 2 and 3 occur at least three times as often as if all numbers of the range were equally frequent, and
+//!   in at least a hundredth of the rows.
 
 /// The most levels that may be classes or an ordered scale.
 const FEW: f64 = 10.0;
@@ -16,12 +16,12 @@ const FEW: f64 = 10.0;
 /// The largest value of small numbers.
 const SMALL: f64 = 30.0;
 
-/// What whole numbers are taken for.
+/// The interpretation of whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whole {
     /// Counts.
     Counts,
-    /// Numbers, of which so few occur that they may be levels.
+    /// Numbers with so few distinct values that they may be levels.
     Few,
     /// Numbers: none is near 0.
     Far,
@@ -32,7 +32,7 @@ pub(super) enum Whole {
 }
 
 impl Whole {
-    /// What these values are taken for, each with the number of its rows.
+    /// Returns the interpretation of these values, each given with its number of rows.
     pub fn of(mut values: Vec<(f64, u64)>) -> Whole {
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (Some(&(low, _)), Some(&(high, largest))) = (values.first(), values.last()) else {
@@ -62,7 +62,7 @@ impl Whole {
         if counts { Whole::Counts } else { Whole::Even }
     }
 
-    /// What was decided of numbers between these, why, and which options decide otherwise.
+    /// Returns the decision about numbers in this range in words, with its reason and the options that override it.
     pub fn words(self, low: f64, high: f64) -> String {
         let range = format!("whole numbers from {low} to {high}");
         let (why, options) = match self {

@@ -1,4 +1,4 @@
-//! From the cells of a table to the numbers of a model: inputs, target, exposure and weights by a schema; nothing is inferred.
+//! Converts the cells of a table into the numbers of a model by a schema: inputs, target, exposure and weights; no inference of columns.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -17,9 +17,9 @@ use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 
 impl Schema {
-    /// The inputs of a table, `n × D`, a row per row of the table. Columns are matched by name, in any order;
-    /// others are ignored. The mean of training stands in for a missing number; missing text is a level of its own where training
-    /// had some, else one that training did not see. Different levels that training did not see have different codes within a table.
+    /// The inputs of a table, `n × D`, a row per row of the table. Columns are matched by name, in any order; others are ignored. A missing
+    /// number is replaced by the mean in training. Missing text is a level if training had missing cells, otherwise an unseen level.
+    /// Different unseen levels have different codes within a table.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Schema {
         Ok(design)
     }
 
-    /// The inputs `x` (`n × D`) of these columns with one input for each level in place of codes.
+    /// Returns the inputs `x` (`n × D`) of these columns, with codes replaced by one input for each level.
     pub(crate) fn spread_codes(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         let columns: Vec<(usize, Option<usize>)> = self
             .features
@@ -101,8 +101,8 @@ impl Schema {
         Ok(found)
     }
 
-    /// The same columns after an update by the rows of a table: levels that these rows are the first to have keep their codes, so that
-    /// rows that are predicted with the same levels are like them, and rows with other new levels are not.
+    /// Returns the schema after an update with the rows of a table. It stores the new levels of these rows with their codes: later rows
+    /// with the same level count as equal, and rows with other new levels as different.
     ///
     /// # Errors
     ///
@@ -128,14 +128,14 @@ impl Schema {
         Ok(schema)
     }
 
-    /// How a feature is read from a table; `fill` stands in for missing numbers.
+    /// Prepares to read a feature from a table; `fill` replaces missing numbers.
     fn input<'a>(&'a self, table: &'a Table, feature: &'a Feature, fill: Option<f64>) -> Result<Input<'a>> {
         let later = self.later.get(feature.name()).map_or(&[][..], Vec::as_slice);
         Input::new(table, feature, fill, later, self.first_level())
     }
 
-    /// Settles what the training rows alone decide of a schema that was found in a whole table: the means that stand in for missing cells,
-    /// and, unless `whole` says that every part of the table is to have the same inputs, which columns have inputs for them.
+    /// Sets the parts of a schema that depend on the training rows alone, after a whole table was examined: the means that replace missing
+    /// cells and, unless every part of the table must have the same inputs (`whole`), the columns with an input for missing cells.
     pub(crate) fn settle(&mut self, table: &Table, train: &[usize], whole: bool) -> Result<()> {
         self.fills.resize(self.features.len(), 0.0);
         for (feature, fill) in self.features.iter_mut().zip(&mut self.fills) {
@@ -168,7 +168,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Takes what standardises the training rows for what the mean of each numeric feature was.
+    /// Sets the mean of each numeric feature from the scaling of the training rows.
     pub(crate) fn take_means(&mut self, scaling: &Scaling) {
         let mut offset = 0;
         for index in 0..self.features.len().min(self.fills.len()) {
@@ -180,8 +180,8 @@ impl Schema {
         }
     }
 
-    /// The features of numbers in which training met no missing cell, with how many a table has, where it has any: the mean stands in
-    /// for them, and no input says so.
+    /// Returns the numeric features without missing cells in training that have missing cells in a table, with their number. The mean
+    /// replaces these cells, and no input marks them.
     pub fn silent_gaps<'a>(&'a self, table: &Table) -> Vec<(&'a str, usize)> {
         let numbers = self.features.iter().filter(|feature| {
             matches!(
@@ -246,7 +246,7 @@ impl Schema {
 }
 
 impl Schema {
-    /// The values of a column of which every one is above 0.
+    /// Returns the values of a column, which must all be above 0.
     fn positive_numbers(&self, table: &Table, name: &str, positive: Positive) -> Result<Vec<f64>> {
         let table = table.read(&self.readings, &|column| column == name)?;
         let values = table.numbers(name)?;
@@ -257,7 +257,8 @@ impl Schema {
     }
 }
 
-/// Settles the periods of a date by the training rows, unless every part of a `whole` table is to have the same ones; the mean instant.
+/// Sets the periods of a date by the training rows, unless every part of a `whole` table must have the same periods; returns the mean
+/// instant.
 fn settle_date(feature: &mut Feature, table: &Table, train: &[usize], whole: bool) -> Result<f64> {
     let Feature::Date { name, origin, cycles, .. } = feature else { return Ok(0.0) };
     let Column::Time(values) = table.require(name)? else { return Err(not_a_date(table, name)) };
@@ -271,7 +272,7 @@ fn settle_date(feature: &mut Feature, table: &Table, train: &[usize], whole: boo
     Ok(calendar.mean())
 }
 
-/// Settles the centre of places by the training rows.
+/// Sets the centre of places by the training rows.
 fn settle_place(feature: &mut Feature, table: &Table, train: &[usize]) -> Result<()> {
     let Feature::Place { columns, surface, centre, .. } = feature else { return Ok(()) };
     let cells = PlaceCells::of(table, columns, *surface)?;
@@ -292,7 +293,7 @@ fn not_a_date(table: &Table, name: &str) -> Error {
     ))
 }
 
-/// How one feature is read from a table.
+/// The reader of one feature of a table.
 enum Input<'a> {
     Number { name: &'a str, values: Cow<'a, [f64]>, fill: Option<f64>, missing: bool },
     Time { values: &'a [f64], origin: f64, cycles: &'a [Cycle], fill: f64, missing: bool },
@@ -341,7 +342,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Writes the numbers of a row to the front of `values`, which are 0 so far.
+    /// Writes the numbers of a row to the front of `values`, which must be 0.
     fn write(
         &self,
         table: &Table,
@@ -395,11 +396,11 @@ impl<'a> Input<'a> {
     }
 }
 
-/// How a categorical feature is read from a table.
+/// The reader of a categorical feature of a table.
 struct CategoryInput<'a> {
     name: &'a str,
     levels: &'a [String],
-    /// The first level that has an input of its own.
+    /// The first level that has a separate input.
     first_level: usize,
     /// The number of levels that updates have added.
     later: usize,
@@ -408,8 +409,8 @@ struct CategoryInput<'a> {
     cells: Cells<'a>,
 }
 
-/// The cells of a categorical feature, with the code of each distinct value. The codes of values that neither training nor updates had
-/// follow all others.
+/// The cells of a categorical feature, with the code of each distinct value. The codes of values that occur neither in training nor in
+/// updates follow all others.
 enum Cells<'a> {
     Text { text: &'a TextColumn, of_code: Vec<usize> },
     Numbers { values: &'a [f64], of_bits: HashMap<u64, usize> },
@@ -430,7 +431,7 @@ impl UnseenColumn {
     /// The most levels that are named.
     pub const MOST: usize = 3;
 
-    /// Takes in what later rows of the same column have.
+    /// Merges the unseen levels of later rows of the same column.
     pub fn merge(&mut self, later: UnseenColumn) {
         self.rows += later.rows;
         for level in later.levels {
@@ -440,7 +441,7 @@ impl UnseenColumn {
         }
     }
 
-    /// What is told of such columns of a source, in one line; nothing of none.
+    /// Returns the one-line warning about such columns of a source; `None` if there are none.
     pub fn told(source: &str, columns: &[UnseenColumn]) -> Option<String> {
         let words = |unseen: &UnseenColumn| {
             let rows = if unseen.rows == 1 { "row" } else { "rows" };
@@ -486,16 +487,16 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// The next number of a count.
+/// Returns the counter and increments it.
 fn counted(next: &mut usize) -> usize {
     *next += 1;
     *next - 1
 }
 
-/// The code of a missing cell where training had none: beyond those of all levels, and exact in single precision.
+/// The code of a missing cell if training had none. It is beyond the codes of all levels, and exact in single precision.
 const MISSING_CODE: usize = 1 << 30;
 
-/// What messages call a missing cell.
+/// The word for a missing cell in messages.
 const MISSING: &str = "a missing cell";
 
 /// The bits of a number by which equal numbers are equal: both zeros are one category.
@@ -504,12 +505,12 @@ fn bits(value: f64) -> u64 {
 }
 
 impl CategoryInput<'_> {
-    /// The number of codes that training knows.
+    /// The number of codes in training.
     fn known(&self) -> usize {
         self.levels.len() + usize::from(self.missing)
     }
 
-    /// The number of codes that training or an update knows.
+    /// The number of codes in training and updates.
     fn seen(&self) -> usize {
         self.known() + self.later
     }

@@ -1,4 +1,4 @@
-//! The distinct values of a column in the order of their first row, as many as can be told apart; no types, no ranges.
+//! The distinct values of a column in the order of their first row, up to a maximum number; no types, no ranges.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use crate::tables::column::number_text;
 use crate::tables::marker::plain_number;
 
-/// The most distinct values of a column that are told apart; far more than may be categories, levels or classes.
+/// The maximum number of distinct values that are counted for a column, far more than categories, levels or classes may have.
 const MOST_DISTINCT: usize = 10_000;
 
 /// A distinct value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Level {
-    /// As it is spelled in a column of text.
+    /// The spelling in a column of text.
     pub text: String,
-    /// The place of its first row, of the first three values.
+    /// The position of its first row, for the first three values.
     pub place: String,
     /// The training rows that hold it.
     pub training: u64,
@@ -32,13 +32,13 @@ pub(crate) struct Distinct {
     #[serde(skip)]
     texts: HashMap<String, usize>,
     pub levels: Vec<Level>,
-    /// Whether there are more than can be told apart.
+    /// True if there are more values than the maximum.
     pub more: bool,
     #[serde(skip)]
     last: Option<(u64, usize)>,
 }
 
-/// Distinct values without what finds them.
+/// The distinct values without their lookup tables.
 #[derive(Deserialize)]
 struct Levels {
     levels: Vec<Level>,
@@ -65,7 +65,7 @@ impl Distinct {
         }
     }
 
-    /// Takes in the values of later rows, where they were too many to tell apart too.
+    /// Merges the values of later rows, which may exceed the maximum.
     pub fn merge(&mut self, later: Distinct) {
         self.take_in(later.levels);
         self.more |= later.more;
@@ -74,12 +74,12 @@ impl Distinct {
         }
     }
 
-    /// Whether there were too many values to tell apart.
+    /// Returns true if there are more values than the maximum.
     pub(crate) fn is_cut(&self) -> bool {
         self.more
     }
 
-    /// The standard deviation of the places of the values over the training rows.
+    /// The standard deviation over the training rows of the index of the value.
     pub(crate) fn spread_of_places(&self) -> f64 {
         let rows = self.levels.iter().map(|level| level.training).sum::<u64>().max(1) as f64;
         let moment = |power: i32| -> f64 {
@@ -99,7 +99,7 @@ impl Distinct {
         self.levels.iter().map(|level| level.text.clone()).collect()
     }
 
-    /// The number of values, in words where they were too many to tell apart.
+    /// The number of values, in words if it exceeds the maximum.
     pub(crate) fn count(&self) -> String {
         if self.more { format!("more than {MOST_DISTINCT}") } else { self.levels.len().to_string() }
     }

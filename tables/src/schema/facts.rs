@@ -1,5 +1,5 @@
-//! What the cells of a column say, gathered block by block in bounded memory: types, distinct values, ranges, cells that are
-//! out of place; no meaning of columns.
+//! Facts about the cells of a column, gathered block by block in bounded memory: types, distinct values, ranges, unusable cells; no meaning
+//! of columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,17 +18,17 @@ use sparsegp::data::Affine;
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
 
-/// The highest count that is guessed to be one; whole numbers that go higher are more likely amounts.
+/// The largest value of numbers that may be counts; whole numbers beyond it are more likely amounts.
 const HIGHEST_GUESS: f64 = 1e4;
 
-/// What is asked of every value of a column besides being a number.
+/// The requirement for every value of a column, besides being a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Demand {
-    /// Nothing.
+    /// No requirement.
     None,
-    /// To suit a target of one of these kinds.
+    /// Values suit a target of one of these kinds.
     Target(Vec<TargetKind>),
-    /// To be above 0.
+    /// Values are above 0.
     Positive(Positive),
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Positive {
 }
 
 impl Positive {
-    /// What is expected, and what to try, for messages.
+    /// Returns the expectation and the hint for messages.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Positive::Exposure => (
@@ -68,7 +68,7 @@ impl Positive {
 pub(crate) struct Misfit {
     /// Its row in the file, from 0.
     pub row: usize,
-    /// What is wrong with it.
+    /// The error about it.
     pub error: Error,
 }
 
@@ -84,22 +84,22 @@ pub(super) fn keep_earlier<T>(first: &mut Option<T>, later: Option<T>) {
     *first = first.take().or(later);
 }
 
-/// The fewest cells that tell text by mistake from text that names categories ...
+/// The minimum number of cells that can show whether text is a mistake or names categories ...
 const FEWEST_CELLS: usize = 20;
 
-/// ... and the share of numbers among them from which on other text is a mistake.
+/// ... and the minimum share of numbers among them for text to be a mistake.
 const NUMBERS_OF_A_NUMBER: f64 = 0.9;
 
-/// What is known of one column.
+/// The facts about one column.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ColumnFacts {
-    /// What is asked of its values.
+    /// The requirement for its values.
     pub(super) demand: Demand,
     /// The error for a type that has no meaning.
     unsupported: Option<Error>,
     /// The error for the first text, where a number is expected.
     text: Option<Error>,
-    /// Cells of text that can be no numbers, and the table that they are in.
+    /// Cells of text that cannot be numbers, and the name of their table.
     bad: BadCells,
     source: Option<String>,
     /// Cells that hold a value.
@@ -110,39 +110,39 @@ pub(crate) struct ColumnFacts {
     pub distinct: Distinct,
     /// The first cell without a value.
     pub missing: Option<Misfit>,
-    /// Cells without a value, of all rows and of the training rows.
+    /// The number of cells without a value, in all rows and in the training rows.
     pub gaps: (usize, usize),
     /// The first infinite number.
     pub infinite: Option<Misfit>,
-    /// For each kind of target in question, the first value that does not suit it.
+    /// For each possible kind of target, the first value that does not suit it.
     pub unsuited: Vec<(TargetKind, Option<Misfit>)>,
-    /// The first value that is not above 0, where that is asked for.
+    /// The first value that is not above 0, if values must be above 0.
     pub not_positive: Option<Misfit>,
     /// The smallest and the largest number.
     pub range: (f64, f64),
-    /// Whether all numbers look like counts.
+    /// True if all numbers look like counts.
     countable: bool,
     /// The greatest common divisor of whole numbers.
     divisor: u64,
     /// Mean and spread of the numbers of the training rows.
     spread: Spread,
-    /// What cells that are no plain numbers could be.
+    /// The possible readings of cells that are not plain numbers.
     forms: Forms,
-    /// Whether all numbers are whole.
+    /// True if all numbers are whole.
     whole: bool,
-    /// Whether every number is above the one of the row before, and the last one.
+    /// True if every number is above the number in the row before; and the last number.
     rising: bool,
     last: Option<f64>,
-    /// The steps of a target from row to row, by the places of its values where it is text.
+    /// The differences of a target between successive rows; for text, of the positions of its values.
     steps: Spread,
     /// The numbers at both ends.
     extremes: Extremes,
-    /// What is known of instants.
+    /// The facts about instants.
     calendar: Option<Calendar>,
 }
 
 impl ColumnFacts {
-    /// Of no cells yet.
+    /// Creates the facts without any cell.
     pub(crate) fn new(demand: Demand) -> ColumnFacts {
         let kinds = if let Demand::Target(kinds) = &demand { kinds.as_slice() } else { &[] };
         ColumnFacts {
@@ -173,7 +173,7 @@ impl ColumnFacts {
         }
     }
 
-    /// Takes in what is known of the same column in later rows, asked for the same.
+    /// Merges the facts about later rows of the same column, with the same requirement.
     pub(super) fn merge(&mut self, later: ColumnFacts) {
         keep_earlier(&mut self.unsupported, later.unsupported);
         keep_earlier(&mut self.text, later.text);
@@ -205,7 +205,7 @@ impl ColumnFacts {
         }
     }
 
-    /// Takes in the next rows. `training` says which of them are trained on; all when absent.
+    /// Adds the next rows. `training` marks the training rows among them; `None` means all.
     pub(crate) fn push(&mut self, table: &Table, name: &str, column: &Column, training: Option<&[bool]>) {
         let trains = |row: usize| training.is_none_or(|training| training[row]);
         match column {
@@ -257,7 +257,7 @@ impl ColumnFacts {
         let bad = |(level, number): (&String, &Option<f64>)| number.is_none() && BadCells::is_bad(level);
         let bad: Vec<bool> = text.levels().iter().zip(&numbers).map(bad).collect();
         let booleans: Vec<Option<f64>> = text.levels().iter().map(|level| boolean(level)).collect();
-        // The place of each value of the block among those of the file, once it was met.
+        // The index of each value of the block among the values of the file, once it has occurred.
         let mut places: Vec<Option<Option<usize>>> = vec![None; text.levels().len()];
         for (row, code) in text.codes().enumerate() {
             let Some(code) = code else {
@@ -347,7 +347,8 @@ impl ColumnFacts {
         self.last = Some(value);
     }
 
-    /// Whether the values of neighbouring rows are closer than those of any two (von Neumann 1941): by three standard errors or more.
+    /// Returns true if the values of neighbouring rows are closer than the values of any two rows (von Neumann 1941), by at least three
+    /// standard errors.
     pub(crate) fn follows_rows(&self) -> bool {
         let (steps, all) = (self.steps.affine(), self.spread.affine());
         let rows = self.steps.count() as f64;
@@ -357,22 +358,22 @@ impl ColumnFacts {
         rows > 2.0 && spread > 0.0 && (1.0 - 0.5 * ratio * ratio) * rows.sqrt() > 3.0
     }
 
-    /// Whether all numbers are whole.
+    /// Returns true if all numbers are whole.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole && self.numbers > 0
     }
 
-    /// Whether every number is above the one before.
+    /// Returns true if every number is above the number before.
     pub(crate) fn is_rising(&self) -> bool {
         self.rising
     }
 
-    /// Whether the column holds instants.
+    /// Returns true if the column holds instants.
     pub(crate) fn is_time(&self) -> bool {
         self.calendar.is_some()
     }
 
-    /// What is known of its instants.
+    /// The facts about its instants.
     pub(super) fn calendar(&self) -> Option<&Calendar> {
         self.calendar.as_ref()
     }
@@ -382,7 +383,7 @@ impl ColumnFacts {
         &self.extremes
     }
 
-    /// How cells of text are read as numbers or dates, with an example in words.
+    /// Returns the reading of cells of text as numbers or dates, with an example in words.
     pub(crate) fn reading(&self) -> Option<(Reading, String)> {
         let dates = self.demand == Demand::None;
         let read = self.has_text() && self.supported().is_ok();
@@ -432,7 +433,7 @@ impl ColumnFacts {
         text.then(|| rating_order(&levels())).flatten()
     }
 
-    /// What is wrong with a column of numbers that holds text too.
+    /// The text cells of a column of numbers.
     pub(super) fn bad_cells(&self) -> &BadCells {
         &self.bad
     }
@@ -447,18 +448,18 @@ impl ColumnFacts {
         self.unsupported.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether some cell holds text.
+    /// Returns true if some cell holds text.
     pub(crate) fn has_text(&self) -> bool {
         self.text.is_some()
     }
 
-    /// The error for text where numbers are expected: for all cells that can be no numbers, or for the first text.
+    /// Returns the error for text in place of numbers. It names the cells that cannot be numbers, or else the first text.
     pub(crate) fn not_a_number(&self) -> Error {
         let several = self.source.as_deref().and_then(|source| self.bad.error(source));
         several.or(self.text.clone()).unwrap_or_else(|| Error::data("a column of numbers holds no text"))
     }
 
-    /// Whether the column is text of nothing but true and false, which stand for 1 and 0.
+    /// Returns true if the column is text with only true and false, which are read as 1 and 0.
     pub(crate) fn is_boolean(&self) -> bool {
         let mut levels = self.distinct.levels.iter();
         self.has_text() && !self.distinct.more && levels.all(|level| boolean(&level.text).is_some())
@@ -470,8 +471,8 @@ impl ColumnFacts {
         if self.has_text() && !self.is_boolean() { Err(self.not_a_number()) } else { Ok(()) }
     }
 
-    /// The distinct numbers with the training rows of each, where all are small, whole and not negative. Of those in steps of ten, which are
-    /// amounts that were rounded, and of more than can be told apart: nothing.
+    /// Returns the distinct numbers with the training rows of each, if all are small, whole and not negative. Returns `None` for numbers
+    /// with a common divisor, which are rounded amounts, and if there are too many distinct values.
     pub(crate) fn whole_numbers(&self) -> Option<Vec<(f64, u64)>> {
         let value = |level: &Level| Some((level.text.parse().ok()?, level.training));
         let whole = self.countable && self.divisor == 1 && !self.distinct.more;
@@ -483,7 +484,7 @@ impl ColumnFacts {
         [&self.missing, &self.infinite].into_iter().flatten().min_by_key(|misfit| misfit.row)
     }
 
-    /// Whether the training rows hold different values.
+    /// Returns true if the values of the training rows differ.
     pub(crate) fn varies_in_training(&self) -> bool {
         let mut held = self.distinct.levels.iter().filter(|level| level.training > 0);
         let Some(first) = held.next() else { return false };
@@ -491,7 +492,7 @@ impl ColumnFacts {
         self.distinct.more || held.any(|level| truth.is_none() || boolean(&level.text) != truth)
     }
 
-    /// Shift and scale that standardise the numbers of the training rows, the mean standing in for those that are missing.
+    /// Shift and scale that standardise the numbers of the training rows, with missing cells replaced by the mean.
     pub(crate) fn affine(&self) -> Affine {
         let Affine { shift, scale } = self.spread.affine();
         match (self.spread.count(), self.gaps.1) {
@@ -511,7 +512,7 @@ impl ColumnFacts {
     }
 }
 
-/// What standardises an input that is 1 in `ones` of so many rows and 0 in the others.
+/// Returns the scaling of an input that is 1 in `ones` of `rows` rows and 0 in the others.
 pub(super) fn share_affine(ones: usize, rows: usize) -> Affine {
     let share = ones as f64 / rows.max(1) as f64;
     let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };

@@ -37,12 +37,12 @@ impl Schema {
         Ok(options)
     }
 
-    /// The text with the numbers of inputs in place of the names of columns; that of a date stands for all of its inputs, and those of a
-    /// place for its coordinates.
+    /// Returns the text with the numbers of inputs in place of the names of columns. The name of a date becomes the numbers of all its
+    /// inputs, and the names of a place those of its coordinates.
     ///
     /// # Errors
     ///
-    /// A usage error for a name of no column that is an input.
+    /// A usage error if a name is not that of an input column.
     fn kernel_of_inputs(&self, kernel: &str) -> Result<String> {
         let mut rest = kernel;
         let mut text = String::new();

@@ -30,20 +30,20 @@ const NEGATIVE_WORDS: [&str; 8] = ["no", "n", "false", "f", "negative", "neg", "
 impl TargetEncoding {
     /// Finds the encoding of the target of a training table.
     ///
-    /// Where no kind is asked for: text, or true and false, of two distinct values and more than two rows of numbers of
-    /// two distinct values are binary; text of more distinct values, which come twice each on average at least, are classes; whole numbers that begin at 0 or 1 and thin out are counts (see `counts`); other numbers are
-    /// real.
+    /// If no kind is set, the values decide. Two distinct values are binary if they are text, or true and false, or numbers in more than
+    /// two rows. Text with more distinct values, each at least twice on average, has classes. Whole numbers that begin at 0 or 1 and become
+    /// rarer are counts (see `counts`). Other numbers are real.
     ///
-    /// The positive class is the one asked for; else the one that says yes where the other says no (as in yes and no, true
-    /// and false, 1 and -1); else the larger number; else the text with fewer rows, or the later one in sorted order.
+    /// The positive class is the requested class. Without a request it is the class that means yes if the other means no (as in yes and no,
+    /// true and false, 1 and -1). Otherwise it is the larger number, or the text with fewer rows, or the later text in sorted order.
     ///
-    /// Returns the encoding, and a note where the choice of the positive class, or between counts and numbers, was a guess.
+    /// Returns the encoding, and a note if the choice of the positive class, or between counts and numbers, was a guess.
     ///
     /// # Errors
     ///
-    /// When a value is missing or none of the kind, the values do not vary, there are not exactly two classes, the levels
-    /// have a gap or are too few or too many, or the positive class asked for is not in the column; a usage error when one
-    /// is asked for of a target that has no classes.
+    /// If a value is missing or not of the kind, the values do not vary, there are not exactly two classes, the levels have a gap or are
+    /// too few or too many, or the requested positive class does not occur. A usage error if a positive class is requested for a target
+    /// without classes.
     pub fn infer(
         table: &Table,
         name: &str,
@@ -311,7 +311,7 @@ impl Target<'_> {
     }
 }
 
-/// Whether `a` is the positive class and `b` its opposite, or the other way round; nothing for other words.
+/// Returns true if `a` is the positive class and `b` its opposite, false for the reverse, and `None` for other words.
 fn is_positive(a: &str, b: &str) -> Option<bool> {
     let (a, b) = (a.to_lowercase(), b.to_lowercase());
     let positive = |word: &str| POSITIVE_WORDS.contains(&word);
@@ -344,7 +344,7 @@ fn third_class(two: [&String; 2], third: &Level) -> Error {
     .hint("correct or remove the row; for more than two classes use ⟨task classification⟩ without a likelihood of two")
 }
 
-/// Checks the levels of a column, of which there are `count` in words.
+/// Checks the levels of a column; `count` is their number in words.
 fn check_levels(column: &str, levels: &[f64], count: &str) -> Result<()> {
     match levels {
         [] | [_] => {

@@ -1,24 +1,25 @@
-//! Columns that are no inputs unless they are asked for: identifiers, and columns without a value or with a single one; no other meaning.
+//! Columns that are inputs only on request: identifiers, and columns without a value or with a single one; no other meaning of columns.
 
 use super::facts::ColumnFacts;
 use crate::tables::{Column, Table};
 
-/// Rows below which whole numbers in order are not taken for identifiers, unless they are named so.
+/// The minimum number of rows for which ordered whole numbers count as identifiers, unless their name says so.
 const FEWEST_ROWS: usize = 20;
 
-/// The share of rows with a value of their own from which on text is an identifier.
+/// The minimum share of rows with distinct values for text to be an identifier.
 const NEARLY_ALL: f64 = 0.95;
 
 /// Names of identifiers, in small letters.
 const NAMES: [&str; 9] =
     ["id", "uuid", "guid", "index", "row", "rowid", "row_number", "rownames", "row.names"];
 
-/// Why a column is left out; nothing for an input. `follows` says whether the target follows the order of the rows, so that a number that
-/// counts them is a time rather than a name.
+/// Returns the reason why a column is left out; `None` for an input. `follows` is true if the target follows the order of the rows, so that
+/// a number that counts the rows is a time rather than a name.
 ///
-/// A column is left out when all its cells hold one value. Text is left out when it has more than `most` categories or a value of its own in nearly every row. Whole numbers that are all distinct
-/// are left out when they are named as identifiers are; when there are 20 or more that run through 0 to n − 1 or 1 to n; or when as many
-/// rise from row to row. The last two only where they are no time that the target follows.
+/// A column is left out if all its cells hold one value. Text is left out if it has more than `most` categories, or distinct values in
+/// nearly every row. Distinct whole numbers are left out in three cases: if the name of the column is that of an identifier; if there are
+/// at least 20 of them, from 0 to n − 1 or from 1 to n; and if there are at least 20 of them, rising from row to row. The last two cases
+/// need a target that does not follow them.
 pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: bool) -> Option<&'static str> {
     if column.present == 0 {
         return column.supported().is_ok().then_some("no value in any row");
@@ -71,8 +72,8 @@ fn is_named_so(name: &str) -> bool {
         || camel.is_some_and(|before| before.ends_with(|c: char| c.is_lowercase()))
 }
 
-/// The columns of distinct whole numbers in whose order the target changes less from one value to the next than between any two of these
-/// rows (von Neumann 1941), by three standard errors or more: they say something about the target, whatever they are called.
+/// Returns the columns of distinct whole numbers that help to predict the target, whatever their names are. In the order of such a column,
+/// the target changes less between successive rows than between any two rows (von Neumann 1941), by at least three standard errors.
 pub(crate) fn followed(table: &Table, target: &str, rows: &[usize]) -> Vec<String> {
     let Some(target) = table.column(target) else { return Vec::new() };
     let of_column = |named: &&crate::tables::NamedColumn| match &named.column {

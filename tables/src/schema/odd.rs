@@ -1,4 +1,4 @@
-//! Single numbers that are so far from all others of their column that they are likely slips: found, told, and left as they are.
+//! Single numbers so far from all others of their column that they are probably mistakes. They are reported, not changed.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,11 @@ use crate::tables::table::{Table, quoted};
 use sparsegp::error::Result;
 use sparsegp::likelihood::TargetKind;
 
-/// How many times the distance between the quartiles a number has to be away from the median.
+/// The minimum distance of such a number from the median, in units of the distance between the quartiles.
 const FAR: f64 = 1e4;
 
-/// How many times as far as any other number it has to be: the largest of heavy-tailed numbers have others nearly as large beside them.
+/// The minimum ratio of its distance to that of any other number. The largest of heavy-tailed numbers does not reach it, because others are
+/// nearly as large.
 const ALONE: f64 = 100.0;
 
 /// The two smallest and the two largest numbers of a column, with the rows of the first of each pair.
@@ -52,12 +53,12 @@ impl Extremes {
         });
     }
 
-    /// Whether all numbers are below those of later rows.
+    /// Returns true if all numbers are below the numbers of later rows.
     pub(super) fn end_below(&self, later: &Extremes) -> bool {
         self.high[0].0 < later.low[0].0
     }
 
-    /// The number that is alone, seen from the middle, with its row.
+    /// Returns the number that is far from all others, with its row.
     fn alone(&self, middle: f64) -> Option<(f64, usize)> {
         let far = |(value, _): (f64, usize)| (value - middle).abs();
         let (end, next, other) = if far(self.low[0]) > far(self.high[0]) {
@@ -70,21 +71,21 @@ impl Extremes {
     }
 }
 
-/// The columns whose numbers are looked at: the numeric features and a real target.
+/// The columns that are checked: the numeric features and a real target.
 pub(super) fn checked_columns(schema: &Schema) -> impl Iterator<Item = &str> {
     let numeric = schema.features.iter().filter(|feature| matches!(feature, Feature::Numeric { .. }));
     let target = Some(schema.target.as_str()).filter(|_| schema.encoding.kind() == TargetKind::Real);
     numeric.map(Feature::name).chain(target)
 }
 
-/// A line for all columns in which a single number is far from all others. `rows` are the rows, or a sample of them: they say what is usual,
-/// the facts what is not.
+/// Returns one line about all columns in which a single number is far from all others. `rows`, all rows or a sample, give the quartiles;
+/// the facts give the extreme numbers.
 pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> Result<Option<String>> {
     let mut words = Vec::new();
     for name in checked_columns(schema) {
         let column = facts.require(name)?;
         let (extremes, affine) = (column.extremes(), column.affine());
-        // Whatever is alone is alone as seen from the mean without it; the quartiles are looked for in columns of which that may be true.
+        // A number that is far from all others is also far from their mean. Only columns for which this may hold need their quartiles.
         let deviations = |(value, _): (f64, usize)| (value - affine.shift).abs() / affine.scale;
         let most = deviations(extremes.low[0]).max(deviations(extremes.high[0]));
         if !(most > 0.25 * (column.present as f64).sqrt() && column.present > 8) {

@@ -147,11 +147,11 @@ fn plain(level: &str) -> String {
     let words = level.split(|c: char| c.is_whitespace() || matches!(c, '_' | '-' | '.'));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let joined = words.join(" ").to_lowercase();
-    // The sign of a grade is no separator.
+    // In a grade such as B+ the sign does not separate words.
     if level.trim().len() == 2 { level.trim().to_lowercase() } else { joined }
 }
 
-/// The places of all words, each another one.
+/// Returns the positions of all words on a scale, if they differ.
 fn places(words: &[String], place: &dyn Fn(&str) -> Option<usize>) -> Option<Vec<usize>> {
     let places: Vec<usize> = words.iter().map(|word| place(word)).collect::<Option<_>>()?;
     let mut sorted = places.clone();
@@ -163,7 +163,7 @@ fn place(scale: &[&str], word: &str) -> Option<usize> {
     scale.iter().position(|same| same.split('|').any(|known| known == word))
 }
 
-/// The place of a letter grade, of which a minus is below the letter and a plus above it.
+/// Returns the position of a letter grade; a minus ranks it below the letter, a plus above it.
 fn grade(word: &str) -> Option<usize> {
     let (letter, sign) = match word.char_indices().nth(1) {
         Some((at, _)) => word.split_at(at),

@@ -1,5 +1,4 @@
-//! Numbers such as -999 that stand for missing cells by custom: found where they are far from all others of their column, told, and left as
-//! they are.
+//! Numbers such as -999 that often mark missing cells. They are reported if they are far from all others of their column, and not changed.
 
 use super::check::folded;
 use super::columns::Schema;
@@ -43,7 +42,7 @@ pub(crate) fn sentinels(facts: &TableFacts, schema: &Schema, rows: &Table) -> Re
     )))
 }
 
-/// Whether a value is as far from the nearest other one as the others, besides further sentinels, are from each other.
+/// Returns true if the distance of a value from the nearest other value is at least the range of the others, without further sentinels.
 fn is_far(value: f64, cells: &[f64]) -> bool {
     let others = || cells.iter().copied().filter(|cell| cell.is_finite() && *cell != value);
     let plain = || others().filter(|cell| !SENTINELS.contains(cell));

@@ -37,7 +37,7 @@ impl Spread {
         self.place.count()
     }
 
-    /// Takes in the numbers that `other` took in.
+    /// Adds the numbers of `other`.
     pub(crate) fn merge(&mut self, other: Spread) {
         if other.place.count() == 0 {
             return;
@@ -53,7 +53,7 @@ impl Spread {
         self.place.merge(other.place.mapped(other.unit / self.unit, between / self.unit));
     }
 
-    /// Makes the unit as large as a distance asks for.
+    /// Increases the unit until it suits a distance.
     fn reach(&mut self, distance: f64) {
         if distance.abs() >= 2.0 * self.unit {
             let unit = power_of_two_below(distance.abs());
@@ -142,7 +142,7 @@ mod tests {
             let (merged, whole) = (merged.affine(), whole.affine());
             let largest = values.iter().fold(0.0f64, |most, v| most.max(v.abs()));
             let rounding = f64::EPSILON * values.len() as f64;
-            // Of the shift, relative to the numbers; of the scale, to itself and to what rounding makes of the distances.
+            // The error of the shift is relative to the numbers; that of the scale, to the scale and to the rounding of the distances.
             prop_assert!((merged.shift - whole.shift).abs() <= rounding * largest, "{merged:?}, {whole:?}");
             let error = (merged.scale - whole.scale).abs();
             prop_assert!(error <= rounding * (4.0 * whole.scale + largest), "{merged:?}, {whole:?}");

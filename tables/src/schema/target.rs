@@ -1,4 +1,4 @@
-//! What kind of target a column holds, the task it makes and the number each of its cells stands for; no models.
+//! The kind of target in a column, its task, and the numbers that represent its cells; no models.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::HIGHEST_WHOLE;
 use sparsegp::likelihood::{TargetKind, Task};
 
-/// The range of a target's absolute values and spread whose squares a 64-bit float can hold.
+/// The range of absolute values and spread of a target whose squares fit a 64-bit float.
 const TARGET_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
 
 /// The cells of a target that is written as numbers, NaN where missing.
@@ -59,7 +59,7 @@ pub(crate) fn check_value(kind: TargetKind, table: &Table, row: usize, name: &st
     Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint))
 }
 
-/// The kind of a target and, where its cells stand for classes or levels, which number each stands for.
+/// The kind of a target and, if its cells are classes or levels, the number of each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]
 pub struct TargetEncoding {
@@ -68,7 +68,7 @@ pub struct TargetEncoding {
     pub(crate) levels: Vec<String>,
 }
 
-/// A target of any real number: what models were before there were other kinds.
+/// A target of real numbers, the only kind in the oldest model files.
 impl Default for TargetEncoding {
     fn default() -> Self {
         TargetEncoding { kind: TargetKind::Real, levels: Vec::new() }
@@ -86,7 +86,7 @@ impl TargetEncoding {
         self.kind
     }
 
-    /// What is coded 0, 1, …: negative and positive class, the classes, or the levels in order as written; else nothing.
+    /// The names of the codes 0, 1, …: negative and positive class, the classes, or the levels in order; empty for other targets.
     pub fn levels(&self) -> &[String] {
         &self.levels
     }
@@ -101,8 +101,7 @@ impl TargetEncoding {
         self.class_of_code(0)
     }
 
-    /// What people call the constant means of the classes' functions, `mean.LABEL`, with the names that they have as values:
-    /// none for other targets.
+    /// The names of the constant means of classes for users, `mean.LABEL`, each with its internal name; empty for other targets.
     pub(crate) fn mean_names(&self) -> Vec<(String, String)> {
         let classes = if self.kind == TargetKind::Class { &self.levels[..] } else { &[] };
         let name =
@@ -115,8 +114,8 @@ impl TargetEncoding {
         levels.get(code).map(String::as_str)
     }
 
-    /// The number that each cell of a column stands for, NaN where it is missing: 0 or 1 for two classes, the place of one of several
-    /// classes or of the level for an ordinal target, else the number itself.
+    /// Returns the number that represents each cell of a column, NaN if it is missing. It is 0 or 1 for two classes, the index of the class
+    /// or ordered level, otherwise the number itself.
     ///
     /// # Errors
     ///
@@ -138,7 +137,7 @@ impl TargetEncoding {
         Ok(values)
     }
 
-    /// Checks that a column can be learned from: it has a value in every row and they vary.
+    /// Checks that a model can learn from a column: it has a value in every row, and the values vary.
     ///
     /// # Errors
     ///
@@ -168,7 +167,7 @@ impl TargetEncoding {
         Ok(())
     }
 
-    /// How a cell of this code is written, for messages.
+    /// Returns the spelling of a code, for messages.
     fn spelling(&self, code: f64) -> String {
         // The codes of classes and levels are places in the list; other numbers stand for themselves.
         match self.levels.get(code as usize) {
@@ -177,7 +176,7 @@ impl TargetEncoding {
         }
     }
 
-    /// The place of a class as it may be written in a file or by a user.
+    /// Returns the index of a class, as a file or a user may spell it.
     pub(crate) fn class(&self, text: &str) -> Option<usize> {
         let same = |label: &String| truth(label).is_some() && truth(label) == truth(text);
         self.levels.iter().position(|label| label == text).or_else(|| self.levels.iter().position(same))
@@ -282,12 +281,12 @@ fn are_consecutive(levels: &[String]) -> bool {
     })
 }
 
-/// The number that a class is in a column of numbers, where `true` and `false` are 1 and 0.
+/// Returns the number of a class in a column of numbers; `true` and `false` are 1 and 0.
 fn class_number(label: &str) -> Option<f64> {
     boolean(label).or_else(|| label.parse().ok())
 }
 
-/// 1 or 0 for every spelling of true or false that a class may have; nothing for other classes.
+/// Returns 1 or 0 for every spelling of true or false that a class may have; `None` for other classes.
 fn truth(label: &str) -> Option<bool> {
     match boolean(label) {
         Some(value) => Some(value == 1.0),

@@ -6,7 +6,7 @@ use super::column::Column;
 use super::table::{NamedColumn, Table, quoted};
 use sparsegp::error::{Error, Result};
 
-/// How far, in steps, the last value of a range may lie beyond its end, so that the end belongs to it although steps are rounded.
+/// The distance, in steps, by which the last value of a range may exceed its end, so that rounded steps do not exclude the end.
 const BEYOND: f64 = 1e-6;
 
 /// Every combination of the values of some columns. The values of the last column change fastest.
@@ -35,7 +35,7 @@ struct Axis {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Values {
-    /// So many numbers with this distance, from the first on.
+    /// `count` numbers at the distance `step`, from `start` on.
     Range { start: f64, step: f64, count: u64 },
     /// One text, such as a category or a date.
     Text(String),
@@ -189,7 +189,7 @@ impl Grid {
         Table::new("the grid", columns)
     }
 
-    /// All points in blocks of at most so many rows.
+    /// Returns all points in blocks of at most this number of rows.
     pub fn blocks(self, rows: usize) -> impl Iterator<Item = Result<Table>> {
         (0..self.points()).step_by(rows.max(1)).map(move |first| self.block(first, rows.max(1)))
     }

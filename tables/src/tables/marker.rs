@@ -31,7 +31,8 @@ const LIKELY: [&str; 17] = [
     "nd",
 ];
 
-/// The fewest distinct numbers that make words beside them markers: 2 and none may be two classes.
+/// The minimum number of distinct numbers that turn the words among them into markers. With a single number, such as in `2` and `none`,
+/// both may be classes.
 const FEWEST_NUMBERS: usize = 2;
 
 /// The columns in which a text is a marker of a missing cell.

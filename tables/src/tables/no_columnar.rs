@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-const FEATURE: &str = "the feature `parquet` of the crate sparsegp";
+const FEATURE: &str = "the feature `parquet` of the crate sparsegp-tables";
 
 pub(super) fn open(
     source: &str,

@@ -28,7 +28,7 @@ pub fn read_table(path: &Path) -> Result<Table> {
     read_table_with(path, &ReadOptions::default())
 }
 
-/// How a file is read.
+/// Options for reading a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// The character between the columns of a CSV file; `None` finds it in the first lines.

@@ -1,4 +1,4 @@
-//! The parts of a cross-validation: which rows each of its fits leaves out; no fitting.
+//! The parts of a cross-validation, that is, the rows that each fit leaves out; no fitting.
 
 use super::held_out::{groups_of, times_of};
 use crate::schema::SplitBy;
@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use sparsegp::data::{Purpose, generator};
 use sparsegp::error::{Error, Result};
 
-/// Targets with at most so many different numbers are dealt out like classes.
+/// The maximum number of distinct values for targets of numbers that are distributed over the parts like classes.
 const MOST_LEVELS: usize = 20;
 
 /// The rows of one fit, in the order of the table.

@@ -139,8 +139,8 @@ impl AllRows for FileRows {
 /// Shuffled batches of the training rows of a file. In every epoch each row is in one batch, which depends on the seed, the epoch and the
 /// size of the buffer.
 ///
-/// Row groups, if the file has them, are read in random order. Their rows, or those of a text from its beginning, go through a buffer,
-/// from which random rows are taken. Batches have the same sizes as for rows in memory.
+/// If the file has row groups, they are read in random order; a text file is read from its beginning. The rows go through a buffer, from
+/// which random rows are taken. Batches have the same sizes as for rows in memory.
 pub(super) struct FileBatches {
     rows: FileRows,
     batch: usize,

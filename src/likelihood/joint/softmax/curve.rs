@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 /// `e^{−π²/STEP}`, 3e-13, times powers of the outermost frequencies 2π/STEP for derivatives.
 pub(super) const STEP: f64 = 0.34375;
 
-/// Nodes that are computed together.
+/// The number of nodes that are computed together.
 pub(super) const LANES: usize = 16;
 
 /// A number for every node of a block.
@@ -42,10 +42,10 @@ pub(super) const WIDEST: f64 = 400.0;
 /// Integrals of sums take no more variance than this with curves that are tabulated.
 pub(super) const WIDEST_SUMMED: f64 = 1e4;
 
-/// Nodes of narrow curves are at most so many steps apart.
+/// The maximum distance of the nodes of narrow curves, in steps.
 const FARTHEST_NARROW: usize = 2;
 
-/// How exact integrals are, and with that what they cost.
+/// The accuracy of integrals, which determines their cost.
 #[derive(Debug)]
 pub(super) struct Accuracy {
     /// A grid resolves normal densities of this many of its steps δ, up to `e^{−2π²v/δ²}`.
@@ -54,9 +54,9 @@ pub(super) struct Accuracy {
     widest: usize,
     /// Standard deviations to which normal densities count.
     reach: f64,
-    /// How many steps nodes are apart at least, a power of 2.
+    /// The minimum distance of nodes in steps, a power of 2.
     stride: usize,
-    /// The exponent of the error that nodes further apart may make: `e^{−aliased/2}` of what integrals are.
+    /// The relative error of an integral that nodes farther apart may cause is `e^{−aliased/2}`.
     aliased: f64,
     /// Below `−(left + v)`, `1 − φ` counts as an exponential, up to `e^{−2 left}`.
     left: f64,
@@ -123,13 +123,13 @@ impl Table {
         Table { phases, first, high, length, values }
     }
 
-    /// The table for nodes so many steps apart, a power of 2.
+    /// Returns the table for nodes at this distance in steps, a power of 2.
     fn of(stride: usize) -> &'static Table {
         &TABLES[stride.trailing_zeros() as usize]
     }
 }
 
-/// The number of phases of nodes so many steps apart; where curves are wide, phases have to resolve T only.
+/// The number of phases of nodes at this distance in steps; for wide curves, phases have to resolve T only.
 fn phases(stride: usize) -> usize {
     if stride <= FARTHEST_NARROW { FINEST * stride } else { 2 * stride }
 }
@@ -137,8 +137,8 @@ fn phases(stride: usize) -> usize {
 static TABLES: LazyLock<Vec<Table>> =
     LazyLock::new(|| (0..=WIDEST_STRIDE).map(|power| Table::new(1 << power)).collect());
 
-/// How many steps nodes may be apart for integrals over a product of curves with these variances: curves have spectra that fall as
-/// `e^{−vω²/2}`, products of them as `e^{−ω²/(2 Σ 1/v)}`, and the error of a distance H is what they are at 2π/H.
+/// Returns the distance that nodes may have, in steps, for integrals over a product of curves with these variances. The spectrum of a curve
+/// falls as `e^{−vω²/2}`, that of a product as `e^{−ω²/(2 Σ 1/v)}`; the error of the distance H is the spectrum at 2π/H.
 pub(super) fn stride(variances: &[f64], accuracy: &Accuracy) -> usize {
     let inverse: f64 = variances.iter().map(|v| 1.0 / v.max(f64::MIN_POSITIVE)).sum();
     let widest = 2.0 * std::f64::consts::PI / (accuracy.aliased * inverse).sqrt() / STEP;
@@ -177,7 +177,7 @@ impl Block {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Panel {
     from: i64,
-    /// How many steps even nodes are apart.
+    /// The distance between evenly spaced nodes, in steps.
     stride: usize,
     pub nodes: Lanes,
     pub weights: Lanes,
@@ -196,7 +196,7 @@ const LEGENDRE: [(f64, f64); LANES / 2] = [
 ];
 
 impl Panel {
-    /// Evenly spaced nodes, so many steps apart.
+    /// Creates evenly spaced nodes at this distance in steps.
     pub(crate) fn even(from: i64, stride: usize) -> Panel {
         let step = stride as f64 * STEP;
         let nodes = std::array::from_fn(|l| (from + l as i64) as f64 * step);
@@ -236,12 +236,12 @@ enum Method {
     Nodes,
 }
 
-/// How a curve is computed.
+/// The settings by which a curve is computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
-    /// By a table for nodes so many steps apart, or without one.
+    /// The distance in steps of the nodes of the table, or `None` to compute without a table.
     pub tabulate: Option<usize>,
-    /// With all digits in its upper tail.
+    /// True if the upper tail needs all digits.
     pub tail: bool,
     pub accuracy: &'static Accuracy,
 }
@@ -265,7 +265,7 @@ impl Curve {
         Curve { mu, v, method }
     }
 
-    /// Weights of a grid with so many points to a distance H of some steps: by phase p, at `((first + q) + p/phases) H`.
+    /// Computes the weights of a grid with `phases` points per distance H (`stride` steps): for phase p, at `((first + q) + p/phases) H`.
     fn weigh(
         mu: f64,
         sd: f64,

@@ -23,10 +23,10 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::vector_math::dispatch;
 
-/// No integral takes more panels to either side.
+/// The maximum number of panels of an integral on either side.
 const MOST_PANELS: usize = 4000;
 
-/// Means count as at most so far below the largest.
+/// The maximum distance of a mean below the largest one; means that are farther away are moved to this distance.
 const FARTHEST: f64 = 1e9;
 
 /// Products of probabilities are kept above this when they are divided by one of them.
@@ -39,7 +39,7 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    /// With so many classes, at least 2.
+    /// Creates the likelihood for this number of classes, at least 2.
     pub fn new(classes: usize) -> Self {
         Softmax { classes: classes.max(2) }
     }
@@ -51,13 +51,13 @@ impl Softmax {
     }
 }
 
-/// The class with the largest mean, which all others are compared with.
+/// The nodes and the accuracy of integrals over classes; means are relative to the largest one, which belongs to the class `top`.
 #[derive(Clone, Copy, Debug)]
 struct Grid {
     top: usize,
     /// True if curves are tabulated.
     tabulated: bool,
-    /// How many steps even nodes are apart.
+    /// The distance between evenly spaced nodes, in steps.
     stride: usize,
     /// True if tiny curves need all their digits, as they do when multiplied by a growing density.
     tails: bool,
@@ -84,18 +84,19 @@ impl Grid {
         Grid { tabulated, stride, tails: false, accuracy, ..self }
     }
 
-    /// The distance of even nodes.
+    /// The distance between evenly spaced nodes.
     fn step(self) -> f64 {
         self.stride as f64 * STEP
     }
 
-    /// Mean, from the largest one, and variance of a class. From so far below it has no part in integrals other than its own.
+    /// Returns the mean of a class, relative to the largest mean, and its variance. A class whose mean is [`FARTHEST`] below contributes to
+    /// no integral except its own.
     fn place(self, marginal: Marginal<'_>, class: usize) -> LatentMarginal {
         let LatentMarginal { mean: mu, variance: v } = marginal.of(class);
         LatentMarginal::new((mu - marginal.mean[self.top]).max(-FARTHEST), v.max(0.0))
     }
 
-    /// Curves that are not tabulated have scales of their own, which hide what is lacking.
+    /// Without tabulated curves, the scale of each curve hides the missing part, so it counts as 1.
     fn ends(self, ends: Ends) -> Ends {
         Ends { lacking: if self.tabulated { ends.lacking } else { 1.0 }, ..ends }
     }
@@ -144,7 +145,7 @@ impl Scratch {
         }
     }
 
-    /// All curves at a panel but one; with derivatives if they are wanted.
+    /// Evaluates all curves at a panel, except one; with derivatives if they are requested.
     fn fill(&mut self, panel: &Panel, derivatives: bool, except: Option<usize>) {
         for (c, (curve, block)) in self.curves.iter().zip(&mut self.blocks).enumerate() {
             match () {
@@ -155,7 +156,8 @@ impl Scratch {
         }
     }
 
-    /// The panel to one side of s that resolves all curves; of even nodes that with this number from s = 0.
+    /// Returns the panel on one side of s that resolves all curves. With evenly spaced nodes it is the panel with this number, counted from
+    /// s = 0.
     fn panel(&self, grid: Grid, number: i64, s: f64, right: bool) -> Panel {
         let width = LANES as i64;
         if grid.tabulated {
@@ -165,7 +167,7 @@ impl Scratch {
         if right { Panel::between(s, s + width) } else { Panel::between(s - width, s) }
     }
 
-    /// The end of a panel on one side.
+    /// Returns the end of a panel on one side.
     fn end(panel: &Panel, right: bool) -> f64 {
         let total: f64 = panel.weights.iter().sum();
         let middle = 0.5 * (panel.nodes[0] + panel.nodes[LANES - 1]);
@@ -189,7 +191,8 @@ impl Scratch {
     }
 }
 
-/// `E log Σ_c e^{f_c}` less the largest mean; with `−φ′` and `φ″` integrals of every class in the sums if derivatives are wanted.
+/// Returns `E log Σ_c e^{f_c}` minus the largest mean. If derivatives are requested, `scratch.sums` receives the integrals with `−φ′` and
+/// `φ″` of every class.
 fn expected_log_sum(grid: Grid, derivatives: bool, scratch: &mut Scratch) -> f64 {
     let left = scratch.curves.iter().map(|curve| curve.left_end(grid.accuracy));
     let left = left.fold(f64::INFINITY, f64::min);
@@ -216,7 +219,8 @@ fn expected_log_sum(grid: Grid, derivatives: bool, scratch: &mut Scratch) -> f64
     total + add_left_tail(share, grid.top, scratch)
 }
 
-/// Adds so many times what integrands are of `e^s` far to the left.
+/// Adds `share` times the factors of `e^s` to which the integrands are proportional far to the left, and returns their sum over all classes
+/// except `top`.
 fn add_left_tail(share: f64, top: usize, scratch: &mut Scratch) -> f64 {
     let mut total = 0.0;
     for (c, (curve, sums)) in scratch.curves.iter().zip(&mut scratch.sums).enumerate() {
@@ -230,7 +234,7 @@ fn add_left_tail(share: f64, top: usize, scratch: &mut Scratch) -> f64 {
     total
 }
 
-/// `E softmax_y`, and its derivatives in the sums if they are wanted; of the curves that are tilted the first is that of y.
+/// Returns `E softmax_y`. If derivatives are requested, `scratch.sums` receives them. The first tilted curve belongs to y.
 fn probability(grid: Grid, class: usize, derivatives: bool, scratch: &mut Scratch) -> Running {
     let mut running = Running::default();
     scratch.sweep(grid, 0.0, |scratch, panel, right| {
@@ -256,7 +260,7 @@ fn probability(grid: Grid, class: usize, derivatives: bool, scratch: &mut Scratc
     running
 }
 
-/// `E softmax_c` for all c, in `running`; all curves are tilted.
+/// Computes `E softmax_c` for all c into `scratch.running`; the tilted curves of all classes are needed.
 fn all_probabilities(grid: Grid, scratch: &mut Scratch) {
     scratch.running.clear();
     scratch.running.resize(scratch.curves.len(), Running::default());
@@ -418,7 +422,7 @@ impl JointLikelihood for Softmax {
         best.0
     }
 
-    /// Half an event more than the indicator of each class says, against half an event each way: `±log 3`, less their mean.
+    /// The log odds of the indicator of each class, with half an event added on either side: `±log 3`, minus their mean over the classes.
     fn working_response(&self, at: Observation, out: &mut [f64]) {
         let class = self.class(at.y);
         let height = 3f64.ln();
@@ -428,7 +432,7 @@ impl JointLikelihood for Softmax {
         }
     }
 
-    /// The logarithms of the classes' frequencies, with half a datum more for each, less their mean.
+    /// The logarithms of the class frequencies, with half a datum added to each, minus their mean over the classes.
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> Vec<f64> {
         let mut counts = vec![0.5; self.classes];
         for &y in y {

@@ -14,7 +14,7 @@ use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
 
 word_option! {
-    /// How a batch is drawn from the data, independently of the batches before it.
+    /// The way in which a batch is drawn from the data, independently of earlier batches.
     Sampling, "sampling of batches" {
         /// Data may be drawn twice.
         WithReplacement = "with-replacement",

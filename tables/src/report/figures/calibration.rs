@@ -11,8 +11,8 @@ use sparsegp::metrics::Report;
 /// Two-sided, of 95 %.
 const Z: f64 = 1.959963984540054;
 
-/// The histogram of probability integral transforms of so many rows, flat when the predictions are calibrated, with the band that 95 % of
-/// the bars lie in then.
+/// Draws the histogram of probability integral transforms of this number of rows. If the predictions are calibrated, it is flat, and 95 %
+/// of the bars lie in the band.
 pub fn calibration(report: &Report, rows: u64) -> Option<Drawing> {
     let bins = report.pit?;
     let width = 1.0 / bins.len() as f64;
@@ -37,7 +37,7 @@ pub fn calibration(report: &Report, rows: u64) -> Option<Drawing> {
     })
 }
 
-/// The share of so many rows inside central intervals against their level, with 95 % intervals of the shares.
+/// Draws the share of rows inside central intervals against the level, with 95 % intervals of the shares.
 pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
     let coverage = report.coverage.as_ref()?;
     let levels = [
@@ -97,8 +97,8 @@ pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
     })
 }
 
-/// The share of positives that are found against the share of negatives that are taken for positives, at every threshold of the
-/// probability; the points as [`Metrics::roc`] has them. `None` without points.
+/// Draws the true positive rate against the false positive rate, at every threshold of the probability; the points come from
+/// [`Metrics::roc`]. `None` without points.
 ///
 /// [`Metrics::roc`]: sparsegp::metrics::Metrics::roc
 pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
@@ -112,7 +112,7 @@ pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
     })
 }
 
-/// The 95 % interval of a probability by its share among so many rows (Wilson 1927).
+/// Returns the 95 % interval of a probability from its share among this number of rows (Wilson 1927).
 fn wilson(share: f64, rows: u64) -> (f64, f64) {
     let (n, z2) = (rows.max(1) as f64, Z * Z);
     let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);

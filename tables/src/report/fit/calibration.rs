@@ -88,7 +88,7 @@ fn covered(report: &Report, (rows, discrete): (u64, bool)) -> String {
     };
     let verdict = match share - 0.95 {
         off if off > chance(0.95, rows) && discrete => {
-            "more than 95 %, as those of small counts and few levels have to"
+            "more than 95 %, which is usual for small counts and few levels"
         }
         off if off > chance(0.95, rows) => "more than they should: they are too wide",
         off if -off > chance(0.95, rows) => "less than they should: they are too narrow",

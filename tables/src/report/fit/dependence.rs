@@ -21,7 +21,7 @@ enum Order {
 /// Categories or levels in the order of a figure.
 struct Named {
     order: Order,
-    /// The names, with the positions of their settings.
+    /// The names, each with the position of its value in the partial dependence.
     names: Vec<(String, usize)>,
 }
 
@@ -45,7 +45,7 @@ impl Explained<'_> {
         let all = dependence.curves.len() + dependence.left_out;
         let classes = match all - shown {
             0 => String::new(),
-            _ => format!(" Of {all} classes the {shown} are shown that are most probable on average."),
+            _ => format!(" Of {all} classes, the {shown} with the largest mean probability are shown."),
         };
         let caption = format!(
             "The mean prediction for {} rows in which '{}' is set to each value and all else is left as it is, with the 95 % interval of the \

@@ -22,7 +22,7 @@ pub(in crate::report) fn telling(task: Task) -> &'static [&'static str] {
     }
 }
 
-/// Returns the names of the main scores of a task that these figures have, at most so many.
+/// Returns the names of at most `most` main scores of a task that these figures contain.
 pub(in crate::report) fn telling_of(
     figures: &[(String, String)],
     task: Task,

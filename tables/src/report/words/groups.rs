@@ -24,7 +24,7 @@ pub(crate) fn correlations(component: &VarianceComponent) -> Vec<String> {
     of_pairs.map(|(value, interval)| with_interval(*value, *interval)).collect()
 }
 
-/// The groupings of a model, the noise beside them and the log likelihood, as rows of a name and words; none for models without.
+/// Returns the groupings of a model, the noise and the log likelihood, as rows of a name and words; empty for models without groups.
 pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
     let terms = model.latent().effects.terms();
     let (components, shares) = (model.variance_components(), model.intraclass_correlations());
