@@ -58,6 +58,7 @@ pub fn group_rows(model: &TableModel) -> Vec<Vec<String>> {
             (ModelKind::Glm, _) if model.options().reml => ("restricted log likelihood", exact),
             (ModelKind::Glm, _) => ("log likelihood", exact),
             (ModelKind::Gp, ObjectiveKind::Fitc) => ("log evidence", exact),
+            (ModelKind::Gp, _) if model.neighbours().is_some() => ("log evidence", exact),
             (ModelKind::Gp, _) => ("log evidence", false),
         };
         let bound = if exact { "" } else { "at least " };
