@@ -4,7 +4,7 @@ use super::args::EffectsArgs;
 use super::output;
 use sparsegp::Result;
 use sparsegp::files::AtomicFile;
-use sparsegp_tables::tabular::TableModel;
+use sparsegp_tables::tabular::TableOutputs;
 use std::path::Path;
 
 /// Runs the command.
@@ -13,6 +13,6 @@ pub fn run(args: &EffectsArgs) -> Result<()> {
     if to_file {
         output::check_paths(&[&args.out], &[&args.model])?;
     }
-    let text = TableModel::load(&args.model)?.effects_csv()?;
+    let text = TableOutputs::load(&args.model)?.effects_csv()?;
     if to_file { AtomicFile::write_all_to(&args.out, text.as_bytes()) } else { output::print(&text) }
 }

@@ -22,7 +22,7 @@ use std::time::Instant;
 pub fn run(args: &FitArgs, started: Instant, targets: &[String], options: &FitOptions) -> Result<()> {
     check(args)?;
     let table = read_table_with(&args.data, &args.columns.read_options())?;
-    let columns = args.columns.schema_options();
+    let columns = args.schema_options();
     let request = OutputsRequest {
         table: &table,
         columns: &columns,
@@ -81,7 +81,6 @@ fn decided(fit: &OutputsFit) -> String {
 
 /// Refuses options that work for one target only.
 fn check(args: &FitArgs) -> Result<()> {
-    args.schema_options().check_no_groups("--target with several columns")?;
     if args.held_out.cv.is_some() {
         return Err(Error::usage("--cv is for one target")
             .hint("give --test-fraction, or fit the targets one by one"));

@@ -183,7 +183,7 @@ class Estimator(BaseEstimator):
         self._tell_left_out()
         return self
 
-    def _fit_outputs(self, X, y, names, sample_weight, sharing):
+    def _fit_outputs(self, X, y, names, sample_weight, groups, sharing):
         """Fits a model to every column of ``y``, whose cells may be missing. Returns copies of this estimator with the models, and the
         structure that the models share."""
         if isinstance(self.beta, (str, list, tuple)):
@@ -196,7 +196,7 @@ class Estimator(BaseEstimator):
                 found.append((_tables.free_name(name, taken | {name for name, _ in found}), ("number", y[:, i].copy())))
             return found
 
-        table, columns = self._training_table(X, y, targets, sample_weight)
+        table, columns = self._training_table(X, y, targets, sample_weight, groups=groups)
         models, sharing = self._heard(
             lambda hearing: _sparsegp.fit_outputs(table, columns, columns["targets"], options, sharing=sharing, **hearing)
         )

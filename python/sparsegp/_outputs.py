@@ -72,7 +72,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         self.estimator = estimator
         self.outputs = outputs
 
-    def fit(self, X: Rows, y: Column, sample_weight: Column = None) -> Self:
+    def fit(self, X: Rows, y: Column, sample_weight: Column = None, groups: str | list[str] | None = None) -> Self:
         """Fit the models.
 
         Parameters
@@ -83,6 +83,9 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
             The targets: numbers, with NaN for a missing value.
         sample_weight : array-like of shape (n,), optional
             The weights of the rows' losses: a row of weight 2 counts as two rows.
+        groups : str or list of str, optional
+            Formulae of grouped effects with columns of ``X``, such as ``"school"`` or ``"days | subject"``. Every target has effects of its own:
+            ``estimators_[i].effects_``.
 
         Returns
         -------
@@ -95,8 +98,10 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
             raise TypeError(f"outputs is {self.outputs!r}, expected a string")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if not _tables.is_formula(groups):
+            raise TypeError("groups of several targets are formulae with names of columns, not an array of levels")
         values, names = _columns_of(y)
-        self.estimators_, self.outputs_ = how._fit_outputs(X, values, names, sample_weight, self.outputs)
+        self.estimators_, self.outputs_ = how._fit_outputs(X, values, names, sample_weight, groups, self.outputs)
         return self._with(names)
 
     def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:

@@ -12,6 +12,7 @@ from sparsegp import (
     BayesianLinearRegressor,
     SparseGPClassifier,
     SparseGPCountRegressor,
+    SparseGPMultiOutputRegressor,
     SparseGPRegressor,
 )
 
@@ -119,3 +120,26 @@ def test_classes_counts_and_heavy_tails_have_groups(firms):
     assert heavy.document_["groups"]["residual_sd"] is None
     assert heavy.document_["groups"]["intraclass_correlations"] == {}
     assert heavy.score(X, firms["invest"]) > 0.8
+
+
+def test_several_targets_have_effects_of_their_own(firms):
+    columns = ["value", "year", "firm"]
+    linear = SparseGPMultiOutputRegressor(SparseGPRegressor("rbf(ard)", n_inducing=10, epochs=8))
+    linear.fit(firms[columns], firms[["invest", "capital"]], groups="firm")
+    one = SparseGPRegressor("rbf(ard)", n_inducing=10, epochs=8).fit(firms[columns], firms["invest"], groups="firm")
+    np.testing.assert_array_equal(linear.estimators_[0].effects_["estimate"], one.effects_["estimate"])
+    np.testing.assert_array_equal(linear.predict(firms[columns])[:, 0], one.predict(firms[columns]))
+    with pytest.raises(TypeError, match="formulae"):
+        linear.fit(firms[columns], firms[["invest", "capital"]], groups=np.arange(len(firms)))
+
+
+def test_neighbours_stand_beside_groups(firms):
+    columns = ["value", "capital", "firm"]
+    model = SparseGPRegressor("matern32(ard)", n_inducing=5, neighbours=10, epochs=8)
+    model.fit(firms[columns], firms["invest"], groups="firm")
+    components = model.variance_components_.set_index("group")
+    assert components.loc["firm", "lower"] < components.loc["firm", "sd"] < components.loc["firm", "upper"]
+    mean, std = model.predict(firms[columns], return_std=True)
+    assert np.corrcoef(mean, firms["invest"])[0, 1] > 0.95 and (std > 0).all()
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(firms[columns]), mean)

@@ -349,7 +349,7 @@ impl FitArgs {
             ("--betas", self.objective.betas.is_some()),
             ("--neighbours auto", self.model.neighbours == Some(Beside::Auto)),
             ("--auto", self.given.has("auto") && !options.open.is_empty()),
-            ("--outputs", self.outputs.is_some()),
+            ("--outputs", self.outputs.is_some_and(|outputs| outputs != Sharing::Own)),
             ("--mixing", self.mixing.is_some()),
         ];
         match others.into_iter().find(|(_, given)| *given) {

@@ -284,6 +284,54 @@ fn bounds_on_the_likelihood_are_close_to_the_numbers_of_lme4() {
 }
 
 #[test]
+fn several_targets_have_effects_of_their_own() {
+    let work = work();
+    let both = "--features value --model glm --group firm --quiet --seed 0";
+    work.run(&format!("fit grunfeld.csv --target invest,capital {both} --model-out both")).ok();
+    let effects = work.run("effects both").ok().stdout();
+    assert!(effects.starts_with("target,group,level,effect,estimate,sd\n"), "{effects}");
+    for target in ["invest", "capital"] {
+        let other = if target == "invest" { "capital" } else { "invest" };
+        work.run(&format!("fit grunfeld.csv --target {target} --exclude {other} {both} --model-out one"))
+            .ok();
+        let alone = work.run("effects one").ok().stdout();
+        for line in alone.lines().skip(1) {
+            assert!(effects.contains(&format!("\n{target},{line}\n")), "{target}: {line} in {effects}");
+        }
+        work.run("predict one grunfeld.csv --out one.csv").ok();
+        work.run("predict both grunfeld.csv --out both.csv").ok();
+        let means = |file: &str, name: &str| -> Vec<String> {
+            let text = work.read(file);
+            let at = text.lines().next().and_then(|line| line.split(',').position(|own| own == name));
+            let at = at.unwrap_or_else(|| panic!("{name} in {text}"));
+            text.lines().skip(1).filter_map(|line| line.split(',').nth(at).map(str::to_owned)).collect()
+        };
+        assert_eq!(means("one.csv", "mean"), means("both.csv", &format!("mean_{target}")));
+    }
+}
+
+#[test]
+fn neighbours_stand_beside_groups_from_the_fit_to_the_predictions() {
+    let work = Work::empty();
+    work.write("storms.csv", include_str!("../../../examples/data/storms.csv"));
+    let fit = "fit storms.csv --target wind --features month,lon,lat --places lon,lat --kernel matern32 --auto none --quiet \
+               --inducing 30 --epochs 12 --test-fraction 0.2";
+    let error = |options: &str| {
+        let document = work.run(&format!("{fit} {options} --json")).ok().json();
+        number(&document, "/test/rmse")
+    };
+    let both = error("--group storm --neighbours 10 --model-out m");
+    assert!(both < 0.9 * error("--group storm") && both < 0.9 * error("--neighbours 10"));
+    let told = work.run("inspect m").ok().stdout();
+    assert!(told.contains("neighbours") && told.contains("storm, 169 levels"), "{told}");
+    work.run("predict m storms.csv --out p.csv --quantiles 0.05,0.95").ok();
+    assert_eq!(work.read("p.csv").lines().count(), 2510);
+    assert!(work.run("effects m").ok().stdout().contains("storm,Andrea 2013,intercept,"));
+    work.run("predict m storms.csv --out q.csv --population").ok();
+    assert_ne!(work.read("p.csv"), work.read("q.csv"));
+}
+
+#[test]
 fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
     let work = work();
     let model =
@@ -292,15 +340,15 @@ fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
         (format!("{model} --likelihood gaussian-heteroskedastic"), "--likelihood gaussian-heteroskedastic"),
         (format!("{model} --likelihood student-t --objective dlm-log"), "--objective dlm-log"),
         (format!("{model} --likelihood student-t --hyper alternating"), "--hyper alternating"),
-        (format!("{model} --likelihood student-t --neighbours 10"), "--neighbours"),
+        (format!("{model} --neighbours auto"), "--neighbours auto"),
         ("fit grunfeld.csv --target invest --features value --group firm --quiet --model glm --reml --likelihood gamma".into(), "--reml"),
         ("fit grunfeld.csv --target firm --features value --group year --quiet --epochs 2".to_owned(), "--likelihood softmax"),
-        (format!("{model} --neighbours 10"), "--neighbours"),
+        (format!("{model} --neighbours 10 --objective dlm-square"), "--objective dlm-square"),
         (format!("{model} --objective dlm-log"), "--objective dlm-log"),
         (format!("{model} --shuffle-buffer 100"), "--shuffle-buffer"),
-        (format!("{model} --target invest,capital"), "--target"),
+        (format!("{model} --mixing 2"), "--mixing"),
         (format!("{model} --reml"), "--reml"),
-        (format!("{model} --outputs own"), "--outputs"),
+        (format!("{model} --outputs shared"), "--outputs"),
         (format!("{model} --batch-size 10"), "--batch-size"),
         (format!("{model} --auto kernel"), "--auto"),
         (format!("{model} --group firm"), "given twice"),

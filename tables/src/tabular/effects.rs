@@ -1,6 +1,7 @@
 //! The grouped effects of a model of a table by the names of groupings, levels and columns; no estimates.
 
 use super::model::TableModel;
+use super::outputs::TableOutputs;
 use crate::tables::csv_text;
 use sparsegp::error::{Error, Result};
 use sparsegp::model::LevelEffect;
@@ -32,21 +33,34 @@ impl TableModel {
         };
         self.model.level_effects().into_iter().map(named).collect()
     }
+}
 
-    /// Returns the estimates as the text of a CSV file with the columns group, level, effect, estimate and sd.
+impl TableOutputs {
+    /// Returns the estimates as the text of a CSV file with the columns group, level, effect, estimate and sd, after the target if there are
+    /// several.
     ///
     /// # Errors
     ///
     /// A data error for models without grouped effects.
     pub fn effects_csv(&self) -> Result<String> {
-        let effects = self.effects();
-        if effects.is_empty() {
+        let several = self.models().len() > 1;
+        let target = several.then_some("target");
+        let header: Vec<String> = target
+            .into_iter()
+            .chain(["group", "level", "effect", "estimate", "sd"])
+            .map(str::to_owned)
+            .collect();
+        let mut rows = Vec::new();
+        for model in self.models() {
+            let target = several.then(|| model.schema().target_name().to_owned());
+            rows.extend(model.effects().into_iter().map(|NamedEffect { group, level, effect, value }| {
+                let own = [group, level, effect, value.estimate.to_string(), value.sd.to_string()];
+                target.clone().into_iter().chain(own).collect::<Vec<String>>()
+            }));
+        }
+        if rows.is_empty() {
             return Err(Error::data("the model has no grouped effects").hint("fit it with ⟨group⟩"));
         }
-        let header = ["group", "level", "effect", "estimate", "sd"].map(str::to_owned);
-        let row = |NamedEffect { group, level, effect, value }: NamedEffect| {
-            vec![group, level, effect, value.estimate.to_string(), value.sd.to_string()]
-        };
-        csv_text(&header, effects.into_iter().map(row))
+        csv_text(&header, rows.into_iter())
     }
 }

@@ -54,14 +54,14 @@ pub struct OutputsFit {
     pub tried: Vec<Tried>,
 }
 
-/// Fits models of several outputs, which are trained and tested on the same rows.
+/// Fits models of several outputs, which are trained and tested on the same rows. Outputs with grouped effects share nothing.
 ///
 /// # Errors
 ///
 /// As for [`fit_table`](super::fit_table) with each target, which the message names, and if targets to mix are not numbers.
 pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -> Result<OutputsFit> {
     let OutputsRequest { table, columns, targets, options, .. } = *request;
-    columns.check_no_groups("a fit of several targets")?;
+    check_groups(columns, request.sharing)?;
     check_targets(table, targets)?;
     let any =
         |row: &usize| targets.iter().any(|name| table.column(name).is_some_and(|c| !c.is_missing(*row)));
@@ -78,7 +78,7 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     let clock = session.clock(options.max_seconds);
     let (sharing, tried) = match request.sharing {
         Some(sharing) => (sharing, Vec::new()),
-        None if options.open.is_empty() => (Sharing::Own, Vec::new()),
+        None if options.open.is_empty() || !columns.groups.is_empty() => (Sharing::Own, Vec::new()),
         None => decide(&request, &schemas, &mut session.until(clock, Clock::CHOICES))?,
     };
     let mut models = fit_known(&request, schemas, sharing, &mut session.until(clock, 1.0))?;
@@ -124,6 +124,14 @@ fn check_targets(table: &Table, targets: &[String]) -> Result<()> {
         return Err(Error::usage(format!("⟨target⟩ names '{twice}' twice")));
     }
     targets.iter().try_for_each(|name| table.require(name).map(|_| ()))
+}
+
+/// Refuses to share anything between outputs with grouped effects, which every output has of its own.
+fn check_groups(columns: &SchemaOptions, sharing: Option<Sharing>) -> Result<()> {
+    match sharing {
+        Some(sharing) if sharing != Sharing::Own => columns.check_no_groups(&format!("⟨outputs {sharing}⟩")),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the columns of one target; the other targets are not inputs.
