@@ -135,7 +135,7 @@ def test_several_targets_have_effects_of_their_own(firms):
 
 def test_neighbours_stand_beside_groups(firms):
     columns = ["value", "capital", "firm"]
-    model = SparseGPRegressor("matern32(ard)", n_inducing=5, neighbours=10, epochs=8)
+    model = SparseGPRegressor("matern32(ard)", n_inducing=5, neighbours=10)
     model.fit(firms[columns], firms["invest"], groups="firm")
     components = model.variance_components_.set_index("group")
     assert components.loc["firm", "lower"] < components.loc["firm", "sd"] < components.loc["firm", "upper"]

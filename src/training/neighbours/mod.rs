@@ -101,8 +101,8 @@ pub(super) fn train(
     model.fix_inducing = stays;
     let mut known = None;
     if let Some(effects) = effects {
-        // Only a maximum over all rows has intervals. Their search moves the objective.
-        let likely = trains && objective.is_evidence() && n <= TERMS_OF_LEVELS;
+        // The search for intervals moves the objective.
+        let likely = trains && objective.is_evidence() && has_intervals(plan, n);
         let summary = summarised(train, likely.then_some(&mut objective as &mut dyn Solved), monitor)?;
         known = Some((effects, summary));
     }
@@ -136,7 +136,29 @@ fn trained(
     // Out of time, q is left to the rows and neighbours that training used.
     if !monitor.is_late() {
         objective.look_up(n, neighbours.count);
+        if objective.is_evidence() && has_intervals(plan, n) {
+            found.theta = settled(objective, found.theta, plan, monitor)?;
+        }
     }
+    Ok(found)
+}
+
+/// Returns true if variance components may have intervals: only a maximum over all rows has them.
+fn has_intervals(plan: &Plan, n: usize) -> bool {
+    !plan.effects.is_empty() && n <= TERMS_OF_LEVELS
+}
+
+/// Returns the maximum with the last neighbours, near the maximum with those of the start of the training.
+fn settled(
+    objective: &mut NeighbourObjective<'_>,
+    theta: Vec<f64>,
+    plan: &Plan,
+    monitor: &mut Monitor<'_>,
+) -> Result<Vec<f64>> {
+    let limits = Limits { epochs: plan.limits.epochs, plateaus: 0, target: None, ..*monitor.limits() };
+    let (n, mut last) = (objective.rows(), monitor.warm_start(objective.rows(), limits));
+    let found = minimize(objective, theta, n as f64, &plan.hyper, &mut last).theta;
+    monitor.check()?;
     Ok(found)
 }
 
