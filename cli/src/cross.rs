@@ -70,7 +70,9 @@ fn scored(
         let mut progress = Progress::of_one_of_several(what, args.output.quiet);
         let started = Instant::now();
         let mut listener = |event: &Event| progress.show(event);
+        // The parts are scored by their predictions.
         let mut session = Session::new(&mut listener)
+            .without_intervals()
             .with_interrupt(interruption::flag())
             .with_clock(fitting::clock(options, started));
         let fit = fit_table_in(&request, &mut session)?;

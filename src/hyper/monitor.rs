@@ -79,6 +79,11 @@ impl<'a> Monitor<'a> {
         }
     }
 
+    /// Returns true if fits compute intervals of variance components.
+    pub fn has_intervals(&self) -> bool {
+        self.session.has_intervals()
+    }
+
     /// Tells the session's listener that a stage begins.
     pub fn enter(&mut self, stage: Stage) {
         self.session.enter(stage);

@@ -69,6 +69,8 @@ pub struct Session<'a> {
     clock: Option<Clock>,
     /// The time at which the work in this session has to end.
     end: Option<Instant>,
+    /// True if nobody sees the intervals of what a fit estimates.
+    estimates_alone: bool,
 }
 
 impl<'a> Session<'a> {
@@ -81,6 +83,7 @@ impl<'a> Session<'a> {
             enough: None,
             clock: None,
             end: None,
+            estimates_alone: false,
         }
     }
 
@@ -132,6 +135,16 @@ impl<'a> Session<'a> {
         Session { enough: Some(flag), ..self }
     }
 
+    /// Leaves out the intervals of variance components, which take about as long as the fit that estimates them.
+    pub fn without_intervals(self) -> Self {
+        Session { estimates_alone: true, ..self }
+    }
+
+    /// Returns true if fits compute intervals.
+    pub(super) fn has_intervals(&self) -> bool {
+        !self.estimates_alone
+    }
+
     /// Counts the time limit of fits from the start of a command, and over all of them. Without it, every fit has the whole limit.
     pub fn with_clock(self, clock: Option<Clock>) -> Self {
         Session { clock, ..self }
@@ -155,6 +168,7 @@ impl<'a> Session<'a> {
             enough: self.enough,
             clock: clock.or(self.clock),
             end,
+            estimates_alone: self.estimates_alone,
         }
     }
 
@@ -187,6 +201,7 @@ impl<'a> Session<'a> {
             enough: self.enough,
             clock: self.clock,
             end: self.end,
+            estimates_alone: self.estimates_alone,
         }
     }
 

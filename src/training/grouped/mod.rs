@@ -390,7 +390,7 @@ pub(super) fn summarised(
     let targets = data.targets;
     let sum: f64 = targets.y.iter().enumerate().map(|(i, y)| targets.weight(i) * y).sum();
     let target_mean = sum / targets.total_weight();
-    let intervals = match objective {
+    let intervals = match objective.filter(|_| monitor.has_intervals()) {
         Some(objective) => effect_intervals(objective, target_mean, monitor)?,
         None => None,
     };

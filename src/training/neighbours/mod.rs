@@ -156,7 +156,7 @@ fn settled(
     monitor: &mut Monitor<'_>,
 ) -> Result<Vec<f64>> {
     let limits = Limits { epochs: plan.limits.epochs, plateaus: 0, target: None, ..*monitor.limits() };
-    let (n, mut last) = (objective.rows(), monitor.warm_start(objective.rows(), limits));
+    let (n, mut last) = (objective.rows(), monitor.nested(limits));
     let found = minimize(objective, theta, n as f64, &plan.hyper, &mut last).theta;
     monitor.check()?;
     Ok(found)
