@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// Runs the command.
 pub fn run(args: &CompareArgs) -> Result<()> {
-    let settings = args.settings();
+    let settings = args.settings()?;
     check(args, &settings)?;
     let threads = threads(args)?;
     let data = read_table_with(&args.data, &args.columns.read_options())?;

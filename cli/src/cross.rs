@@ -36,7 +36,7 @@ pub fn validate(
     // First the others: a mistake in their options is found before the rest is fitted.
     let fitted = args.contenders.iter().map(|Contender { words, args }| {
         let what = format!("{} with {words}", args.data.display());
-        scored(args, &what, &share(args.options(None)), &labelled, &folds)
+        scored(args, &what, &share(args.options(None)?), &labelled, &folds)
     });
     let others = fitted.collect::<Result<Vec<_>>>()?;
     let mut scores =

@@ -20,7 +20,7 @@ use std::time::Instant;
 pub fn run(args: &FitArgs) -> Result<()> {
     let started = Instant::now();
     let start = args.objective.from.as_deref().map(TableModel::load).transpose()?;
-    let options = args.options(start.as_ref().map(|start| start.model_kind()));
+    let options = args.options(start.as_ref().map(|start| start.model_kind()))?;
     check(args, &options)?;
     set_threads(args.threads)?;
     let targets = args.columns.targets(&args.data)?;
@@ -158,7 +158,7 @@ fn check_options(args: &FitArgs, options: &FitOptions) -> Result<()> {
 fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     check_options(args, options)?;
     for contender in &args.contenders {
-        check_options(&contender.args, &contender.args.options(None))?;
+        check_options(&contender.args, &contender.args.options(None)?)?;
     }
     let output = &args.output;
     if let Some(path) = &output.predictions {
@@ -180,7 +180,7 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     if let Some(by) = args.columns.split()
         && args.test_fraction() == 0.0
         && args.held_out.cv.is_none()
-        && args.held_out.validation_fraction.unwrap_or_default() == 0.0
+        && options.validation_fraction == 0.0
         && args.objective.betas.is_none()
     {
         let name = if matches!(by, SplitBy::Group(_)) { "--split-by" } else { "--split-time" };

@@ -193,7 +193,7 @@ fn fit_from_disk(
         options,
         test_fraction: args.test_fraction(),
         start,
-        buffer_rows: args.shuffle_buffer,
+        shuffle_buffer: args.shuffle_buffer,
     };
     let planned = &mut |plan: &MemoryPlan| {
         if !args.output.quiet {

@@ -1,4 +1,4 @@
-"""Translates parameters of estimators into options of the engine: names, types and unset values; the engine interprets them."""
+"""Translates parameters of estimators into options of the engine: names and types; the engine interprets them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numbers
 import numpy as np
 from sklearn.utils import check_random_state
 
+from . import _sparsegp
 from ._custom import engine_custom
 from .kernels import Kernel
 from .likelihoods import CustomLikelihood
@@ -16,67 +17,34 @@ from .likelihoods import CustomLikelihood
 RENAMED = {"n_inducing": "inducing", "random_state": "seed"}
 PARAMETER_OF = {option: parameter for parameter, option in RENAMED.items()}
 
-#: Parameters that are not options of the engine.
+_KINDS = {"bool": (bool, np.bool_), "number": (numbers.Real,), "whole": (numbers.Integral,), "text": (str,), "list": (list, tuple)}
+_COLUMNS = _KINDS["text"] + _KINDS["list"]
+
+#: Parameters that are not options of the engine, with their types; empty for any type.
 OWN = {
-    "options",
-    "keep",
-    "exclude",
-    "categorical",
-    "ordered",
-    "places",
-    "plane",
-    "unseen",
-    "class_weight",
-    "callbacks",
-    "verbose",
-    "n_threads",
-    "beta",
-    "random_state",
+    "options": (dict,),
+    "keep": _COLUMNS,
+    "exclude": _COLUMNS,
+    "categorical": _COLUMNS,
+    "ordered": (dict,),
+    "places": _KINDS["list"],
+    "plane": _KINDS["list"],
+    "unseen": _KINDS["text"],
+    "class_weight": (),
+    "callbacks": _KINDS["list"],
+    "verbose": _KINDS["bool"] + _KINDS["whole"],
+    "n_threads": _KINDS["whole"],
+    "random_state": (),
 }
 
-_NUMBER, _WHOLE, _TEXT = (numbers.Real,), (numbers.Integral,), (str,)
-_TEXTS = (str, list, tuple)
+#: The types that parameters have in addition to those of the engine's options.
+MORE = {"kernel": (Kernel,), "likelihood": (CustomLikelihood,), "beta": _COLUMNS}
 
 #: The types of parameters. None is allowed too if it is the default.
-TYPES = {
-    "kernel": (str, Kernel),
-    "likelihood": (str, CustomLikelihood),
-    "objective": _TEXT,
-    "beta": (*_NUMBER, str, list, tuple),
-    "n_inducing": (*_WHOLE, str),
-    "neighbours": (*_WHOLE, str),
-    "auto": (str, list, tuple),
-    "warp_inputs": _TEXT,
-    "warp_target": _TEXT,
-    "mean": _TEXT,
-    "hyper": _TEXT,
-    "batch_size": _WHOLE,
-    "learning_rate": _NUMBER,
-    "epochs": _WHOLE,
-    "max_seconds": _NUMBER,
-    "tolerance": _NUMBER,
-    "validation_fraction": _NUMBER,
-    "patience": _WHOLE,
-    "restarts": _WHOLE,
-    "start": _TEXTS,
-    "fix": _TEXTS,
-    "bounds": _TEXTS,
-    "prior": _TEXTS,
-    "tie": _TEXTS,
-    "prior_mean": _NUMBER,
-    "prior_variance": _NUMBER,
-    "standardize": (bool, np.bool_),
-    "options": (dict,),
-    "keep": _TEXTS,
-    "exclude": _TEXTS,
-    "categorical": _TEXTS,
-    "ordered": (dict,),
-    "places": (list, tuple),
-    "plane": (list, tuple),
-    "unseen": _TEXT,
-    "callbacks": (list, tuple),
-    "verbose": (bool, np.bool_, *_WHOLE),
-    "n_threads": _WHOLE,
+TYPES = OWN | {
+    PARAMETER_OF.get(name, name): sum((_KINDS[kind] for kind in kinds), MORE.get(name, ()))
+    for name, kinds in _sparsegp.option_types().items()
+    if name != "seed"
 }
 
 
@@ -84,7 +52,7 @@ def check_types(params: dict) -> None:
     """Refuse parameters of a wrong type."""
     for name, value in params.items():
         types = TYPES.get(name)
-        if value is None or types is None:
+        if value is None or not types:
             continue
         is_bool = isinstance(value, (bool, np.bool_))
         if not isinstance(value, types) or (is_bool and bool not in types):
@@ -129,24 +97,16 @@ def engine_options(params: dict, **given) -> tuple[str, str | None]:
         own = options.get(name) if name in params else more.pop(name, None)
         own = [own] if isinstance(own, str) else list(own or [])
         options[name] = _united(name, said.get(name, []), own) or None
-    if isinstance(options.get("auto"), (list, tuple)):
-        options["auto"] = ",".join(options["auto"]) or "none"
-    # A value equal to the engine's default counts as not given.
-    if options.get("standardize", None):
-        options["standardize"] = None
     own = {RENAMED.get(name, name): name for name in params} | {name: name for name in given}
     for name in more:
         if name in own:
             raise ValueError(f"options names {name!r}, which is the parameter {own[name]}")
     options |= more | {name: value for name, value in given.items() if value is not None}
     options["seed"] = seed_of(params.get("random_state"))
-    beta, betas = params.get("beta"), None
-    if isinstance(beta, (list, tuple)):
-        betas = ",".join(str(float(value)) for value in beta)
-    elif isinstance(beta, str):
-        betas = beta
-    elif beta is not None and beta != 1.0:
-        options["beta"] = float(beta)
+    beta, betas = options.get("beta"), None
+    if isinstance(beta, (str, list, tuple)):
+        options["beta"] = None
+        betas = beta if isinstance(beta, str) else ",".join(str(float(value)) for value in beta)
     return json.dumps(options, default=_plain), betas
 
 

@@ -12,11 +12,13 @@ use serde_json::{Map, Value};
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Warning;
+use sparsegp::options::list::options;
 use sparsegp::options::{Betas, FitOptions};
 use sparsegp_tables::compare::{Contender, Plan};
 use sparsegp_tables::compare::{Settings, Store, results_csv, run as run_plan, summarise, summary_csv};
 use sparsegp_tables::schema::{Places, SchemaOptions, Surface};
 use sparsegp_tables::tabular::{FitRequest, TableModel, TrainingSample, fit_table_in, select_beta};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,10 +26,10 @@ use std::sync::atomic::Ordering;
 /// The most numbers of training rows that a model keeps for its report.
 const MOST_KEPT: usize = 4_000_000;
 
-/// The names of the options of a fit.
+/// The kinds of values that each option of a fit takes: `bool`, `number`, `whole`, `text` and `list`.
 #[pyfunction]
-pub fn option_names() -> Vec<String> {
-    FitOptions::names()
+pub fn option_types() -> BTreeMap<&'static str, Vec<&'static str>> {
+    options().map(|option| (option.name, option.kind.types().to_vec())).collect()
 }
 
 /// The roles of the columns of a table.
@@ -198,9 +200,9 @@ pub fn compare(
     let custom = Custom::or_none(custom);
     let (betas, others) = grid_of(betas)?;
     let options = options_of(options, others, &custom)?;
-    let contenders = objectives.iter().map(|word| word.parse::<Contender>());
+    let objectives = objectives.iter().map(|word| word.parse::<Contender>());
     let settings = Settings {
-        contenders: contenders.collect::<sparsegp::Result<_>>().map_err(raised)?,
+        objectives: objectives.collect::<sparsegp::Result<_>>().map_err(raised)?,
         betas,
         repeats,
         train_sizes,

@@ -26,7 +26,7 @@ mod _sparsegp {
     #[pymodule_export]
     use super::custom::Custom;
     #[pymodule_export]
-    use super::fit::{compare, fit, option_names};
+    use super::fit::{compare, fit, option_types};
     #[pymodule_export]
     use super::functions::{
         Functions, design, draws_together, functions, joint_at, kernel_units, slopes, target_joint,

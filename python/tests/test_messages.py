@@ -52,7 +52,7 @@ def parameters() -> set:
 
 
 def test_options_of_messages_exist_in_python():
-    known, options = parameters(), set(_sparsegp.option_names())
+    known, options = parameters(), set(_sparsegp.option_types())
     for name, value in sorted(marked(), key=str):
         if name in FILES | RUST:
             continue
@@ -77,7 +77,7 @@ def test_options_of_messages_exist_on_the_command_line():
 
 
 def test_parameters_that_the_package_itself_names_exist():
-    known = parameters() | set(_sparsegp.option_names()) | {"kernels", "likelihoods", "ax", "asynchronous"}
+    known = parameters() | set(_sparsegp.option_types()) | {"kernels", "likelihoods", "ax", "asynchronous"}
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for raised in (node for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc is not None):
@@ -90,7 +90,7 @@ def test_parameters_that_the_package_itself_names_exist():
 def test_parameters_are_those_that_messages_take_for_parameters():
     """The engine's list of what is a parameter, by name and by being outside ``options``."""
     own = set(sparsegp.SparseGPRegressor().get_params()) | set(sparsegp.BayesianLinearRegressor().get_params())
-    for name in _sparsegp.option_names():
+    for name in _sparsegp.option_types():
         said = _sparsegp.option_called(name, "1")
         assert (name in own or name in ("inducing", "seed")) != said.startswith("options="), said
 

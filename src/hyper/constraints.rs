@@ -296,13 +296,16 @@ pub struct Constraints {
     /// Bounds; the parameter's own range, such as the floor of the noise variance, still applies.
     pub bounds: Vec<BoundsFor>,
     /// Starting values.
-    pub starts: Vec<StartFor>,
+    #[serde(rename = "starts", alias = "start")]
+    pub start: Vec<StartFor>,
     /// Fixed values.
     pub fix: Vec<FixFor>,
     /// Values that are one free number.
-    pub ties: Vec<Tie>,
+    #[serde(rename = "ties", alias = "tie")]
+    pub tie: Vec<Tie>,
     /// Priors, whose `−log p` is added to the objective in training (once for tied values).
-    pub priors: Vec<PriorFor>,
+    #[serde(rename = "priors", alias = "prior")]
+    pub prior: Vec<PriorFor>,
     /// The columns that names can hold in brackets; empty for fits to arrays.
     #[serde(skip)]
     pub columns: Columns,
@@ -311,11 +314,11 @@ pub struct Constraints {
 impl Constraints {
     /// Replaces alternative names of values by their full names; `names` has pairs of an alternative name and a full name.
     pub fn called(mut self, names: &[(String, String)]) -> Constraints {
-        let of_starts = self.starts.iter_mut().map(|start| &mut start.name);
+        let of_starts = self.start.iter_mut().map(|start| &mut start.name);
         let of_fix = self.fix.iter_mut().map(|fix| &mut fix.name);
         let of_bounds = self.bounds.iter_mut().map(|bounds| &mut bounds.name);
-        let of_priors = self.priors.iter_mut().map(|prior| &mut prior.name);
-        let of_ties = self.ties.iter_mut().flat_map(|tie| &mut tie.names);
+        let of_priors = self.prior.iter_mut().map(|prior| &mut prior.name);
+        let of_ties = self.tie.iter_mut().flat_map(|tie| &mut tie.names);
         for name in of_starts.chain(of_fix).chain(of_bounds).chain(of_priors).chain(of_ties) {
             let text = name.to_string();
             if let Some((_, own)) = names.iter().find(|(called, _)| *called == text) {
@@ -334,17 +337,17 @@ impl Constraints {
 
     /// Returns true if there are no constraints.
     pub fn is_empty(&self) -> bool {
-        let Constraints { bounds, starts, fix, ties, priors, columns: _ } = self;
-        starts.is_empty() && fix.is_empty() && bounds.is_empty() && ties.is_empty() && priors.is_empty()
+        let Constraints { bounds, start, fix, tie, prior, columns: _ } = self;
+        start.is_empty() && fix.is_empty() && bounds.is_empty() && tie.is_empty() && prior.is_empty()
     }
 
     /// Returns the first option that affects only training, and so has no effect on values that are not trained.
     pub(crate) fn about_training(&self) -> Option<&'static str> {
         let fixed_at_start = self.fix.iter().any(|fix| fix.value.is_none());
         [
-            ("⟨prior⟩", !self.priors.is_empty()),
+            ("⟨prior⟩", !self.prior.is_empty()),
             ("⟨bounds⟩", !self.bounds.is_empty()),
-            ("⟨tie⟩", !self.ties.is_empty()),
+            ("⟨tie⟩", !self.tie.is_empty()),
             ("⟨fix⟩ without a value", fixed_at_start),
         ]
         .into_iter()
@@ -353,7 +356,7 @@ impl Constraints {
 
     /// Refuses invalid numbers, which parsed text never contains.
     pub fn validate(&self) -> Result<()> {
-        if let Some(prior) = self.priors.iter().find(|p| p.prior.is_some_and(|prior| !prior.is_proper())) {
+        if let Some(prior) = self.prior.iter().find(|p| p.prior.is_some_and(|prior| !prior.is_proper())) {
             return Err(Error::usage(format!("⟨prior {prior}⟩: scales, shapes and rates must be above 0")));
         }
         let ends = |b: &BoundsFor| (b.lower.unwrap_or(f64::NEG_INFINITY), b.upper.unwrap_or(f64::INFINITY));
@@ -442,10 +445,10 @@ mod tests {
     fn all_of_it_round_trips_through_json() {
         let constraints = Constraints {
             bounds: vec!["a=,3".parse().expect("bounds")],
-            starts: vec!["b=2".parse().expect("a start")],
+            start: vec!["b=2".parse().expect("a start")],
             fix: vec!["b".parse().expect("fix")],
-            ties: vec!["c,d".parse().expect("tie")],
-            priors: vec!["e=none".parse().expect("prior")],
+            tie: vec!["c,d".parse().expect("tie")],
+            prior: vec!["e=none".parse().expect("prior")],
             columns: Columns::default(),
         };
         let text = serde_json::to_string(&constraints).expect("JSON");

@@ -29,9 +29,9 @@ impl Constraints {
         let mut imposing = Imposing { settings, own: descriptors, lengths, columns: &self.columns, values };
         self.bounds.iter().try_for_each(|bounds| imposing.bound(bounds))?;
         self.fix.iter().try_for_each(|fix| imposing.fix(fix))?;
-        self.ties.iter().try_for_each(|tie| imposing.tie(tie))?;
-        self.priors.iter().try_for_each(|prior| imposing.set_prior(prior))?;
-        self.starts.iter().try_for_each(|start| imposing.check_start(start))?;
+        self.tie.iter().try_for_each(|tie| imposing.tie(tie))?;
+        self.prior.iter().try_for_each(|prior| imposing.set_prior(prior))?;
+        self.start.iter().try_for_each(|start| imposing.check_start(start))?;
         imposing.check_ties()
     }
 
@@ -47,7 +47,7 @@ impl Constraints {
     ) -> Result<()> {
         let settings = &mut ValueSettings::default();
         let imposing = Imposing { settings, own: descriptors, lengths, columns: &self.columns, values };
-        for start in &self.starts {
+        for start in &self.start {
             let (found, unit) = imposing.find("⟨start⟩", start, &start.name)?;
             found.into_iter().for_each(|index| imposing.values[index] = unit.scaled(start.value));
         }
@@ -300,8 +300,8 @@ mod tests {
             match option {
                 "bounds" => constraints.bounds.push(text.parse()?),
                 "fix" => constraints.fix.push(text.parse()?),
-                "tie" => constraints.ties.push(text.parse()?),
-                _ => constraints.priors.push(text.parse()?),
+                "tie" => constraints.tie.push(text.parse()?),
+                _ => constraints.prior.push(text.parse()?),
             }
         }
         let (mut settings, own, mut values) =
@@ -358,7 +358,7 @@ mod tests {
         let (mut settings, own, mut values) = (ValueSettings::default(), own(), vec![1.0; 6]);
         let priors = ["kernel.variance=none", "kernel.lengthscales.0=gamma(3,1)"];
         let priors = priors.iter().map(|text| text.parse().expect("prior")).collect();
-        let constraints = Constraints { priors, ..Constraints::default() };
+        let constraints = Constraints { prior: priors, ..Constraints::default() };
         constraints.impose(&mut settings, &own, &[], &mut values).expect("constraints");
         let weak = Prior::LogNormal { mu: 0.0, sigma: 3.0 };
         let of = |settings: &ValueSettings| {
@@ -406,10 +406,7 @@ mod tests {
                 bounds: vec!["kernel.variance=0.1,".parse().expect("bounds")],
                 ..Default::default()
             },
-            Constraints {
-                priors: vec!["kernel.variance=none".parse().expect("prior")],
-                ..Default::default()
-            },
+            Constraints { prior: vec!["kernel.variance=none".parse().expect("prior")], ..Default::default() },
         ] {
             let error = constraints.impose(&mut settings, &own, &[], &mut values).expect_err("no effect");
             assert!(error.to_string().contains("is fixed, so this has no effect"), "{error}");

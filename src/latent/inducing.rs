@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
 use std::fmt;
 use std::ops::Deref;
+use std::str::FromStr;
 
 /// The amount added to the diagonal of `K_uu` before it is factorised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +27,22 @@ impl Jitter {
 
     /// The largest relative jitter that the ladder climbs to.
     const CEILING: f64 = 1e-4;
+}
+
+impl FromStr for Jitter {
+    type Err = Error;
+
+    /// Reads a relative jitter as a number, and an absolute one as `abs:` and a number.
+    fn from_str(text: &str) -> Result<Self> {
+        let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
+        let jitter = match text.strip_prefix("abs:") {
+            Some(text) => number(text).map(Jitter::Absolute),
+            None => number(text).map(Jitter::Relative),
+        };
+        jitter.ok_or_else(|| {
+            Error::usage(format!("jitter {text} is not a finite number, or a text such as abs:1e-6"))
+        })
+    }
 }
 
 impl fmt::Display for Jitter {

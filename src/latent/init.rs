@@ -6,6 +6,7 @@
 use super::pivots::{Pivoting, RESIDUAL_FLOOR};
 use super::{Embedding, InducingLayer};
 use crate::error::{Error, Result};
+use crate::words::word_option;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use rand::RngExt;
@@ -13,10 +14,7 @@ use rand::SeedableRng;
 use rand::seq::{SliceRandom, index};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Dimension, Kernel};
-use std::fmt;
-use std::str::FromStr;
 
 /// K-means and random rows look at no more rows than this, or [`ROWS_PER_CENTRE`] for each inducing input.
 const KMEANS_ROWS: usize = 10_000;
@@ -45,51 +43,25 @@ const LLOYD_GAIN: f64 = 1e-3;
 /// `1 − r²/2`, rounds to 1 there, so a second inducing input could add nothing but a singular matrix.
 const SAME: f64 = 1.5e-8;
 
-/// The method that chooses the initial inducing inputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum InducingInit {
-    /// Centres of k-means, seeded by k-means++ (Arthur and Vassilvitskii 2007), on a random part of the rows.
-    #[default]
-    KMeans,
-    /// Rows picked one by one where the prior variance left by those before is largest, that is a pivoted Cholesky
-    /// factorisation of the kernel matrix (Burt, Rasmussen and van der Wilk 2020), on a random part of the rows.
-    Greedy,
-    /// Distinct rows, uniformly.
-    Random,
+word_option! {
+    /// The method that chooses the initial inducing inputs.
+    #[derive(Default)]
+    #[non_exhaustive]
+    InducingInit, "choice of inducing inputs" {
+        /// Centres of k-means, seeded by k-means++ (Arthur and Vassilvitskii 2007), on a random part of the rows.
+        #[default]
+        KMeans = "kmeans",
+        /// Rows picked one by one where the prior variance left by those before is largest, that is a pivoted Cholesky
+        /// factorisation of the kernel matrix (Burt, Rasmussen and van der Wilk 2020), on a random part of the rows.
+        Greedy = "greedy",
+        /// Distinct rows, uniformly.
+        Random = "random",
+    }
 }
 
 impl InducingInit {
     /// Every choice, in the order help texts list them.
     pub const ALL: [InducingInit; 3] = [InducingInit::KMeans, InducingInit::Greedy, InducingInit::Random];
-
-    /// The name used on the command line and in saved options.
-    pub fn name(self) -> &'static str {
-        match self {
-            InducingInit::KMeans => "kmeans",
-            InducingInit::Greedy => "greedy",
-            InducingInit::Random => "random",
-        }
-    }
-}
-
-impl fmt::Display for InducingInit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for InducingInit {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        InducingInit::ALL.into_iter().find(|init| init.name() == name).ok_or_else(|| {
-            let known = InducingInit::ALL.map(InducingInit::name).join(", ");
-            Error::usage(format!("unknown choice of inducing inputs '{name}'"))
-                .hint(format!("use one of {known}"))
-        })
-    }
 }
 
 /// Initial inducing inputs `Z` (`M' × D`, rows are points) for the data `x` (`n × D`, rows are points too).

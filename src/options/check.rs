@@ -70,11 +70,11 @@ impl FitOptions {
                 self.prior_mean
             )));
         }
-        if let Some(smoothness) = self.steps.smoothness {
+        if let Some(smoothness) = self.steps.q_smoothness {
             positive("⟨q_smoothness⟩", smoothness)?;
         }
         if let Some((low, high)) =
-            self.steps.bounds.filter(|(low, high)| !(*low > 0.0 && low < high && high.is_finite()))
+            self.steps.q_bounds.filter(|(low, high)| !(*low > 0.0 && low < high && high.is_finite()))
         {
             return Err(Error::usage(format!(
                 "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
@@ -189,7 +189,7 @@ impl FitOptions {
             ModelKind::Gp => vec![
                 ("⟨prior_mean⟩", self.prior_mean != default.prior_mean),
                 ("⟨prior_variance⟩", self.prior_variance != default.prior_variance),
-                ("⟨q_nonnegative⟩", self.steps.nonnegative),
+                ("⟨q_nonnegative⟩", self.steps.q_nonnegative),
             ],
             ModelKind::Glm => {
                 let inducing = self.inducing.is_some() || self.growth.is_some();
@@ -347,9 +347,9 @@ impl FitOptions {
     fn check_alternation(&self) -> Result<()> {
         let sampled = self.estimator.is_sampled();
         let name = [
-            ("⟨q_update⟩", self.steps.update != QUpdate::Ngd),
-            ("⟨q_step⟩", self.steps.step.is_some()),
-            ("⟨q_average⟩", self.steps.average != Average::None),
+            ("⟨q_update⟩", self.steps.q_update != QUpdate::Ngd),
+            ("⟨q_step⟩", self.steps.q_step.is_some()),
+            ("⟨q_average⟩", self.steps.q_average != Average::None),
             ("⟨batch_schedule⟩", self.steps.batch_schedule.is_some()),
             ("⟨precision⟩", self.steps.precision != Precision::Double),
             ("⟨estimator⟩", sampled),
@@ -382,7 +382,7 @@ impl FitOptions {
             (self.objective != ObjectiveKind::Elbo, "⟨objective elbo⟩"),
             (self.model != ModelKind::Gp, "⟨model gp⟩"),
             (self.steps.family != Family::Full, "⟨family full⟩"),
-            (self.steps.update != QUpdate::Ngd, "⟨q_update ngd⟩"),
+            (self.steps.q_update != QUpdate::Ngd, "⟨q_update ngd⟩"),
         ];
         match why.into_iter().find_map(|(lacks, needed)| lacks.then_some(needed)) {
             None => Ok(()),
@@ -434,21 +434,21 @@ impl FitOptions {
             ))
             .hint(format!("leave {name} out, or use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩")));
         }
-        let (update, rule) = (self.steps.update, self.steps.update.rule());
-        if let Some(schedule) = self.steps.step.filter(|_| rule.mixes) {
+        let (update, rule) = (self.steps.q_update, self.steps.q_update.rule());
+        if let Some(schedule) = self.steps.q_step.filter(|_| rule.mixes) {
             schedule.mixing().map_err(|error| {
                 Error::usage(format!("⟨q_step⟩ does not suit ⟨q_update {update}⟩: {error}"))
                     .hint("use a smaller step, or a rule that takes plain gradient steps")
             })?;
         }
-        if self.steps.step == Some(Schedule::Theorem) {
+        if self.steps.q_step == Some(Schedule::Theorem) {
             self.check_theorem()?;
         }
         let needs: [(&str, bool, States); 4] = [
-            ("⟨q_guard⟩", self.steps.guard != Guard::Trust, |rule| !rule.guards.is_empty()),
-            ("⟨q_bounds⟩", self.steps.bounds.is_some(), |rule| rule.projects),
-            ("⟨q_nonnegative⟩", self.steps.nonnegative, |rule| rule.projects),
-            ("⟨q_smoothness⟩", self.steps.smoothness.is_some(), |rule| rule.takes_smoothness),
+            ("⟨q_guard⟩", self.steps.q_guard != Guard::Trust, |rule| !rule.guards.is_empty()),
+            ("⟨q_bounds⟩", self.steps.q_bounds.is_some(), |rule| rule.projects),
+            ("⟨q_nonnegative⟩", self.steps.q_nonnegative, |rule| rule.projects),
+            ("⟨q_smoothness⟩", self.steps.q_smoothness.is_some(), |rule| rule.takes_smoothness),
         ];
         for (name, given, takes) in needs {
             if given && !takes(rule) {
@@ -456,7 +456,7 @@ impl FitOptions {
                 return Err(Error::usage(format!("{name} is for ⟨q_update {rules}⟩, not {update}")));
             }
         }
-        let guard = self.steps.guard;
+        let guard = self.steps.q_guard;
         if guard != Guard::Trust && !rule.guards.contains(&guard) {
             let guards: Vec<&str> = rule.guards.iter().map(|guard| guard.word()).collect();
             return Err(Error::usage(format!(
@@ -464,7 +464,7 @@ impl FitOptions {
                 either(&guards)
             )));
         }
-        if self.steps.nonnegative && self.steps.family != Family::Diagonal {
+        if self.steps.q_nonnegative && self.steps.family != Family::Diagonal {
             return Err(Error::usage("⟨q_nonnegative⟩ needs ⟨family diagonal⟩"));
         }
         self.check_estimator()
@@ -472,7 +472,7 @@ impl FitOptions {
 
     /// Refuses steps with a guarantee if the options show that there is none.
     fn check_theorem(&self) -> Result<()> {
-        let rule = self.steps.update.rule();
+        let rule = self.steps.q_update.rule();
         let why = match self.estimator {
             _ if rule.theorem.is_none() => {
                 format!(
@@ -497,7 +497,7 @@ impl FitOptions {
 
     /// Refuses estimators of gradients that the rule cannot use, and numbers of samples for estimators that draw no w.
     fn check_estimator(&self) -> Result<()> {
-        let (update, estimator) = (self.steps.update, self.estimator);
+        let (update, estimator) = (self.steps.q_update, self.estimator);
         let rule = update.rule();
         if self.steps.sample_schedule.is_some() && !estimator.is_sampled() {
             return Err(Error::usage(format!(
@@ -505,7 +505,7 @@ impl FitOptions {
             ))
             .hint(format!("use ⟨estimator {}⟩", Estimator::those(|facts| facts.draws != Draws::Nothing))));
         }
-        if self.steps.step.is_some() && self.steps.smoothness.is_some() && !rule.floors_at_smoothness {
+        if self.steps.q_step.is_some() && self.steps.q_smoothness.is_some() && !rule.floors_at_smoothness {
             return Err(Error::usage(format!(
                 "⟨q_smoothness⟩ has no effect on ⟨q_update {update}⟩ with ⟨q_step⟩, whose steps are absolute"
             ))

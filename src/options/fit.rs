@@ -315,8 +315,8 @@ impl FitOptions {
         self.objective == ObjectiveKind::Elbo
             && self.model == ModelKind::Gp
             && self.steps.family == Family::Full
-            && self.steps.update == QUpdate::Ngd
-            && self.steps.average == Average::None
+            && self.steps.q_update == QUpdate::Ngd
+            && self.steps.q_average == Average::None
             && !self.estimator.is_sampled()
     }
 
@@ -395,9 +395,10 @@ impl FitOptions {
     /// minimiser of the objective.
     pub(crate) fn polishes(&self) -> bool {
         let steps = &self.steps;
-        let free =
-            steps.average == Average::None && !self.estimator.is_sampled() && !steps.update.rule().projects;
-        steps.polish && free && steps.step != Some(Schedule::Theorem)
+        let free = steps.q_average == Average::None
+            && !self.estimator.is_sampled()
+            && !steps.q_update.rule().projects;
+        steps.polish && free && steps.q_step != Some(Schedule::Theorem)
     }
 
     /// Returns true if steps on all rows may replace mini-batches in fits of q alone: unless options about mini-batches or steps are set.
@@ -410,16 +411,16 @@ impl FitOptions {
             || steps.precision != Precision::Double;
         // Steps on all rows that never raise the log loss are far slower than constant ones on batches: its S has no Newton step.
         let convex = self.objective.loss() != LossKind::Log;
-        let by_default = steps.update == QUpdate::Ngd && steps.step.is_none();
+        let by_default = steps.q_update == QUpdate::Ngd && steps.q_step.is_none();
         self.polishes() && convex && !asks_for_batches && by_default
     }
 
     /// Returns true if q starts at the prior. It does for linear models with a given rule; otherwise their q would be solved for before
     /// the rule takes its first step.
     pub(super) fn starts_at_prior(&self) -> bool {
-        let chosen = self.steps.update != QUpdate::Ngd
-            || self.steps.step.is_some()
-            || self.steps.average != Average::None
+        let chosen = self.steps.q_update != QUpdate::Ngd
+            || self.steps.q_step.is_some()
+            || self.steps.q_average != Average::None
             || self.estimator.is_sampled();
         self.model == ModelKind::Glm && chosen
     }
@@ -497,6 +498,6 @@ impl FitOptions {
 
     /// Returns the step schedule of the q update; by default it depends on the rule.
     pub fn step_schedule(&self) -> Schedule {
-        self.steps.step.unwrap_or_else(|| self.steps.update.default_schedule(self.learning_rate))
+        self.steps.q_step.unwrap_or_else(|| self.steps.q_update.default_schedule(self.learning_rate))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::check::foreign;
 use super::fit::FitOptions;
-use super::list::{Effect, names_of};
+use super::list::{Effect, Kind, find, names_of};
 use super::open::{Open, Part};
 use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
@@ -29,8 +29,9 @@ impl Given {
     /// Returns the first of these options that was set, as messages spell it.
     fn first(&self, names: impl IntoIterator<Item = &'static str>) -> Option<String> {
         let name = names.into_iter().find(|name| self.has(name))?;
-        // Polishing is on by default, so it was set only if it is off.
-        Some(if name == "polish" { "⟨polish false⟩".to_owned() } else { format!("⟨{name}⟩") })
+        let is_switch = find(name).is_some_and(|option| matches!(option.kind, Kind::Switch));
+        // A switch is on by default, so it was set only if it is off.
+        Some(if is_switch { format!("⟨{name} false⟩") } else { format!("⟨{name}⟩") })
     }
 
     /// Returns the parts that held-out rows choose: those of `all` that no option sets.
@@ -86,7 +87,7 @@ impl Given {
         if let Some(name) = about_growth.filter(|_| options.growth.is_none()) {
             return Err(Error::usage(format!("{name} has no effect without ⟨inducing auto⟩")));
         }
-        let update = options.steps.update;
+        let update = options.steps.q_update;
         if self.has("q_guard") && self.has("q_update") && update.rule().guards.is_empty() {
             let rules = QUpdate::those(|rule| !rule.guards.is_empty());
             return Err(Error::usage(format!("⟨q_guard⟩ is for ⟨q_update {rules}⟩, not {update}")));

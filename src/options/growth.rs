@@ -5,11 +5,14 @@ use serde::{Deserialize, Serialize};
 
 /// The search for the number of inducing inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Growth {
     /// The tolerance at which growth ends, in nats per row; `None` means [`Growth::TOLERANCE`].
-    pub tolerance: Option<f64>,
+    #[serde(rename = "tolerance", alias = "inducing_tolerance")]
+    pub inducing_tolerance: Option<f64>,
     /// The maximum number of inducing inputs; `None` means half the rows, and at most [`Growth::MOST`].
-    pub most: Option<usize>,
+    #[serde(rename = "most", alias = "max_inducing")]
+    pub max_inducing: Option<usize>,
 }
 
 impl Growth {
@@ -21,17 +24,17 @@ impl Growth {
 
     /// Returns the maximum number of inducing inputs for `n` rows.
     pub(crate) fn most_for(&self, n: usize) -> usize {
-        self.most.unwrap_or((n / 2).clamp(1, Growth::MOST)).min(n)
+        self.max_inducing.unwrap_or((n / 2).clamp(1, Growth::MOST)).min(n)
     }
 
     /// Refuses invalid values.
     pub(super) fn validate(&self) -> Result<()> {
-        if let Some(tolerance) = self.tolerance.filter(|t| !(*t > 0.0 && t.is_finite())) {
+        if let Some(tolerance) = self.inducing_tolerance.filter(|t| !(*t > 0.0 && t.is_finite())) {
             return Err(Error::usage(format!(
                 "⟨inducing_tolerance⟩ is {tolerance}, expected a positive number"
             )));
         }
-        if self.most == Some(0) {
+        if self.max_inducing == Some(0) {
             return Err(Error::usage("⟨max_inducing⟩ is 0, expected at least 1"));
         }
         Ok(())

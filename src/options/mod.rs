@@ -6,7 +6,7 @@ mod fit;
 mod given;
 mod grouped;
 mod growth;
-mod list;
+pub mod list;
 mod named;
 mod neighbours;
 mod open;

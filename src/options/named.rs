@@ -2,21 +2,19 @@
 
 use super::fit::FitOptions;
 use super::given::Given;
-use super::growth::Growth;
-use super::list::OPTIONS;
+use super::list::{Entry, Kind, find, options};
 use super::open::{Open, Part};
-use super::steps::StepOptions;
 use crate::error::{Error, Result};
-use crate::hyper::Constraints;
 use crate::latent::Jitter;
 use crate::variational::Schedule;
-use serde::de::DeserializeOwned;
+use serde::Serialize;
 use serde_json::{Map, Value};
+use std::str::FromStr;
 
 impl FitOptions {
     /// Returns the names that [`FitOptions::named`] knows, in alphabetical order.
     pub fn names() -> Vec<String> {
-        let mut names: Vec<String> = OPTIONS.iter().map(|option| option.name.to_owned()).collect();
+        let mut names: Vec<String> = options().map(|option| option.name.to_owned()).collect();
         names.sort_unstable();
         names
     }
@@ -40,107 +38,110 @@ impl FitOptions {
     /// Usage errors for an unknown name, an invalid value, and everything that [`Given::check`], [`Given::check_training`] and
     /// [`FitOptions::validate`] refuse.
     pub fn named(values: &Map<String, Value>, others: &[&str]) -> Result<FitOptions> {
-        let known = FitOptions::names();
-        let mut values: Map<String, Value> = values
-            .iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect();
-        if let Some(name) = values.keys().find(|name| known.binary_search(name).is_err()) {
-            return Err(Error::usage(format!("there is no option '{name}'"))
-                .hint(format!("the options are {}", known.join(", "))));
-        }
-        let given: Given = values.keys().map(String::as_str).chain(others.iter().copied()).collect();
-        let mut take = |name: &str| values.remove(name);
-        let (inducing, neighbours) = (take("inducing"), take("neighbours"));
-        let (jitter, step) = (take("jitter"), take("q_step"));
-        let growth = Growth {
-            tolerance: read("inducing_tolerance", take("inducing_tolerance"))?,
-            most: read("max_inducing", take("max_inducing"))?,
-        };
-        let constraints = Constraints {
-            bounds: read("bounds", take("bounds"))?.unwrap_or_default(),
-            starts: read("start", take("start"))?.unwrap_or_default(),
-            fix: read("fix", take("fix"))?.unwrap_or_default(),
-            ties: read("tie", take("tie"))?.unwrap_or_default(),
-            priors: read("prior", take("prior"))?.unwrap_or_default(),
-            ..Constraints::default()
-        };
-        let (m, grows) = number_or("inducing", inducing, &["auto"])?;
-        let (count, beside) = number_or("neighbours", neighbours, &["auto", "none"])?;
-        let auto: Open = read("auto", take("auto"))?.unwrap_or(Open::EVERYTHING);
-        let open = given.open(auto);
-        let plain = plain(&values)?;
-        let options = FitOptions {
-            inducing: m,
-            growth: grows.map(|_| growth),
-            neighbours: count,
-            open: if beside.as_deref() == Some("auto") { open.with(Part::Neighbours) } else { open },
-            jitter: jitter_of(jitter)?.unwrap_or(plain.jitter),
-            steps: StepOptions { step: step_of(step)?, ..plain.steps },
-            constraints,
-            ..plain
-        };
-        let options = given.by_batches(options);
+        let set =
+            values.iter().filter(|(name, value)| find(name).is_none_or(|option| !option.is_unset(value)));
+        let given: Given = set.map(|(name, _)| name.as_str()).chain(others.iter().copied()).collect();
+        let options = given.by_batches(FitOptions::unchecked(values, &given)?);
         options.validate()?;
         given.check(&options)?;
         given.check_training(&options)?;
         Ok(options)
     }
-}
 
-/// Returns the options whose stored form equals their text form, each read separately so that messages name it.
-fn plain(values: &Map<String, Value>) -> Result<FitOptions> {
-    for (name, value) in values {
-        let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
-        read::<FitOptions>(name, Some(alone))?;
+    /// Returns the options with these names and values, without the checks of [`FitOptions::named`]. The parts that held-out rows choose
+    /// are those that are not `given`.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors for an unknown name and for an invalid value by itself.
+    pub fn unchecked(values: &Map<String, Value>, given: &Given) -> Result<FitOptions> {
+        let mut fields = Map::from_iter([("open".to_owned(), Open::EVERYTHING.to_string().into())]);
+        let mut options = read(&fields)?;
+        for (name, value) in values {
+            let Some(option) = find(name) else {
+                return Err(Error::usage(format!("there is no option '{name}'"))
+                    .hint(format!("the options are {}", FitOptions::names().join(", "))));
+            };
+            if !option.is_unset(value) && !is_word(option, value) {
+                store(option, value, &mut fields)?;
+                options = read(&fields).map_err(|error| named(option, error.marked()))?;
+            }
+        }
+        let word = |name: &str| values.get(name).and_then(Value::as_str);
+        options.growth = word("inducing").map(|_| options.growth.unwrap_or_default());
+        options.open = given.open(options.open);
+        if word("neighbours") == Some("auto") {
+            options.open = options.open.with(Part::Neighbours);
+        }
+        Ok(options)
     }
-    Ok(read("", Some(Value::Object(values.clone())))?.unwrap_or_default())
 }
 
-fn read<T: DeserializeOwned>(name: &str, value: Option<Value>) -> Result<Option<T>> {
-    let wrong = |error: serde_json::Error| Error::usage(format!("⟨{name}⟩: {error}"));
-    value.map(|value| serde_json::from_value(value).map_err(wrong)).transpose()
+/// Returns true if the value is a word of an option whose field holds only numbers.
+fn is_word(option: &Entry, value: &Value) -> bool {
+    matches!(option.kind, Kind::WholeOr(words) if value.as_str().is_some_and(|word| words.contains(&word)))
 }
 
-/// A number, or one of some words.
-fn number_or(name: &str, value: Option<Value>, words: &[&str]) -> Result<(Option<usize>, Option<String>)> {
-    match value {
-        Some(Value::String(word)) if words.contains(&word.as_str()) => Ok((None, Some(word))),
-        Some(Value::Number(number)) if number.is_u64() => Ok((read(name, Some(number.into()))?, None)),
-        Some(other) => Err(Error::usage(format!(
-            "⟨{name}⟩ is {other}, expected {} or a whole number, 0 or more",
-            words.join(", ")
-        ))),
-        None => Ok((None, None)),
-    }
-}
-
-/// Parses a step schedule; it is stored by its parts.
-fn step_of(value: Option<Value>) -> Result<Option<Schedule>> {
-    let text: Option<String> = read("q_step", value)?;
-    let wrong = |error: Error| Error::usage(format!("⟨q_step⟩: {}", error.marked()));
-    text.map(|text| text.parse().map_err(wrong)).transpose()
-}
-
-/// Parses a jitter: a number relative to the mean diagonal, or `abs:` and a number.
-fn jitter_of(value: Option<Value>) -> Result<Option<Jitter>> {
-    let wrong = |value: &Value| {
-        Error::usage(format!("⟨jitter⟩ is {value}, expected a number, or a text such as abs:1e-6"))
+/// Adds the value of an option to the fields of the options, in its stored form.
+fn store(option: &Entry, value: &Value, fields: &mut Map<String, Value>) -> Result<()> {
+    let value = match (option.kind, option.name) {
+        (Kind::WholeOr(words), _) if !value.is_u64() => {
+            return Err(Error::usage(format!(
+                "⟨{}⟩ is {value}, expected {} or a whole number, 0 or more",
+                option.name,
+                words.join(", ")
+            )));
+        }
+        (Kind::Texts(_), _) if value.is_string() => Value::Array(vec![value.clone()]),
+        (Kind::List(_), _) => joined(value),
+        // These are stored by their parts.
+        (_, "jitter") => parsed::<Jitter>(option, value)?,
+        (_, "q_step") => parsed::<Schedule>(option, value)?,
+        _ => value.clone(),
     };
-    let Some(value) = value else { return Ok(None) };
-    let absolute = value.as_str().and_then(|text| text.strip_prefix("abs:")).map(str::parse);
-    match (value.as_f64(), absolute) {
-        (Some(number), _) => Ok(Some(Jitter::Relative(number))),
-        (_, Some(Ok(number))) => Ok(Some(Jitter::Absolute(number))),
-        _ => Err(wrong(&value)),
+    let fields = match option.place {
+        "" => fields,
+        place => {
+            let inner = fields.entry(place).or_insert_with(|| Map::new().into());
+            inner.as_object_mut().expect("the fields of a struct")
+        }
+    };
+    let field = if option.name == "auto" { "open" } else { option.name };
+    fields.insert(field.to_owned(), value);
+    Ok(())
+}
+
+/// Returns the text of a list of words.
+fn joined(value: &Value) -> Value {
+    let words =
+        value.as_array().and_then(|words| words.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
+    match words {
+        None => value.clone(),
+        Some(words) if words.is_empty() => "none".into(),
+        Some(words) => words.join(",").into(),
     }
+}
+
+/// Parses a text, or the text of a number, to the stored form of a type.
+fn parsed<T: FromStr<Err = Error> + Serialize>(option: &Entry, value: &Value) -> Result<Value> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let parsed: T = text.parse().map_err(|error: Error| named(option, error.marked()))?;
+    serde_json::to_value(parsed).map_err(|error| named(option, &error.to_string()))
+}
+
+fn read(fields: &Map<String, Value>) -> Result<FitOptions> {
+    serde_json::from_value(Value::Object(fields.clone())).map_err(|error| Error::usage(error.to_string()))
+}
+
+/// Creates the error of an option's value.
+fn named(option: &Entry, problem: &str) -> Error {
+    Error::usage(format!("⟨{}⟩: {problem}", option.name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Hyper, ModelKind};
+    use crate::options::{Growth, Hyper, ModelKind};
     use serde_json::json;
 
     fn named(json: Value) -> Result<FitOptions> {
@@ -160,7 +161,7 @@ mod tests {
             "likelihood": "student-t", "bounds": ["*.lengthscales=0.1,"], "auto": "kernel", "hyper": "joint"
         }));
         let options = options.expect("words of the command line");
-        assert_eq!(options.growth, Some(Growth { tolerance: None, most: Some(40) }));
+        assert_eq!(options.growth, Some(Growth { inducing_tolerance: None, max_inducing: Some(40) }));
         assert_eq!((options.jitter, options.hyper), (Jitter::Absolute(1e-8), Some(Hyper::Joint)));
         assert_eq!(options.open.to_string(), "kernel");
         assert_eq!(options.constraints.bounds.len(), 1);

@@ -12,26 +12,19 @@ pub struct StepOptions {
     /// The covariances that q may have.
     pub family: Family,
     /// The rule that moves q.
-    #[serde(rename = "q_update")]
-    pub update: QUpdate,
+    pub q_update: QUpdate,
     /// The guard of natural-gradient steps (ngd, sr-vn).
-    #[serde(rename = "q_guard")]
-    pub guard: Guard,
+    pub q_guard: Guard,
     /// The step size at iteration t; `None` chooses it by the rule.
-    #[serde(rename = "q_step")]
-    pub step: Option<Schedule>,
+    pub q_step: Option<Schedule>,
     /// The average of the iterates to return.
-    #[serde(rename = "q_average")]
-    pub average: Average,
+    pub q_average: Average,
     /// The smallest and largest eigenvalue that S may have (projected-ngvi); the prior's is 1. `None` means 1e-4 and 1e4.
-    #[serde(rename = "q_bounds")]
-    pub bounds: Option<(f64, f64)>,
+    pub q_bounds: Option<(f64, f64)>,
     /// True if the means of the coefficients may not be negative (projected-ngvi on diagonal covariances, glm).
-    #[serde(rename = "q_nonnegative")]
-    pub nonnegative: bool,
+    pub q_nonnegative: bool,
     /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd, sgd); `None` estimates it during training.
-    #[serde(rename = "q_smoothness")]
-    pub smoothness: Option<f64>,
+    pub q_smoothness: Option<f64>,
     /// True if a fit may end with full-batch steps on q.
     pub polish: bool,
     /// The number of rows per batch.
@@ -49,13 +42,13 @@ impl Default for StepOptions {
     fn default() -> Self {
         StepOptions {
             family: Family::Full,
-            update: QUpdate::Ngd,
-            guard: Guard::Trust,
-            step: None,
-            average: Average::None,
-            bounds: None,
-            nonnegative: false,
-            smoothness: None,
+            q_update: QUpdate::Ngd,
+            q_guard: Guard::Trust,
+            q_step: None,
+            q_average: Average::None,
+            q_bounds: None,
+            q_nonnegative: false,
+            q_smoothness: None,
             polish: true,
             batch_size: 1024,
             batch_schedule: None,
@@ -68,13 +61,13 @@ impl Default for StepOptions {
 impl StepOptions {
     /// Returns the options of the rule that moves q.
     pub fn rule(&self) -> RuleOptions {
-        let default = RuleOptions::of(self.update);
+        let default = RuleOptions::of(self.q_update);
         RuleOptions {
-            guard: self.guard,
-            bounds: self.bounds.unwrap_or(default.bounds),
-            smoothness: self.smoothness,
+            guard: self.q_guard,
+            bounds: self.q_bounds.unwrap_or(default.bounds),
+            smoothness: self.q_smoothness,
             // A default step size is relative to the curvature of the data.
-            relative: self.step.is_none(),
+            relative: self.q_step.is_none(),
             ..default
         }
     }
@@ -83,10 +76,10 @@ impl StepOptions {
     pub(super) fn first_given(&self) -> Option<&'static str> {
         [
             ("⟨family⟩", self.family != Family::Full),
-            ("⟨q_average⟩", self.average != Average::None),
-            ("⟨q_bounds⟩", self.bounds.is_some()),
-            ("⟨q_nonnegative⟩", self.nonnegative),
-            ("⟨q_smoothness⟩", self.smoothness.is_some()),
+            ("⟨q_average⟩", self.q_average != Average::None),
+            ("⟨q_bounds⟩", self.q_bounds.is_some()),
+            ("⟨q_nonnegative⟩", self.q_nonnegative),
+            ("⟨q_smoothness⟩", self.q_smoothness.is_some()),
             ("⟨batch_schedule⟩", self.batch_schedule.is_some()),
             ("⟨sample_schedule⟩", self.sample_schedule.is_some()),
             ("⟨polish false⟩", !self.polish),

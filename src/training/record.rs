@@ -64,12 +64,12 @@ fn as_used(options: &FitOptions, fitted: &Fitted, rows: usize) -> FitOptions {
         Some(nearby) => options.with_neighbours(nearby.count()),
         None => options.without_neighbours(),
     };
-    let step = if options.is_collapsed() { options.steps.step } else { Some(options.step_schedule()) };
+    let step = if options.is_collapsed() { options.steps.q_step } else { Some(options.step_schedule()) };
     FitOptions {
         kernel: model.layer().inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
         inducing: model.layer().inducing().map(|layer| layer.z().nrows()),
         fix_inducing: model.fix_inducing,
-        steps: StepOptions { step, ..options.steps.clone() },
+        steps: StepOptions { q_step: step, ..options.steps.clone() },
         hyper: Some(options.hyper_mode()),
         epochs: Some(options.epoch_limit_for(rows)),
         tolerance: Some(options.stopping_tolerance()),

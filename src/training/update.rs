@@ -119,7 +119,7 @@ fn check_model(model: &Model) -> Result<()> {
         _ if mixes => {
             ("outputs that mix processes cannot be updated one by one", "fit them with ⟨outputs own⟩")
         }
-        _ if model.options().steps.nonnegative => {
+        _ if model.options().steps.q_nonnegative => {
             ("a model of ⟨q_nonnegative⟩ cannot be updated", "fit it to all rows again")
         }
         _ => return Ok(()),
@@ -184,7 +184,7 @@ fn by_steps(
     let mut svgp = VariationalModel::new(latent, q, objective, part);
     let mut monitor = session.monitor(Limits::of_epochs(LIMITS.steps));
     let sweep = Sweep::of(&rows, part).after(earlier);
-    let (value, _) = solve_q(&mut svgp, sweep, options.steps.guard, LIMITS, Some(&mut monitor))?;
+    let (value, _) = solve_q(&mut svgp, sweep, options.steps.q_guard, LIMITS, Some(&mut monitor))?;
     monitor.check()?;
     if !value.is_finite() {
         return Err(new_rows_not_finite());

@@ -21,8 +21,8 @@ fn constraints(lines: &str) -> Constraints {
         match option {
             "fix" => out.fix.push(text.parse().expect(text)),
             "bounds" => out.bounds.push(text.parse().expect(text)),
-            "prior" => out.priors.push(text.parse().expect(text)),
-            "tie" => out.ties.push(text.parse().expect(text)),
+            "prior" => out.prior.push(text.parse().expect(text)),
+            "tie" => out.tie.push(text.parse().expect(text)),
             _ => panic!("{option}"),
         }
     }

@@ -195,7 +195,7 @@ fn steps_that_are_taken_back_are_counted_by_cause() {
     assert!(found.iter().any(|w| w.to_string().contains("learning_rate")), "{found:?}");
     let calm = FitOptions {
         epochs: Some(5),
-        steps: StepOptions { step: Some(Schedule::Constant(0.1)), ..options(ObjectiveKind::Elbo).steps },
+        steps: StepOptions { q_step: Some(Schedule::Constant(0.1)), ..options(ObjectiveKind::Elbo).steps },
         ..options(ObjectiveKind::Elbo)
     };
     let found = warnings(&x, &y, &calm);

@@ -208,7 +208,7 @@ fn options(likelihood: LikelihoodKind, objective: ObjectiveKind, update: QUpdate
         tolerance: Some(0.0),
         learning_rate: 0.05,
         standardize: false,
-        steps: StepOptions { update, polish: false, ..default.steps.clone() },
+        steps: StepOptions { q_update: update, polish: false, ..default.steps.clone() },
         ..default
     }
 }

@@ -36,7 +36,7 @@ fn mini_batches_reach_the_collapsed_bound() {
         let options = FitOptions {
             warm_start,
             learning_rate: 0.02,
-            steps: StepOptions { update: q_update, ..options(ObjectiveKind::Elbo).steps },
+            steps: StepOptions { q_update, ..options(ObjectiveKind::Elbo).steps },
             ..options(ObjectiveKind::Elbo)
         };
         let svgp = fit(&x, &y, &options).expect("elbo");

@@ -143,7 +143,7 @@ fn rough(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
 }
 
 fn options(objective: ObjectiveKind, tolerance: f64, most: usize) -> FitOptions {
-    let growth = Growth { tolerance: Some(tolerance), most: Some(most) };
+    let growth = Growth { inducing_tolerance: Some(tolerance), max_inducing: Some(most) };
     FitOptions {
         objective,
         growth: Some(growth),
@@ -297,9 +297,9 @@ fn senseless_growth_is_refused() {
     let good = options(ObjectiveKind::Vfe, 0.1, 10);
     let cases = [
         (FitOptions { inducing: Some(5), ..good.clone() }, "inducing"),
-        (options(ObjectiveKind::Vfe, 0.0, 10), "growth.tolerance"),
-        (options(ObjectiveKind::Vfe, f64::NAN, 10), "growth.tolerance"),
-        (options(ObjectiveKind::Vfe, 0.1, 0), "growth.most"),
+        (options(ObjectiveKind::Vfe, 0.0, 10), "inducing_tolerance"),
+        (options(ObjectiveKind::Vfe, f64::NAN, 10), "inducing_tolerance"),
+        (options(ObjectiveKind::Vfe, 0.1, 0), "max_inducing"),
         (FitOptions { restarts: 2, ..good.clone() }, "restarts"),
         (FitOptions { model: sparsegp::options::ModelKind::Glm, ..good }, "inducing"),
     ];

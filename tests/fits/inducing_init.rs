@@ -122,12 +122,12 @@ fn conditional_variances(x: &Mat<f64>, z: MatRef<'_, f64>) -> Vec<f64> {
 fn names_parse_and_serialise_alike() {
     for init in InducingInit::ALL {
         assert_eq!(init.to_string().parse::<InducingInit>().unwrap(), init);
-        assert_eq!(serde_json::to_string(&init).unwrap(), format!("\"{}\"", init.name()));
+        assert_eq!(serde_json::to_string(&init).unwrap(), format!("\"{}\"", init.word()));
     }
-    assert_eq!(InducingInit::ALL.map(InducingInit::name), ["kmeans", "greedy", "random"]);
+    assert_eq!(InducingInit::ALL.map(InducingInit::word), InducingInit::WORDS);
     let error = "k-means".parse::<InducingInit>().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
-    assert!(error.to_string().contains("k-means") && error.advice().unwrap().contains("kmeans"));
+    assert!(["k-means", "kmeans"].iter().all(|word| error.to_string().contains(word)));
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn every_family_is_trained_in_every_way() {
             }
             for update in QUpdate::WORDS.iter().map(|word| word.parse::<QUpdate>().expect("a rule")) {
                 for family in [Family::Full, Family::Diagonal] {
-                    let steps = StepOptions { update, family, ..base.steps.clone() };
+                    let steps = StepOptions { q_update: update, family, ..base.steps.clone() };
                     let options = FitOptions { objective, hyper: Some(Hyper::Joint), steps, ..base.clone() };
                     let what = format!("{kind} {objective} {update} {family}");
                     match fit(&x, &y, &options) {

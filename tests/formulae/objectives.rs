@@ -265,7 +265,7 @@ fn adam_and_natural_gradients_agree_on_classification() {
             inducing: Some(12),
             constraints: Constraints::fixing([("kernel.variance", 4.0)]).expect("a name"),
             epochs: Some(epochs),
-            steps: StepOptions { update: q_update, ..StepOptions::default() },
+            steps: StepOptions { q_update, ..StepOptions::default() },
             ..FitOptions::default()
         };
         fit_arrays(TrainingData::of(Dataset::of(x.transpose(), &y)), &options, None, &mut |_| {})

@@ -1,8 +1,11 @@
 //! The options of `compare`; no work.
 
+use super::columns::ColumnArgs;
+use super::options::OptionArgs;
 use super::parsers::{betas, words};
-use super::shared::{ColumnArgs, ModelArgs, TrainingArgs, options};
 use clap::Args;
+use serde_json::Value;
+use sparsegp::Result;
 use sparsegp::options::{Betas, FitOptions, Given};
 use sparsegp_tables::compare::{Contender, Settings};
 use std::path::PathBuf;
@@ -60,9 +63,7 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub columns: ColumnArgs,
     #[command(flatten)]
-    pub model: ModelArgs,
-    #[command(flatten)]
-    pub training: TrainingArgs,
+    pub options: OptionArgs<true>,
     /// The options that the user gave, with any value.
     #[arg(skip)]
     pub given: Given,
@@ -70,18 +71,18 @@ pub struct CompareArgs {
 
 impl CompareArgs {
     /// Returns the comparison that these arguments describe.
-    pub fn settings(&self) -> Settings {
-        Settings {
-            contenders: self.objectives.clone(),
+    pub fn settings(&self) -> Result<Settings> {
+        let mut values = self.options.0.clone();
+        values.insert("auto".to_owned(), Value::from("none"));
+        values.insert("validation_fraction".to_owned(), self.validation_fraction.into());
+        Ok(Settings {
+            objectives: self.objectives.clone(),
             betas: self.betas.clone(),
             repeats: self.repeats,
             train_sizes: self.train_sizes.clone(),
             test_fraction: self.test_fraction,
             columns: self.columns.schema_options(),
-            options: FitOptions {
-                validation_fraction: self.validation_fraction.unwrap_or_default(),
-                ..options(&self.columns, &self.model, &self.training)
-            },
-        }
+            options: FitOptions::unchecked(&values, &self.given)?,
+        })
     }
 }

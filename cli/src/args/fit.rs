@@ -1,14 +1,14 @@
 //! The options of `fit`: objective, held-out rows, output; no work.
 
-use super::parsers::{Beside, betas, unseen, words};
-use super::shared::{ColumnArgs, ModelArgs, TrainingArgs, options};
+use super::columns::ColumnArgs;
+use super::options::OptionArgs;
+use super::parsers::{betas, unseen, words};
 use clap::Args;
 use sparsegp::Error;
-use sparsegp::options::{Betas, FitOptions, Given, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open};
+use sparsegp::options::{Betas, FitOptions, Given, ModelKind};
 use sparsegp_tables::schema::{GroupFormula, SchemaOptions, UnseenLevels};
 use sparsegp_tables::tabular::Sharing;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 const FIT_EXAMPLES: &str = "Examples:
   sparsegp fit houses.csv --target price --test-fraction 0.1 --model-out houses.model
@@ -33,21 +33,10 @@ pub struct FitArgs {
     /// can stand beside groups (elbo, dlm-log).
     #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
     pub group: Vec<GroupFormula>,
-    /// Estimate variance components by restricted maximum likelihood (glm with --group)
-    #[arg(long, help_heading = "Model")]
-    pub reml: bool,
+    #[command(flatten)]
+    pub options: OptionArgs<false>,
     #[command(flatten)]
     pub objective: ObjectiveArgs,
-    #[command(flatten)]
-    pub model: ModelArgs,
-    #[command(flatten)]
-    pub training: TrainingArgs,
-    /// Settings to choose by short fits, judged on held-out training rows: all, none, or names separated by commas
-    ///
-    /// The names are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and inducing. Settings given by other options are
-    /// never changed. The fit prints its choices as options that repeat the fit.
-    #[arg(long, value_name = "PARTS", default_value_t = Open::EVERYTHING, conflicts_with = "from", help_heading = "Model")]
-    pub auto: Open,
     /// Model several targets as linear combinations of L shared latent Gaussian processes, with Gaussian noise (the linear model of
     /// coregionalisation)
     #[arg(long, value_name = "L", conflicts_with = "outputs", help_heading = "Model")]
@@ -56,9 +45,6 @@ pub struct FitArgs {
     /// form), or mixed:L (L processes, like --mixing L) [default: chosen on held-out rows; own with --auto none]
     #[arg(long, value_name = "WHAT", help_heading = "Model")]
     pub outputs: Option<Sharing>,
-    /// Number of random starts of inducing inputs and hyper-parameters; the worse half is dropped after short fits, until one start is left
-    #[arg(long, value_name = "K", default_value_t = FitOptions::default().restarts, conflicts_with = "from", help_heading = "Training")]
-    pub restarts: usize,
     /// Number of threads [default: all cores]
     #[arg(long, help_heading = "Training")]
     pub threads: Option<usize>,
@@ -97,44 +83,22 @@ pub struct InterruptionArgs {
     pub resume: Option<PathBuf>,
 }
 
-/// The options about the objective and the start of the minimisation.
+/// The options about the objective and the start of the minimisation that only commands have.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Objective")]
 pub struct ObjectiveArgs {
-    /// Objective to minimise [default: elbo; with neighbours dlm-log if held-out rows prefer it]
-    ///
-    /// elbo: the negative ELBO, with the weight --beta of its KL term. dlm-log: the log loss of predictions. Both train on mini-batches;
-    /// --hyper collapsed solves elbo in closed form. dlm-square: the squared error of predictions. vfe: the negative collapsed ELBO. fitc:
-    /// FITC's negative log evidence. These three use all rows at once and need Gaussian noise.
-    #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str))]
-    pub objective: Option<ObjectiveKind>,
-    /// Weight of the KL term (not for fitc)
-    #[arg(long, default_value_t = FitOptions::default().beta, conflicts_with = "betas", allow_negative_numbers = true)]
-    pub beta: f64,
     /// Choose β from this list by the log loss (dlm-square: the squared error) of held-out rows, then fit again with the best; auto is the
     /// list n, n/2, n/4, … down to 0.01, for n training rows
     #[arg(long, value_name = "LIST", value_parser = betas)]
     pub betas: Option<Betas>,
-    /// Method that tunes hyper-parameters and inducing inputs
-    ///
-    /// joint: together with q, from the gradients of mini-batches. dual: like joint, with q stored relative to the prior, so that q follows
-    /// when the prior changes (elbo). alternating: on all rows, with q optimised by natural gradients at every step. collapsed: on all
-    /// rows, with the best q in closed form (Gaussian noise). fixed: not at all. The default is collapsed for vfe, fitc and dlm-square, and
-    /// for elbo with Gaussian noise, at most 100000 rows and no option about mini-batches. For any other elbo with gp, --q-update ngd, full
-    /// covariances and exact gradients it is alternating if n·M² is small, and otherwise dual. In all other cases it is joint.
-    #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
-    pub hyper: Option<Hyper>,
-    /// Optimiser of hyper-parameters and inducing inputs [default: lbfgs for alternating and collapsed, otherwise adam]
-    #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
-    pub hyper_optimizer: Option<HyperOptimizer>,
     /// Start from a saved model: take over its columns, scaling and hyper-parameters, and its kernel and inducing inputs (gp) or prior
     /// (glm). --hyper fixed then trains only the posterior
     #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM)]
     pub from: Option<PathBuf>,
 }
 
-/// The options that `--from` excludes, because the saved model sets them.
-const DECIDED_BY_FROM: [&str; 21] = [
+/// The options about columns that `--from` excludes, because the saved model sets them.
+const DECIDED_BY_FROM: [&str; 10] = [
     "features",
     "keep",
     "exclude",
@@ -142,30 +106,15 @@ const DECIDED_BY_FROM: [&str; 21] = [
     "ordered",
     "places",
     "plane",
-    "no_standardize",
     "positive_label",
     "exposure",
     "weights",
-    "task",
-    "kernel",
-    "mean",
-    "prior_mean",
-    "prior_variance",
-    "inducing",
-    "inducing_init",
-    "jitter",
-    "start",
-    "warm_start",
 ];
 
 /// The options about held-out rows.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Held-out rows")]
 pub struct HeldOutArgs {
-    /// Share of the rows to hold out for validation, which decides when to stop, which parameters to keep, and β with --betas [default: 0;
-    /// 0.2 with --betas]
-    #[arg(long, value_name = "SHARE")]
-    pub validation_fraction: Option<f64>,
     /// File of test rows
     #[arg(long, value_name = "FILE", conflicts_with = "test_fraction")]
     pub test: Option<PathBuf>,
@@ -281,13 +230,6 @@ impl OutputArgs {
     }
 }
 
-impl ObjectiveArgs {
-    /// Returns the objective to minimise.
-    fn kind(&self) -> ObjectiveKind {
-        self.objective.unwrap_or(FitOptions::default().objective)
-    }
-}
-
 impl FitArgs {
     /// The columns that these arguments ask for.
     pub fn schema_options(&self) -> SchemaOptions {
@@ -301,28 +243,23 @@ impl FitArgs {
 
     /// Returns the share of the rows to hold out as test rows.
     pub fn test_fraction(&self) -> f64 {
-        let HeldOutArgs { test, test_fraction, validation_fraction, .. } = &self.held_out;
+        let HeldOutArgs { test, test_fraction, cv, .. } = &self.held_out;
         let others = test.is_some()
-            || self.held_out.cv.is_some()
-            || validation_fraction.is_some()
+            || cv.is_some()
+            || self.given.has("validation_fraction")
             || self.objective.betas.is_some();
         let default = if self.columns.split().is_some() && !others { 0.2 } else { 0.0 };
         test_fraction.unwrap_or(default)
     }
 
-    /// Returns the kind of the model: as given, or that of the saved model that the fit starts from.
-    fn model_kind(&self, start: Option<ModelKind>) -> ModelKind {
-        self.model.model.or(start).unwrap_or(FitOptions::default().model)
-    }
-
     /// Refuses options that have no effect on this model or this update of q.
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
-        if self.model.neighbours == Some(Beside::Auto) {
+        if self.options.word("neighbours") == Some("auto") {
             if self.objective.from.is_some() {
                 return Err(Error::usage("--neighbours auto cannot be combined with --from: it compares fits that start from the data")
                     .hint("give a number of --neighbours, or leave --from out"));
             }
-            if self.restarts > 1 || self.objective.betas.is_some() {
+            if options.restarts > 1 || self.objective.betas.is_some() {
                 return Err(Error::usage(
                     "--neighbours auto cannot be combined with another search (--restarts, --betas)",
                 )
@@ -347,7 +284,7 @@ impl FitArgs {
             ("--shuffle-buffer", self.shuffle_buffer.is_some()),
             ("--from", self.objective.from.is_some()),
             ("--betas", self.objective.betas.is_some()),
-            ("--neighbours auto", self.model.neighbours == Some(Beside::Auto)),
+            ("--neighbours auto", self.options.word("neighbours") == Some("auto")),
             ("--auto", self.given.has("auto") && !options.open.is_empty()),
             ("--outputs", self.outputs.is_some_and(|outputs| outputs != Sharing::Own)),
             ("--mixing", self.mixing.is_some()),
@@ -359,22 +296,12 @@ impl FitArgs {
     }
 
     /// Returns the options of the fit; `start` is the kind of the saved model that the fit starts from.
-    pub fn options(&self, start: Option<ModelKind>) -> FitOptions {
-        let objective = &self.objective;
-        let model = self.model_kind(start);
-        let options = FitOptions {
-            model,
-            objective: objective.kind(),
-            beta: objective.beta,
-            hyper: objective.hyper,
-            hyper_optimizer: objective.hyper_optimizer,
-            validation_fraction: self.held_out.validation_fraction.unwrap_or_default(),
-            restarts: self.restarts,
-            reml: self.reml,
-            open: self.model.open(&self.given, self.auto),
-            ..options(&self.columns, &self.model, &self.training)
-        };
-        self.given.by_batches(options)
+    pub fn options(&self, start: Option<ModelKind>) -> sparsegp::Result<FitOptions> {
+        let mut values = self.options.0.clone();
+        if let Some(kind) = start {
+            values.entry("model").or_insert_with(|| kind.word().into());
+        }
+        Ok(self.given.by_batches(FitOptions::unchecked(&values, &self.given)?))
     }
 }
 

@@ -1,10 +1,11 @@
 //! The commands and their options as clap sees them, with defaults and examples; no work.
 
+mod columns;
 mod compare;
 mod fit;
+mod options;
 pub mod parsers;
 mod serve;
-mod shared;
 
 pub use compare::CompareArgs;
 pub use fit::{Contender, FitArgs, OutputArgs};
@@ -15,8 +16,10 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use parsers::{delimiter, draws, numbers, orders, positive, unseen, words};
+use serde_json::Value;
 use sparsegp::explain::Settings;
-use sparsegp::options::{FitOptions, Given};
+use sparsegp::options::Given;
+use sparsegp::options::list::find;
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Grid;
 use std::ffi::OsString;
@@ -30,22 +33,13 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The options that `fit -h` shows, and `compare -h` if `compare` has them; `--help` shows all options.
-const EVERYDAY: [&str; 20] = [
+/// The options that `fit -h` shows, and `compare -h` if `compare` has them, in addition to those of the library's list; `--help` shows all
+/// options.
+const EVERYDAY: [&str; 10] = [
     "target",
     "features",
     "exclude",
     "categorical",
-    "objective",
-    "model",
-    "task",
-    "likelihood",
-    "kernel",
-    "inducing",
-    "neighbours",
-    "auto",
-    "max_seconds",
-    "seed",
     "test",
     "test_fraction",
     "model_out",
@@ -85,7 +79,8 @@ impl Cli {
         let brief = |command: clap::Command, more: &[&str]| {
             command.mut_args(|arg| {
                 let id = arg.get_id().as_str();
-                let shown = arg.is_positional() || EVERYDAY.contains(&id) || more.contains(&id);
+                let listed = find(id).is_some_and(|option| option.everyday);
+                let shown = arg.is_positional() || listed || EVERYDAY.contains(&id) || more.contains(&id);
                 arg.hide_short_help(!shown)
             })
         };
@@ -128,13 +123,13 @@ fn check_needs(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), 
     })
 }
 
-/// Returns the options that the user gave, by their names in the library: `--no-polish` gives `polish`. A β of 1 counts as unset, as in
-/// Python.
+/// Returns the options that the user gave, by their names in the library.
 fn given(matches: &ArgMatches) -> Given {
     let by_user = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
-    let says = |name: &&str| *name != "beta" || matches.get_one("beta") != Some(&FitOptions::default().beta);
-    let names = matches.ids().map(|id| id.as_str()).filter(by_user).filter(says);
-    names.map(|name| name.strip_prefix("no_").unwrap_or(name)).collect()
+    let value = |name: &str| matches.try_get_one::<Value>(name).ok().flatten();
+    let is_unset =
+        |name: &&str| find(name).zip(value(name)).is_some_and(|(option, value)| option.is_unset(value));
+    matches.ids().map(|id| id.as_str()).filter(by_user).filter(|name| !is_unset(name)).collect()
 }
 
 /// The command to run.

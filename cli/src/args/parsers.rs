@@ -1,7 +1,6 @@
 //! Parsers of option values; no options.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use sparsegp::latent::Jitter;
 use sparsegp::options::Betas;
 use sparsegp_tables::schema::UnseenLevels;
 
@@ -50,54 +49,6 @@ pub fn places(text: &str) -> Result<[String; 2], String> {
     let names = <[String; 2]>::try_from(names).ok();
     let names = names.filter(|names| names.iter().all(|name| !name.is_empty()));
     names.ok_or_else(|| "expected two columns with a comma between them, such as 'lon,lat'".to_owned())
-}
-
-pub fn on(word: &str) -> sparsegp::Result<bool> {
-    Ok(word == "on")
-}
-
-pub fn jitter(text: &str) -> Result<Jitter, String> {
-    let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a number"));
-    match text.strip_prefix("abs:") {
-        Some(value) => number(value).map(Jitter::Absolute),
-        None => number(text).map(Jitter::Relative),
-    }
-}
-
-/// A number of inducing inputs, or that it is to be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inducing {
-    Auto,
-    Number(usize),
-}
-
-pub fn inducing(text: &str) -> Result<Inducing, String> {
-    let number = |_| format!("'{text}' is neither auto nor a number");
-    if text == "auto" { Ok(Inducing::Auto) } else { text.parse().map(Inducing::Number).map_err(number) }
-}
-
-/// How many neighbours there are: a number, none, or as held-out rows decide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside {
-    Auto,
-    None,
-    Number(usize),
-}
-
-pub fn beside(text: &str) -> Result<Beside, String> {
-    let number = |_| format!("'{text}' is neither auto nor none nor a number");
-    match text {
-        "auto" => Ok(Beside::Auto),
-        "none" => Ok(Beside::None),
-        _ => text.parse().map(Beside::Number).map_err(number),
-    }
-}
-
-/// Two numbers separated by a comma.
-pub fn bounds(text: &str) -> Result<(f64, f64), String> {
-    let (low, high) = text.split_once(',').ok_or("expected LO,HI")?;
-    let number = |part: &str| part.trim().parse().map_err(|_| format!("'{part}' is not a number"));
-    Ok((number(low)?, number(high)?))
 }
 
 /// Numbers of rows, from 1, in ascending order.

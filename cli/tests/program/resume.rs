@@ -121,7 +121,7 @@ fn cases() -> Vec<Case> {
             FitOptions {
                 steps: StepOptions {
                     batch_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
-                    average: Average::Tail,
+                    q_average: Average::Tail,
                     ..batches(epochs(4)).steps
                 },
                 ..batches(epochs(4))
@@ -164,7 +164,7 @@ fn cases() -> Vec<Case> {
                 estimator: Estimator::Price { samples: 3 },
                 steps: StepOptions {
                     sample_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
-                    average: Average::Expectation,
+                    q_average: Average::Expectation,
                     ..epochs(4).steps
                 },
                 ..epochs(4)
@@ -178,10 +178,7 @@ fn cases() -> Vec<Case> {
             let name = if family == Family::Full { "a rule" } else { "a rule, diagonal" };
             all.push(linear(
                 name,
-                FitOptions {
-                    steps: StepOptions { update: q_update, family, ..epochs(3).steps },
-                    ..epochs(3)
-                },
+                FitOptions { steps: StepOptions { q_update, family, ..epochs(3).steps }, ..epochs(3) },
             ));
         }
     }
@@ -190,7 +187,7 @@ fn cases() -> Vec<Case> {
         FitOptions {
             steps: StepOptions {
                 family: Family::Diagonal,
-                step: Some(Schedule::Constant(0.2)),
+                q_step: Some(Schedule::Constant(0.2)),
                 ..epochs(3).steps
             },
             ..epochs(3)
@@ -261,7 +258,7 @@ fn bits(model: &TableModel) -> Vec<u64> {
 #[test]
 fn every_kind_of_fit_goes_on_to_the_same_bits_from_every_saved_state() {
     for case in cases() {
-        let what = format!("{} {:?} {:?}", case.name, case.options.steps.update, case.options.steps.family);
+        let what = format!("{} {:?} {:?}", case.name, case.options.steps.q_update, case.options.steps.family);
         let folder = tempfile::tempdir().expect("a folder");
         let whole = case.fit(&mut Session::new(&mut |_: &Event| {}));
         let whole = bits(&whole.unwrap_or_else(|error| panic!("{what}: {error}")).model);

@@ -12,11 +12,11 @@ use sparsegp_testkit::program::{Work, quick};
 use std::fmt::Write as _;
 use std::path::Path;
 
-const OPTIONS: FileOptions = FileOptions { test_fraction: 0.2, buffer_rows: Some(3000) };
+const OPTIONS: FileOptions = FileOptions { test_fraction: 0.2, shuffle_buffer: Some(3000) };
 
 struct FileOptions {
     test_fraction: f64,
-    buffer_rows: Option<usize>,
+    shuffle_buffer: Option<usize>,
 }
 
 /// Rows of a smooth function of two numbers and a colour, seen through noise, as a class and as a count.
@@ -59,7 +59,7 @@ fn from_disk(path: &Path, columns: &SchemaOptions, options: &FitOptions, how: &F
         options,
         test_fraction: how.test_fraction,
         start: None,
-        buffer_rows: how.buffer_rows,
+        shuffle_buffer: how.shuffle_buffer,
     };
     fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {})).expect("a fit")
 }
@@ -150,7 +150,7 @@ fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
     let run = |threads: usize, seed: u64, buffer: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
         let options = FitOptions { seed, ..options.clone() };
-        let how = FileOptions { test_fraction: 0.1, buffer_rows: Some(buffer) };
+        let how = FileOptions { test_fraction: 0.1, shuffle_buffer: Some(buffer) };
         pool.install(|| {
             from_disk(&work.path("t.csv"), &columns("y"), &options, &how).model.latent().natural()
         })
@@ -185,7 +185,7 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
         options: &fixed,
         test_fraction: 0.0,
         start: Some(&start),
-        buffer_rows: None,
+        shuffle_buffer: None,
     };
     let disk = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {})).expect("a fit").model;
     let read = read_table(&path).expect("a table");
@@ -217,7 +217,7 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
     let request = FileFitRequest {
         options: &unpolished,
         start: Some(&start),
-        buffer_rows: None,
+        shuffle_buffer: None,
         path: &path,
         columns: &columns,
         test_fraction: 0.0,
@@ -230,7 +230,7 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
 #[test]
 fn what_is_in_memory_is_stated_and_does_not_grow_with_the_file() {
     let work = Work::empty();
-    let plan = |rows: usize, buffer_rows: Option<usize>| {
+    let plan = |rows: usize, shuffle_buffer: Option<usize>| {
         work.write("t.csv", &table(rows));
         let options =
             FitOptions { inducing: Some(5), warm_start: 0, max_steps: Some(1), ..FitOptions::default() };
@@ -241,7 +241,7 @@ fn what_is_in_memory_is_stated_and_does_not_grow_with_the_file() {
             options: &options,
             test_fraction: 0.0,
             start: None,
-            buffer_rows,
+            shuffle_buffer,
         };
         let mut heard = None;
         let fit = fit_file(&request, &mut |plan| heard = Some(*plan), &mut Session::new(&mut |_| {}))

@@ -49,7 +49,7 @@ pub fn in_memory(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(Tab
 pub fn from_disk(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
     let (options, start) = (&options().by_batches(), None);
     let request =
-        FileFitRequest { path, columns, options, test_fraction: test, start, buffer_rows: Some(100) };
+        FileFitRequest { path, columns, options, test_fraction: test, start, shuffle_buffer: Some(100) };
     let fit = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {}))?;
     let parts = fit.test_parts()?.map(|part| part.map(|part| part.rows));
     let rows = parts.collect::<Result<Vec<_>, _>>()?.concat();

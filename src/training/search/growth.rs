@@ -128,7 +128,7 @@ fn grow(
     let options = options_while_growing(options);
     let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds);
     let started = Instant::now();
-    let tolerance = growth.tolerance.unwrap_or(Growth::TOLERANCE);
+    let tolerance = growth.inducing_tolerance.unwrap_or(Growth::TOLERANCE);
     let most = growth.most_for(train.len());
     let mut grower = Grower {
         train,

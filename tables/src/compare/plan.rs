@@ -86,8 +86,8 @@ const MOST_REPEATS: u64 = 10_000;
 /// The settings of a comparison, as the user gave them.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The contenders, in the order of the tables.
-    pub contenders: Vec<Contender>,
+    /// The objectives to compare, in the order of the tables.
+    pub objectives: Vec<Contender>,
     /// The grid of β for contenders that choose it; `None` means β = 1.
     pub betas: Option<Betas>,
     /// The number of repeats, each with other test rows.
@@ -125,23 +125,23 @@ impl Settings {
             ))
             .hint("objectives are compared by the rows held out for testing"));
         }
-        self.contenders.iter().try_for_each(|&contender| self.options(contender, 0).validate())
+        self.objectives.iter().try_for_each(|&contender| self.options(contender, 0).validate())
     }
 
     fn validate_contenders(&self) -> Result<()> {
-        for (index, contender) in self.contenders.iter().enumerate() {
-            if self.contenders[..index].contains(contender) {
+        for (index, contender) in self.objectives.iter().enumerate() {
+            if self.objectives[..index].contains(contender) {
                 return Err(Error::usage(format!("⟨objectives⟩ names {contender} twice")));
             }
         }
-        if self.contenders.is_empty() {
+        if self.objectives.is_empty() {
             return Err(Error::usage("⟨objectives⟩ names nothing to compare"));
         }
-        if self.betas.is_none() && self.contenders.contains(&Contender::BetaElbo) {
+        if self.betas.is_none() && self.objectives.contains(&Contender::BetaElbo) {
             return Err(Error::usage("⟨objectives beta-elbo⟩ chooses β from a grid, and there is none")
                 .hint("add ⟨betas auto⟩, or a list of values"));
         }
-        if self.betas.is_some() && !self.contenders.iter().any(|contender| contender.chooses_beta()) {
+        if self.betas.is_some() && !self.objectives.iter().any(|contender| contender.chooses_beta()) {
             return Err(Error::usage("⟨betas⟩ has no effect on elbo, vfe and fitc, which have β = 1")
                 .hint("add beta-elbo, dlm-log or dlm-square to ⟨objectives⟩"));
         }
@@ -161,7 +161,7 @@ impl Settings {
     }
 
     fn validate_likelihood(&self, likelihood: LikelihoodKind) -> Result<()> {
-        let misfit = self.contenders.iter().find(|contender| contender.needs_gaussian());
+        let misfit = self.objectives.iter().find(|contender| contender.needs_gaussian());
         match misfit.filter(|_| !likelihood.has_gaussian_noise()) {
             Some(contender) => Err(Error::usage(format!(
                 "⟨objectives {contender}⟩ needs the gaussian likelihood, not {likelihood}"
@@ -175,14 +175,14 @@ impl Settings {
     fn fits(&self, objective: ObjectiveKind) -> bool {
         match objective {
             ObjectiveKind::Elbo => self.needs_elbo(),
-            _ => self.contenders.iter().any(|contender| contender.objective() == objective),
+            _ => self.objectives.iter().any(|contender| contender.objective() == objective),
         }
     }
 
     /// Returns true if the ELBO is fitted, as a contender or as a start for others.
     pub fn needs_elbo(&self) -> bool {
         let needed = |&contender: &Contender| contender == Contender::Elbo || contender.follows_elbo();
-        self.contenders.iter().any(needed)
+        self.objectives.iter().any(needed)
     }
 
     /// Returns the grid of β of a contender, if it chooses β.
@@ -305,7 +305,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the reported units, in the order of the results.
     pub(crate) fn reported(&self) -> Vec<Unit> {
-        self.units(&self.settings.contenders)
+        self.units(&self.settings.objectives)
     }
 
     /// Returns the ELBO fits that are reported or that other fits start from.
@@ -389,7 +389,7 @@ mod tests {
 
     fn settings(contenders: &[Contender]) -> Settings {
         Settings {
-            contenders: contenders.to_vec(),
+            objectives: contenders.to_vec(),
             betas: None,
             repeats: 2,
             train_sizes: Vec::new(),
@@ -465,15 +465,15 @@ mod tests {
             assert_eq!(error.exit_code(), 2);
             error.to_string()
         };
-        assert!(refused(&|asked| asked.contenders.push(Contender::Elbo)).contains("elbo twice"));
-        assert!(refused(&|asked| asked.contenders.push(Contender::BetaElbo)).contains("there is none"));
+        assert!(refused(&|asked| asked.objectives.push(Contender::Elbo)).contains("elbo twice"));
+        assert!(refused(&|asked| asked.objectives.push(Contender::BetaElbo)).contains("there is none"));
         assert!(refused(&|asked| asked.betas = Some(Betas::Auto)).contains("betas has no effect"));
         assert!(refused(&|asked| asked.repeats = 0).contains("repeats"));
         assert!(refused(&|asked| asked.train_sizes = vec![10, 1]).contains("train_sizes has 1"));
         assert!(refused(&|asked| asked.test_fraction = 0.0).contains("test_fraction"));
-        assert!(refused(&|asked| asked.contenders.clear()).contains("nothing"));
+        assert!(refused(&|asked| asked.objectives.clear()).contains("nothing"));
         let poisson = |asked: &mut Settings| asked.options.likelihood = Some(LikelihoodKind::Poisson);
-        assert!(refused(&poisson).contains("contenders = fitc needs the gaussian likelihood, not poisson"));
+        assert!(refused(&poisson).contains("objectives = fitc needs the gaussian likelihood, not poisson"));
     }
 
     #[test]
@@ -485,7 +485,7 @@ mod tests {
         let refused = Plan::new(&settings(&[Contender::Elbo, Contender::DlmSquare]), &table).map(|_| ());
         let error = refused.expect_err("two classes");
         assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().starts_with("contenders = dlm-square needs the gaussian"), "{error}");
+        assert!(error.to_string().starts_with("objectives = dlm-square needs the gaussian"), "{error}");
         assert!(Plan::new(&settings(&[Contender::Elbo, Contender::DlmLog]), &table).is_ok());
     }
 }

@@ -19,7 +19,7 @@ const FORMAT: u32 = 1;
 pub fn fingerprint(settings: &Settings, data: &Path) -> Result<Value> {
     let sha256 = file_digest(data)?;
     let bytes = data.metadata().map(|metadata| metadata.len()).ok();
-    let words: Vec<String> = settings.contenders.iter().map(ToString::to_string).collect();
+    let words: Vec<String> = settings.objectives.iter().map(ToString::to_string).collect();
     Ok(json!({
         "format": FORMAT,
         "program": env!("CARGO_PKG_VERSION"),

@@ -35,7 +35,7 @@ pub struct FileFitRequest<'a> {
     /// A model to start from: its columns, scaling, kernel, hyper-parameters and inducing inputs.
     pub start: Option<&'a TableModel>,
     /// The number of rows that are shuffled in memory; `None` means 256 MiB of rows.
-    pub buffer_rows: Option<usize>,
+    pub shuffle_buffer: Option<usize>,
 }
 
 /// The memory that training from a file needs.
@@ -81,8 +81,8 @@ impl FileFit {
 /// # Errors
 ///
 /// Usage errors that name the option; data errors if the file cannot be inspected.
-pub fn check_file_fit(path: &Path, options: &FitOptions, buffer_rows: Option<usize>) -> Result<()> {
-    if buffer_rows == Some(0) {
+pub fn check_file_fit(path: &Path, options: &FitOptions, shuffle_buffer: Option<usize>) -> Result<()> {
+    if shuffle_buffer == Some(0) {
         return Err(Error::usage("⟨shuffle_buffer⟩ is 0, expected at least 1 row"));
     }
     check_without_table(options)?;
@@ -140,7 +140,7 @@ pub fn fit_file(
     planned: &mut dyn FnMut(&MemoryPlan),
     session: &mut Session<'_>,
 ) -> Result<FileFit> {
-    check_file_fit(request.path, request.options, request.buffer_rows)?;
+    check_file_fit(request.path, request.options, request.shuffle_buffer)?;
     request.columns.check_no_groups("⟨shuffle_buffer⟩")?;
     let roles = roles_for(request)?;
     let surveyed = survey_for(request, &roles)?;
@@ -154,7 +154,7 @@ pub fn fit_file(
     let (path, delimiter) = (request.path.to_owned(), request.columns.delimiter);
     let file = Arc::new(DataFile { path, delimiter, schema, scaling, roles, groups, rows, train });
     let mut streamed = StreamedRows { all: FileRows(Arc::clone(&file)), sampled: &sampled, buffer: 0 };
-    let plan = plan_memory(&streamed, request.buffer_rows, options);
+    let plan = plan_memory(&streamed, request.shuffle_buffer, options);
     planned(&plan);
     streamed.buffer = plan.buffer_rows;
     let start = request.start.map(|from| from.start(options, None, false));

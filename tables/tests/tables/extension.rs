@@ -225,12 +225,12 @@ fn every_fit_that_suits_them_takes_them() {
             ..base.clone()
         },
         FitOptions {
-            steps: StepOptions { update: QUpdate::Adam, ..base.steps.clone() },
+            steps: StepOptions { q_update: QUpdate::Adam, ..base.steps.clone() },
             estimator: Estimator::EnergyEntropy { samples: 4 },
             ..base.clone()
         },
         FitOptions {
-            steps: StepOptions { family: Family::Diagonal, update: QUpdate::SrVn, ..base.steps.clone() },
+            steps: StepOptions { family: Family::Diagonal, q_update: QUpdate::SrVn, ..base.steps.clone() },
             ..base.clone()
         },
         FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() },
@@ -252,7 +252,7 @@ fn every_fit_that_suits_them_takes_them() {
     for options in [
         FitOptions { restarts: 2, ..named.clone() },
         FitOptions {
-            growth: Some(Growth { most: Some(24), ..Growth::default() }),
+            growth: Some(Growth { max_inducing: Some(24), ..Growth::default() }),
             inducing: None,
             ..named.clone()
         },

@@ -105,7 +105,7 @@ impl Fits {
     /// Fits, and demands numbers everywhere.
     pub fn check(&self, options: &FitOptions) -> TableFit {
         let FitOptions { model, objective, estimator, seed, .. } = options;
-        let StepOptions { update: q_update, family, .. } = &options.steps;
+        let StepOptions { q_update, family, .. } = &options.steps;
         let what = format!("{} {model} {objective} {estimator} {q_update} {family} seed {seed}", self.kind);
         let fit = self.fit(options).unwrap_or_else(|error| panic!("{what}: {error}"));
         let summary = fit.model.summary();

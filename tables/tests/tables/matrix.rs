@@ -15,7 +15,7 @@ fn check(kind: LikelihoodKind) {
                     objective,
                     estimator,
                     seed,
-                    steps: StepOptions { update: q_update, ..fits.options().steps },
+                    steps: StepOptions { q_update, ..fits.options().steps },
                     ..fits.options()
                 });
             }
@@ -49,8 +49,8 @@ fn check_rules(fits: &Fits) {
                     inducing: (model == ModelKind::Gp).then_some(8),
                     steps: StepOptions {
                         family,
-                        update: word.parse().expect("a rule"),
-                        average: [Average::None, Average::Expectation, Average::Tail][seed % 3],
+                        q_update: word.parse().expect("a rule"),
+                        q_average: [Average::None, Average::Expectation, Average::Tail][seed % 3],
                         batch_size: 39,
                         ..fits.options().steps
                     },

@@ -116,7 +116,7 @@ fn beside_other_columns_the_coordinates_are_tied() {
     let with = |kernel: &str, tie: &[&str]| FitOptions {
         standardize: false,
         constraints: sparsegp::hyper::Constraints {
-            ties: tie.iter().map(|tie| tie.parse().expect("a tie")).collect(),
+            tie: tie.iter().map(|tie| tie.parse().expect("a tie")).collect(),
             ..Default::default()
         },
         ..options(kernel)

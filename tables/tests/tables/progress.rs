@@ -73,7 +73,7 @@ impl Problem {
         update: QUpdate,
         estimator: Estimator,
     ) -> Option<(f64, f64)> {
-        let steps = StepOptions { update, family, ..StepOptions::default() };
+        let steps = StepOptions { q_update: update, family, ..StepOptions::default() };
         let options =
             FitOptions { objective, estimator, steps, likelihood: Some(self.kind), ..FitOptions::default() };
         options.validate().ok()?;

@@ -117,7 +117,7 @@ fn settings(fits: &Fits) -> Vec<FitOptions> {
             all.push(FitOptions {
                 objective,
                 estimator,
-                steps: StepOptions { update: q_update, ..fits.options().steps },
+                steps: StepOptions { q_update, ..fits.options().steps },
                 ..fits.options()
             });
         }
@@ -139,7 +139,7 @@ fn check_fixed(fits: &Fits) {
         for units in HOSTILE {
             let what = format!(
                 "fixed {} {} {} {} in {units:?}",
-                fits.kind, options.model, options.objective, options.steps.update
+                fits.kind, options.model, options.objective, options.steps.q_update
             );
             let other = units.of(fits).check(&options);
             compare(&what, &original, &other, units.target_unit(fits.kind), 1e-6);
@@ -155,7 +155,7 @@ fn check_trained(fits: &Fits) {
             let other = units.of(fits).check(&options);
             let (before, after) = (score(&original, 1.0), score(&other, units.target_unit(fits.kind)));
             let FitOptions { model, objective, estimator, .. } = &options;
-            let q_update = options.steps.update;
+            let q_update = options.steps.q_update;
             assert!(
                 (before - after).abs() <= 0.01,
                 "{} {model} {objective} {estimator} {q_update} in {units:?}: {before} became {after}",

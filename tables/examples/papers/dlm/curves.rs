@@ -98,7 +98,7 @@ impl Set {
         };
         let square = if real && !quick { &SQUARE[..] } else { &[] };
         Settings {
-            contenders: LOG.iter().chain(square).copied().collect(),
+            objectives: LOG.iter().chain(square).copied().collect(),
             betas: Some(wanted.betas.clone()),
             repeats: wanted.repeats,
             train_sizes: wanted.sizes.clone(),
@@ -169,7 +169,7 @@ pub fn run(paper: &mut Paper, wanted: &Wanted) -> Result<()> {
 fn fit(paper: &Paper, set: &Set, (settings, table): (&Settings, &Table)) -> Result<Vec<Group>> {
     let plan = Plan::new(settings, table)?;
     let folder = paper.experiment.out.join(set.name);
-    let words: Vec<String> = settings.contenders.iter().map(ToString::to_string).collect();
+    let words: Vec<String> = settings.objectives.iter().map(ToString::to_string).collect();
     let fingerprint = serde_json::json!({
         "set": set.name, "rows": table.rows(), "objectives": words, "betas": settings.betas.as_ref().map(ToString::to_string),
         "repeats": settings.repeats, "sizes": settings.train_sizes, "options": settings.options,

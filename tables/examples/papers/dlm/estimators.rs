@@ -114,7 +114,7 @@ fn compare(
                 tolerance: Some(0.0),
                 inducing: None,
                 steps: StepOptions {
-                    update: QUpdate::Adam,
+                    q_update: QUpdate::Adam,
                     polish: false,
                     batch_size: train.y.len().div_ceil(2),
                     ..StepOptions::default()

@@ -42,7 +42,7 @@ pub fn run(paper: &mut Paper) -> Result<()> {
                 epochs: Some(epochs),
                 tolerance: Some(0.0),
                 inducing: None,
-                steps: StepOptions { update, polish: false, batch_size, ..StepOptions::default() },
+                steps: StepOptions { q_update: update, polish: false, batch_size, ..StepOptions::default() },
                 ..elbo.clone()
             };
             let fitted = fit_arrays(TrainingData::of(data.set()), &options, Some(&start), &mut |_| ())?;

@@ -19,8 +19,8 @@ pub fn run(paper: &mut Paper, problem: &Problem, model: &str) -> Result<()> {
             standardize: false,
             estimator: method.estimator,
             steps: StepOptions {
-                update: method.update,
-                step: Some(Schedule::Theorem),
+                q_update: method.update,
+                q_step: Some(Schedule::Theorem),
                 batch_size: problem.data.y.len(),
                 polish: false,
                 ..StepOptions::default()

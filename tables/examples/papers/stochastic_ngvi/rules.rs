@@ -48,7 +48,7 @@ pub fn run(paper: &mut Paper, epochs: usize) -> Result<()> {
         let mut everything = Vec::new();
         for &update in QUpdate::ALL {
             q_alone.push((update, trace(&start, (&train, &test), update, epochs)));
-            let steps = StepOptions { update, ..options.steps.clone() };
+            let steps = StepOptions { q_update: update, ..options.steps.clone() };
             let options = FitOptions { steps, ..options.clone() };
             let fitted = fit_arrays(TrainingData::of(train.set()), &options, None, &mut |_| ())?;
             let nll = fitted.posterior.score(test.set(), Score::LogLoss) - scaling.log_density_shift(0.0);
@@ -68,7 +68,7 @@ fn trace(
     update: QUpdate,
     epochs: usize,
 ) -> Vec<[f64; 3]> {
-    let steps = StepOptions { update, ..StepOptions::default() };
+    let steps = StepOptions { q_update: update, ..StepOptions::default() };
     let options = InferenceOptions {
         rule: RuleOptions { relative: true, ..RuleOptions::of(update) },
         step: FitOptions { steps, ..FitOptions::default() }.step_schedule(),

@@ -35,7 +35,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     rows.extend([row("seed", options.seed.to_string()), row("stopped", stopped(summary))]);
     rows.push(row("hyper-parameters", format!("{}, by {}", options.hyper_mode(), options.optimizer())));
     if !options.is_collapsed() {
-        rows.push(row("q", format!("{} covariance, by {}", options.steps.family, options.steps.update)));
+        rows.push(row("q", format!("{} covariance, by {}", options.steps.family, options.steps.q_update)));
     }
     rows.extend(evidence(summary).map(|text| row("log evidence", text)));
     rows.extend(search_rows(model, say));

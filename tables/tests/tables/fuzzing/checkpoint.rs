@@ -47,8 +47,8 @@ fn options(fit: usize) -> FitOptions {
         2 => FitOptions { hyper: Some(Hyper::Alternating), ..base },
         3 => FitOptions {
             steps: StepOptions {
-                update: QUpdate::ProxSgd,
-                average: Average::Tail,
+                q_update: QUpdate::ProxSgd,
+                q_average: Average::Tail,
                 batch_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
                 ..joint.steps.clone()
             },
@@ -58,7 +58,7 @@ fn options(fit: usize) -> FitOptions {
             model: ModelKind::Glm,
             inducing: None,
             warm_start: 100,
-            steps: StepOptions { family: Family::Diagonal, update: QUpdate::Adam, ..joint.steps.clone() },
+            steps: StepOptions { family: Family::Diagonal, q_update: QUpdate::Adam, ..joint.steps.clone() },
             ..joint
         },
     }

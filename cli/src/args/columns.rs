@@ -1,0 +1,115 @@
+//! The options about the columns of the data, which `fit` and `compare` share; no work.
+
+use super::parsers::{delimiter, ordered, places};
+use clap::Args;
+use sparsegp::Result;
+use sparsegp_tables::schema::{Places, SchemaOptions, SplitBy, Surface};
+use sparsegp_tables::tables::{ReadOptions, column_names};
+use std::path::Path;
+
+/// The options about columns.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Columns")]
+pub struct ColumnArgs {
+    /// Column to predict; fit takes several, separated by commas
+    ///
+    /// Targets are never inputs. If a column has exactly this name, commas included, it is the only target.
+    #[arg(long, value_name = "COL")]
+    pub target: String,
+    /// Columns to predict from, separated by commas [default: all others]
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub features: Option<Vec<String>>,
+    /// Columns to leave out, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub exclude: Vec<String>,
+    /// Columns of numbers to treat as categories, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub categorical: Vec<String>,
+    /// Column of ordered levels, lowest first, as 'COL=LOW<MIDDLE<HIGH'; it becomes one input that counts the levels from 0; may be repeated
+    #[arg(long, value_name = "COL=LEVELS", value_parser = ordered)]
+    pub ordered: Vec<(String, Vec<String>)>,
+    /// Columns of longitude and latitude in degrees, in this order, as LON,LAT: one input, with one lengthscale in km
+    ///
+    /// Every row becomes a point on the sphere, and kernels see the straight distance between points. Other columns, such as a date, have
+    /// their own lengthscales.
+    #[arg(long, value_name = "LON,LAT", value_parser = places, conflicts_with = "plane")]
+    pub places: Option<[String; 2]>,
+    /// Columns of coordinates in a plane, as X,Y: one input, with one lengthscale in their unit
+    #[arg(long, value_name = "X,Y", value_parser = places)]
+    pub plane: Option<[String; 2]>,
+    /// Columns to keep as inputs even if they look like identifiers, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub keep: Vec<String>,
+    /// Hold out whole groups of rows: rows with the same value of this column, which is an input only if --features names it
+    #[arg(long, value_name = "COL", conflicts_with = "split_time")]
+    pub split_by: Option<String>,
+    /// Hold out the latest rows, by this column of dates or numbers
+    #[arg(long, value_name = "COL")]
+    pub split_time: Option<String>,
+    /// Character between the columns of a CSV file, or tab [default: , ; tab or |, found in the first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+    /// Values that mark a missing cell, separated by commas, in addition to an empty cell, NA, N/A, NaN, null, #DIV/0! and similar ones
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
+    pub missing: Vec<String>,
+    /// Class whose probability is predicted, for two classes [default: yes, true or positive; otherwise the larger number or the rarer
+    /// word]
+    #[arg(long, value_name = "VALUE")]
+    pub positive_label: Option<String>,
+    /// Column of exposures (time at risk, area, …), which multiply the rates of counts; predictions need it too
+    #[arg(long, value_name = "COL")]
+    pub exposure: Option<String>,
+    /// Column of sample weights, which multiply the losses of rows in training
+    #[arg(long, value_name = "COL")]
+    pub weights: Option<String>,
+}
+
+impl ColumnArgs {
+    /// Returns the column by which rows are held out.
+    pub fn split(&self) -> Option<SplitBy> {
+        let group = self.split_by.clone().map(SplitBy::Group);
+        group.or(self.split_time.clone().map(SplitBy::Time))
+    }
+
+    /// Returns the columns that say where a row is.
+    fn places(&self) -> Option<Places> {
+        let on = |columns: &Option<[String; 2]>, surface| {
+            columns.clone().map(|columns| Places { columns, surface })
+        };
+        on(&self.places, Surface::Sphere).or(on(&self.plane, Surface::Plane))
+    }
+
+    /// Returns the names of the target columns: the column of exactly this name if there is one, otherwise the names between the commas.
+    pub fn targets(&self, data: &Path) -> Result<Vec<String>> {
+        let names = || column_names(data, self.delimiter);
+        if !self.target.contains(',') || names()?.is_some_and(|names| names.contains(&self.target)) {
+            return Ok(vec![self.target.clone()]);
+        }
+        Ok(self.target.split(',').map(str::to_owned).collect())
+    }
+
+    /// Returns the options for reading the data.
+    pub fn read_options(&self) -> ReadOptions {
+        ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
+    }
+
+    /// Returns the options of the schema.
+    pub fn schema_options(&self) -> SchemaOptions {
+        SchemaOptions {
+            target: self.target.clone(),
+            features: self.features.clone(),
+            exclude: self.exclude.clone(),
+            categorical: self.categorical.clone(),
+            ordered: self.ordered.clone(),
+            positive_label: self.positive_label.clone(),
+            exposure: self.exposure.clone(),
+            weights: self.weights.clone(),
+            keep: self.keep.clone(),
+            delimiter: self.delimiter,
+            missing: self.missing.clone(),
+            split: self.split(),
+            places: self.places(),
+            ..Default::default()
+        }
+    }
+}

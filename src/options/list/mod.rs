@@ -1,0 +1,196 @@
+//! The one list of the options of a fit: names, values, defaults and help of each, and the fits it is for; no uses.
+//!
+//! The command line makes its arguments and help from this list, [`FitOptions::named`](super::FitOptions::named) reads values by it, and
+//! the Python package takes the types of its parameters from it.
+
+mod constraints;
+mod kind;
+mod model;
+mod objective;
+mod rows;
+mod training;
+
+use crate::error::{Say, spoken};
+pub use kind::{Check, Kind};
+use kind::{any, parses};
+use serde_json::Value;
+
+/// The fits that an option has an effect on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// All fits, unless a separate check refuses the option.
+    Any,
+    /// Fits whose q takes steps on mini-batches.
+    Steps,
+    /// Sparse Gaussian processes.
+    Sparse,
+    /// Linear models.
+    Linear,
+    /// Linear models whose q takes steps on mini-batches.
+    LinearSteps,
+}
+
+/// An option of a fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its name in Python and, with `-` for `_`, on the command line.
+    pub name: &'static str,
+    /// The values that it takes.
+    pub kind: Kind,
+    /// The name of its value in help texts; empty for its own name in capitals.
+    pub value: &'static str,
+    /// The default that help texts show; empty if `help` or `more` describes it, or if there is none.
+    pub default: &'static str,
+    /// One line about it, with other options marked as in messages.
+    pub help: &'static str,
+    /// More about it, for the long help; may be empty.
+    pub more: &'static str,
+    /// The fits that it has an effect on.
+    pub effect: Effect,
+    /// The struct in which stored options hold it, `constraints` or `growth`; empty for the options themselves.
+    pub place: &'static str,
+    /// True if the short help shows it.
+    pub everyday: bool,
+    /// True if comparisons of objectives have it too.
+    pub compared: bool,
+    /// The options that it cannot be combined with, some of which only commands have.
+    pub excludes: &'static [&'static str],
+    /// The option that it needs; empty for none.
+    pub needs: &'static str,
+}
+
+impl Entry {
+    const DEFAULT: Entry = Entry {
+        name: "",
+        kind: Kind::Flag,
+        value: "",
+        default: "",
+        help: "",
+        more: "",
+        effect: Effect::Any,
+        place: "",
+        everyday: false,
+        compared: true,
+        excludes: &[],
+        needs: "",
+    };
+
+    /// Returns the line of help, with options written by `say`.
+    pub fn help_with(&self, say: &Say<'_>) -> String {
+        spoken(self.help, say)
+    }
+
+    /// Returns the long help, with options written by `say`; `None` if the line of help is all.
+    pub fn long_help_with(&self, say: &Say<'_>) -> Option<String> {
+        let more = Some(self.more).filter(|more| !more.is_empty())?;
+        Some(format!("{}\n\n{}", self.help_with(say), spoken(more, say)))
+    }
+
+    /// Returns the name of its value in help texts.
+    pub fn value_name(&self) -> String {
+        if self.value.is_empty() { self.name.to_uppercase() } else { self.value.to_owned() }
+    }
+
+    /// Returns true if a value counts as unset: null, and the default of β and of options that can only be turned off.
+    pub fn is_unset(&self, value: &Value) -> bool {
+        let is_default = match self.kind {
+            Kind::Switch => *value == Value::Bool(true),
+            _ => self.name == "beta" && value.as_f64() == Some(1.0),
+        };
+        is_default || value.is_null()
+    }
+}
+
+/// The options under one heading of the help.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// The heading.
+    pub heading: &'static str,
+    /// The options, in the order of the help.
+    pub options: &'static [Entry],
+}
+
+/// All options, in the order of the help.
+pub static SECTIONS: [Section; 6] = [
+    Section { heading: "Columns", options: rows::SCALING },
+    Section { heading: "Model", options: model::OPTIONS },
+    Section { heading: "Objective", options: objective::OPTIONS },
+    Section {
+        heading: "Hyper-parameters by NAME (also with *; standardised scale; NAME[COLUMN] in units of the column)",
+        options: constraints::OPTIONS,
+    },
+    Section { heading: "Training", options: training::OPTIONS },
+    Section { heading: "Held-out rows", options: rows::HELD_OUT },
+];
+
+/// Returns all options, in the order of the help, in which messages also name the first of several.
+pub fn options() -> impl Iterator<Item = &'static Entry> {
+    SECTIONS.iter().flat_map(|section| section.options)
+}
+
+/// Returns the option with a name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    options().find(|option| option.name == name)
+}
+
+/// The names of the options that have one of these effects.
+pub(super) fn names_of(effects: &'static [Effect]) -> impl Iterator<Item = &'static str> {
+    options().filter(|option| effects.contains(&option.effect)).map(|option| option.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::FitOptions;
+    use serde_json::{Map, json};
+    use std::collections::BTreeSet;
+
+    /// The fields that users give by other options.
+    const OTHERWISE: [&str; 3] = ["constraints", "growth", "open"];
+
+    #[test]
+    fn every_field_of_the_options_is_in_the_list_once() {
+        let json = serde_json::to_value(FitOptions::default()).expect("options as JSON");
+        let names: BTreeSet<&str> = options().map(|option| option.name).collect();
+        assert_eq!(names.len(), options().count());
+        let fields = json.as_object().expect("fields").keys().map(String::as_str);
+        let missing: Vec<&str> =
+            fields.filter(|name| !OTHERWISE.contains(name) && !names.contains(name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
+    fn every_option_of_the_list_is_read() {
+        for Entry { name, .. } in options() {
+            let values = Map::from_iter([((*name).to_owned(), json!({ "no": "value" }))]);
+            let error = FitOptions::named(&values, &[]).expect_err(name);
+            assert!(error.options().contains(&(*name).to_owned()), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn defaults_in_the_list_are_those_of_the_options() {
+        let unset = FitOptions::named(&Map::new(), &[]).expect("no options");
+        for option in options().filter(|option| !option.default.is_empty()) {
+            let value = option.kind.parse(option.default).expect("a default");
+            let values = Map::from_iter([(option.name.to_owned(), value)]);
+            let set =
+                FitOptions { open: unset.open, ..FitOptions::named(&values, &[]).expect("the default") };
+            assert_eq!(set, unset, "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn every_word_of_an_option_is_read() {
+        for option in options() {
+            let Kind::Words(words) = option.kind else { continue };
+            for word in words {
+                let values = Map::from_iter([(option.name.to_owned(), json!(word))]);
+                // Some words need other options.
+                let error = FitOptions::named(&values, &[]).err().map(|error| error.to_string());
+                assert!(!error.is_some_and(|error| error.contains("unknown")), "{} {word}", option.name);
+            }
+        }
+    }
+}

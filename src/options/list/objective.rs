@@ -1,0 +1,51 @@
+//! The options about the objective and the tuning of hyper-parameters; no uses.
+
+use super::{Entry, Kind};
+use crate::options::words::{Hyper, HyperOptimizer, ObjectiveKind};
+
+pub(super) const OPTIONS: &[Entry] = &[
+    Entry {
+        name: "objective",
+        kind: Kind::Words(ObjectiveKind::WORDS),
+        help: "Objective to minimise [default: elbo; with neighbours dlm-log if held-out rows prefer it]",
+        more: "elbo: the negative ELBO, with the weight ⟨beta⟩ of its KL term. dlm-log: the log loss of \
+              predictions. Both train on mini-batches; ⟨hyper collapsed⟩ solves elbo in closed form. \
+              dlm-square: the squared error of predictions. vfe: the negative collapsed ELBO. fitc: FITC's \
+              negative log evidence. These three use all rows at once and need Gaussian noise.",
+        everyday: true,
+        compared: false,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "hyper",
+        kind: Kind::Words(Hyper::WORDS),
+        help: "Method that tunes hyper-parameters and inducing inputs",
+        more: "joint: together with q, from the gradients of mini-batches. dual: like joint, with q stored \
+              relative to the prior, so that q follows when the prior changes (elbo). alternating: on all \
+              rows, with q optimised by natural gradients at every step. collapsed: on all rows, with the \
+              best q in closed form (Gaussian noise). fixed: not at all. The default is collapsed for vfe, \
+              fitc and dlm-square, and for elbo with Gaussian noise, at most 100000 rows and no option \
+              about mini-batches. For any other elbo with gp, ⟨q_update ngd⟩, full covariances and exact \
+              gradients it is alternating if n·M² is small, and otherwise dual. In all other cases it is \
+              joint.",
+        compared: false,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "hyper_optimizer",
+        kind: Kind::Words(HyperOptimizer::WORDS),
+        help: "Optimiser of hyper-parameters and inducing inputs [default: lbfgs for alternating and \
+              collapsed, otherwise adam]",
+        compared: false,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "beta",
+        kind: Kind::Number,
+        default: "1",
+        help: "Weight of the KL term (not for fitc)",
+        compared: false,
+        excludes: &["betas"],
+        ..Entry::DEFAULT
+    },
+];

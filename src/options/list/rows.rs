@@ -1,0 +1,21 @@
+//! The options about the rows: their scaling and those held out; no uses.
+
+use super::{Entry, Kind};
+
+pub(super) const SCALING: &[Entry] = &[Entry {
+    name: "standardize",
+    kind: Kind::Switch,
+    help: "Do not standardise inputs and target",
+    excludes: &["from"],
+    ..Entry::DEFAULT
+}];
+
+pub(super) const HELD_OUT: &[Entry] = &[Entry {
+    name: "validation_fraction",
+    kind: Kind::Number,
+    value: "SHARE",
+    help: "Share of the rows to hold out for validation, which decides when to stop, which parameters \
+              to keep, and β with ⟨betas⟩ [default: 0; 0.2 with ⟨betas⟩]",
+    compared: false,
+    ..Entry::DEFAULT
+}];

@@ -1,0 +1,219 @@
+//! The options about training: the steps on q, limits and random starts; no uses.
+
+use super::{Effect, Entry, Kind, parses};
+use crate::data::SizeSchedule;
+use crate::gradient::Precision;
+use crate::hyper::StopRange;
+use crate::variational::{Average, Family, Guard, QUpdate, Schedule};
+
+pub(super) const OPTIONS: &[Entry] = &[
+    Entry {
+        name: "family",
+        kind: Kind::Words(Family::WORDS),
+        help: "Covariance matrices of q (elbo, dlm-log): full, or diagonal (mean field) [default: full]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "q_update",
+        kind: Kind::Words(QUpdate::WORDS),
+        help: "Rule that updates q on mini-batches (elbo, dlm-log) [default: ngd]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "q_guard",
+        kind: Kind::Words(Guard::WORDS),
+        help: "Guard that keeps the covariance of q positive definite in ngd steps on losses with negative \
+              curvature. With none, sr-vn does not shorten its steps either [default: trust]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "q_step",
+        kind: Kind::Text(parses::<Schedule>),
+        value: "SCHEDULE",
+        help: "Schedule of the step size of ⟨q_update⟩ at iterations t = 0, 1, … [default: by the rule]",
+        more: "const:STEP, warm-up:START:END:STEPS, two-over-t (2/(t+2)), half-t:W (1/(W(t/2+1))), \
+              domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}), theorem (domke with W and A computed from the \
+              rows; for prox-sgd or proj-sgd with ⟨hyper fixed⟩ and all rows in one batch), invsqrt:S \
+              (S/√(t+1)) or inverse:C (1/(C+t)). Steps of ngd and projected-ngvi are mixing weights, so \
+              they are at most 1.",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "q_average",
+        kind: Kind::Words(Average::WORDS),
+        help: "Average of the iterates of q to return (elbo, dlm-log): none (the last iterate), expectation \
+              (expectation parameters with growing weights) or tail (the later half of the iterates) \
+              [default: none]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "q_bounds",
+        kind: Kind::Range,
+        value: "LO,HI",
+        help: "Smallest and largest variance of q in any direction that projected-ngvi allows; the prior \
+              variance is 1 [default: 1e-4,1e4]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "q_nonnegative",
+        kind: Kind::Flag,
+        help: "Keep the means of all coefficients non-negative (glm with ⟨family diagonal⟩ and ⟨q_update \
+              projected-ngvi⟩)",
+        effect: Effect::LinearSteps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "q_smoothness",
+        kind: Kind::Number,
+        value: "SMOOTHNESS",
+        help: "Smoothness of the negative log joint, which scales the steps of prox-sgd, proj-sgd, bw-gd \
+              and sgd [default: the largest curvature found so far]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "polish",
+        kind: Kind::Switch,
+        help: "Skip the steps on q with all rows at the end of training (elbo, dlm-log)",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "warm_start",
+        kind: Kind::Whole,
+        value: "ITERATIONS",
+        help: "Number of L-BFGS iterations before training, on the collapsed bound of at most 10240 rows \
+              (elbo, dlm-log, dlm-square; gp); 0 for none [default: 100]",
+        effect: Effect::Sparse,
+        excludes: &["from"],
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "learning_rate",
+        kind: Kind::Number,
+        value: "RATE",
+        help: "Learning rate of Adam (elbo, dlm-log) [default: 0.01]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "batch_size",
+        kind: Kind::Whole,
+        value: "ROWS",
+        help: "Number of rows per mini-batch (elbo, dlm-log) [default: 1024]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "batch_schedule",
+        kind: Kind::Text(parses::<SizeSchedule>),
+        value: "SCHEDULE",
+        help: "Schedule of the number of rows per mini-batch at iterations t = 0, 1, …: const:N, power:K \
+              ((t+1)^K) or max:N:K (the larger of N and (t+1)^K); never more than all rows",
+        effect: Effect::Steps,
+        excludes: &["batch_size"],
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "precision",
+        kind: Kind::Words(Precision::WORDS),
+        help: "Precision of the large products of mini-batches: f64, or mixed (single precision, except in \
+              sums over rows). A mixed fit returns to f64 if the two precisions give objectives that \
+              differ by more than 0.001 nats per row [default: f64]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "sample_schedule",
+        kind: Kind::Text(parses::<SizeSchedule>),
+        value: "SCHEDULE",
+        help: "Schedule of the number of samples at iterations t = 0, 1, …: const:N, power:K, max:N:K, or \
+              bias:M:ROWS:DELTA for bmc (M/2 (t+1)² log(π² ROWS (t+1)²/DELTA), Wei, Sheth & Khardon 2021, \
+              eq. 9) [default: the L of ⟨estimator⟩]",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "epochs",
+        kind: Kind::Whole,
+        help: "Maximum number of passes over the data, or of L-BFGS iterations [default: by the objective]",
+        more: "With mini-batches the default is 50 passes for elbo with ⟨hyper dual⟩ and otherwise 100, but \
+              at least 200 steps. Without mini-batches it is 50 iterations with neighbours (after shorter \
+              rounds), 500 for dlm-square without neighbours, and otherwise 200.",
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "max_steps",
+        kind: Kind::Whole,
+        value: "STEPS",
+        help: "Maximum number of mini-batch steps (elbo, dlm-log)",
+        effect: Effect::Steps,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "max_seconds",
+        kind: Kind::Number,
+        value: "SECONDS",
+        help: "Stop training after this many seconds",
+        everyday: true,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "tolerance",
+        kind: Kind::Number,
+        value: "NATS",
+        help: "Stop when the smoothed objective falls by less than NATS per row and epoch; 0 never stops \
+              [default: 1e-5]",
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "stop_at",
+        kind: Kind::Number,
+        value: "NATS",
+        help: "Stop when the validation NLL, or without validation rows the objective per row, is at most \
+              NATS",
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "stop_range",
+        kind: Kind::Text(parses::<StopRange>),
+        value: "EPOCHS:NATS",
+        help: "Stop once the objective per row stays within NATS for EPOCHS epochs (Wei, Sheth & Khardon \
+              2021: 50:1e-4 for regression, 20:1e-4 for classes and counts); the default of ⟨tolerance⟩ is \
+              then 0 [default: off]",
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "patience",
+        kind: Kind::Whole,
+        value: "EPOCHS",
+        help: "Stop after this many epochs without a better validation score [default: 20]",
+        needs: "validation_fraction",
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "seed",
+        kind: Kind::Whole,
+        default: "0",
+        help: "Random seed of splits, batches and starting points",
+        everyday: true,
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "restarts",
+        kind: Kind::Whole,
+        value: "K",
+        default: "1",
+        help: "Number of random starts of inducing inputs and hyper-parameters; the worse half is dropped \
+              after short fits, until one start is left",
+        compared: false,
+        excludes: &["from"],
+        ..Entry::DEFAULT
+    },
+];
