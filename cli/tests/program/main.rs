@@ -22,6 +22,7 @@ mod http;
 mod limits;
 mod mixed;
 mod modes;
+mod options;
 mod outputs;
 mod pipelines;
 mod places;
