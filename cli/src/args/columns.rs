@@ -25,22 +25,23 @@ pub struct ColumnArgs {
     /// Columns of numbers to treat as categories, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub categorical: Vec<String>,
-    /// Column of ordered levels, lowest first, as 'COL=LOW<MIDDLE<HIGH'; it becomes one input that counts the levels from 0; may be repeated
+    /// Column of ordered levels, lowest first, as 'COL=LOW<MIDDLE<HIGH'; it becomes one input that counts the levels from 0; may be
+    /// repeated
     #[arg(long, value_name = "COL=LEVELS", value_parser = ordered)]
     pub ordered: Vec<(String, Vec<String>)>,
-    /// Columns of longitude and latitude in degrees, in this order, as LON,LAT: one input, with one lengthscale in km
+    /// Columns of longitude and latitude in degrees, as LON,LAT; together they are one input with one lengthscale in km
     ///
     /// Every row becomes a point on the sphere, and kernels see the straight distance between points. Other columns, such as a date, have
     /// their own lengthscales.
     #[arg(long, value_name = "LON,LAT", value_parser = places, conflicts_with = "plane")]
     pub places: Option<[String; 2]>,
-    /// Columns of coordinates in a plane, as X,Y: one input, with one lengthscale in their unit
+    /// Columns of coordinates in a plane, as X,Y; together they are one input with one lengthscale in their unit
     #[arg(long, value_name = "X,Y", value_parser = places)]
     pub plane: Option<[String; 2]>,
     /// Columns to keep as inputs even if they look like identifiers, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub keep: Vec<String>,
-    /// Hold out whole groups of rows: rows with the same value of this column, which is an input only if --features names it
+    /// Hold out whole groups: all rows with the same value of this column. The column is an input only if --features names it
     #[arg(long, value_name = "COL", conflicts_with = "split_time")]
     pub split_by: Option<String>,
     /// Hold out the latest rows, by this column of dates or numbers
@@ -49,10 +50,11 @@ pub struct ColumnArgs {
     /// Character between the columns of a CSV file, or tab [default: , ; tab or |, found in the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// Values that mark a missing cell, separated by commas, in addition to an empty cell, NA, N/A, NaN, null, #DIV/0! and similar ones
+    /// Further values that mark a missing cell, separated by commas. An empty cell, NA, N/A, NaN, null, #DIV/0! and similar values always
+    /// do
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub missing: Vec<String>,
-    /// Class whose probability is predicted, for two classes [default: yes, true or positive; otherwise the larger number or the rarer
+    /// With two classes, the class whose probability is predicted [default: yes, true or positive; otherwise the larger number or the rarer
     /// word]
     #[arg(long, value_name = "VALUE")]
     pub positive_label: Option<String>,

@@ -35,7 +35,7 @@ pub struct CompareArgs {
     /// training rows; auto is the list n, n/2, n/4, … down to 0.01. Other objectives have β = 1
     #[arg(long, value_name = "LIST", value_parser = betas, help_heading = "Comparison")]
     pub betas: Option<Betas>,
-    /// Number of repeats, each with another seed (counted from --seed) and other test rows
+    /// Number of repeats; repeat r has the seed --seed + r and its own test rows
     #[arg(long, value_name = "R", default_value_t = 1, help_heading = "Comparison")]
     pub repeats: u64,
     /// Numbers of training rows, separated by commas; each smaller training set is a part of the larger ones [default: all rows except

@@ -24,13 +24,13 @@ pub struct FitArgs {
     pub data: PathBuf,
     #[command(flatten)]
     pub columns: ColumnArgs,
-    /// Grouped (random) effects: 'COLUMN', 'SLOPE | COLUMN', 'SLOPE || COLUMN' (slopes independent of intercepts) or 'OUTER/INNER'; may be
-    /// repeated
+    /// Grouped (random) effects of the levels of a column: 'COLUMN' (intercepts), 'SLOPE | COLUMN', 'SLOPE || COLUMN' (slopes independent
+    /// of intercepts) or 'OUTER/INNER' (nested); may be repeated
     ///
-    /// Every level of COLUMN has its own intercept and, with SLOPE (a column of numbers), its own slope. 'OUTER/INNER' has effects of OUTER
-    /// and of INNER within OUTER. Group columns are inputs only if --features names them. Training uses all rows at once: with Gaussian
-    /// noise (elbo, vfe, fitc) in closed form, with any other likelihood of one function (elbo) by natural-gradient steps on q. --neighbours
-    /// can stand beside groups (elbo, dlm-log).
+    /// Every level of COLUMN has its own intercept and, with SLOPE (a column of numbers), its own slope. 'OUTER/INNER' gives effects to
+    /// each level of OUTER, and to each level of INNER within a level of OUTER. Group columns are inputs only if --features names them.
+    /// Training uses all rows at once: with Gaussian noise (elbo, vfe, fitc) in closed form, with any other likelihood of one function
+    /// (elbo) by natural-gradient steps on q. --neighbours can stand beside groups (elbo, dlm-log).
     #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
     pub group: Vec<GroupFormula>,
     #[command(flatten)]
@@ -48,8 +48,8 @@ pub struct FitArgs {
     /// Number of threads [default: all cores]
     #[arg(long, help_heading = "Training")]
     pub threads: Option<usize>,
-    /// Train from disk: read the file again in every epoch, and shuffle ROWS rows at a time in memory (elbo, dlm-log; not for standard
-    /// input) [default: 256 MiB of rows if the file holds more than 1 GiB of numbers; otherwise all rows stay in memory]
+    /// Train from disk (elbo, dlm-log; not from standard input): read the file again in every epoch, and shuffle ROWS rows at a time in
+    /// memory [default: 256 MiB of rows if the file holds more than 1 GiB of numbers, otherwise off]
     #[arg(long, value_name = "ROWS", help_heading = "Training")]
     pub shuffle_buffer: Option<usize>,
     #[command(flatten)]
@@ -77,8 +77,8 @@ pub struct InterruptionArgs {
     /// Time between two checkpoints
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, allow_negative_numbers = true)]
     pub checkpoint_every: f64,
-    /// Continue from a checkpoint, to the same numbers as without the interruption; data and options must be the same. If --checkpoint
-    /// names the same file and it does not exist, the fit starts from the beginning
+    /// Continue from a checkpoint; the result equals that of an uninterrupted fit. Data and options must be the same. If --checkpoint names
+    /// the same file and the file does not exist, the fit starts from the beginning
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 }
@@ -91,7 +91,7 @@ pub struct ObjectiveArgs {
     /// list n, n/2, n/4, … down to 0.01, for n training rows
     #[arg(long, value_name = "LIST", value_parser = betas)]
     pub betas: Option<Betas>,
-    /// Start from a saved model: take over its columns, scaling and hyper-parameters, and its kernel and inducing inputs (gp) or prior
+    /// Start from a saved model. The fit uses its columns, scaling and hyper-parameters, and its kernel and inducing inputs (gp) or prior
     /// (glm). --hyper fixed then trains only the posterior
     #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM)]
     pub from: Option<PathBuf>,
@@ -118,19 +118,20 @@ pub struct HeldOutArgs {
     /// File of test rows
     #[arg(long, value_name = "FILE", conflicts_with = "test_fraction")]
     pub test: Option<PathBuf>,
-    /// Share of the rows to hold out as test rows [default: 0; 0.2 with --split-by or --split-time, unless other rows are held out]
+    /// Share of the rows to hold out as test rows [default: 0; 0.2 with --split-by or --split-time, unless --test, --cv,
+    /// --validation-fraction or --betas is given]
     #[arg(long, value_name = "SHARE")]
     pub test_fraction: Option<f64>,
-    /// Also cross-validate: K fits that each leave out one of K parts of the rows and predict it, before the fit to all rows
+    /// Also cross-validate: before the fit to all rows, split the rows into K parts, and predict each part by a fit to the other parts
     ///
-    /// The parts have equal shares of the classes. With --split-by every group is in one part; with --split-time every part is predicted
-    /// from the rows before it. Every fit makes its own choices, and --max-seconds limits all fits together.
+    /// The parts have equal shares of the classes. With --split-by, all rows of a group are in the same part. With --split-time, each part
+    /// is predicted from the rows before it. Every fit makes its own choices, and --max-seconds limits all fits together.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(2..=1000), conflicts_with_all = ["test_fraction", "betas", "from", "shuffle_buffer", "checkpoint", "resume", "outputs", "mixing"])]
     pub cv: Option<u16>,
-    /// With --cv, also cross-validate the fit with these options changed, on the same parts; may be repeated
+    /// With --cv, also cross-validate a fit with these options changed, on the same parts; may be repeated
     ///
-    /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows the difference of each
-    /// score from that of the unchanged fit. The saved model does not use these options.
+    /// For example --against '--model glm' --against "--kernel 'rbf(ard)' --likelihood student-t". The summary shows the score of each
+    /// changed fit minus the score of the unchanged fit. The saved model is the unchanged fit.
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     pub against: Vec<String>,
     /// Treatment of category levels in --test that training did not see: new (a level unlike all others) or error

@@ -105,8 +105,8 @@ fn contenders(arguments: &[OsString], against: &[String]) -> Result<Vec<Contende
     Ok(contenders)
 }
 
-/// Options without an effect unless another one is given. `requires` does not say so, because clap drops a requirement that conflicts with an
-/// argument that is there, such as a grid beside a data file.
+/// Options without an effect unless another one is given. `requires` does not say so, because clap drops a requirement that conflicts with
+/// an argument that is there, such as a grid beside a data file.
 const NEEDS: [(&str, &str); 4] =
     [("against", "cv"), ("unseen", "test"), ("checkpoint_every", "checkpoint"), ("average", "grid")];
 
@@ -153,7 +153,7 @@ pub enum Command {
     Compare(Box<CompareArgs>),
     /// Show the contents of a model file
     Inspect(InspectArgs),
-    /// Fit models to data sets inside the program; needs no files; --list shows the data sets
+    /// Fit models to data sets that are part of the program; --list shows them
     Demo(DemoArgs),
     /// Print a completion script for a shell
     Completions(CompletionArgs),
@@ -180,16 +180,17 @@ pub struct PredictArgs {
     /// Data file; columns are matched by name; '-' reads standard input
     #[arg(required_unless_present = "grid")]
     pub data: Option<PathBuf>,
-    /// Predict on a grid instead of a data file: a range NAME=START:STOP:STEP or a value NAME=VALUE for every input, separated by commas
+    /// Predict on a grid instead of a data file. For every column of the model, give a range NAME=START:STOP:STEP or a value NAME=VALUE,
+    /// separated by commas
     ///
     /// Ranges include both ends, and the last column changes fastest. The predictions begin with the columns of the grid. Example:
     /// 'lon=-96:-91:0.01,lat=34:37:0.01,month=7'.
     #[arg(long, value_name = "GRID", allow_hyphen_values = true, conflicts_with_all = ["data", "keep", "delimiter"])]
     pub grid: Option<Grid>,
-    /// Average the function over the cells of the grid (block kriging), from Q points of a cell in every direction
+    /// Average the function over each cell of the grid (block kriging), from Q points per direction
     ///
-    /// A cell is one step of every range wide, with its point in the centre. The output has the columns of the grid, then mean and variance
-    /// of the average, without the noise of single observations. On the sphere, points count by area.
+    /// A cell extends half a step to either side of its point in every range. The output has the columns of the grid, then mean and
+    /// variance of the average, without the noise of single observations. On the sphere, points are weighted by area.
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["quantiles", "latent", "covariance", "samples", "draws", "row_numbers"])]
     pub average: Option<u16>,
     /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
@@ -210,8 +211,8 @@ pub struct PredictArgs {
     /// Add the covariance of the latent functions of each pair of outputs fitted with --mixing
     #[arg(long)]
     pub covariance: bool,
-    /// Add K draws of the latent function as columns sample0, …, each drawn jointly at all rows (at most 2000 rows). Outputs fitted with
-    /// --mixing are drawn together too, other outputs independently
+    /// Add K draws of the latent function as columns sample0, …. Each draw is joint over all rows (at most 2000). Outputs fitted with
+    /// --mixing are drawn jointly, other outputs independently
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub samples: usize,
     /// Add K draws of the target as columns draw0, …, drawn independently for each row. Outputs fitted with --mixing are drawn together
@@ -226,7 +227,7 @@ pub struct PredictArgs {
     /// Put an apostrophe before text that a spreadsheet would run as a formula: text, not a number, that begins with = + - @ or a tab
     #[arg(long)]
     pub csv_safe: bool,
-    /// Predict without grouped effects: for the mean over all levels, without their variance; the data need no group columns
+    /// Predict the mean over all levels: without grouped effects and without their variance. The data need no group columns
     #[arg(long, conflicts_with = "unseen")]
     pub population: bool,
     #[command(flatten)]
@@ -276,7 +277,7 @@ pub const DEFAULT_ROWS: u64 = 5;
 pub struct ExplainArgs {
     /// Model file
     pub model: PathBuf,
-    /// Data file; permuting columns needs the target; '-' reads standard input
+    /// Data file; '-' reads standard input. Relevance by permutation needs the target
     pub data: PathBuf,
     /// Folder for relevance.csv, dependence.csv and contributions.csv (made if absent)
     #[arg(long, value_name = "DIR")]
@@ -293,8 +294,8 @@ pub struct ExplainArgs {
     /// Maximum number of columns to permute, and to list in the explanation of each row
     #[arg(long, value_name = "K", default_value_t = Settings::default().columns, value_parser = positive)]
     pub columns: usize,
-    /// Number of random orders of the columns, each used forwards and backwards, that contributions to rows are averaged over, if the model
-    /// is not a sum over columns
+    /// Number of random orders of the columns over which contributions are averaged, each used forwards and backwards. Sums of functions of
+    /// single columns need none
     #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = orders)]
     pub orders: usize,
     /// Random seed
@@ -319,7 +320,7 @@ pub struct UpdateArgs {
     pub model: PathBuf,
     /// The new rows, with the target; columns are matched by name; '-' reads standard input
     pub data: PathBuf,
-    /// File to write the updated model to; the name of the model file itself replaces it, but only if the update succeeds
+    /// File for the updated model. If it is the model file itself, that file is replaced only if the update succeeds
     #[arg(long, value_name = "FILE")]
     pub model_out: PathBuf,
     /// Share of the earlier information to forget: 0 keeps everything, 1 keeps only hyper-parameters and inducing inputs

@@ -27,7 +27,8 @@ pub struct ServeArgs {
     /// Maximum number of rows of a request
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
     pub max_rows: usize,
-    /// Seconds that a client has to send a request, and then to receive the answer; idle connections close after this time too
+    /// Seconds in which a client must send a request, and again in which it must receive the answer; idle connections close after the same
+    /// time
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     pub timeout: f64,
     /// Number of threads that predict; other threads receive requests and send answers [default: one for each core]

@@ -17,8 +17,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "fix",
         kind: Kind::Texts(parses::<FixFor>),
         value: "NAME[=VALUE]",
-        help: "Fix hyper-parameters at a value, for example likelihood.noise_variance=0.01; without =VALUE \
-              at their starting values",
+        help: "Fix hyper-parameters at a value, for example likelihood.noise_variance=0.01; without \
+               =VALUE at their starting values",
         place: "constraints",
         ..Entry::DEFAULT
     },
@@ -27,7 +27,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Texts(parses::<BoundsFor>),
         value: "NAME=LO,HI",
         help: "Keep hyper-parameters between two values; one of them may be left out, as in \
-              '*.lengthscales=0.1,'",
+               '*.lengthscales=0.1,'",
         place: "constraints",
         ..Entry::DEFAULT
     },
@@ -36,8 +36,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Texts(parses::<PriorFor>),
         value: "NAME=DIST",
         help: "Give hyper-parameters a prior: lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd), \
-              halfcauchy(scale), or none; training then also minimises the negative log density of the \
-              prior",
+               halfcauchy(scale), or none; training then also minimises the negative log density of the \
+               prior",
         place: "constraints",
         ..Entry::DEFAULT
     },
@@ -46,7 +46,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Texts(parses::<Tie>),
         value: "NAME,NAME",
         help: "Keep hyper-parameters equal, for example \
-              kernel.rbf.lengthscales,kernel.matern52.lengthscales",
+               kernel.rbf.lengthscales,kernel.matern52.lengthscales",
         place: "constraints",
         ..Entry::DEFAULT
     },
@@ -54,8 +54,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "default_priors",
         kind: Kind::OnOff,
         value: "ON|OFF",
-        help: "Weak prior on lengthscales without another constraint (gp on standardised columns) [default: \
-              on]",
+        help: "Weak prior on each lengthscale that has no other constraint (gp on standardised columns) \
+               [default: on]",
         effect: Effect::Sparse,
         ..Entry::DEFAULT
     },

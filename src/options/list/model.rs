@@ -21,7 +21,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "model",
         kind: Kind::Words(ModelKind::WORDS),
         help: "Kind of model: a sparse Gaussian process (gp) or a Bayesian linear model on the columns \
-              (glm) [default: gp, or the kind of ⟨from⟩]",
+               (glm) [default: gp, or the kind of ⟨from⟩]",
         everyday: true,
         ..Entry::DEFAULT
     },
@@ -29,7 +29,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "task",
         kind: Kind::Words(Task::WORDS),
         help: "Kind of target [default: by its values: two values are classes, small whole numbers are \
-              counts]",
+               counts]",
         everyday: true,
         excludes: &["from"],
         ..Entry::DEFAULT
@@ -39,7 +39,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Words(LikelihoodKind::WORDS),
         help: "Distribution of the target around the latent function [default: chosen on held-out rows]",
         more: "With ⟨auto none⟩ it is the first likelihood of the task: gaussian, bernoulli-probit, \
-              softmax, poisson or ordinal.",
+               softmax, poisson or ordinal.",
         everyday: true,
         ..Entry::DEFAULT
     },
@@ -47,8 +47,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "quadrature_nodes",
         kind: Kind::Whole,
         value: "NODES",
-        help: "Number of quadrature nodes per row, for likelihoods without closed forms [default: as many \
-              as each row needs]",
+        help: "Number of quadrature nodes per row, for likelihoods without closed forms [default: as \
+               many as each row needs]",
         ..Entry::DEFAULT
     },
     Entry {
@@ -57,11 +57,12 @@ pub(super) const OPTIONS: &[Entry] = &[
         default: "exact",
         help: "Estimator of the gradients in q",
         more: "exact: by closed forms or quadrature. For dlm-log, from L samples of f per row: bmc:L, \
-              bmc-price:L (with second derivatives), smooth-bmc:L:NU, smooth-bmc:L:NU/t (ν falls as 1/t), \
-              ups:L. For elbo, from L samples of the weights per batch: price:L (slopes and curvatures), \
-              reparam:L (without the entropy; for ngd, sr-vn, projected-ngvi and prox-sgd), reparam-ent:L \
-              (with the entropy; for proj-sgd, bw-gd and adam), stl:L (sticking the landing). For elbo \
-              with bernoulli-logit, piecewise:PIECES: gradients of a bound of PIECES pieces.",
+               bmc-price:L (with second derivatives), smooth-bmc:L:NU, smooth-bmc:L:NU/t (ν falls as \
+               1/t), ups:L. For elbo, from L samples of the weights per batch: price:L (slopes and \
+               curvatures), reparam:L (without the entropy; for ngd, sr-vn, projected-ngvi and \
+               prox-sgd), reparam-ent:L (with the entropy; for proj-sgd, bw-gd and adam), stl:L \
+               (sticking the landing). For elbo with bernoulli-logit, piecewise:PIECES: gradients of a \
+               piecewise quadratic bound with PIECES pieces.",
         ..Entry::DEFAULT
     },
     Entry {
@@ -69,7 +70,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Text(any),
         value: "EXPRESSION",
         help: "Kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' (gp) [default: \
-              chosen; rbf(ard) with ⟨auto none⟩]",
+               chosen; rbf(ard) with ⟨auto none⟩]",
         effect: Effect::Sparse,
         everyday: true,
         excludes: &["from"],
@@ -79,8 +80,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "warp_inputs",
         kind: Kind::Words(InputWarp::WORDS),
         help: "Map of the inputs before they are standardised: none, or normal-scores, which gives every \
-              column of more than ten values a normal distribution (gp) [default: chosen, unless ⟨kernel⟩ \
-              is given; none with ⟨auto none⟩]",
+               column of more than ten values a normal distribution (gp) [default: chosen, unless \
+               ⟨kernel⟩ is given; none with ⟨auto none⟩]",
         effect: Effect::Sparse,
         ..Entry::DEFAULT
     },
@@ -88,9 +89,10 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "warp_target",
         kind: Kind::Words(TargetWarp::WORDS),
         help: "Map of a positive target before it is standardised (gp, gaussian) [default: chosen; none \
-              with ⟨auto none⟩]",
-        more: "log models log y. softplus models the z of y = s log(1 + e^z), where s is the median of y; z \
-              resembles log y below s and is nearly linear in y above. Predictions are in the units of y.",
+               with ⟨auto none⟩]",
+        more: "log models log y. softplus models z, where y = s log(1 + e^z) and s is the median of y. \
+               Below s, z is close to log y; above s, it is nearly linear in y. Predictions are in the \
+               units of y.",
         effect: Effect::Sparse,
         ..Entry::DEFAULT
     },
@@ -98,8 +100,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "mean",
         kind: Kind::Words(MeanKind::WORDS),
         default: "constant",
-        help: "Prior mean of the latent function on the standardised scale: zero, or a constant (gp trains \
-              it; glm gives it a wide prior)",
+        help: "Prior mean of the latent function on the standardised scale: zero, or a constant (gp \
+               trains it; glm gives it a wide prior)",
         excludes: &["from"],
         ..Entry::DEFAULT
     },
@@ -108,7 +110,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Number,
         value: "MEAN",
         help: "Prior mean of every coefficient on standardised columns, except the intercept (glm) \
-              [default: 0]",
+               [default: 0]",
         effect: Effect::Linear,
         excludes: &["from"],
         ..Entry::DEFAULT
@@ -118,7 +120,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Number,
         value: "VARIANCE",
         help: "Prior variance of every coefficient on standardised columns, except the intercept (glm) \
-              [default: 1]",
+               [default: 1]",
         effect: Effect::Linear,
         excludes: &["from"],
         ..Entry::DEFAULT
@@ -128,11 +130,11 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::WholeOr(&["auto"]),
         value: "M|auto",
         help: "Number of inducing inputs (gp), or auto [default: by the number of rows]",
-        more: "auto increases the number by half until the bounds on the log evidence are close and the \
-              lower one stops rising (Gaussian noise, up to 16384 rows), or until predictions of held-out \
-              rows stop improving. The default for n training rows is the larger of n/10 and 5√n, but at \
-              least 50 and at most 500 (300 unless the noise is Gaussian). With neighbours it is n/10, \
-              between 50 and 200.",
+        more: "auto increases the number by half until it suffices. With Gaussian noise and up to 16384 \
+               rows, this is when the bounds on the log evidence are close and the lower bound stops \
+               rising; otherwise when predictions of held-out rows stop improving. The default for n \
+               training rows is the larger of n/10 and 5√n, but at least 50 and at most 500 (300 unless \
+               the noise is Gaussian). With neighbours it is n/10, but at least 50 and at most 100.",
         effect: Effect::Sparse,
         everyday: true,
         excludes: &["from"],
@@ -142,8 +144,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "inducing_tolerance",
         kind: Kind::Number,
         value: "NATS",
-        help: "With ⟨inducing auto⟩, stop when the gap between the bounds and the gain from a doubling fall \
-              below NATS, in nats per row [default: 0.01]",
+        help: "With ⟨inducing auto⟩, stop when both the gap between the bounds and the gain from \
+               doubling the number are below NATS, in nats per row [default: 0.01]",
         place: "growth",
         needs: "inducing",
         ..Entry::DEFAULT
@@ -153,7 +155,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Whole,
         value: "M",
         help: "With ⟨inducing auto⟩, the maximum number of inducing inputs [default: half the training \
-              rows, at most 2000]",
+               rows, at most 2000]",
         place: "growth",
         needs: "inducing",
         ..Entry::DEFAULT
@@ -177,10 +179,10 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "neighbours",
         kind: Kind::WholeOr(&["auto", "none"]),
         value: "K|none|auto",
-        help: "Number of nearest training rows that each prediction uses in addition to the inducing inputs \
-              (gp) [default: auto; none with ⟨auto none⟩]",
-        more: "Neighbours model local variation, so ⟨inducing 0⟩ is allowed. The model keeps the training \
-              rows. auto chooses none, 20, 50 or 100 on held-out rows.",
+        help: "Number of nearest training rows that each prediction uses in addition to the inducing \
+               inputs (gp) [default: auto; none with ⟨auto none⟩]",
+        more: "Neighbours model local variation, so ⟨inducing 0⟩ is allowed. The model keeps the \
+               training rows. auto chooses none, 20, 50 or 100 on held-out rows.",
         effect: Effect::Sparse,
         everyday: true,
         ..Entry::DEFAULT
@@ -196,8 +198,8 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "keep_single",
         kind: Kind::Flag,
-        help: "With ⟨neighbours⟩, keep the training rows in single precision, which halves the size of the \
-              model",
+        help: "With ⟨neighbours⟩, keep the training rows in single precision, which halves the size of \
+               the model",
         needs: "neighbours",
         ..Entry::DEFAULT
     },
@@ -205,8 +207,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "jitter",
         kind: Kind::NumberOr(parses::<Jitter>),
         value: "VALUE",
-        help: "Jitter: the number added to the diagonal of the inducing covariance, relative to its mean; \
-              abs:VALUE is absolute (gp) [default: 1e-6]",
+        help: "Number added to the diagonal of the kernel matrix of the inducing inputs, relative to the \
+               mean diagonal; abs:VALUE is absolute (gp) [default: 1e-6]",
         effect: Effect::Sparse,
         excludes: &["from"],
         ..Entry::DEFAULT
@@ -216,11 +218,11 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::List(parses::<Open>),
         value: "PARTS",
         default: "all",
-        help: "Settings to choose by short fits, judged on held-out training rows: all, none, or names \
-              separated by commas",
+        help: "Settings to choose automatically, by short fits that held-out training rows judge: all, \
+               none, or names separated by commas",
         more: "The names are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and \
-              inducing. Settings given by other options are never changed. The fit prints its choices as \
-              options that repeat the fit.",
+               inducing. Settings given by other options are never changed. The fit prints its choices \
+               as options that repeat the fit.",
         everyday: true,
         compared: false,
         excludes: &["from"],

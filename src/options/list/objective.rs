@@ -9,9 +9,9 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Words(ObjectiveKind::WORDS),
         help: "Objective to minimise [default: elbo; with neighbours dlm-log if held-out rows prefer it]",
         more: "elbo: the negative ELBO, with the weight ⟨beta⟩ of its KL term. dlm-log: the log loss of \
-              predictions. Both train on mini-batches; ⟨hyper collapsed⟩ solves elbo in closed form. \
-              dlm-square: the squared error of predictions. vfe: the negative collapsed ELBO. fitc: FITC's \
-              negative log evidence. These three use all rows at once and need Gaussian noise.",
+               predictions. Both train on mini-batches; ⟨hyper collapsed⟩ solves elbo in closed form. \
+               dlm-square: the squared error of predictions. vfe: the negative collapsed ELBO. fitc: \
+               FITC's negative log evidence. These three use all rows at once and need Gaussian noise.",
         everyday: true,
         compared: false,
         ..Entry::DEFAULT
@@ -20,14 +20,14 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "hyper",
         kind: Kind::Words(Hyper::WORDS),
         help: "Method that tunes hyper-parameters and inducing inputs",
-        more: "joint: together with q, from the gradients of mini-batches. dual: like joint, with q stored \
-              relative to the prior, so that q follows when the prior changes (elbo). alternating: on all \
-              rows, with q optimised by natural gradients at every step. collapsed: on all rows, with the \
-              best q in closed form (Gaussian noise). fixed: not at all. The default is collapsed for vfe, \
-              fitc and dlm-square, and for elbo with Gaussian noise, at most 100000 rows and no option \
-              about mini-batches. For any other elbo with gp, ⟨q_update ngd⟩, full covariances and exact \
-              gradients it is alternating if n·M² is small, and otherwise dual. In all other cases it is \
-              joint.",
+        more: "joint: together with q, from the gradients of mini-batches. dual: like joint, but q is \
+               stored relative to the prior, so q changes with the prior (elbo). alternating: on all \
+               rows, with q optimised by natural gradients at every step. collapsed: on all rows, with \
+               the best q in closed form (Gaussian noise). fixed: not at all. The default is collapsed \
+               for vfe, fitc and dlm-square, and for elbo with Gaussian noise, at most 100000 rows and \
+               no option about mini-batches. Any other elbo with gp, ⟨q_update ngd⟩, full covariances \
+               and exact gradients is alternating if n·M² is small, otherwise dual. All other fits are \
+               joint.",
         compared: false,
         ..Entry::DEFAULT
     },
@@ -35,7 +35,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "hyper_optimizer",
         kind: Kind::Words(HyperOptimizer::WORDS),
         help: "Optimiser of hyper-parameters and inducing inputs [default: lbfgs for alternating and \
-              collapsed, otherwise adam]",
+               collapsed, otherwise adam]",
         compared: false,
         ..Entry::DEFAULT
     },

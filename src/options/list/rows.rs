@@ -14,8 +14,8 @@ pub(super) const HELD_OUT: &[Entry] = &[Entry {
     name: "validation_fraction",
     kind: Kind::Number,
     value: "SHARE",
-    help: "Share of the rows to hold out for validation, which decides when to stop, which parameters \
-              to keep, and β with ⟨betas⟩ [default: 0; 0.2 with ⟨betas⟩]",
+    help: "Share of the rows to hold out for validation. Validation rows decide when to stop, which \
+           parameters to keep and, with ⟨betas⟩, which β to use [default: 0; 0.2 with ⟨betas⟩]",
     compared: false,
     ..Entry::DEFAULT
 }];

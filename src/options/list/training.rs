@@ -24,8 +24,9 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "q_guard",
         kind: Kind::Words(Guard::WORDS),
-        help: "Guard that keeps the covariance of q positive definite in ngd steps on losses with negative \
-              curvature. With none, sr-vn does not shorten its steps either [default: trust]",
+        help: "Guard that keeps the covariance of q positive definite in ngd steps if the loss has \
+               negative curvature. none turns it off, and sr-vn then does not shorten its steps \
+               [default: trust]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -35,19 +36,19 @@ pub(super) const OPTIONS: &[Entry] = &[
         value: "SCHEDULE",
         help: "Schedule of the step size of ⟨q_update⟩ at iterations t = 0, 1, … [default: by the rule]",
         more: "const:STEP, warm-up:START:END:STEPS, two-over-t (2/(t+2)), half-t:W (1/(W(t/2+1))), \
-              domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}), theorem (domke with W and A computed from the \
-              rows; for prox-sgd or proj-sgd with ⟨hyper fixed⟩ and all rows in one batch), invsqrt:S \
-              (S/√(t+1)) or inverse:C (1/(C+t)). Steps of ngd and projected-ngvi are mixing weights, so \
-              they are at most 1.",
+               domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}), theorem (domke with W and A computed from the \
+               rows; for prox-sgd or proj-sgd with ⟨hyper fixed⟩ and all rows in one batch), invsqrt:S \
+               (S/√(t+1)) or inverse:C (1/(C+t)). Steps of ngd and projected-ngvi are mixing weights, so \
+               they are at most 1.",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
     Entry {
         name: "q_average",
         kind: Kind::Words(Average::WORDS),
-        help: "Average of the iterates of q to return (elbo, dlm-log): none (the last iterate), expectation \
-              (expectation parameters with growing weights) or tail (the later half of the iterates) \
-              [default: none]",
+        help: "Average of the iterates of q to return (elbo, dlm-log): none (the last iterate), \
+               expectation (expectation parameters with growing weights) or tail (the later half of the \
+               iterates) [default: none]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -56,7 +57,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Range,
         value: "LO,HI",
         help: "Smallest and largest variance of q in any direction that projected-ngvi allows; the prior \
-              variance is 1 [default: 1e-4,1e4]",
+               variance is 1 [default: 1e-4,1e4]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -64,7 +65,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "q_nonnegative",
         kind: Kind::Flag,
         help: "Keep the means of all coefficients non-negative (glm with ⟨family diagonal⟩ and ⟨q_update \
-              projected-ngvi⟩)",
+               projected-ngvi⟩)",
         effect: Effect::LinearSteps,
         ..Entry::DEFAULT
     },
@@ -72,15 +73,15 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "q_smoothness",
         kind: Kind::Number,
         value: "SMOOTHNESS",
-        help: "Smoothness of the negative log joint, which scales the steps of prox-sgd, proj-sgd, bw-gd \
-              and sgd [default: the largest curvature found so far]",
+        help: "Largest curvature of the negative log joint; steps of prox-sgd, proj-sgd, bw-gd and sgd \
+               are proportional to its inverse [default: the largest curvature found so far]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
     Entry {
         name: "polish",
         kind: Kind::Switch,
-        help: "Skip the steps on q with all rows at the end of training (elbo, dlm-log)",
+        help: "Skip the steps on q at the end of training, which use all rows (elbo, dlm-log)",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -89,7 +90,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Whole,
         value: "ITERATIONS",
         help: "Number of L-BFGS iterations before training, on the collapsed bound of at most 10240 rows \
-              (elbo, dlm-log, dlm-square; gp); 0 for none [default: 100]",
+               (elbo, dlm-log, dlm-square; gp); 0 for none [default: 100]",
         effect: Effect::Sparse,
         excludes: &["from"],
         ..Entry::DEFAULT
@@ -115,7 +116,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Text(parses::<SizeSchedule>),
         value: "SCHEDULE",
         help: "Schedule of the number of rows per mini-batch at iterations t = 0, 1, …: const:N, power:K \
-              ((t+1)^K) or max:N:K (the larger of N and (t+1)^K); never more than all rows",
+               ((t+1)^K) or max:N:K (the larger of N and (t+1)^K); never more than all rows",
         effect: Effect::Steps,
         excludes: &["batch_size"],
         ..Entry::DEFAULT
@@ -123,9 +124,9 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "precision",
         kind: Kind::Words(Precision::WORDS),
-        help: "Precision of the large products of mini-batches: f64, or mixed (single precision, except in \
-              sums over rows). A mixed fit returns to f64 if the two precisions give objectives that \
-              differ by more than 0.001 nats per row [default: f64]",
+        help: "Precision of the large products of mini-batches: f64, or mixed (single precision, except \
+               in sums over rows). A mixed fit returns to f64 if the two precisions give objectives that \
+               differ by more than 0.001 nats per row [default: f64]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -133,9 +134,9 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "sample_schedule",
         kind: Kind::Text(parses::<SizeSchedule>),
         value: "SCHEDULE",
-        help: "Schedule of the number of samples at iterations t = 0, 1, …: const:N, power:K, max:N:K, or \
-              bias:M:ROWS:DELTA for bmc (M/2 (t+1)² log(π² ROWS (t+1)²/DELTA), Wei, Sheth & Khardon 2021, \
-              eq. 9) [default: the L of ⟨estimator⟩]",
+        help: "Schedule of the number of samples at iterations t = 0, 1, …: const:N, power:K, max:N:K, \
+               or bias:M:ROWS:DELTA for bmc (M/2 (t+1)² log(π² ROWS (t+1)²/DELTA), Wei, Sheth & Khardon \
+               2021, eq. 9) [default: the L of ⟨estimator⟩]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -143,9 +144,10 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "epochs",
         kind: Kind::Whole,
         help: "Maximum number of passes over the data, or of L-BFGS iterations [default: by the objective]",
-        more: "With mini-batches the default is 50 passes for elbo with ⟨hyper dual⟩ and otherwise 100, but \
-              at least 200 steps. Without mini-batches it is 50 iterations with neighbours (after shorter \
-              rounds), 500 for dlm-square without neighbours, and otherwise 200.",
+        more: "With mini-batches the default is 50 passes for elbo with ⟨hyper dual⟩ and otherwise 100, \
+               but at least 200 steps. With neighbours it is 50, or as many as 1000 mini-batches make if \
+               these are fewer, but at least 4. Without mini-batches and neighbours it is 500 iterations \
+               for dlm-square and otherwise 200.",
         ..Entry::DEFAULT
     },
     Entry {
@@ -168,25 +170,25 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "tolerance",
         kind: Kind::Number,
         value: "NATS",
-        help: "Stop when the smoothed objective falls by less than NATS per row and epoch; 0 never stops \
-              [default: 1e-5]",
+        help: "Stop when the objective, averaged over ten epochs, falls by less than NATS per row and \
+               epoch; 0 turns this off [default: 1e-5]",
         ..Entry::DEFAULT
     },
     Entry {
         name: "stop_at",
         kind: Kind::Number,
         value: "NATS",
-        help: "Stop when the validation NLL, or without validation rows the objective per row, is at most \
-              NATS",
+        help: "Stop when the validation NLL, or without validation rows the objective per row, is at \
+               most NATS",
         ..Entry::DEFAULT
     },
     Entry {
         name: "stop_range",
         kind: Kind::Text(parses::<StopRange>),
         value: "EPOCHS:NATS",
-        help: "Stop once the objective per row stays within NATS for EPOCHS epochs (Wei, Sheth & Khardon \
-              2021: 50:1e-4 for regression, 20:1e-4 for classes and counts); the default of ⟨tolerance⟩ is \
-              then 0 [default: off]",
+        help: "Stop when the objective per row has varied by at most NATS for EPOCHS epochs (Wei, Sheth \
+               & Khardon 2021: 50:1e-4 for regression, 20:1e-4 for classes and counts). ⟨tolerance⟩ is \
+               then 0 by default [default: off]",
         ..Entry::DEFAULT
     },
     Entry {
@@ -210,8 +212,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Whole,
         value: "K",
         default: "1",
-        help: "Number of random starts of inducing inputs and hyper-parameters; the worse half is dropped \
-              after short fits, until one start is left",
+        help: "Number of random starts of inducing inputs and hyper-parameters. After each round of \
+               short fits the worse half is dropped; the last start is fitted to the end",
         compared: false,
         excludes: &["from"],
         ..Entry::DEFAULT
