@@ -1,8 +1,8 @@
 // Prepares code and tables for the screens of phones; the rules are in book.css.
 (() => {
-    // Code that fits a line does not break after its hyphens.
+    // Code that fits a line, or a column of a table, does not break after its hyphens.
     for (const code of document.querySelectorAll("main :not(pre) > code")) {
-        code.classList.toggle("short", code.textContent.length <= 30);
+        code.classList.toggle("short", code.textContent.length <= (code.closest("table") ? 18 : 30));
     }
     for (const table of document.querySelectorAll("main table")) {
         const names = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent);
