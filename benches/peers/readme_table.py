@@ -11,6 +11,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 README = HERE.parents[1] / "README.md"
 BEGIN, END = "<!-- results: python3 benches/peers/readme_table.py --write -->", "<!-- end of results -->"
+# A space between a number and its unit, which does not break.
+SPACE = "\u00a0"
 HEADER = ["measurement", "data", "sparsegp", "the other library"]
 
 
@@ -50,7 +52,7 @@ def nats(text: str) -> str:
 
 def pair(row: dict[str, str], data: str, what: str) -> list[str]:
     """A line of the table: NLL and seconds of both."""
-    ours, other = (f"{nats(row[p + 'nll'])} in {round(float(row[p + 'seconds']))} s" for p in ("", "peer_"))
+    ours, other = (f"{nats(row[p + 'nll'])} in{SPACE}{round(float(row[p + 'seconds']))}{SPACE}s" for p in ("", "peer_"))
     return [what, data, ours, other]
 
 
@@ -71,8 +73,10 @@ def table() -> list[str]:
     satellite = Measurements("satellite")
     ours, linear = satellite.row("satellite"), satellite.row("linear model")
     what = f"RMSE of the pixels under clouds in {satellite.link('a satellite image')}, default fit"
-    rows.append([what, "105,569 rows", f"{ours['rmse']} in {ours['seconds']} s", f"{linear['rmse']} (a linear model)"])
-    lines = [HEADER, ["---"] * len(HEADER), *rows]
+    rows.append([what, "105,569 rows", f"{ours['rmse']} in{SPACE}{ours['seconds']}{SPACE}s", f"{linear['rmse']} (a linear model)"])
+    # A measurement of several data sets is named in its first row only.
+    named = [["" if above and above[0] == row[0] else row[0], *row[1:]] for above, row in zip([None, *rows], rows)]
+    lines = [HEADER, ["---"] * len(HEADER), *named]
     return ["| " + " | ".join(cells) + " |" for cells in lines]
 
 

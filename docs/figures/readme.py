@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the picture of the README, light and dark, from the figures of the demo: `readme.py DEMO` after `sparsegp demo --out DEMO`."""
+"""Draws the picture of the README from the figures of the demo: `readme.py DEMO` after `sparsegp demo --out DEMO`.
+
+There are four files: light and dark, each for wide screens and for phones.
+"""
 
 import re
 import sys
@@ -7,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 STYLE = HERE.parents[1] / "tables" / "src" / "report" / "style.css"
-# The panels, in rows of two: the file of the demo, its title, and True for a map, whose colours stay on a dark page.
+# The panels: the file of the demo, its title, and True for a map, whose colours stay on a dark page.
 PANELS = [
     ("2-series", "CO2: ten years forecast, with the 95 % interval", False),
     ("5-function", "Tumours: the probability that one is malignant", True),
@@ -15,7 +18,9 @@ PANELS = [
     ("3-coverage", "CO2 by week: test rows inside the intervals", False),
 ]
 # The size of a panel, whose figure stands below a title of TITLE units, and the distance between panels.
-WIDTH, HEIGHT, TITLE, GAP = 960, 690, 56, 40
+WIDTH, HEIGHT, TITLE, GAP = 960, 714, 56, 40
+# The size of the text in the figures of the demo, and in the panels on a phone.
+TEXT, PHONE_TEXT = 'font-size="24.9"', 'font-size="30"'
 
 
 def dark_colours() -> dict[str, str]:
@@ -42,13 +47,16 @@ def panel(file: Path, title: str, is_map: bool, dark: bool) -> str:
     return f'{heading}\n<svg y="{TITLE}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">{body}</svg>'
 
 
-def picture(demo: Path, dark: bool) -> str:
-    """All panels."""
+def picture(demo: Path, dark: bool, columns: int) -> str:
+    """All panels in columns; a single column is for phones."""
     parts = []
     for number, (name, title, is_map) in enumerate(PANELS):
-        x, y = number % 2 * (WIDTH + GAP), number // 2 * (TITLE + HEIGHT)
-        parts.append(f'<g transform="translate({x},{y})">\n{panel(demo / f"{name}.svg", title, is_map, dark)}\n</g>')
-    across, down = 2 * WIDTH + GAP, (len(PANELS) + 1) // 2 * (TITLE + HEIGHT)
+        x, y = number % columns * (WIDTH + GAP), number // columns * (TITLE + HEIGHT)
+        drawn = panel(demo / f"{name}.svg", title, is_map, dark)
+        if columns == 1:
+            drawn = drawn.replace(TEXT, PHONE_TEXT)
+        parts.append(f'<g transform="translate({x},{y})">\n{drawn}\n</g>')
+    across, down = columns * (WIDTH + GAP) - GAP, -(-len(PANELS) // columns) * (TITLE + HEIGHT)
     start = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {across} {down}"'
     return f"{start} font-family=\"system-ui, 'DejaVu Sans', sans-serif\">\n" + "\n".join(parts) + "\n</svg>\n"
 
@@ -57,4 +65,5 @@ if __name__ == "__main__":
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / f"{PANELS[0][0]}.svg").exists():
         raise SystemExit("usage: readme.py DEMO, the folder that `sparsegp demo --out DEMO` wrote")
     for kind in ("light", "dark"):
-        (HERE / f"readme-{kind}.svg").write_text(picture(Path(sys.argv[1]), kind == "dark"))
+        for name, columns in (("readme", 2), ("readme-phone", 1)):
+            (HERE / f"{name}-{kind}.svg").write_text(picture(Path(sys.argv[1]), kind == "dark", columns))
