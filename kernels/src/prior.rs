@@ -93,9 +93,9 @@ impl Prior {
         }
     }
 
-    /// Returns the prior with its numbers rounded to twelve significant digits.
+    /// Returns the prior with its numbers rounded to six significant digits.
     pub fn rounded(self) -> Prior {
-        let round = |x: f64| format!("{x:.11e}").parse().unwrap_or(x);
+        let round = |x: f64| format!("{x:.5e}").parse().unwrap_or(x);
         match self {
             Prior::LogNormal { mu, sigma } => Prior::LogNormal { mu: round(mu), sigma: round(sigma) },
             Prior::Gamma { shape, rate } => Prior::Gamma { shape: round(shape), rate: round(rate) },
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn rounded_numbers_are_as_people_write_them() {
         let prior = Prior::LogNormal { mu: 2.9999999999999996, sigma: 3f64.sqrt() };
-        assert_eq!(prior.rounded().to_string(), "lognormal(3,1.73205080757)");
+        assert_eq!(prior.rounded().to_string(), "lognormal(3,1.73205)");
         let gamma = Prior::Gamma { shape: 1e-300, rate: 0.1 };
         assert_eq!(gamma.rounded(), gamma);
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import warnings
 from collections.abc import Sequence
@@ -362,6 +363,23 @@ class Estimator(BaseEstimator):
             raise ValueError("y_test and exposure go with rows: give X_test")
         rows = "" if X_test is None else ", X_test" if y_test is None else ", X_test, y_test"
         model.report(path, f"{self!r}.fit(X, y).report({str(path)!r}{rows})", table, threads=self.n_threads)
+
+    def _repr_html_inner(self):
+        return super()._repr_html_inner() + self._glance()
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._glance()
+        return bundle
+
+    def _glance(self):
+        """The summary and figures of the fit for notebooks: HTML in a frame of its own, whose styles leave the page alone."""
+        if "_model" not in self.__dict__:
+            return ""
+        page = html.escape(self._model.glance(f"{self!r}.fit(X, y)", threads=self.n_threads))
+        style = "width: 100%; height: 32rem; border: 1px solid #8884; border-radius: 0.4rem"
+        return f'<iframe title="Summary of the fit" srcdoc="{page}" style="{style}" loading="lazy"></iframe>'
 
     @classmethod
     def load(

@@ -24,6 +24,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// The number of training rows that figures in notebooks average over.
+const GLANCE_ROWS: usize = 100;
+
 /// A fitted model.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Model {
@@ -77,6 +80,14 @@ impl Model {
         work: impl FnOnce(host::Host<'_>) -> sparsegp::Result<T> + Send,
     ) -> PyResult<T> {
         self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))
+    }
+
+    /// A page about the model, as HTML text.
+    fn page(&self, test: Option<&Evaluation>, rows: &KeptRows, again: &str) -> String {
+        let title = self.model.schema().target_name();
+        let figures = Vec::new();
+        let fit = FitReport { title, model: &self.model, test, rows: Some(rows), figures, say: &python };
+        fit_page(title, &[fit], again).html()
     }
 
     /// The numbers of every row.
@@ -413,15 +424,22 @@ impl Model {
             if let (Some(table), None) = (table, &test) {
                 rows.push_table(model, &table.0, UnseenLevels::New)?;
             }
-            let fit = FitReport {
-                title: target,
-                model,
-                test: test.as_ref(),
-                rows: Some(&rows),
-                figures: Vec::new(),
-                say: &python,
-            };
-            AtomicFile::write_all_to(&path, fit_page(target, &[fit], &again).html().as_bytes())
+            let page = self.page(test.as_ref(), &rows, &again);
+            AtomicFile::write_all_to(&path, page.as_bytes())
+        };
+        self.run(py, threads, work)
+    }
+
+    /// The report as HTML text without test rows, with figures of the function at some training rows if the fit is at hand. `again` is the call
+    /// that makes the fit again.
+    #[pyo3(signature = (again, *, threads=None))]
+    fn glance(&self, py: Python<'_>, again: String, threads: Option<usize>) -> PyResult<String> {
+        let work = |_: host::Host<'_>| {
+            let mut rows = KeptRows::new(&self.model);
+            if let Some(sample) = &self.sample {
+                rows.push_inputs(sample.rows(), GLANCE_ROWS);
+            }
+            Ok(self.page(None, &rows, &again))
         };
         self.run(py, threads, work)
     }

@@ -181,6 +181,13 @@ impl KeptRows {
         self.push(part.inputs(), &part.targets, &part.exposure);
     }
 
+    /// Adds at most `most` of these rows without their targets: for figures of the function, but not for relevance.
+    pub fn push_inputs(&mut self, part: &TableRows, most: usize) {
+        let count = part.targets.len().min(most);
+        let exposure = &part.exposure[..part.exposure.len().min(count)];
+        self.push(part.inputs().subrows(0, count), &vec![f64::NAN; count], exposure);
+    }
+
     /// Adds the rows of a table, and their targets if the table has all of them.
     ///
     /// # Errors

@@ -95,6 +95,11 @@ struct Observations {
 }
 
 impl TrainingSample {
+    /// Returns the rows, in random order.
+    pub fn rows(&self) -> &TableRows {
+        &self.rows
+    }
+
     /// Draws the training rows that the baselines need.
     ///
     /// # Errors
