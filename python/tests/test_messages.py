@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(sparsegp.__file__).parent
 
 #: Options that only the command line has: about files and their reading, and cross-validation, for which Python has scikit-learn.
-FILES = {"average", "cv", "delimiter", "from", "missing", "model_out", "resume", "shuffle_buffer", "split_by"}
+FILES = {"average", "cv", "delimiter", "from", "missing", "model_out", "population", "resume", "shuffle_buffer", "split_by"}
 
 #: Names that only programs in Rust set, so only they show messages about them.
 RUST = {"dimensions"}

@@ -383,8 +383,10 @@ impl TableOutputs {
             .collect();
         let Some(first) = missing.first() else { return Ok(()) };
         let names = missing.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let grouped = self.models().any(|model| !model.schema().groups().is_empty());
+        let population = if grouped { "; ⟨population⟩ predicts without groups" } else { "" };
         Err(Error::usage(format!("⟨grid⟩ has no values of {names}, which the model needs"))
-            .hint(format!("add {first}=VALUE or {first}=START:STOP:STEP")))
+            .hint(format!("add {first}=VALUE or {first}=START:STOP:STEP{population}")))
     }
 
     /// Saves all models to one file, which appears completely or not at all. A single model is saved as an ordinary model file.
