@@ -31,13 +31,14 @@ const NAMES: [(&str, &str); 9] = [
     ("threads", "n_threads"),
 ];
 
-/// Options whose values are classes here.
-const CLASSES: [(&str, &str, &str); 5] = [
+/// Options whose values are classes or calls here.
+const CLASSES: [(&str, &str, &str); 6] = [
     ("model", "gp", "SparseGPRegressor"),
     ("model", "glm", "BayesianLinearRegressor"),
     ("task", "classification", "SparseGPClassifier"),
     ("task", "count", "SparseGPCountRegressor"),
     ("task", "regression", "SparseGPRegressor"),
+    ("test_fraction", "0.2", "report(path, X_test, y_test)"),
 ];
 
 /// Options that are parameters of estimators by their own name; the others of a fit are given in `options`.

@@ -1,6 +1,8 @@
 """scikit-learn's own checks, and its tools around the estimators."""
 
+import html
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -139,3 +141,16 @@ def test_scorers_say_which_estimators_they_score():
             scorer(classes, X, labels)
     with pytest.raises(ValueError, match="level is 95"):
         interval_coverage(classes, X, labels, level=95)
+
+
+def test_notebooks_show_the_summary_of_a_fit():
+    X, y = np.linspace(0, 1, 40)[:, None], np.sin(np.linspace(0, 6, 40))
+    model = SparseGPRegressor(n_inducing=10, auto="none", epochs=5)
+    before = model._repr_mimebundle_()["text/html"]
+    assert "<iframe" not in before
+    model.fit(X, y)
+    shown = model._repr_mimebundle_()["text/html"]
+    assert shown.count("<iframe") == model._repr_html_().count("<iframe") == 1
+    page = html.unescape(re.search(r'srcdoc="([^"]*)"', shown)[1])
+    assert page.startswith("<!DOCTYPE html>") and "test_fraction" not in page
+    assert "<svg" in page

@@ -166,9 +166,9 @@ impl FitReport<'_> {
 
     fn figures_of_test(&self) -> Vec<Block> {
         let Some(test) = self.test else {
-            let advice = "No rows were held out, so nothing is known of how well new rows are predicted";
+            let advice = "There are no test rows, so nothing is known of how well new rows are predicted";
             let option = (self.say)("test_fraction", Some("0.2"));
-            return vec![Block::Text(format!("{advice}; {option} holds some out."))];
+            return vec![Block::Text(format!("{advice}; {option} gives some."))];
         };
         let beside = words::full(test).unwrap_or_else(|| {
             let header = vec![String::new(), format!("{} test rows", test.rows)];
