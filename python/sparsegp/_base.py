@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import warnings
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
@@ -21,14 +20,11 @@ from ._functions import ExactDraws, FunctionDraws
 from ._custom import engine_custom
 from ._options import PARAMETER_OF, custom_of, custom_parts, engine_options, seed_of
 from ._progress import Progress, listener
+from ._shown import Shown
 from ._units import in_units
 from ._types import Array, Column, Rows, Seed
 from .kernels import CustomKernel, Kernel
 from .likelihoods import CustomLikelihood
-
-
-#: The ends of an interval that is not known.
-_UNKNOWN = (float("nan"), float("nan"))
 
 
 def fitted_part(estimator: Any, name: str) -> Any:
@@ -41,7 +37,7 @@ def fitted_part(estimator: Any, name: str) -> Any:
     return estimator.__dict__[name]
 
 
-class Estimator(BaseEstimator):
+class Estimator(Shown):
     """An estimator around a model of the engine."""
 
     n_features_in_: int
@@ -148,27 +144,6 @@ class Estimator(BaseEstimator):
         for told in self._document["fit"]["warnings"]:
             if " left out: " in told:
                 warnings.warn(told, UserWarning, stacklevel=5)
-
-    @property
-    def effects_(self) -> Any:
-        """The estimates of grouped effects: a frame of pandas with the columns group, level, effect, estimate and sd."""
-        import pandas as pd
-
-        names = ("group", "level", "effect", "estimate", "sd")
-        return pd.DataFrame(dict(zip(names, self._fitted().effects())))
-
-    @property
-    def variance_components_(self) -> Any:
-        """The standard deviations of grouped effects, and of the noise if it is Gaussian (group ``noise``): a frame of pandas with the columns
-        group, effect, sd, lower and upper, the ends of the 95 % interval. Unknown ends are NaN. Correlations and intraclass correlations are in
-        ``document_["groups"]``."""
-        import pandas as pd
-
-        groups = self.document_.get("groups") or {"components": [], "residual_sd": None}
-        rows = [(one["group"], one["effect"], one["sd"], *(one["interval"] or _UNKNOWN)) for one in groups["components"]]
-        if groups["residual_sd"] is not None:
-            rows.append(("noise", "", groups["residual_sd"], *(groups["residual_interval"] or _UNKNOWN)))
-        return pd.DataFrame(rows, columns=["group", "effect", "sd", "lower", "upper"])
 
     # Fitting.
 
@@ -363,23 +338,6 @@ class Estimator(BaseEstimator):
             raise ValueError("y_test and exposure go with rows: give X_test")
         rows = "" if X_test is None else ", X_test" if y_test is None else ", X_test, y_test"
         model.report(path, f"{self!r}.fit(X, y).report({str(path)!r}{rows})", table, threads=self.n_threads)
-
-    def _repr_html_inner(self):
-        return super()._repr_html_inner() + self._glance()
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._glance()
-        return bundle
-
-    def _glance(self):
-        """The summary and figures of the fit for notebooks: HTML in a frame of its own, whose styles leave the page alone."""
-        if "_model" not in self.__dict__:
-            return ""
-        page = html.escape(self._model.glance(f"{self!r}.fit(X, y)", threads=self.n_threads))
-        style = "width: 100%; height: 32rem; border: 1px solid #8884; border-radius: 0.4rem"
-        return f'<iframe title="Summary of the fit" srcdoc="{page}" style="{style}" loading="lazy"></iframe>'
 
     @classmethod
     def load(

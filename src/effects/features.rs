@@ -3,7 +3,7 @@
 use super::moments::prior_variance;
 use super::sums::scale_segments;
 use super::term::Effects;
-use faer::{Mat, RowRef};
+use faer::{Mat, MatRef, RowRef};
 
 /// The features `Fᵀz` of some rows at the coefficients `u = F⁻¹b` of their levels: all terms one after the other, level by level. All others
 /// are 0; levels that training did not see have no coefficients.
@@ -88,6 +88,15 @@ impl EffectFeatures {
 }
 
 impl Effects {
+    /// Adds the prior variance `Σ zᵀΣz` of the effects of every row of `x` to `out`.
+    pub(crate) fn add_prior_variances(&self, x: MatRef<'_, f64>, out: &mut [f64]) {
+        for (out, x) in out.iter_mut().zip(x.row_iter()).filter(|_| !self.is_empty()) {
+            let entries = self.entries(x);
+            let of_term = |(term, entry)| prior_variance(self, term, entry);
+            *out += entries.iter().enumerate().map(of_term).sum::<f64>();
+        }
+    }
+
     /// The prior variance `Σ zᵀΣz` of the effects of the row `x` whose levels training did not see.
     pub(crate) fn new_variance(&self, x: RowRef<'_, f64>) -> f64 {
         let entries = self.entries(x);

@@ -54,6 +54,59 @@ impl EffectIntervals {
     }
 }
 
+/// A variance component of a model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VarianceComponent {
+    /// The name of the grouping.
+    pub group: String,
+    /// The name of the effect: `intercept`, or the column of a slope.
+    pub effect: String,
+    /// The standard deviation of the effect over levels.
+    pub sd: f64,
+    /// Its 95 % interval, if it is known.
+    pub interval: Option<Ends>,
+    /// The correlations with the effects of the same grouping that come before; empty for independent effects.
+    pub correlations: Vec<f64>,
+    /// The 95 % intervals of the correlations, if they are known.
+    pub correlation_intervals: Vec<Option<Ends>>,
+}
+
+impl Effects {
+    /// The standard deviations and correlations of all terms with their intervals, in units of `scale` for the target and with one unit for each
+    /// column behind the inputs of f. Without `intervals` they are unknown.
+    pub fn variance_components(
+        &self,
+        scale: f64,
+        units: &[f64],
+        intervals: Option<&EffectIntervals>,
+    ) -> Vec<VarianceComponent> {
+        let mut out = Vec::new();
+        for (index, term) in self.terms().iter().enumerate() {
+            let covariance = self.covariance(index);
+            let own: Vec<f64> = term.units(units).iter().map(|unit| scale / unit).collect();
+            let correlation = |i: usize, j: usize| {
+                let size = (covariance[(i, i)] * covariance[(j, j)]).sqrt();
+                if size > 0.0 { covariance[(i, j)] / size } else { 0.0 }
+            };
+            let known = intervals.and_then(|all| all.terms.get(index));
+            let interval =
+                |i: usize| known?.sd.get(i).copied().flatten().map(|ends| ends.map(|end| own[i] * end));
+            let of_correlation =
+                |i: usize, j: usize| known?.correlations.get(i * (i.max(1) - 1) / 2 + j).copied().flatten();
+            out.extend(term.effect_names().iter().enumerate().map(|(i, effect)| VarianceComponent {
+                group: term.name.clone(),
+                effect: (*effect).to_owned(),
+                sd: own[i] * covariance[(i, i)].sqrt(),
+                interval: interval(i),
+                correlations: (0..i).filter(|_| term.correlated).map(|j| correlation(i, j)).collect(),
+                correlation_intervals:
+                    (0..i).filter(|_| term.correlated).map(|j| of_correlation(i, j)).collect(),
+            }));
+        }
+        out
+    }
+}
+
 /// A quantity with an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Quantity {

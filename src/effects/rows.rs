@@ -47,6 +47,14 @@ impl Entry {
     }
 }
 
+impl Effects {
+    /// Returns the level and z of the row `x` (inputs of f, then the columns of the terms) for every term.
+    pub fn entries(&self, x: RowRef<'_, f64>) -> Vec<Entry> {
+        let columns = x.subcols(self.inputs(), x.ncols() - self.inputs());
+        self.terms().iter().map(|term| Entry::of(term, columns)).collect()
+    }
+}
+
 /// Codes and z of one term for all rows.
 #[derive(Clone, Debug)]
 pub(crate) struct TermRows {

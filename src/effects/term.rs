@@ -1,8 +1,5 @@
 //! Terms of grouped effects and the factors F of their covariances, as parameters of a model; no rows.
 
-use super::intervals::{EffectIntervals, Ends};
-use super::moments::prior_variance;
-use super::rows::Entry;
 use crate::hyper::Descriptor;
 use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
@@ -73,23 +70,6 @@ struct FactorParameters {
     below: Parameter,
 }
 
-/// A variance component of a model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct VarianceComponent {
-    /// The name of the grouping.
-    pub group: String,
-    /// The name of the effect: `intercept`, or the column of a slope.
-    pub effect: String,
-    /// The standard deviation of the effect over levels.
-    pub sd: f64,
-    /// Its 95 % interval, if it is known.
-    pub interval: Option<Ends>,
-    /// The correlations with the effects of the same grouping that come before; empty for independent effects.
-    pub correlations: Vec<f64>,
-    /// The 95 % intervals of the correlations, if they are known.
-    pub correlation_intervals: Vec<Option<Ends>>,
-}
-
 impl Effects {
     /// No terms.
     pub const NONE: &'static Effects = &Effects { inputs: 0, terms: Vec::new(), parameters: Vec::new() };
@@ -105,6 +85,11 @@ impl Effects {
             }
         };
         Effects { inputs, parameters: terms.iter().map(parameters).collect(), terms }
+    }
+
+    /// The number D of inputs of f, behind which the columns of the terms begin.
+    pub(super) fn inputs(&self) -> usize {
+        self.inputs
     }
 
     /// Returns true if there are no terms.
@@ -206,57 +191,6 @@ impl Effects {
         if self.terms[term].correlated {
             out.extend((0..r).flat_map(|i| (0..i).map(move |j| factor_bar[(i, j)])));
         }
-    }
-
-    /// Returns the level and z of the row `x` (inputs of f, then the columns of the terms) for every term.
-    pub fn entries(&self, x: faer::RowRef<'_, f64>) -> Vec<Entry> {
-        self.terms
-            .iter()
-            .map(|term| Entry::of(term, x.subcols(self.inputs, x.ncols() - self.inputs)))
-            .collect()
-    }
-
-    /// Adds the prior variance `Σ zᵀΣz` of the effects of every row of `x` to `out`.
-    pub(crate) fn add_prior_variances(&self, x: MatRef<'_, f64>, out: &mut [f64]) {
-        for (out, x) in out.iter_mut().zip(x.row_iter()).filter(|_| !self.is_empty()) {
-            let entries = self.entries(x);
-            let of_term = |(term, entry)| prior_variance(self, term, entry);
-            *out += entries.iter().enumerate().map(of_term).sum::<f64>();
-        }
-    }
-
-    /// The standard deviations and correlations of all terms with their intervals, in units of `scale` for the target and with one unit for each
-    /// column behind the inputs of f. Without `intervals` they are unknown.
-    pub fn variance_components(
-        &self,
-        scale: f64,
-        units: &[f64],
-        intervals: Option<&EffectIntervals>,
-    ) -> Vec<VarianceComponent> {
-        let mut out = Vec::new();
-        for (index, term) in self.terms.iter().enumerate() {
-            let covariance = self.covariance(index);
-            let own: Vec<f64> = term.units(units).iter().map(|unit| scale / unit).collect();
-            let correlation = |i: usize, j: usize| {
-                let size = (covariance[(i, i)] * covariance[(j, j)]).sqrt();
-                if size > 0.0 { covariance[(i, j)] / size } else { 0.0 }
-            };
-            let known = intervals.and_then(|all| all.terms.get(index));
-            let interval =
-                |i: usize| known?.sd.get(i).copied().flatten().map(|ends| ends.map(|end| own[i] * end));
-            let of_correlation =
-                |i: usize, j: usize| known?.correlations.get(i * (i.max(1) - 1) / 2 + j).copied().flatten();
-            out.extend(term.effect_names().iter().enumerate().map(|(i, effect)| VarianceComponent {
-                group: term.name.clone(),
-                effect: (*effect).to_owned(),
-                sd: own[i] * covariance[(i, i)].sqrt(),
-                interval: interval(i),
-                correlations: (0..i).filter(|_| term.correlated).map(|j| correlation(i, j)).collect(),
-                correlation_intervals:
-                    (0..i).filter(|_| term.correlated).map(|j| of_correlation(i, j)).collect(),
-            }));
-        }
-        out
     }
 
     /// Returns true if the numbers of a file are consistent, for `columns` columns behind the inputs of f.
