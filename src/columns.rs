@@ -27,7 +27,7 @@ pub(crate) fn column<'a, T>(a: &MatRef<'a, T>, j: usize) -> &'a [T] {
 }
 
 #[inline(always)]
-fn column_mut<'b, T>(a: &'b mut MatMut<'_, T>, j: usize) -> &'b mut [T] {
+pub(crate) fn column_mut<'b, T>(a: &'b mut MatMut<'_, T>, j: usize) -> &'b mut [T] {
     match a.as_mut().col_mut(j).try_as_col_major_mut() {
         Some(c) => c.as_slice_mut(),
         None => &mut [],

@@ -3,7 +3,6 @@
 import argparse
 import json
 import math
-import resource
 import subprocess
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from protocol import emit, use_threads
+from protocol import emit, processor_seconds, use_threads
 
 # The tasks as the sets' own page has them; sets of the same task by their number of rows.
 REGRESSION = "yacht energy concrete airfoil wine sarcos_test kin8nm power naval elevators cadata gas_turbine kin40k protein"
@@ -114,12 +113,6 @@ def run(options):
                     record = fit_one(options, name, method, seed)
                     with open(options.results, "a", encoding="utf-8") as file:
                         file.write(f"{json.dumps(record)}\n")
-
-
-def processor_seconds():
-    """Processor seconds of this process and of all programs that it has run."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def fit_one(options, name, method, seed):

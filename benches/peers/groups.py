@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from protocol import processor_seconds
 
 HELD_OUT = 0.1
 
@@ -121,11 +122,6 @@ def make(options):
 
 def columns_of_groups(facts):
     return [group.split("|")[-1].strip() for group in facts["groups"]]
-
-
-def processor_seconds(who):
-    usage = resource.getrusage(who)
-    return usage.ru_utime + usage.ru_stime
 
 
 def gaussian_scores(y, mean, variance):

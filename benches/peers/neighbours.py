@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from protocol import emit, gaussian_scores, read_split, use_threads
+from protocol import emit, gaussian_scores, processor_seconds, read_split, use_threads
 
 # By number of rows, smallest first: the target, and the columns that would give it away.
 SETS = {
@@ -164,14 +164,13 @@ def run_one(options, name, method, seed):
     command += ["--seed", seed, "--threads", options.threads]
     # Threads that spin while they wait for each other lose most on a machine that does other work as well.
     environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = processor_seconds(resource.RUSAGE_CHILDREN)
     try:
         done = subprocess.run(
             [str(part) for part in command], env=environment, capture_output=True, text=True, timeout=options.limit
         )
     except subprocess.TimeoutExpired:
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        spent = processor_seconds(resource.RUSAGE_CHILDREN) - before
         return {"error": f"over {options.limit:g} s", "processor_seconds": spent, "load": os.getloadavg()[0]}
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -162,6 +163,12 @@ def gaussian_scores(split, mean, variance):
         "test_nll": float(nll.mean()),
         "test_rmse": float(split.y_scale * np.sqrt((residual**2).mean())),
     }
+
+
+def processor_seconds(*who):
+    """Processor seconds of this process and of the programs that it has run, or only of what `who` names."""
+    used = [resource.getrusage(one) for one in who or (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 class Clock:

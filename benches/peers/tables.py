@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from protocol import processor_seconds
 
 TEST_SHARE, HELD_OUT_SHARE = 0.2, 0.1
 
@@ -79,13 +80,12 @@ def fit_sparsegp(options, name, seed):
     metrics.unlink(missing_ok=True)
     command = [options.program, "fit", train, "--target", TABLES[name][2], "--test", test, "--metrics", metrics]
     command += options.arguments.split()
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = processor_seconds(resource.RUSAGE_CHILDREN)
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
     except subprocess.TimeoutExpired:
         return {"error": f"no end within {options.timeout} s"}
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    seconds = processor_seconds(resource.RUSAGE_CHILDREN) - before
     if run.returncode != 0:
         return {"error": (run.stderr.strip().splitlines() or ["no message"])[-1], "cpu": seconds}
     document = json.loads(metrics.read_text())
@@ -186,10 +186,9 @@ def fit_catboost(options, name, seed):
 
 
 def fit_peer(options, fit, name, seed):
-    before = resource.getrusage(resource.RUSAGE_SELF)
+    before = processor_seconds(resource.RUSAGE_SELF)
     nll, error = fit(options, name, seed)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    seconds = processor_seconds(resource.RUSAGE_SELF) - before
     return {"nll": float(nll), "error_of_mean": float(error), "cpu": seconds}
 
 

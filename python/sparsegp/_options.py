@@ -37,7 +37,7 @@ OWN = {
     "random_state": (),
 }
 
-#: The types that parameters have in addition to those of the engine's options.
+#: Further types of parameters, which the engine's options do not have.
 MORE = {"kernel": (Kernel,), "likelihood": (CustomLikelihood,), "beta": _COLUMNS}
 
 #: The types of parameters. None is allowed too if it is the default.

@@ -1,4 +1,4 @@
-"""What a fitted estimator shows: grouped effects as frames, and the summary of its fit in notebooks."""
+"""The display of fitted estimators: grouped effects as frames, and the summary of the fit in notebooks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 //! Grouped effects as features of rows, whitened so that their coefficients are N(0, I), and the adjoint of these features; no sums.
 
 use super::moments::prior_variance;
+use super::rows::Entry;
 use super::sums::scale_segments;
 use super::term::Effects;
 use faer::{Mat, MatRef, RowRef};
@@ -91,16 +92,12 @@ impl Effects {
     /// Adds the prior variance `Σ zᵀΣz` of the effects of every row of `x` to `out`.
     pub(crate) fn add_prior_variances(&self, x: MatRef<'_, f64>, out: &mut [f64]) {
         for (out, x) in out.iter_mut().zip(x.row_iter()).filter(|_| !self.is_empty()) {
-            let entries = self.entries(x);
-            let of_term = |(term, entry)| prior_variance(self, term, entry);
-            *out += entries.iter().enumerate().map(of_term).sum::<f64>();
+            *out += prior_variance(self, &self.entries(x), |_| true);
         }
     }
 
     /// The prior variance `Σ zᵀΣz` of the effects of the row `x` whose levels training did not see.
     pub(crate) fn new_variance(&self, x: RowRef<'_, f64>) -> f64 {
-        let entries = self.entries(x);
-        let new = entries.iter().enumerate().filter(|(_, entry)| entry.is_new());
-        new.map(|(term, entry)| prior_variance(self, term, entry)).sum()
+        prior_variance(self, &self.entries(x), Entry::is_new)
     }
 }

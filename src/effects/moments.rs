@@ -53,7 +53,7 @@ struct Whitened {
 }
 
 impl Moments {
-    /// Splits the joint distribution of w, of these features, and u. No term is eliminated.
+    /// Splits the joint distribution of w (one number for each of `features`) and u. No term is eliminated.
     pub(crate) fn of_joint(effects: &Effects, q: &Normal, features: usize) -> Moments {
         let (cov, all) = (q.cov().full(), effects.coefficients());
         let block =
@@ -71,12 +71,17 @@ impl Moments {
         }
     }
 
+    /// Returns true if no term is eliminated, as beside neighbours.
+    pub(crate) fn is_joint(&self) -> bool {
+        self.others.nrows() == self.coefficients.len()
+    }
+
     /// The joint distribution of w and u, with the log determinant left unknown, if no term is eliminated.
     pub(crate) fn joint(&self) -> Option<Normal> {
-        let (m, all) = (self.weights.len(), self.coefficients.len());
-        if self.others.nrows() != all {
+        if !self.is_joint() {
             return None;
         }
+        let (m, all) = (self.weights.len(), self.coefficients.len());
         let mut cov = Mat::zeros(m + all, m + all);
         let mut put = |i: usize, j: usize, block: MatRef<'_, f64>| {
             cov.as_mut().submatrix_mut(i, j, block.nrows(), block.ncols()).copy_from(block);
@@ -125,8 +130,7 @@ impl Moments {
             variance += self.covariance_of(left, left);
             variance += row[at + 1..].iter().map(|right| 2.0 * self.covariance_of(left, right)).sum::<f64>();
         }
-        let new = entries.iter().enumerate().filter(|(_, entry)| entry.is_new());
-        variance + new.map(|(term, entry)| prior_variance(effects, term, entry)).sum::<f64>()
+        variance + prior_variance(effects, entries, Entry::is_new)
     }
 
     /// The covariance of a row's effects with w, added to `out` (M).
@@ -210,10 +214,13 @@ pub(super) fn of_raw_features(layer: &dyn LatentLayer, mut columns: Mat<f64>) ->
     columns
 }
 
-/// `zᵀΣz`.
-pub(super) fn prior_variance(effects: &Effects, term: usize, entry: &Entry) -> f64 {
-    let covariance = effects.covariance(term);
-    bilinear(entry.z(), entry.z(), |i, j| covariance[(i, j)])
+/// The prior variance `Σ zᵀΣz` of the effects of those entries of a row that `counts` selects.
+pub(super) fn prior_variance(effects: &Effects, entries: &[Entry], counts: impl Fn(&Entry) -> bool) -> f64 {
+    let of_term = |(term, entry): (usize, &Entry)| {
+        let covariance = effects.covariance(term);
+        bilinear(entry.z(), entry.z(), |i, j| covariance[(i, j)])
+    };
+    entries.iter().enumerate().filter(|(_, entry)| counts(entry)).map(of_term).sum()
 }
 
 fn bilinear(left: &[f64], right: &[f64], matrix: impl Fn(usize, usize) -> f64) -> f64 {

@@ -69,8 +69,8 @@ pub struct Session<'a> {
     clock: Option<Clock>,
     /// The time at which the work in this session has to end.
     end: Option<Instant>,
-    /// True if nobody sees the intervals of what a fit estimates.
-    estimates_alone: bool,
+    /// True if fits compute intervals of variance components.
+    has_intervals: bool,
 }
 
 impl<'a> Session<'a> {
@@ -83,7 +83,7 @@ impl<'a> Session<'a> {
             enough: None,
             clock: None,
             end: None,
-            estimates_alone: false,
+            has_intervals: true,
         }
     }
 
@@ -137,12 +137,12 @@ impl<'a> Session<'a> {
 
     /// Leaves out the intervals of variance components, which take about as long as the fit that estimates them.
     pub fn without_intervals(self) -> Self {
-        Session { estimates_alone: true, ..self }
+        Session { has_intervals: false, ..self }
     }
 
     /// Returns true if fits compute intervals.
     pub(super) fn has_intervals(&self) -> bool {
-        !self.estimates_alone
+        self.has_intervals
     }
 
     /// Counts the time limit of fits from the start of a command, and over all of them. Without it, every fit has the whole limit.
@@ -168,7 +168,7 @@ impl<'a> Session<'a> {
             enough: self.enough,
             clock: clock.or(self.clock),
             end,
-            estimates_alone: self.estimates_alone,
+            has_intervals: self.has_intervals,
         }
     }
 
@@ -201,7 +201,7 @@ impl<'a> Session<'a> {
             enough: self.enough,
             clock: self.clock,
             end: self.end,
-            estimates_alone: self.estimates_alone,
+            has_intervals: self.has_intervals,
         }
     }
 

@@ -140,7 +140,7 @@ pub(super) fn arrays(posterior: &EffectPosterior) -> Vec<Array> {
         Array::vector(name::EFFECT_MEANS, &moments.coefficients),
         Array::matrix(name::EFFECT_OTHERS, moments.others.as_ref()),
     ];
-    if moments.eliminated == posterior.effects().terms().len() {
+    if moments.is_joint() {
         return arrays;
     }
     let whole =

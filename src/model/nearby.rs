@@ -223,7 +223,7 @@ impl Nearby {
     }
 }
 
-/// The inputs of f: the columns before those of grouped effects.
+/// The inputs of f: the columns before the columns of grouped effects.
 fn inputs_of<'x>(layer: &InducingLayer, x: MatRef<'x, f64>) -> MatRef<'x, f64> {
     x.subcols(0, layer.z().ncols())
 }
@@ -247,10 +247,10 @@ pub(super) fn beside(
             "its neighbours have another number of inputs than its model, or are too many",
         ));
     }
-    let layer = layer.factorised();
-    if posterior.effects().is_some_and(|known| known.moments().joint().is_none()) {
-        return Err(Unusable::damaged("its grouped effects are not those of a model with neighbours"));
+    if posterior.effects().is_some_and(|known| !known.moments().is_joint()) {
+        return Err(Unusable::damaged("its grouped effects do not suit its neighbours"));
     }
+    let layer = layer.factorised();
     let layer =
         layer.map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
     let nearby = Nearby::new(&layer, rows, count);

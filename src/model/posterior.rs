@@ -69,7 +69,6 @@ struct Neighbours {
     nearby: Arc<Nearby>,
     /// The posterior of the whitened inducing variables and, behind them, of the whitened coefficients of effects.
     q: Normal,
-    effects: Effects,
     count: usize,
 }
 
@@ -164,10 +163,9 @@ impl Posterior {
     /// come first.
     pub fn with_neighbours(self, layer: InducingLayer, nearby: Arc<Nearby>, q: &Normal) -> Self {
         let (layer, count) = (Arc::new(layer), nearby.count());
-        let known = self.effects.as_ref();
-        let q = known.and_then(|known| known.moments().joint()).unwrap_or_else(|| q.clone());
-        let effects = known.map(|known| known.effects().clone()).unwrap_or_default();
-        Posterior { neighbours: Some(Neighbours { layer, nearby, q, effects, count }), ..self }
+        let joint = self.effects().and_then(|known| known.moments().joint());
+        let q = joint.unwrap_or_else(|| q.clone());
+        Posterior { neighbours: Some(Neighbours { layer, nearby, q, count }), ..self }
     }
 
     /// Adds grouped effects to the posterior; their columns follow the inputs of f.
@@ -185,7 +183,7 @@ impl Posterior {
         self.neighbours.as_ref().map(|neighbours| &neighbours.nearby)
     }
 
-    /// Returns the posterior with another number of neighbours; `None` if it has none.
+    /// Returns the posterior with another number of neighbours; `None` without neighbours.
     pub(crate) fn with_count(&self, count: usize) -> Option<Posterior> {
         let neighbours = self.neighbours.as_ref()?;
         Some(Posterior { neighbours: Some(Neighbours { count, ..neighbours.clone() }), ..self.clone() })
@@ -193,7 +191,8 @@ impl Posterior {
 
     /// The training rows, the number of neighbours, and the other parts of a prediction.
     pub(super) fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
-        let Neighbours { layer, nearby, q, effects, count } = self.neighbours.as_ref()?;
+        let Neighbours { layer, nearby, q, count } = self.neighbours.as_ref()?;
+        let effects = self.effects().map_or(Effects::NONE, EffectPosterior::effects);
         Some((nearby, *count, Beside { layer, effects, q, noise: self.likelihood.gaussian_noise() }))
     }
 

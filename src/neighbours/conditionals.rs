@@ -165,13 +165,13 @@ impl Conditionals {
             self.near.weights.extend(weights.iter().map(|b| -b).chain([1.0]));
             let mut feature = rows.features.as_mut().subcols_mut(i, 1);
             feature.fill(0.0);
-            let (feature, of_effects) = feature.split_at_row_mut(members.a().nrows());
+            let (feature, mut of_effects) = feature.split_at_row_mut(members.a().nrows());
             let (a, places) = (members.a(), &self.near.places[..weights.len()]);
             let last = columns::column(&a, block.members[i] as usize);
             let from = Combined { a, places, last };
             add_combinations(feature, &[0], from, &self.near.weights);
             if of_effects.nrows() > 0 {
-                let out = of_effects.col_mut(0).try_as_col_major_mut().expect("a column").as_slice_mut();
+                let out = columns::column_mut(&mut of_effects, 0);
                 for (&place, weight) in self.near.places.iter().zip(&self.near.weights) {
                     members.effects.add(place as usize, *weight, out);
                 }

@@ -1,4 +1,4 @@
-//! Products with features of rows that are dense at first, those of f, and then mostly zeros, those of grouped effects; no GPs.
+//! Products with the features of rows: the dense features of f, then the features of grouped effects, which are mostly zeros; no GPs.
 
 use crate::columns::column;
 use crate::linalg::{Operand, Part, block_product, dot, product};

@@ -48,8 +48,8 @@ impl FitOptions {
         Ok(options)
     }
 
-    /// Returns the options with these names and values, without the checks of [`FitOptions::named`]. The parts that held-out rows choose
-    /// are those that are not `given`.
+    /// Returns the options with these names and values, without the checks of [`FitOptions::named`]. Held-out rows choose the
+    /// parts that are not `given`.
     ///
     /// # Errors
     ///

@@ -13,6 +13,7 @@ use sparsegp::neighbours::{COMPARISONS, Index, Predictor, Source, Windows, neare
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, Open, Part};
 use sparsegp::training::ModelBuilder;
+use sparsegp::variational::Normal;
 use sparsegp::{ErrorKind, model::Model};
 
 const N: usize = 90;
@@ -95,6 +96,29 @@ fn objective(layer: &InducingLayer, windows: [&Windows; 2], noise: f64, kind: Ki
     };
     sums.finish(layer, &mut LayerScratch::new(layer.z().nrows()));
     (value, flat(&sums))
+}
+
+/// The posterior of w given all rows of the windows.
+fn solved(
+    layer: &InducingLayer,
+    windows: &Windows,
+    noise: &[f64],
+    (x, y): (MatRef<'_, f64>, &[f64]),
+) -> Normal {
+    let source = Source { x, y, noise, queries: None, effects: Effects::NONE };
+    let mut stream = ConditionalStream::new(layer, Effects::NONE, windows);
+    stream.forward(Sweep { layer, source, windows }, RowWeight::Precision);
+    conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q
+}
+
+/// Predictions by a posterior of w and the rows `data`.
+fn predictor<'a>(
+    layer: &'a InducingLayer,
+    q: &'a Normal,
+    noise: &'a [f64],
+    data: (MatRef<'a, f64>, &'a [f64]),
+) -> Predictor<'a> {
+    Predictor { layer, effects: Effects::NONE, posterior: (q.mean(), q.cov().full()), noise, data }
 }
 
 fn evidence(layer: &InducingLayer, windows: &Windows, noise: f64) -> (f64, Vec<f64>) {
@@ -251,13 +275,7 @@ fn direct_losses_are_those_of_predictions_of_rows_left_out() {
         let posterior = (q.mean(), q.cov().full());
         let loss = stream.losses(sweep, Predictions { loss: &GaussianLoss, posterior }).value;
         // The same rows as if they were new, each given its neighbours.
-        let predictor = Predictor {
-            layer: &layer,
-            effects: Effects::NONE,
-            posterior,
-            noise: &noise,
-            data: (x.as_ref(), &y),
-        };
+        let predictor = predictor(&layer, &q, &noise, (x.as_ref(), &y));
         let (mean, variance) = predictor.given(x.as_ref(), &order(), &lists);
         let one = |i: usize| {
             let v = variance[i] + NOISE;
@@ -273,18 +291,8 @@ fn rows_that_q_forgets_are_predicted_as_by_the_exact_gp_of_the_others() {
     for (expression, m) in [("rbf(ard)", 7), ("matern32(ard) + linear", 20), ("matern52", 0)] {
         let (layer, noise) = (layer(expression, m), [NOISE]);
         let windows = windows(x.as_ref(), N - 1, N);
-        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
-        let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
-        stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
-        let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
-        let posterior = (q.mean(), q.cov().full());
-        let predictor = Predictor {
-            layer: &layer,
-            effects: Effects::NONE,
-            posterior,
-            noise: &noise,
-            data: (x.as_ref(), &y),
-        };
+        let q = solved(&layer, &windows, &noise, (x.as_ref(), &y));
+        let predictor = predictor(&layer, &q, &noise, (x.as_ref(), &y));
         let lists = nearest_others(x.as_ref(), &order(), N - 1, COMPARISONS).1;
         let (mean, variance) = predictor.left_out(&order(), &lists, &[1.0; N]);
         // With G = (K + σ²I)⁻¹: y_i − [Gc]_i/G_ii and 1/G_ii (Rasmussen & Williams 2006, equation 5.12).
@@ -334,18 +342,8 @@ fn predictions_given_all_data_are_those_of_the_exact_gp() {
     for (expression, m) in [("rbf(ard)", 7), ("matern32(ard) + linear", 20)] {
         let layer = layer(expression, m);
         let (windows, noise) = (windows(x.as_ref(), N - 1, N), [NOISE]);
-        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
-        let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
-        stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
-        let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
-        let posterior = (q.mean(), q.cov().full());
-        let predictor = Predictor {
-            layer: &layer,
-            effects: Effects::NONE,
-            posterior,
-            noise: &noise,
-            data: (x.as_ref(), &y),
-        };
+        let q = solved(&layer, &windows, &noise, (x.as_ref(), &y));
+        let predictor = predictor(&layer, &q, &noise, (x.as_ref(), &y));
         let index = Index::new(x.as_ref(), (0..N as u32).collect(), COMPARISONS);
         let (mean, variance) = predictor.marginals(new.as_ref(), &index, new.as_ref(), N);
         let (means, variances) = exact_predictions(&layer, new.as_ref());

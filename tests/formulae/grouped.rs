@@ -51,7 +51,7 @@ fn value_at(model: &LatentModel, natural: &[f64], data: Dataset<'_>, bound: Grou
 }
 
 /// Inputs of the reference file with codes of g1 and g2 and the slope behind them.
-pub fn wide(x: &Mat<f64>, g1: &[f64], g2: &[f64], s: &[f64]) -> Mat<f64> {
+fn wide(x: &Mat<f64>, g1: &[f64], g2: &[f64], s: &[f64]) -> Mat<f64> {
     let levels = |code: f64| if code > 8.0 { 99.0 } else { code };
     Mat::from_fn(x.nrows(), x.ncols() + 3, |i, j| match j.checked_sub(x.ncols()) {
         None => x[(i, j)],
@@ -61,37 +61,66 @@ pub fn wide(x: &Mat<f64>, g1: &[f64], g2: &[f64], s: &[f64]) -> Mat<f64> {
     })
 }
 
-/// The model of the reference file, with its hyper-parameters.
-pub fn reference_model(hyper: &Value, inducing: &Mat<f64>, jitter: f64) -> LatentModel {
-    let value = |name: &str| number(&hyper[name]);
-    let mut kernel = parse("matern32(ard)", 2).expect("kernel");
-    let mut start = vec![vec![value("variance")], numbers(&hyper["lengthscales"])].into_iter();
-    kernel.for_each_parameter_mut(&mut |p| p.values = start.next().expect("values"));
-    let layer = InducingPrior::new(kernel, inducing.clone(), Jitter::Relative(jitter)).expect("layer");
-    let layer = layer.with_mean(value("mean"), false);
-    let mut prior = LatentModel::new(layer.into(), Gaussian::new(value("noise_variance")), false);
-    prior.effects = Effects::new(2, vec![term("g1", 9, 0, &[2]), term("g2", 5, 1, &[])]);
-    prior.effects.start(0, &[value("var_g1").sqrt(), value("var_g1_slope").sqrt()]);
-    prior.effects.start(1, &[value("var_g2").sqrt()]);
-    prior.factorised().expect("K_uu factorises")
+/// The problem of the reference file: rows with their columns of effects, targets, and the results of dense algebra.
+pub struct Reference {
+    file: Value,
+    /// Inputs and inducing inputs without the columns of effects.
+    pub x: Mat<f64>,
+    pub z: Mat<f64>,
+    pub y: Vec<f64>,
+    pub train: Mat<f64>,
+    pub test: Mat<f64>,
+}
+
+impl Reference {
+    pub fn read() -> Reference {
+        let file = load("mixed/gp_grouped.json");
+        let [x, z, xs] = ["X", "Z", "Xs"].map(|name| matrix(&file[name]));
+        let of = |name: &str| numbers(&file[name]);
+        let train = wide(&x, &of("g1"), &of("g2"), &of("s"));
+        let test = wide(&xs, &of("g1s"), &of("g2s"), &of("ss"));
+        Reference { y: of("y"), x, z, train, test, file }
+    }
+
+    /// A hyper-parameter that is one number.
+    pub fn value(&self, name: &str) -> f64 {
+        number(&self.file["hyper"][name])
+    }
+
+    /// The results for an approximation.
+    pub fn case(&self, name: &str) -> &Value {
+        self.file["cases"].get(name).expect("a case")
+    }
+
+    /// The model with the hyper-parameters of the file.
+    pub fn model(&self, inducing: &Mat<f64>, jitter: f64) -> LatentModel {
+        let value = |name: &str| self.value(name);
+        let mut kernel = parse("matern32(ard)", 2).expect("kernel");
+        let lengthscales = numbers(&self.file["hyper"]["lengthscales"]);
+        let mut start = vec![vec![value("variance")], lengthscales].into_iter();
+        kernel.for_each_parameter_mut(&mut |p| p.values = start.next().expect("values"));
+        let layer = InducingPrior::new(kernel, inducing.clone(), Jitter::Relative(jitter)).expect("layer");
+        let layer = layer.with_mean(value("mean"), false);
+        let mut prior = LatentModel::new(layer.into(), Gaussian::new(value("noise_variance")), false);
+        prior.effects = Effects::new(2, vec![term("g1", 9, 0, &[2]), term("g2", 5, 1, &[])]);
+        prior.effects.start(0, &[value("var_g1").sqrt(), value("var_g1_slope").sqrt()]);
+        prior.effects.start(1, &[value("var_g2").sqrt()]);
+        prior.factorised().expect("K_uu factorises")
+    }
 }
 
 #[test]
 fn evidence_gradients_and_predictions_are_those_of_dense_algebra() {
-    let file = load("mixed/gp_grouped.json");
-    let [x, z, xs] = ["X", "Z", "Xs"].map(|name| matrix(&file[name]));
-    let of = |name: &str| numbers(&file[name]);
-    let (y, hyper) = (of("y"), &file["hyper"]);
-    let train = wide(&x, &of("g1"), &of("g2"), &of("s"));
-    let test = wide(&xs, &of("g1s"), &of("g2s"), &of("ss"));
-    let value = |name: &str| number(&hyper[name]);
+    let reference = Reference::read();
+    let Reference { x, z, y, train, test, .. } = &reference;
+    let value = |name: &str| reference.value(name);
     for (case, bound, inducing, tolerance) in
-        [("vfe", VFE, &z, VALUE_TOLERANCE), ("fitc", FITC, &z, VALUE_TOLERANCE), ("exact", VFE, &x, 1e-5)]
+        [("vfe", VFE, z, VALUE_TOLERANCE), ("fitc", FITC, z, VALUE_TOLERANCE), ("exact", VFE, x, 1e-5)]
     {
         // With an inducing input at every row only the jitter is left between the bound and the evidence.
-        let model = reference_model(hyper, inducing, if case == "exact" { 1e-10 } else { 1e-6 });
-        let (found, gradient, posterior) = solved(&model, Dataset::of(train.as_ref(), &y), bound);
-        let want = file["cases"].get(case).expect("a case");
+        let model = reference.model(inducing, if case == "exact" { 1e-10 } else { 1e-6 });
+        let (found, gradient, posterior) = solved(&model, Dataset::of(train.as_ref(), y), bound);
+        let want = reference.case(case);
         assert_close(-found, number(&want["log_evidence"]), tolerance, case);
 
         // variance, lengthscales, noise, mean; then the variances of g1, of its slope and of g2.

@@ -1,7 +1,7 @@
 //! Grouped effects beside neighbours: all predecessors are the exact GP with effects, no neighbours are FITC with effects; dense algebra for
 //! anything between; finite differences.
 
-use super::grouped::{FITC, Problem, effect_covariance, problem, reference_model, term, wide};
+use super::grouped::{FITC, Problem, Reference, effect_covariance, problem, term};
 use faer::{Mat, MatRef};
 use proptest::prelude::*;
 use sparsegp::collapsed::{ConditionalStream, Dataset, RowWeight, Sweep, conditional_elbo};
@@ -41,18 +41,13 @@ fn evaluated(objective: &mut dyn HyperObjective, theta: &[f64]) -> (f64, Vec<f64
 
 #[test]
 fn all_predecessors_give_the_evidence_and_predictions_of_the_exact_gp() {
-    let file = load("mixed/gp_grouped.json");
-    let [x, z, xs] = ["X", "Z", "Xs"].map(|name| matrix(&file[name]));
-    let of = |name: &str| numbers(&file[name]);
-    let (y, hyper) = (of("y"), &file["hyper"]);
-    let train = wide(&x, &of("g1"), &of("g2"), &of("s"));
-    let test = wide(&xs, &of("g1s"), &of("g2s"), &of("ss"));
-    let value = |name: &str| number(&hyper[name]);
-    let model = reference_model(hyper, &z, 1e-6);
-    let data = Dataset::of(train.as_ref(), &y);
+    let reference = Reference::read();
+    let Reference { z, y, train, test, .. } = &reference;
+    let value = |name: &str| reference.value(name);
+    let (model, data) = (reference.model(z, 1e-6), Dataset::of(train.as_ref(), y));
     for (case, count, tolerance) in [("exact", y.len(), 1e-7), ("fitc", 0, VALUE_TOLERANCE)] {
         let mut objective = objective(&model, data, count, LossKind::Elbo);
-        let want = file["cases"].get(case).expect("a case");
+        let want = reference.case(case);
         let theta = objective.start();
         let (found, slopes) = evaluated(&mut objective, &theta);
         assert_close(-found, number(&want["log_evidence"]), tolerance, case);

@@ -33,8 +33,8 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The options that `fit -h` shows, and `compare -h` if `compare` has them, in addition to those of the library's list; `--help` shows all
-/// options.
+/// The options that `fit -h` shows besides the everyday options of the library's list, and `compare -h` if `compare` has them. `--help` shows
+/// all options.
 const EVERYDAY: [&str; 10] = [
     "target",
     "features",

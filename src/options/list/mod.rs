@@ -40,7 +40,7 @@ pub struct Entry {
     pub kind: Kind,
     /// The name of its value in help texts; empty for its own name in capitals.
     pub value: &'static str,
-    /// The default that help texts show; empty if `help` or `more` describes it, or if there is none.
+    /// The default that help texts show; empty for an option without a default, or if `help` or `more` describes it.
     pub default: &'static str,
     /// One line about it, with other options marked as in messages.
     pub help: &'static str,
@@ -54,7 +54,7 @@ pub struct Entry {
     pub everyday: bool,
     /// True if comparisons of objectives have it too.
     pub compared: bool,
-    /// The options that it cannot be combined with, some of which only commands have.
+    /// The options that it cannot be combined with; only commands have some of these.
     pub excludes: &'static [&'static str],
     /// The option that it needs; empty for none.
     pub needs: &'static str,

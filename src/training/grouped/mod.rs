@@ -30,7 +30,7 @@ use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
 use crate::options::GroupedBound;
 use crate::variational::{Matrix, Normal};
-use faer::Mat;
+use faer::{Mat, MatRef};
 use intervals::effect_intervals;
 use sites::{Losses, SiteValues, Sites};
 pub(super) use start::start_effects;
@@ -147,7 +147,7 @@ impl<'a> GroupedObjective<'a> {
     /// The model, the whitened q of w and the posterior of the effects at the last point that could be evaluated.
     pub fn into_parts(self) -> Option<(LatentModel, Normal, EffectPosterior)> {
         let (model, moments) = (self.at.model, self.moments?);
-        let q = weight_posterior(&moments);
+        let q = weight_posterior(&moments.weights, moments.covariance.as_ref());
         let effects = EffectPosterior::new(model.effects.clone(), moments, model.layer());
         Some((model, q, effects))
     }
@@ -422,8 +422,8 @@ fn unweighted_adjoint(moments: &Moments, noise: f64) -> StatisticsAdjoint {
 }
 
 /// The posterior of w alone.
-pub(super) fn weight_posterior(moments: &Moments) -> Normal {
-    let (mean, cov) = (moments.weights.clone(), moments.covariance.clone());
+pub(super) fn weight_posterior(mean: &[f64], cov: MatRef<'_, f64>) -> Normal {
+    let (mean, cov) = (mean.to_vec(), cov.to_owned());
     Normal::new(mean.clone(), cov.clone()).unwrap_or(Normal {
         mean,
         cov: Matrix::Full(cov),
@@ -447,7 +447,7 @@ impl HyperObjective for GroupedObjective<'_> {
             return Some(f64::NAN);
         }
         let (model, moments) = (&self.at.model, self.moments.clone()?);
-        let q = weight_posterior(&moments);
+        let q = weight_posterior(&moments.weights, moments.covariance.as_ref());
         let effects = EffectPosterior::new(model.effects.clone(), moments, model.layer());
         let posterior = Posterior::new(model, q).with_effects(effects);
         Some(posterior.score(rows, score))

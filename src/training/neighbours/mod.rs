@@ -66,7 +66,8 @@ pub(super) fn train(
     let n = train.len();
     let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
     let stays = model.fix_inducing;
-    let coordinates = layer(&model)?.z().nrows() * layer(&model)?.z().ncols();
+    let z = layer(&model)?.z();
+    let coordinates = z.nrows() * z.ncols();
     model.fix_inducing |= TERMS.min(n) < TERMS_PER_COORDINATE * coordinates;
     if trains && fresh {
         model = warmed(model, train, plan, neighbours, monitor)?;

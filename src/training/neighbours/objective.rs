@@ -345,7 +345,11 @@ impl<'a> NeighbourObjective<'a> {
 
     /// Returns the whitened q without the coefficients of grouped effects.
     pub(super) fn weights(&self) -> Normal {
-        self.effects().map_or_else(|| self.q.clone(), |effects| weight_posterior(effects.moments()))
+        if self.at.model.effects.is_empty() {
+            return self.q.clone();
+        }
+        let m = self.at.model.layer().dim();
+        weight_posterior(&self.q.mean()[..m], self.q.cov().full().submatrix(0, 0, m, m))
     }
 
     /// The posterior at the last point that could be evaluated, with the rows that predictions look up.
