@@ -10,6 +10,7 @@
 //! treat them together with the rows.
 
 mod backward;
+mod covariance;
 mod features;
 mod intervals;
 mod moments;

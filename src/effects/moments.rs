@@ -1,5 +1,6 @@
 //! The posterior moments of w and of the whitened effects u, and the moments of rows; no solving.
 
+use super::covariance::Loads;
 use super::rows::Entry;
 use super::sums::scale_segments;
 use super::term::Effects;
@@ -182,6 +183,69 @@ impl Moments {
         })
     }
 
+    /// The loads `−K_l z` of the eliminated levels of rows; 0 for rows without a known one.
+    pub(super) fn eliminated_loads(&self, effects: &Effects, rows: &[Vec<Entry>]) -> Loads {
+        let mut out = Loads {
+            weights: Mat::zeros(self.weights.len(), rows.len()),
+            others: Mat::zeros(self.others.nrows(), rows.len()),
+        };
+        for (row, entries) in rows.iter().enumerate() {
+            let Some(Whitened { level, z, .. }) = self.eliminated_entry(effects, entries) else { continue };
+            let r = z.len();
+            for (i, z) in z.iter().enumerate() {
+                let load = self.weight_loads.col(level * r + i);
+                out.weights.col_mut(row).iter_mut().zip(load.iter()).for_each(|(out, k)| *out -= z * k);
+                for place in self.loads.offsets[level]..self.loads.offsets[level + 1] {
+                    let column = self.loads.columns[place] as usize;
+                    out.others[(column, row)] -= z * self.loads.values[place * r + i];
+                }
+            }
+        }
+        out
+    }
+
+    /// Adds the loads of the coefficients that are not eliminated, the rows' whitened z.
+    pub(super) fn add_other_loads(&self, effects: &Effects, rows: &[Vec<Entry>], out: &mut Mat<f64>) {
+        for (row, entries) in rows.iter().enumerate() {
+            for entry in self.whitened(effects, entries) {
+                if entry.term != self.eliminated {
+                    entry.z.iter().enumerate().for_each(|(i, z)| out[(entry.other + i, row)] += z);
+                }
+            }
+        }
+    }
+
+    /// `Cov(r)` times loads.
+    pub(super) fn spread(&self, effects: &Effects, loads: &Loads) -> Loads {
+        let widths = effects.terms().iter().map(|term| term.coefficients());
+        let mut out =
+            Loads { weights: &self.covariance * &loads.weights, others: &self.others * &loads.others };
+        let (mut first, mut other) = (0, 0);
+        for (term, width) in widths.enumerate() {
+            if term != self.eliminated {
+                let cross = self.cross.as_ref().subcols(first, width);
+                out.weights += cross * loads.others.as_ref().subrows(other, width);
+                let mut own = out.others.as_mut().subrows_mut(other, width);
+                own += cross.transpose() * &loads.weights;
+                other += width;
+            }
+            first += width;
+        }
+        out
+    }
+
+    /// `zᵀ Cov(u_l) z′` of two rows of one eliminated level.
+    pub(super) fn within_level(&self, effects: &Effects, rows: [&[Entry]; 2]) -> f64 {
+        match rows.map(|entries| self.eliminated_entry(effects, entries)) {
+            [Some(left), Some(right)] => self.covariance_of(&left, &right),
+            _ => 0.0,
+        }
+    }
+
+    fn eliminated_entry(&self, effects: &Effects, entries: &[Entry]) -> Option<Whitened> {
+        self.whitened(effects, entries).into_iter().find(|entry| entry.term == self.eliminated)
+    }
+
     /// Means and covariance of the effects `b` of one level of a term.
     pub fn level(&self, effects: &Effects, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
         let terms = effects.terms();
@@ -223,7 +287,7 @@ pub(super) fn prior_variance(effects: &Effects, entries: &[Entry], counts: impl 
     entries.iter().enumerate().filter(|(_, entry)| counts(entry)).map(of_term).sum()
 }
 
-fn bilinear(left: &[f64], right: &[f64], matrix: impl Fn(usize, usize) -> f64) -> f64 {
+pub(super) fn bilinear(left: &[f64], right: &[f64], matrix: impl Fn(usize, usize) -> f64) -> f64 {
     let row =
         |(i, x): (usize, &f64)| right.iter().enumerate().map(|(j, y)| x * y * matrix(i, j)).sum::<f64>();
     left.iter().enumerate().map(row).sum()

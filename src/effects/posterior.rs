@@ -37,10 +37,15 @@ impl EffectPosterior {
     pub(crate) fn row(&self, x: RowRef<'_, f64>, k: ColRef<'_, f64>) -> (f64, f64) {
         let entries = self.effects.entries(x);
         let mut cross = vec![0.0; k.nrows()];
-        self.moments.add_with(&self.raw_cross, (&self.effects, &entries), &mut cross);
+        self.add_raw_cross(&entries, &mut cross);
         let mean = self.moments.mean(&self.effects, &entries);
         let shared: f64 = k.iter().zip(&cross).map(|(k, x)| k * x).sum();
         (mean, self.moments.variance(&self.effects, &entries) + 2.0 * shared)
+    }
+
+    /// Adds the numbers whose products with raw features k are covariances of a row's effects with f, to `out` (M).
+    pub(super) fn add_raw_cross(&self, entries: &[Entry], out: &mut [f64]) {
+        self.moments.add_with(&self.raw_cross, (&self.effects, entries), out);
     }
 
     /// Returns the term that the effects of the row `x` add to the mean of its function.

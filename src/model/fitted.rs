@@ -395,7 +395,6 @@ impl Model {
 
     /// Refuses unusable inputs, and more rows than [`Model::MOST_JOINT_ROWS`].
     fn check_joint(&self, x: MatRef<'_, f64>) -> Result<()> {
-        self.check_no_groups("the covariance of rows")?;
         self.check_inputs(x)?;
         let (n, most) = (x.nrows(), Self::MOST_JOINT_ROWS);
         if n > most {

@@ -114,8 +114,10 @@ impl Model {
             Ok(draws) => draws.latent(x),
             Err(_) => exact(process),
         };
+        // Draws that can be evaluated anywhere have no effects.
+        let has_groups = !self.latent().effects.is_empty();
         let of_process: &dyn Fn(usize) -> Result<Vec<Vec<f64>>> =
-            if x.nrows() <= EXACT_ROWS { &exact } else { &of_process };
+            if x.nrows() <= EXACT_ROWS || has_groups { &exact } else { &of_process };
         let functions = (0..self.latent().processes()).map(of_process).collect::<Result<Vec<_>>>()?;
         let one = |draw: usize| {
             let of_row = |row: usize| {

@@ -5,12 +5,13 @@ use super::latent::LatentPrior;
 use super::posterior::Posterior;
 use super::unusable::{Checked, Unusable};
 use crate::data::{Purpose, generator};
-use crate::effects::Effects;
+use crate::effects::{EffectFeatures, Effects};
 use crate::latent::{InducingLayer, LatentLayer, whiten};
 use crate::linalg::{Factorizer, solve_lower};
 use crate::neighbours::{COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_others};
 use crate::options::{Keeping, MOST_NEIGHBOURS};
 use crate::variational::{MatrixRef, Normal};
+use faer::reborrow::Reborrow;
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use safetensors::tensor::Dtype;
@@ -194,13 +195,9 @@ impl Nearby {
 
     /// Returns the joint covariance of f at the rows `x` (`Q × D`), given the nearest stored rows of each of them; each has fewer nearest
     /// rows if they are too many together.
-    pub(super) fn covariance(
-        &self,
-        Beside { layer, q, noise, .. }: Beside<'_>,
-        x: MatRef<'_, f64>,
-        mut count: usize,
-    ) -> Mat<f64> {
-        let near = in_units_of(layer.kernel(), x, &self.units);
+    pub(super) fn covariance(&self, beside: Beside<'_>, x: MatRef<'_, f64>, mut count: usize) -> Mat<f64> {
+        let Beside { layer, noise, .. } = beside;
+        let near = in_units_of(layer.kernel(), inputs_of(layer, x), &self.units);
         let mut given = loop {
             let lists = self.index.nearest(near.as_ref(), count).1;
             let mut all: Vec<u32> = (0..x.nrows()).flat_map(|row| lists.get(row)).copied().collect();
@@ -219,7 +216,9 @@ impl Nearby {
             None => x[(i - u, j)],
         });
         let noise: Vec<f64> = given.iter().map(|&row| self.noise_of(row, noise)).collect();
-        conditional_covariance(layer, q, points.as_ref(), &noise)
+        let mut out = conditional_covariance(beside, points.as_ref(), &noise);
+        beside.effects.add_new_covariances(x, &mut out);
+        out
     }
 }
 
@@ -258,23 +257,31 @@ pub(super) fn beside(
 }
 
 /// The covariance of f at the last of some points given values at the first ones with these noise variances, and q(w):
-/// `R_QQ − B R_NQ + Ã S Ãᵀ` with `B = R_QN (R_NN + Σ)⁻¹` and `Ã = A_Q − B A_N`.
+/// `R_QQ − B R_NQ + Ã S Ãᵀ` with `B = R_QN (R_NN + Σ)⁻¹` and `Ã = A_Q − B A_N`. Whitened effects are features behind those of w, without
+/// a part in R.
 fn conditional_covariance(
-    layer: &InducingLayer,
-    q: &Normal,
+    Beside { layer, effects, q, .. }: Beside<'_>,
     points: MatRef<'_, f64>,
     noise: &[f64],
 ) -> Mat<f64> {
     let (all, given, m) = (points.nrows(), noise.len(), layer.dim());
+    let inputs = inputs_of(layer, points);
     let mut scratch = Scratch::new();
     let mut residual = Mat::zeros(all, all);
-    layer.kernel().eval(Inputs::Gram(points), residual.as_mut(), &mut scratch);
-    let (mut raw, mut a) = (Mat::zeros(m, all), Mat::zeros(m, all));
+    layer.kernel().eval(Inputs::Gram(inputs), residual.as_mut(), &mut scratch);
+    let (mut raw, mut a) = (Mat::zeros(m, all), Mat::zeros(q.dim(), all));
     if m > 0 {
         let (mut base, mut offset) = (vec![0.0; all], vec![0.0; all]);
-        layer.features(points, raw.as_mut(), &mut base, &mut offset, &mut scratch);
-        whiten(layer, raw.as_ref(), a.as_mut());
-        residual -= a.transpose() * &a;
+        let mut own = a.as_mut().subrows_mut(0, m);
+        layer.features(inputs, raw.as_mut(), &mut base, &mut offset, &mut scratch);
+        whiten(layer, raw.as_ref(), own.as_mut());
+        residual -= own.rb().transpose() * own.rb();
+    }
+    let mut features = EffectFeatures::default();
+    features.reset(effects);
+    for (row, point) in points.row_iter().enumerate().filter(|_| !effects.is_empty()) {
+        features.push(effects, point);
+        features.add(row, 1.0, &mut a.col_as_slice_mut(row)[m..]);
     }
     let mut factor = residual.as_ref().submatrix(0, 0, given, given).to_owned();
     noise.iter().enumerate().for_each(|(i, noise)| factor[(i, i)] += noise);

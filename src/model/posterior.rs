@@ -368,13 +368,17 @@ impl Posterior {
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
         let mut k = Mat::zeros(m, n);
         layer.features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
-        let mut out = layer.base_covariance(x);
+        let own = x.subcols(0, layer.input_dims());
+        let mut out = layer.base_covariance(own);
         let Factors { roots, .. } = &self.factors[process];
         if let Some(q) = &roots.reduction {
             q.add_outer(-1.0, &k, &mut out);
         }
         if let Some(q) = &roots.increase {
             q.add_outer(1.0, &k, &mut out);
+        }
+        if let Some(effects) = &self.effects {
+            effects.add_covariance(x, k.as_ref(), &mut out);
         }
         out
     }

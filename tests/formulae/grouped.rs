@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 use sparsegp::collapsed::{CollapsedBound, Dataset, WeightPrior};
 use sparsegp::effects::{EffectTerm, Effects, POPULATION};
-use sparsegp::kernels::kernel::Scratch;
 use sparsegp::kernels::parse;
+use sparsegp::kernels::{Inputs, Scratch};
 use sparsegp::latent::{InducingPrior, Jitter, LatentLayer, LinearLayer};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{LatentModel, Posterior};
@@ -182,15 +182,16 @@ pub fn problem(seed: u64, levels: [usize; 3], correlated: bool) -> Problem {
     Problem { x, y, weights, model }
 }
 
-/// `Σ_j z_ijᵀ Σ_j z_ij'` of all pairs of rows that share levels.
+/// `Σ_j z_ijᵀ Σ_j z_ij'` of all pairs of rows that share levels, known or new; effects lie behind two inputs.
 pub fn effect_covariance(effects: &Effects, left: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
     let mut out = Mat::zeros(left.nrows(), right.nrows());
-    for (index, _) in effects.terms().iter().enumerate() {
-        let covariance = effects.covariance(index);
+    for (index, term) in effects.terms().iter().enumerate() {
+        let (covariance, column) = (effects.covariance(index), 2 + term.code);
         for i in 0..left.nrows() {
             for j in 0..right.nrows() {
+                let (code, other) = (left[(i, column)], right[(j, column)]);
                 let (a, b) = (&effects.entries(left.row(i))[index], &effects.entries(right.row(j))[index]);
-                if a.known().is_some() && a.known() == b.known() {
+                if code == other && code != POPULATION {
                     for (k, x) in a.z().iter().enumerate() {
                         out[(i, j)] +=
                             b.z().iter().enumerate().map(|(l, y)| x * y * covariance[(k, l)]).sum::<f64>();
@@ -332,21 +333,22 @@ proptest! {
             (3, 2) => POPULATION,
             _ => x[((i + 5) % n, j)] + if j < 2 { 0.1 } else { 0.0 },
         });
-        let (other, other_base) = features(&test);
+        let (other, _) = features(&test);
         let cross = other.transpose() * &own + effect_covariance(&model.effects, &test, &x);
         let mean = &cross * &solved;
         let reduction = &cross * v.llt(Side::Lower).expect("positive definite").solve(cross.transpose());
-        let prior = effect_covariance(&model.effects, &test, &test);
-        let marginals = posterior.marginals(test.as_ref());
+        let mut wanted = effect_covariance(&model.effects, &test, &test) - reduction;
+        let mut gram = Mat::zeros(n, n);
+        let inputs = test.as_ref().subcols(0, 2);
+        layer.kernel().eval(Inputs::Gram(inputs), gram.as_mut(), &mut Scratch::new());
+        wanted += gram;
+        let (marginals, covariance) = (posterior.marginals(test.as_ref()), posterior.covariance(test.as_ref()));
         for i in 0..n {
-            let mut variance = other_base[i] + prior[(i, i)] - reduction[(i, i)];
-            for (index, entry) in model.effects.entries(test.row(i)).iter().enumerate().filter(|(_, e)| e.is_new()) {
-                let covariance = model.effects.covariance(index);
-                let z = entry.z();
-                variance += (0..z.len()).map(|k| (0..z.len()).map(|l| z[k] * z[l] * covariance[(k, l)]).sum::<f64>()).sum::<f64>();
-            }
             assert_close(marginals.mean[i], 0.3 + mean[(i, 0)], 1e-8, "mean");
-            assert_close(marginals.variance[i], variance, 1e-8, "variance");
+            assert_close(marginals.variance[i], wanted[(i, i)], 1e-8, "variance");
+            for j in 0..n {
+                assert_close(covariance[(i, j)], wanted[(i, j)], 1e-8, &format!("covariance {i} {j}"));
+            }
         }
     }
 }

@@ -83,15 +83,38 @@ fn all_predecessors_give_the_evidence_and_predictions_of_the_exact_gp() {
             }
         }
         objective.solve(&theta).expect("a value");
-        let marginals = objective.posterior().expect("a posterior").marginals(test.as_ref());
+        let posterior = objective.posterior().expect("a posterior");
+        let marginals = posterior.marginals(test.as_ref());
+        let covariance = posterior.covariance(test.as_ref());
+        let joint = (case == "exact").then(|| exact_covariance(&model, [train, test]));
         let want = &want["predictions"];
         for (i, (mean, variance)) in
             numbers(&want["mean"]).into_iter().zip(numbers(&want["latent_variance"])).enumerate()
         {
             assert_close(marginals.mean[i], mean, tolerance, &format!("{case}, mean {i}"));
             assert_close(marginals.variance[i], variance, tolerance, &format!("{case}, variance {i}"));
+            assert_close(covariance[(i, i)], variance, tolerance, &format!("{case}, covariance {i}"));
+            let row = joint.iter().flat_map(|joint| joint.row(i).iter().enumerate());
+            row.for_each(|(j, &want)| {
+                assert_close(covariance[(i, j)], want, tolerance, &format!("covariance {i} {j}"))
+            });
         }
     }
+}
+
+/// The posterior covariance of the exact GP with effects at the second rows given the first ones.
+fn exact_covariance(model: &LatentModel, [train, test]: [&Mat<f64>; 2]) -> Mat<f64> {
+    let layer = model.layer().inducing().expect("a sparse GP");
+    let prior = |left: &Mat<f64>, right: &Mat<f64>| {
+        let mut k = Mat::zeros(left.nrows(), right.nrows());
+        let [left_inputs, right_inputs] = [left, right].map(|x| x.as_ref().subcols(0, 2));
+        let inputs = Inputs::Cross { left: left_inputs, right: right_inputs };
+        layer.kernel().eval(inputs, k.as_mut(), &mut Scratch::new());
+        k + effect_covariance(&model.effects, left, right)
+    };
+    let (mut v, cross) = (prior(train, train), prior(train, test));
+    (0..train.nrows()).for_each(|i| v[(i, i)] += model.noise_variance().expect("Gaussian noise"));
+    prior(test, test) - cross.transpose() * dense_solve(&v, &cross)
 }
 
 #[test]
