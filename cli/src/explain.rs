@@ -29,7 +29,6 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     outputs.extend(args.report.as_deref());
     output::check_paths(&outputs, &[&args.model, &args.data])?;
     let models = TableOutputs::load(&args.model)?;
-    models.models().try_for_each(|model| model.check_no_groups("explain"))?;
     if models.models().len() > 1 && args.data == Path::new("-") {
         return Err(Error::usage(
             "a model of several targets reads the data once for each: give a file, not standard input",

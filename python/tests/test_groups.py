@@ -87,13 +87,24 @@ def test_new_levels_have_wider_predictions(firms):
     assert new[0] > known[0]
 
 
+def test_rows_of_one_level_covary(firms):
+    X = firms[["value", "firm"]]
+    model = SparseGPRegressor("rbf", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
+    _, covariance = model.predict(X, return_cov=True)
+    _, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), std, rtol=1e-6)
+    new = X.head(3).assign(value=1000.0, firm=["Acme", "Acme", "Other"])
+    with pytest.warns(UserWarning, match="Acme"):
+        _, covariance = model.predict(new, return_cov=True)
+    # Two rows of one new firm share its effect, of which training saw nothing; those of two firms share the function alone.
+    sd = model.variance_components_.set_index("group")["sd"]["firm"]
+    np.testing.assert_allclose(covariance[0, 1] - covariance[0, 2], sd**2, rtol=1e-6)
+
+
 def test_what_has_no_grouped_effects_says_so(firms):
     X = firms[["value", "firm"]]
     with pytest.raises(ValueError, match="groups"):
         SparseGPRegressor("rbf", objective="dlm-log", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
-    model = SparseGPRegressor("rbf", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
-    with pytest.raises(ValueError, match="groups"):
-        model.predict(X, return_cov=True)
     plain = SparseGPRegressor("rbf", n_inducing=5, epochs=2, auto="none").fit(firms[["value"]], firms["invest"])
     assert isinstance(plain.effects_, pd.DataFrame) and plain.effects_.empty
     with pytest.raises(ValueError, match="softmax"):

@@ -54,6 +54,14 @@ impl EffectPosterior {
         self.moments.mean(&self.effects, &entries)
     }
 
+    /// Returns the part of [`EffectPosterior::row_mean`] that one term contributes.
+    pub(crate) fn term_mean(&self, x: RowRef<'_, f64>, term: usize) -> f64 {
+        let mut entries = self.effects.entries(x);
+        let others = entries.iter_mut().enumerate().filter(|(at, _)| *at != term);
+        others.for_each(|(_, entry)| entry.leave_out());
+        self.moments.mean(&self.effects, &entries)
+    }
+
     /// Means and covariance of the effects of one level of a term, on the scale the model sees.
     pub fn level(&self, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
         self.moments.level(&self.effects, term, level)

@@ -36,6 +36,11 @@ impl Entry {
         (self.level < NONE).then_some(self.level as usize)
     }
 
+    /// Takes the row's effects of the term away.
+    pub(super) fn leave_out(&mut self) {
+        self.level = NONE;
+    }
+
     /// Returns true if training did not see the level.
     pub fn is_new(&self) -> bool {
         self.level == NEW

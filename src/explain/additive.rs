@@ -1,7 +1,8 @@
 //! Latent functions that are sums of functions of one or a few columns, and their terms; no sampling.
 
 use super::output::{is_linear, scaled};
-use super::{Contributions, Explainer, Part, Rows, Scale};
+use super::{Contributions, Explainer, InputColumn, Part, Rows, Scale};
+use crate::effects::{EffectTerm, POPULATION};
 use crate::latent::{InducingPrior, Layer};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
@@ -27,10 +28,13 @@ impl Explainer<'_> {
         }
         let of = |x: MatRef<'_, f64>| {
             let x = scaled(self.model, x);
-            match layer {
-                Layer::Inducing(layer) => self.terms_of_kernel(layer, x.transpose()),
-                Layer::Linear(_) => Some(self.terms_of_columns(x)),
-            }
+            let own = x.as_ref().subrows(0, layer.input_dims());
+            let mut terms = match layer {
+                Layer::Inducing(layer) => self.terms_of_kernel(layer, own.transpose())?,
+                Layer::Linear(_) => self.terms_of_columns(own),
+            };
+            terms.extend(self.terms_of_effects(x.transpose()));
+            Some(terms)
         };
         let (terms, around) = (of(x)?, of(background.x)?);
         let linear = is_linear(self.model);
@@ -56,9 +60,16 @@ impl Explainer<'_> {
     /// The terms of a kernel that is a sum. Terms of the same columns are joined.
     fn terms_of_kernel(&self, layer: &InducingPrior, x: MatRef<'_, f64>) -> Option<Vec<Term>> {
         let weights = &self.model.posterior().factors()[0].weights;
+        let beside_effects = !self.model.latent().effects.is_empty();
+        let mut terms = layer.kernel().terms();
+        if terms.is_empty() && beside_effects {
+            terms.push(layer.kernel().boxed_clone());
+        }
+        let all: Vec<usize> = (0..layer.z().ncols()).collect();
         let mut found: Vec<(Vec<usize>, Kernels)> = Vec::new();
-        for kernel in layer.kernel().terms() {
-            let columns = self.touched(&kernel.columns()?);
+        for kernel in terms {
+            let single = || Some(all.clone()).filter(|all| self.touched(all).len() == 1);
+            let columns = self.touched(&kernel.columns().or_else(single)?);
             match found.iter_mut().find(|(known, _)| *known == columns) {
                 Some((_, kernels)) => kernels.push(kernel),
                 None => found.push((columns, vec![kernel])),
@@ -66,7 +77,7 @@ impl Explainer<'_> {
         }
         // A term that uses no column is constant.
         found.retain(|(columns, _)| !columns.is_empty());
-        if found.len() < 2 {
+        if found.len() < 2 && !(beside_effects && found.iter().all(|(columns, _)| columns.len() == 1)) {
             return None;
         }
         let mut scratch = Scratch::new();
@@ -87,23 +98,42 @@ impl Explainer<'_> {
 
     /// The columns that these inputs belong to.
     fn touched(&self, inputs: &[usize]) -> Vec<usize> {
-        let touches =
-            |column: &usize| inputs.iter().any(|input| self.columns[*column].inputs.contains(input));
+        let touches = |column: &usize| self.columns[*column].all_inputs().any(|own| inputs.contains(&own));
         (0..self.columns.len()).filter(touches).collect()
     }
 
-    /// The effect of every column in a linear function: its value with the column minus its value with the column at 0, all others at 0.
-    fn terms_of_columns(&self, x: Mat<f64>) -> Vec<Term> {
-        let posterior = self.model.posterior();
-        let at_zero = posterior.means(Mat::zeros(x.nrows(), 1).transpose())[0];
-        let term = |(index, column): (usize, &super::InputColumn)| {
-            let mut alone: Mat<f64> = Mat::zeros(x.nrows(), x.ncols());
+    /// The effect of every column in a linear function (`D × n`): its value with the column minus its value with the column at 0, all others
+    /// at 0, and no effects of groups.
+    fn terms_of_columns(&self, x: MatRef<'_, f64>) -> Vec<Term> {
+        let (posterior, all) = (self.model.posterior(), self.model.inputs());
+        let at_0 = |columns: usize| {
+            Mat::from_fn(all, columns, |input, _| if input < x.nrows() { 0.0 } else { POPULATION })
+        };
+        let at_zero = posterior.means(at_0(1).transpose())[0];
+        let of_f = self.columns.iter().enumerate().filter(|(_, column)| column.inputs.end <= x.nrows());
+        let term = |(index, column): (usize, &InputColumn)| {
+            let mut alone = at_0(x.ncols());
             for input in column.inputs.clone() {
                 alone.row_mut(input).copy_from(x.row(input));
             }
             let values = posterior.means(alone.transpose()).into_iter().map(|mean| mean - at_zero).collect();
             Term { name: column.name.clone(), columns: vec![index], values }
         };
-        self.columns.iter().enumerate().map(term).collect()
+        of_f.map(term).collect()
+    }
+
+    /// The effects of every grouping in rows (`n × D`), terms of the column of the grouping and of those of its slopes.
+    fn terms_of_effects(&self, x: MatRef<'_, f64>) -> Vec<Term> {
+        let Some(posterior) = self.model.posterior().effects() else { return Vec::new() };
+        let first = x.ncols() - posterior.effects().columns();
+        let term = |(index, about): (usize, &EffectTerm)| {
+            let inputs: Vec<usize> =
+                about.values.iter().chain([&about.code]).map(|column| first + column).collect();
+            let columns = self.touched(&inputs);
+            let names: Vec<&str> = columns.iter().map(|&column| self.columns[column].name.as_str()).collect();
+            let values = x.row_iter().map(|row| posterior.term_mean(row, index)).collect();
+            Term { name: names.join(" × "), columns, values }
+        };
+        posterior.effects().terms().iter().enumerate().map(term).collect()
     }
 }

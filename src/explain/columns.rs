@@ -10,6 +10,8 @@ pub struct InputColumn {
     pub name: String,
     /// Its inputs, counted from 0.
     pub inputs: Range<usize>,
+    /// The input behind those of f that repeats the number, if it has slopes that vary by group.
+    pub slope: Option<usize>,
     /// The kind of its inputs.
     pub kind: InputKind,
 }
@@ -19,7 +21,7 @@ pub struct InputColumn {
 pub enum InputKind {
     /// The number itself, followed by an indicator of a missing value if cells were missing in training.
     Number,
-    /// The code of a category.
+    /// The code of a category, or of a level of a grouping.
     Codes {
         /// The names of the categories, in the order of their codes.
         names: Vec<String>,
@@ -41,7 +43,12 @@ pub enum InputKind {
 impl InputColumn {
     /// A number.
     pub fn number(name: &str, input: usize) -> InputColumn {
-        InputColumn { name: name.to_owned(), inputs: input..input + 1, kind: InputKind::Number }
+        InputColumn { name: name.to_owned(), inputs: input..input + 1, slope: None, kind: InputKind::Number }
+    }
+
+    /// All inputs that change with the column.
+    pub(super) fn all_inputs(&self) -> impl Iterator<Item = usize> + use<> {
+        self.inputs.clone().chain(self.slope)
     }
 
     /// The inputs of every category that a row may have, with its name; empty for other kinds.
@@ -78,7 +85,8 @@ impl InputColumn {
     fn category_index(&self, inputs: &[f64]) -> Option<usize> {
         match &self.kind {
             InputKind::Codes { names } => {
-                inputs.first().map(|&code| code as usize).filter(|code| *code < names.len())
+                let code = inputs.first().filter(|code| **code >= 0.0).map(|&code| code as usize);
+                code.filter(|code| *code < names.len())
             }
             InputKind::Categories { first_is_none, .. } => {
                 let skipped = usize::from(*first_is_none);
@@ -119,14 +127,18 @@ mod tests {
     #[test]
     fn the_most_frequent_categories_are_found_by_code_and_by_indicator() {
         let codes = Mat::from_fn(6, 1, |row, _| [3.0, 1.0, 3.0, 1.0, 2.0, 9.0][row]);
-        let column =
-            InputColumn { name: String::new(), inputs: 0..1, kind: InputKind::Codes { names: names() } };
+        let column = InputColumn {
+            name: String::new(),
+            inputs: 0..1,
+            slope: None,
+            kind: InputKind::Codes { names: names() },
+        };
         assert_eq!(column.most_frequent(codes.as_ref(), 2), [1, 3]);
         assert_eq!(column.most_frequent(codes.as_ref(), 3), [1, 2, 3]);
         assert_eq!(column.most_frequent(codes.as_ref(), 9), [0, 1, 2, 3]);
         // Three rows of the first category, which has no input, two of the last, and one of the third.
         let kind = InputKind::Categories { names: names(), first_is_none: true };
-        let column = InputColumn { name: String::new(), inputs: 0..3, kind };
+        let column = InputColumn { name: String::new(), inputs: 0..3, slope: None, kind };
         let last = |row: usize, input: usize| (row > 3 && input == 2) || (row == 1 && input == 1);
         let rows = Mat::from_fn(6, 3, |row, input| f64::from(u8::from(last(row, input))));
         assert_eq!(column.most_frequent(rows.as_ref(), 2), [0, 3]);

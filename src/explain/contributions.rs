@@ -50,7 +50,8 @@ impl Explainer<'_> {
     ///
     /// If the latent function is a sum of functions of different columns, the parts are its terms minus their means over the background,
     /// which is exact. That holds for a linear model, and for one latent function without neighbours whose kernel is a sum over columns or
-    /// `additive(order=1)`. The terms are of the mean if it is linear in the latent function, else of the latent function.
+    /// `additive(order=1)`. The effects of a grouping are a term of its column and the columns of its slopes. The terms are of the mean if
+    /// it is linear in the latent function, else of the latent function.
     ///
     /// Otherwise the parts are Shapley values (Shapley 1953; Štrumbelj & Kononenko 2014) of the mean, of the probability of the positive
     /// class, or, with several classes, of the probability of the most probable class. They are the mean change that a column causes along
@@ -84,7 +85,7 @@ impl Explainer<'_> {
     /// The players: single columns and, if there are too many, all others together.
     fn players(&self, background: Rows<'_>, settings: &Settings) -> Vec<Player> {
         let player = |name: String, columns: Vec<usize>| {
-            let inputs = columns.iter().flat_map(|&column| self.columns[column].inputs.clone()).collect();
+            let inputs = columns.iter().flat_map(|&column| self.columns[column].all_inputs()).collect();
             Player { name, columns, inputs }
         };
         let single = |column: usize| player(self.columns[column].name.clone(), vec![column]);
@@ -190,7 +191,9 @@ fn add_walks(order: &[usize], values: &[f64], end: f64, changes: &mut [Moments])
 
 #[cfg(test)]
 mod tests {
+    use super::super::{InputColumn, InputKind};
     use super::*;
+    use crate::effects::EffectTerm;
     use crate::options::FitOptions;
     use crate::training::ModelBuilder;
 
@@ -217,5 +220,53 @@ mod tests {
         for (found, expected) in sampled.parts.iter().zip(&exact[0].parts) {
             assert!((found.value - expected.value).abs() < 1e-8, "{found:?} {expected:?}");
         }
+    }
+    /// The same with intercepts and slopes of a grouping, whose inputs follow those of the function.
+    #[test]
+    fn sampled_orders_give_the_terms_of_groups_exactly() {
+        let level = |i: usize| (i * 7 % 5) as f64;
+        let x = Mat::from_fn(60, 4, |i, d| match d {
+            2 => level(i),
+            _ => ((i * (2 * (d % 3) + 3) * 7919) % 101) as f64 / 20.0,
+        });
+        assert_eq!(x.col(0), x.col(3), "the slope's column repeats the input");
+        let y: Vec<f64> = (0..60).map(|i| x[(i, 1)].sin() + (level(i) - 2.0) * (1.0 + x[(i, 0)])).collect();
+        let term =
+            EffectTerm { slopes: vec!["x0".into()], values: vec![1], ..EffectTerm::intercepts("g", 5, 0) };
+        let options = FitOptions {
+            kernel: "rbf[0] + rbf[1]".into(),
+            effects: vec![term],
+            epochs: Some(20),
+            ..FitOptions::default()
+        };
+        let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
+        let names = (0..5).map(|level| level.to_string()).collect();
+        let grouping = InputColumn { kind: InputKind::Codes { names }, ..InputColumn::number("g", 2) };
+        let with_slope = InputColumn { slope: Some(3), ..InputColumn::number("x0", 0) };
+        let explainer = Explainer::new(&model, vec![with_slope, InputColumn::number("x1", 1), grouping]);
+        let background = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+        let settings = Settings { orders: 60, ..Settings::default() };
+        let exact = explainer.by_terms(x.as_ref().subrows(4, 1), background).expect("a sum over columns");
+        let names: Vec<&str> = exact[0].parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["x0", "x1", "x0 × g"]);
+        let sum = |parts: &[Part]| -> f64 { parts.iter().map(|part| part.value).sum() };
+        assert!((exact[0].base + sum(&exact[0].parts) - exact[0].prediction).abs() < 1e-9);
+        assert!(exact[0].parts[2].value.abs() > 0.5, "levels differ");
+        let players = explainer.players(background, &settings);
+        let row = x.row(4).iter().copied().collect();
+        let sampled = explainer.shapley(row, 1.0, background, &players, &settings);
+        assert!((sampled.base - exact[0].base).abs() < 1e-9);
+        assert!((sampled.parts[1].value - exact[0].parts[1].value).abs() < 1e-8, "{:?}", sampled.parts);
+        let relevance = explainer.relevance(background, &settings);
+        assert_eq!(relevance[0].column, 2, "the grouping matters most: {relevance:?}");
+        // The band of a level is that of the mean of f over the rows.
+        let dependence = explainer.dependence(2, background, &settings);
+        let (middle, low, high) = dependence.curves[0].points[4];
+        assert!(dependence.settings.len() == 5 && low < middle && middle < high);
+        let rows = Mat::from_fn(60, 4, |i, d| if d == 2 { 4.0 } else { x[(i, d)] });
+        let (means, covariance) = model.joint(rows.as_ref()).expect("a joint prediction");
+        let half = 1.959964 * covariance.sum().sqrt() / 60.0;
+        let mean = means.iter().sum::<f64>() / 60.0;
+        assert!((middle - mean).abs() < 1e-9 && (high - mean - half).abs() < 1e-5 * half.max(1.0));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::output::{self, mean_probabilities, scaled, values};
 use super::relevance::shuffled;
-use super::{Explainer, InputKind, Rows, Scale, Settings};
+use super::{Explainer, InputColumn, InputKind, Rows, Scale, Settings};
 use crate::functions::normal::HALF_95;
 use crate::likelihood::TargetKind;
 use faer::Mat;
@@ -81,9 +81,11 @@ impl Explainer<'_> {
             scales.iter().map(|&scale| Curve { scale, points: Vec::with_capacity(places.len()) }).collect();
         for setting in &places {
             let mut x = base.clone();
-            for (input, &value) in self.columns[column].inputs.clone().zip(&setting.inputs) {
+            let InputColumn { inputs, slope, .. } = &self.columns[column];
+            for (input, &value) in inputs.clone().zip(&setting.inputs) {
                 x.row_mut(input).fill(value);
             }
+            slope.iter().for_each(|&slope| x.row_mut(slope).fill(setting.value));
             self.add_points(&x, &exposure, &mut curves);
         }
         Dependence { column, settings: places, curves, left_out, rows: chosen.len() }

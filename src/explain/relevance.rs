@@ -4,6 +4,7 @@ use super::output::scaled;
 use super::{Explainer, InputColumn, InputKind, Rows, Settings};
 use crate::data::Moments;
 use crate::data::{Purpose, generator};
+use crate::effects::POPULATION;
 use crate::latent::{InducingPrior, Layer};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
@@ -87,7 +88,7 @@ impl Explainer<'_> {
     fn sensitivities(&self, rows: Rows<'_>) -> Option<Vec<f64>> {
         let layers: Vec<&InducingPrior> =
             self.model.latent().layers.iter().map(Layer::inducing).collect::<Option<_>>()?;
-        let mut all = vec![0.0_f64; self.model.inputs()];
+        let mut all = self.moved_by_effects();
         for layer in layers {
             for (own, moved) in all.iter_mut().zip(self.moved(layer)) {
                 *own = own.max(moved);
@@ -98,15 +99,36 @@ impl Explainer<'_> {
             values.iter().any(|value| value.to_bits() != values[0].to_bits())
         };
         let largest = |column: &InputColumn| {
-            let varying = column.inputs.clone().filter(|&input| rows.is_empty() || varies(input));
-            varying.map(|input| all[input]).fold(0.0, f64::max)
+            let varying = |input: &usize| rows.is_empty() || varies(*input);
+            let own = column.inputs.clone().filter(varying).map(|input| all[input]).fold(0.0, f64::max);
+            own.hypot(column.slope.filter(varying).map_or(0.0, |input| all[input]))
         };
         Some(self.columns.iter().map(largest).collect())
     }
 
-    /// `√(k(0, 0) + k(s e_d, s e_d) − 2 k(0, s e_d))` for every input d, with s the step.
+    /// The prior standard deviation of the change of f by effects, for every input: `√2` times that of an intercept for the code of a
+    /// grouping, that of a slope times the step for the values of slopes, and 0 for inputs of f.
+    fn moved_by_effects(&self) -> Vec<f64> {
+        let effects = &self.model.latent().effects;
+        let (mut variances, steps) = (vec![0.0; self.model.inputs()], self.steps());
+        let first = variances.len() - effects.columns();
+        for (index, term) in effects.terms().iter().enumerate() {
+            let covariance = effects.covariance(index);
+            let slopes = usize::from(term.intercept);
+            if term.intercept {
+                variances[first + term.code] += 2.0 * covariance[(0, 0)];
+            }
+            for (slope, &value) in term.values.iter().enumerate() {
+                let effect = slopes + slope;
+                variances[first + value] += covariance[(effect, effect)] * steps[first + value].powi(2);
+            }
+        }
+        variances.into_iter().map(f64::sqrt).collect()
+    }
+
+    /// `√(k(0, 0) + k(s e_d, s e_d) − 2 k(0, s e_d))` for every input d of f, with s the step.
     fn moved(&self, layer: &InducingPrior) -> Vec<f64> {
-        let (kernel, inputs, mut scratch) = (layer.kernel(), self.model.inputs(), Scratch::new());
+        let (kernel, inputs, mut scratch) = (layer.kernel(), layer.z().ncols(), Scratch::new());
         let origin: Mat<f64> = Mat::zeros(1, inputs);
         let (mut own, mut at_origin) = (Mat::zeros(1, 1), [0.0]);
         kernel.eval(
@@ -152,10 +174,11 @@ impl Explainer<'_> {
         let few: Vec<usize> = shuffled(rows.len(), settings.seed).into_iter().take(SCREENED_BY).collect();
         let inputs = rows.inputs_of(&few);
         let slopes = self.slopes(scaled(self.model, inputs.transpose()).transpose());
-        let steps = self.steps();
-        // Of codes there are no derivatives: their columns are kept, as far as there is room.
+        let (steps, of_f) = (self.steps(), self.model.posterior().layer().input_dims());
+        // Codes and slopes have no derivatives here: their columns are kept, as far as there is room.
         let of_column = |column: &InputColumn| match column.kind {
             InputKind::Codes { .. } => f64::INFINITY,
+            _ if column.slope.is_some() || column.inputs.start >= of_f => f64::INFINITY,
             _ => column.inputs.clone().map(|input| slopes[input] * steps[input].powi(2)).sum::<f64>(),
         };
         let mut scores: Vec<(f64, f64)> =
@@ -172,8 +195,10 @@ impl Explainer<'_> {
     /// The mean over rows (`n × D`, on the scale the model sees) of the squared derivatives of the latent mean, from inducing inputs or
     /// coefficients, in every input; summed over latent functions.
     fn slopes(&self, x: MatRef<'_, f64>) -> Vec<f64> {
-        let (posterior, inputs) = (self.model.posterior(), self.model.inputs());
-        let mut squares = vec![0.0; inputs];
+        let posterior = self.model.posterior();
+        let mut squares = vec![0.0; self.model.inputs()];
+        let inputs = posterior.layer().input_dims();
+        let x = x.subcols(0, inputs);
         for (process, factors) in posterior.factors().iter().enumerate() {
             let layers = posterior.layers();
             match layers.get(layers.of(process)) {
@@ -193,12 +218,15 @@ impl Explainer<'_> {
                 Layer::Inducing(_) => {}
                 Layer::Linear(_) => {
                     let rise = |input: usize| {
-                        let points =
-                            Mat::from_fn(inputs, 2, |d, i| if i == 1 && d == input { 1.0 } else { 0.0 });
+                        let points = Mat::from_fn(squares.len(), 2, |d, i| match d < inputs {
+                            true => f64::from(u8::from(i == 1 && d == input)),
+                            false => POPULATION,
+                        });
                         let means = posterior.means_of(process, points.transpose());
                         means[1] - means[0]
                     };
-                    squares.iter_mut().enumerate().for_each(|(input, square)| *square += rise(input).powi(2));
+                    let rises: Vec<f64> = (0..inputs).map(rise).collect();
+                    squares.iter_mut().zip(rises).for_each(|(square, rise)| *square += rise.powi(2));
                 }
             }
         }
@@ -223,12 +251,12 @@ impl Explainer<'_> {
         };
         let before = loss(&inputs);
         let of_column = |&column: &usize| {
-            let own = self.columns[column].inputs.clone();
+            let own: Vec<usize> = self.columns[column].all_inputs().collect();
             let mut increases = vec![0.0; count];
             for repeat in 1..=repeats {
                 let mut moved = inputs.clone();
                 for row in 0..count {
-                    for input in own.clone() {
+                    for &input in &own {
                         moved[(input, row)] = inputs[(input, (row + repeat) % count)];
                     }
                 }

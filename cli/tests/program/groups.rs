@@ -189,8 +189,8 @@ fn a_report_has_the_components_and_the_levels_in_order() {
     ] {
         assert!(page.contains(text), "{text}");
     }
-    // Permuted columns and curves of the function alone have no meaning for codes of levels.
-    assert!(!page.contains("partial dependence") && !page.contains("id=\"function\""));
+    assert!(page.contains("Partial dependence on machine") && page.contains("25 most frequent of 70"));
+    assert!(page.contains("new levels of all groupings"), "the figure of the function");
     assert!(work.read("plots/levels-machine-intercept.svg").matches("<circle").count() == 60);
     work.run("fit grunfeld.csv --target invest --features value,capital --model glm --likelihood gamma --group firm --quiet --report g.html").ok();
     let page = work.read("g.html");
@@ -329,6 +329,19 @@ fn neighbours_stand_beside_groups_from_the_fit_to_the_predictions() {
     assert!(work.run("effects m").ok().stdout().contains("storm,Andrea 2013,intercept,"));
     work.run("predict m storms.csv --out q.csv --population").ok();
     assert_ne!(work.read("p.csv"), work.read("q.csv"));
+    // Shapley values of the mean add up, and the storm is one of the columns.
+    let told = work.run("explain m storms.csv --rows 1 --out explained --report e.html").ok().stdout();
+    assert!(told.contains("storm = Andrea 2013:"), "{told}");
+    let parts: Vec<String> =
+        work.read("explained/contributions.csv").lines().skip(1).map(str::to_owned).collect();
+    let cells =
+        |line: &String, at: usize| line.split(',').nth_back(at).and_then(|cell| cell.parse::<f64>().ok());
+    let sum: f64 = parts.iter().filter_map(|line| cells(line, 1)).sum();
+    let (base, prediction) = (cells(&parts[0], 4), cells(&parts[0], 3));
+    assert!((base.unwrap_or(f64::NAN) + sum - prediction.unwrap_or(f64::NAN)).abs() < 1e-6, "{parts:?}");
+    assert!(work.read("e.html").contains("Partial dependence on storm"));
+    // Draws of the function at rows of one storm share its effect.
+    work.run("predict m storms.csv --out d.csv --samples 3").fails(2, &["2000"]);
 }
 
 #[test]
@@ -377,9 +390,7 @@ fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
     );
     work.run(&format!("{model} --model-out m")).ok();
     for (command, word) in [
-        ("explain m grunfeld.csv", "explain"),
         ("update m grunfeld.csv --model-out n", "update"),
-        ("predict m grunfeld.csv --out - --samples 2", "--group"),
         ("predict m grunfeld.csv --out - --population --unseen error", "--population"),
     ] {
         let told = work.run(command).stderr();

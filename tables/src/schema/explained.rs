@@ -1,13 +1,19 @@
 //! The columns of a schema as explanations know them: ranges of inputs with names; no predictions.
 
 use super::columns::{Feature, Schema};
+use super::groups::Grouping;
 use crate::tables::Reading;
 use sparsegp::explain::{InputColumn, InputKind};
 
 impl Schema {
-    /// The columns that explanations of a model of this schema are about, one a feature.
+    /// The columns that explanations of a model of this schema are about: a column for each feature and each grouping, and for slopes in
+    /// columns that are no features.
     pub(crate) fn input_columns(&self) -> Vec<InputColumn> {
         let mut start = 0;
+        let (of_f, slopes) = (self.feature_dims(), self.slope_columns());
+        let slope = |name: &str| {
+            slopes.iter().position(|slope| *slope == name).map(|at| of_f + self.groups().len() + at)
+        };
         let column = |feature: &Feature| {
             let inputs = start..start + self.width(feature);
             start = inputs.end;
@@ -24,9 +30,23 @@ impl Schema {
                     }
                 }
             };
-            InputColumn { name: feature.name().to_owned(), inputs, kind }
+            let slope = slope(feature.name());
+            InputColumn { name: feature.name().to_owned(), inputs, slope, kind }
         };
-        self.features().iter().map(column).collect()
+        let mut columns: Vec<InputColumn> = self.features().iter().map(column).collect();
+        let grouping = |(at, group): (usize, &Grouping)| {
+            let (inputs, names) = (of_f + at..of_f + at + 1, group.level_names().collect());
+            InputColumn { name: group.name(), inputs, slope: None, kind: InputKind::Codes { names } }
+        };
+        let alone = |name: &&str| columns.iter().all(|column| column.name != *name);
+        let alone: Vec<InputColumn> = slopes
+            .iter()
+            .filter(|name| alone(name))
+            .filter_map(|name| Some(InputColumn::number(name, slope(name)?)))
+            .collect();
+        columns.extend(self.groups().iter().enumerate().map(grouping));
+        columns.extend(alone);
+        columns
     }
 
     /// The levels of a column of ordered levels, lowest first; its input is the position of the level.

@@ -31,14 +31,13 @@ const BINS: usize = 20;
 /// The blocks of the section.
 pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     let mut all: Vec<Option<Figure>> = report.figures.iter().cloned().map(Some).collect();
-    let Some(kept) = report.kept().filter(|_| report.model.schema().groups().is_empty()) else {
-        return figures(all);
-    };
+    let Some(kept) = report.kept() else { return figures(all) };
     let rows = kept.rows();
     if rows.is_empty() {
         return figures(all);
     }
-    let (model, columns) = (report.model, report.model.schema().input_columns());
+    let (model, mut columns) = (report.model, report.model.schema().input_columns());
+    columns.truncate(model.schema().features().len());
     let numbers = columns.iter().all(|column| column.kind == InputKind::Number && column.inputs.len() == 1);
     if all.is_empty() && numbers {
         match columns.as_slice() {
@@ -63,11 +62,36 @@ fn inducing(model: &TableModel) -> Mat<f64> {
     let mut row = 0;
     for layer in all {
         let own = layer.z();
-        z.as_mut().subrows_mut(row, own.nrows()).copy_from(own);
+        z.as_mut().submatrix_mut(row, 0, own.nrows(), own.ncols()).copy_from(own);
         row += own.nrows();
     }
     model.scaling().unscale_inputs(z.as_mut());
     z
+}
+
+/// Returns points (`D × n`, the inputs of features) as inputs of the model, in which every grouping has a level that training did not see.
+pub(super) fn at_new_levels(model: &TableModel, points: Mat<f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(model.inputs(), points.ncols());
+    out.as_mut().subrows_mut(0, points.nrows()).copy_from(&points);
+    for InputColumn { inputs, slope, kind, .. } in model.schema().input_columns() {
+        if let (Some(slope), true) = (slope, inputs.start < points.nrows()) {
+            out.row_mut(slope).copy_from(points.row(inputs.start));
+        }
+        if let (InputKind::Codes { names }, false) = (kind, inputs.start < points.nrows()) {
+            out.row_mut(inputs.start).fill(names.len() as f64);
+        }
+    }
+    out
+}
+
+/// Returns a sentence about the levels of groupings in figures of the function; empty without groups.
+pub(super) fn about_levels(model: &TableModel) -> &'static str {
+    match model.schema().groups().is_empty() {
+        true => "",
+        false => {
+            " The predictions are for new levels of all groupings, so the standard deviation includes that of the groups."
+        }
+    }
 }
 
 /// Returns the range of an input over rows, with a margin on both sides.
@@ -86,7 +110,7 @@ fn along(rows: Rows<'_>) -> Mat<f64> {
 }
 
 fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Option<Figure>> {
-    let x = along(rows);
+    let x = at_new_levels(model, along(rows));
     let place = |k: usize| x[(0, k)];
     let predictions = model.predict_rows(x.transpose(), Vec::new());
     let (target, levels) = (model.schema().target_name(), model.schema().encoding().levels());
@@ -124,10 +148,13 @@ fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Optio
     let forecast: Vec<_> = (0..PLACES).into_par_iter().map(at).collect();
     let observed = rows.x.col(0).iter().copied().zip(rows.targets.iter().copied()).collect();
     let axes = (column.name.clone(), target.to_owned());
-    let caption = "The predictive mean with the central 95 % interval of the target, rows as dots, and inducing inputs as orange marks at the lower \
-                   edge. Nineteen dots of twenty should lie in the band; it widens where there are no data.";
+    let caption = format!(
+        "The predictive mean with the central 95 % interval of the target, rows as dots, and inducing inputs as orange marks at the lower \
+         edge. Nineteen dots of twenty should lie in the band; it widens where there are no data.{}",
+        about_levels(model)
+    );
     let drawing = Series { axes, observed, forecast, inducing: inputs }.figure();
-    vec![Figure::of("function", "The function", caption, drawing)]
+    vec![Figure::of("function", "The function", &caption, drawing)]
 }
 
 fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec<Option<Figure>> {
@@ -137,6 +164,7 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
     let cells = Mat::from_fn(2, CELLS * CELLS, |input, cell| {
         if input == 0 { centre(x, cell % CELLS) } else { centre(y, cell / CELLS) }
     });
+    let cells = at_new_levels(model, cells);
     let predictions = model.predict_rows(cells.transpose(), Vec::new());
     let (kind, levels) = (model.schema().encoding().kind(), model.schema().encoding().levels());
     let discrete = matches!(kind, TargetKind::Binary | TargetKind::Class | TargetKind::Ordinal);
@@ -178,7 +206,8 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
         _ => {
             let target = model.schema().target_name();
             let [mean, sd] = mean_and_sd(plane, target, &predictions);
-            let about = format!("The predictive mean of {target} over both inputs. {marks}");
+            let about =
+                format!("The predictive mean of {target} over both inputs. {marks}{}", about_levels(model));
             vec![
                 Figure::of("function", "The mean", &about, mean),
                 Figure::of("function-sd", "The standard deviation", SPREAD, sd),

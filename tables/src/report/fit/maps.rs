@@ -1,6 +1,6 @@
 //! Maps of a model whose rows have places: the prediction and its standard deviation over longitude and latitude, or over a plane.
 
-use super::function::{CELLS, SPREAD, map, mean_and_sd};
+use super::function::{CELLS, SPREAD, about_levels, at_new_levels, map, mean_and_sd};
 use crate::report::figures::Plane;
 use crate::report::html::Figure;
 use crate::schema::{EARTH_RADIUS, Surface};
@@ -27,14 +27,14 @@ pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure
     let typical = median_row(model, rows);
     let centre =
         |(low, high): (f64, f64), cell: usize| low + (high - low) * (cell as f64 + 0.5) / CELLS as f64;
-    let cells = Mat::from_fn(rows.x.ncols(), CELLS * CELLS, |input, cell| {
+    let cells = Mat::from_fn(model.schema().feature_dims(), CELLS * CELLS, |input, cell| {
         let place = [centre(x, cell % CELLS), centre(y, cell / CELLS)];
         match input.checked_sub(inputs.start).filter(|_| inputs.contains(&input)) {
             Some(axis) => places.surface.coordinates(place)[axis],
             None => rows.x[(typical, input)],
         }
     });
-    let predictions = model.predict_rows(cells.transpose(), Vec::new());
+    let predictions = model.predict_rows(at_new_levels(model, cells).transpose(), Vec::new());
     let [across, up] = places.columns.clone();
     let plane = Plane {
         axes: (across, up),
@@ -49,6 +49,7 @@ pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure
     } else {
         ""
     };
+    let others = format!("{others}{}", about_levels(model));
     let target = model.schema().target_name();
     let title = format!("Map of {target}");
     if kind == TargetKind::Binary {

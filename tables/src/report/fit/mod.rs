@@ -228,7 +228,7 @@ impl FitReport<'_> {
         );
         let mut blocks = figures([effects]);
         // With a single column, the function itself is drawn instead.
-        let explained = self.model.schema().features().len() > 1 && self.model.schema().groups().is_empty();
+        let explained = self.model.schema().input_columns().len() > 1;
         if let Some(kept) = self.kept().filter(|_| explained) {
             let held_out = self.test.and_then(|test| test.kept.as_ref()).map(|_| "test rows");
             blocks.extend(explained::blocks(self.model, kept, held_out, &self.settings(kept)));
@@ -251,7 +251,7 @@ impl FitReport<'_> {
         let each = started.elapsed().as_secs_f64().max(1e-9) / few as f64;
         let choices = self.model.search().choices.as_ref().map_or(0.0, |choices| choices.seconds);
         let seconds = (TIME_SHARE * (self.model.summary().seconds + choices)).max(LEAST_SECONDS);
-        all.within(seconds / each, self.model.schema().features().len(), rows.len(), explained::FEW)
+        all.within(seconds / each, self.model.schema().input_columns().len(), rows.len(), explained::FEW)
     }
 
     /// Draws the effect of one standard deviation of each column on the latent function of a linear model.
