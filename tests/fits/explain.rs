@@ -265,6 +265,7 @@ fn inputs_of_one_column_move_together() {
         InputColumn {
             name: "kind".into(),
             inputs: 1..3,
+            slope: None,
             kind: InputKind::Categories {
                 names: vec!["none".into(), "a".into(), "b".into()],
                 first_is_none: true,
