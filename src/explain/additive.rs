@@ -17,7 +17,8 @@ struct Term {
 type Kernels = Vec<Box<dyn Kernel>>;
 
 impl Explainer<'_> {
-    /// Contributions by the terms of the latent function; `None` if it is not a sum of functions of different columns.
+    /// Returns the contributions of the terms of the latent function; `None` if it is not a sum of
+    /// functions of different columns.
     pub(super) fn by_terms(&self, x: MatRef<'_, f64>, background: Rows<'_>) -> Option<Vec<Contributions>> {
         let posterior = self.model.posterior();
         let only = posterior.factors().len() == 1 && self.model.neighbours().is_none();
@@ -53,7 +54,7 @@ impl Explainer<'_> {
         Some((0..x.nrows()).map(of_row).collect())
     }
 
-    /// The terms of a kernel that is a sum. Terms of the same columns are joined.
+    /// Returns the terms of a kernel that is a sum. Terms of the same columns are joined.
     fn terms_of_kernel(&self, layer: &InducingPrior, x: MatRef<'_, f64>) -> Option<Vec<Term>> {
         let weights = &self.model.posterior().factors()[0].weights;
         let mut found: Vec<(Vec<usize>, Kernels)> = Vec::new();
@@ -85,14 +86,15 @@ impl Explainer<'_> {
         Some(found.into_iter().map(&mut term).collect())
     }
 
-    /// The columns that these inputs belong to.
+    /// Returns the columns that these inputs belong to.
     fn touched(&self, inputs: &[usize]) -> Vec<usize> {
         let touches =
             |column: &usize| inputs.iter().any(|input| self.columns[*column].inputs.contains(input));
         (0..self.columns.len()).filter(touches).collect()
     }
 
-    /// The effect of every column in a linear function: its value with the column minus its value with the column at 0, all others at 0.
+    /// Returns the effect of every column in a linear function: the value of the function if all
+    /// other columns are 0, minus its value if all columns are 0.
     fn terms_of_columns(&self, x: Mat<f64>) -> Vec<Term> {
         let posterior = self.model.posterior();
         let at_zero = posterior.means(Mat::zeros(x.nrows(), 1).transpose())[0];
