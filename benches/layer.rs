@@ -12,7 +12,7 @@ use sparsegp_testkit::shapes::model;
 
 const SIZES: [usize; 3] = [100, 512, 1024];
 
-/// Throughputs count flops, so that criterion prints them a second.
+/// Returns a throughput in flops, so that criterion prints flops per second.
 fn flops(count: f64) -> Throughput {
     Throughput::Elements(count as u64)
 }

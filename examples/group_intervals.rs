@@ -73,7 +73,7 @@ struct Estimate {
     interval: Option<[f64; 2]>,
 }
 
-/// The estimates, in the order of the truth.
+/// Returns the estimates, in the order of `TRUTH`.
 fn estimates(model: &Model) -> Vec<Estimate> {
     let components = model.variance_components();
     let mut out: Vec<Estimate> =
@@ -82,7 +82,7 @@ fn estimates(model: &Model) -> Vec<Estimate> {
     out
 }
 
-/// The number of intervals of one component by outcome.
+/// The numbers of intervals of one component, by outcome.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     estimate: f64,

@@ -1,4 +1,5 @@
-//! Evidence, gradient and predictions with nearest neighbours beside inducing inputs, timed on rows of a smooth function.
+//! Times evidence, gradient and predictions with nearest neighbours and inducing inputs, on rows of
+//! a smooth function.
 //!
 //! `cargo run --release --example neighbours -- ROWS INDUCING NEIGHBOURS INPUTS`
 
@@ -14,7 +15,7 @@ use sparsegp::neighbours::{
 };
 use std::time::Instant;
 
-/// Says how long a piece of work took.
+/// Runs `work`, and prints its time.
 fn timed<T>(what: &str, rows: usize, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = work();
@@ -23,7 +24,7 @@ fn timed<T>(what: &str, rows: usize, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Numbers in [0, 1) that fill the unit cube evenly (R. Kronecker's sequence of square roots of primes).
+/// Returns points that fill the unit cube evenly (Kronecker's sequence of square roots of primes).
 fn inputs(rows: usize, dims: usize, first: usize) -> Mat<f64> {
     const PRIMES: [f64; 12] = [2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0, 23.0, 29.0, 31.0, 37.0];
     Mat::from_fn(rows, dims, |i, d| ((first + i + 1) as f64 * PRIMES[d % 12].sqrt()).fract())

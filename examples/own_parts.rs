@@ -1,6 +1,6 @@
-//! A training loop, a kernel and a likelihood of one's own; another process loads the model and predicts.
+//! A custom training loop, kernel and likelihood; a second run loads the model and predicts.
 //!
-//! `cargo run --release --example own_parts -- model.safetensors`, then the same again.
+//! Run `cargo run --release --example own_parts -- model.safetensors` twice.
 
 use faer::{Mat, mat};
 use sparsegp::prelude::*;

@@ -3,7 +3,8 @@
 use faer::{MatMut, MatRef};
 use pulp::Arch;
 
-/// Independent partial sums, so that a sum can use SIMD lanes and hide the latency of additions.
+/// The number of independent partial sums, so that a sum can use SIMD lanes and hide the latency of
+/// additions.
 const LANES: usize = 16;
 
 #[inline(always)]
@@ -20,7 +21,7 @@ fn dot_lanes(x: &[f64], y: &[f64]) -> f64 {
     tail + sums.iter().sum::<f64>()
 }
 
-/// Column `j`; nothing of a matrix whose columns are not contiguous.
+/// Returns column `j`; empty if the columns of the matrix are not contiguous.
 #[inline(always)]
 pub(crate) fn column<'a, T>(a: &MatRef<'a, T>, j: usize) -> &'a [T] {
     a.col(j).try_as_col_major().map_or(&[], |c| c.as_slice())
@@ -86,14 +87,14 @@ pub fn add_matvec(a: MatRef<'_, f64>, w: &[f64], out: &mut [f64]) {
     );
 }
 
-/// A side of the tiles in which matrices are transposed: the strided lines of larger ones would share sets of the first-level
-/// cache where the number of rows is a power of two.
+/// The side of the tiles in which matrices are transposed. The strided cache lines of larger tiles
+/// would share sets of the first-level cache if the number of rows is a power of two.
 const SIDE: usize = 8;
 
-/// A square of a matrix, a run for each of its columns.
+/// A square part of a matrix, with one run per column.
 type Tile = [[f64; SIDE]; SIDE];
 
-/// The columns from `j0` on, from row `i0` on.
+/// Returns the tile that starts at row `i0` and column `j0`.
 #[inline(always)]
 fn tile(a: &MatRef<'_, f64>, i0: usize, j0: usize) -> Tile {
     let mut tile = [[0.0; SIDE]; SIDE];
@@ -103,7 +104,7 @@ fn tile(a: &MatRef<'_, f64>, i0: usize, j0: usize) -> Tile {
     tile
 }
 
-/// Writes a tile to where [`tile`] would read it.
+/// Writes a tile to row `i0` and column `j0`.
 #[inline(always)]
 fn put(tile: &Tile, out: &mut MatMut<'_, f64>, i0: usize, j0: usize) {
     for (j, run) in tile.iter().enumerate() {
@@ -121,7 +122,8 @@ fn exchange<const S: usize>(tile: &mut Tile) {
     }
 }
 
-/// The transpose, in vectors: number by number it took half as long again.
+/// Returns the transposed tile, computed with vectors; one number at a time took half as long
+/// again.
 #[inline(always)]
 fn transposed(mut tile: Tile) -> Tile {
     exchange::<4>(&mut tile);
@@ -149,7 +151,8 @@ fn transpose_weighted(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>, weight: impl
     Arch::new().dispatch(
         #[inline(always)]
         || {
-            // Along the rows of `out`, which is written to memory, while `a` is in a cache.
+            // Iterates along the rows of `out`, which is written to memory, because `a` is in a
+            // cache.
             for (i0, j0) in whole_tiles(m, n) {
                 let mut tile = tile(&a, i0, j0);
                 for (j, run) in tile.iter_mut().enumerate() {
@@ -198,13 +201,14 @@ pub(crate) fn add_transposes(mut a: MatMut<'_, f64>, mut b: MatMut<'_, f64>) {
     }
 }
 
-/// The largest entry in size; infinite where an entry is not finite.
+/// Returns the largest absolute value of an entry; infinite if an entry is not finite.
 pub(crate) fn largest(a: MatRef<'_, f64>) -> f64 {
     if a.row_stride() != 1 {
-        // A view across columns is strided; a view along a step is contiguous.
+        // The columns of this view are not contiguous; those of a copy are.
         return largest(a.to_owned().as_ref());
     }
-    // As integers, absolute values have the order of the numbers, followed by infinity and NaN.
+    // The bits of absolute values, read as integers, have the order of the values; infinity and NaN
+    // come last.
     let size = |x: f64| x.abs().to_bits() as i64;
     let most = Arch::new().dispatch(
         #[inline(always)]
@@ -293,7 +297,7 @@ pub(crate) fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: 
     );
 }
 
-/// `out_{p_j} += a_j` for the places `p`.
+/// `out_{p_j} += a_j` for the column indices `p`.
 pub(crate) fn scatter(mut out: MatMut<'_, f64>, places: &[u32], a: MatRef<'_, f64>) {
     Arch::new().dispatch(
         #[inline(always)]
@@ -307,14 +311,14 @@ pub(crate) fn scatter(mut out: MatMut<'_, f64>, places: &[u32], a: MatRef<'_, f6
     );
 }
 
-/// `out_j = a_{p_j}` for the places `p`.
+/// `out_j = a_{p_j}` for the column indices `p`.
 pub(crate) fn gather(a: MatRef<'_, f64>, places: &[u32], mut out: MatMut<'_, f64>) {
     for (j, &place) in places.iter().enumerate() {
         column_mut(&mut out, j).copy_from_slice(column(&a, place as usize));
     }
 }
 
-/// `out = a` in other numbers, each by `one`.
+/// Writes `a` to `out` in another type of number; `one` converts each entry.
 pub fn convert<A: Copy, B>(a: MatRef<'_, A>, mut out: MatMut<'_, B>, one: impl Fn(A) -> B) {
     Arch::new().dispatch(
         #[inline(always)]
@@ -334,7 +338,7 @@ mod tests {
     use faer::Mat;
 
     #[test]
-    fn the_largest_entry_is_found_and_what_is_not_finite_with_it() {
+    fn the_largest_entry_and_entries_that_are_not_finite_are_found() {
         for (m, n) in [(1, 1), (16, 3), (21, 5)] {
             let a = Mat::from_fn(m, n, |i, j| (i as f64 - 3.0) * (j as f64 + 0.5));
             let plain = a.col_iter().flat_map(|c| c.iter()).fold(0.0f64, |a, x| a.max(x.abs()));
@@ -350,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn transposed_and_squared_columns_are_right_whatever_the_shape() {
+    fn transposed_and_squared_columns_are_right_for_every_shape() {
         for (m, n) in [(1, 1), (7, 9), (8, 8), (16, 5), (21, 24)] {
             let a = Mat::from_fn(m, n, |i, j| (1 + i * n + j) as f64);
             let w: Vec<f64> = (0..n).map(|j| 0.5 - j as f64).collect();

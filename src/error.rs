@@ -1,10 +1,11 @@
-//! The one error type: the problem, its place and something to try, with the options it names as data; numerical outcomes during a fit are
-//! status values.
+//! The only error type: the problem, its location and a hint, with the options it names as data.
+//! Numerical failures during a fit are status values instead.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The kind of a problem, by the person who can solve it; each maps to one exit status of the command line.
+/// The kind of a problem, by the person who can solve it. Each kind has one exit status of the
+/// command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -18,7 +19,7 @@ pub enum ErrorKind {
     Interrupted,
 }
 
-/// An error with one clear line and, if there is something to try, a hint.
+/// An error with a message of one line and, if there is something to try, a hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
     kind: ErrorKind,
@@ -26,11 +27,12 @@ pub struct Error {
     hint: Option<String>,
 }
 
-/// Writes an option for a reader: its name (`q_step`), with a value if one is given.
+/// A function that writes an option, given its name (`q_step`) and an optional value, as the reader
+/// spells it.
 pub type Say<'a> = dyn Fn(&str, Option<&str>) -> String + 'a;
 
-/// A text with options between ⟨ and ⟩, by name and with or without a value, as a reader sees it: `⟨hyper dual⟩` is `--hyper dual` on a
-/// command line, `hyper = dual` in a program.
+/// Returns a text in which each marked option, ⟨name⟩ or ⟨name value⟩, is written by `say`:
+/// `⟨hyper dual⟩` is `--hyper dual` on a command line, `hyper = dual` in a program.
 pub fn spoken(text: &str, say: &Say<'_>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -58,7 +60,8 @@ pub fn spoken(text: &str, say: &Say<'_>) -> String {
     out
 }
 
-/// An option as programs in Rust write it: its name, except that they call a model to start from `start`.
+/// Writes an option as programs in Rust do: by its name, except that `from` (a model to start from)
+/// is called `start`.
 pub(crate) fn rust_name(name: &str, value: Option<&str>) -> String {
     let name = if name == "from" { "start" } else { name };
     match value {
@@ -76,22 +79,24 @@ impl Error {
         Error { kind: ErrorKind::Usage, message: message.into(), hint: None }
     }
 
-    /// Bad data or an unusable file; name the file, row and column and what was expected.
+    /// Bad data or an unusable file. The message should name the file, row and column, and what was
+    /// expected.
     pub fn data(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Data, message: message.into(), hint: None }
     }
 
-    /// A fit that failed numerically; say which remedies were tried.
+    /// A fit that failed numerically. The message should name the remedies that were tried.
     pub fn fit(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Fit, message: message.into(), hint: None }
     }
 
-    /// Work that the user interrupted; say what is kept.
+    /// Work that the user interrupted. The message should say what is kept.
     pub fn interrupted(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Interrupted, message: message.into(), hint: None }
     }
 
-    /// Sums over data, of these dimensions, that belong to different models and cannot be added.
+    /// The error for sums over data of these dimensions, which belong to different models and
+    /// cannot be added.
     pub(crate) fn unlike_sums(own: usize, other: usize) -> Self {
         Error::data(format!(
             "found sums over data of dimensions {own} and {other}, expected equal dimensions: the sums belong to different models"
@@ -110,17 +115,17 @@ impl Error {
         self.kind
     }
 
-    /// Something to try, if there is any, with options named as in Rust.
+    /// Returns the hint, if there is one, with options named as in Rust.
     pub fn advice(&self) -> Option<String> {
         self.advice_with(&rust_name)
     }
 
-    /// The message with options written by `say`.
+    /// Returns the message, with options written by `say`.
     pub fn message_with(&self, say: &Say<'_>) -> String {
         spoken(&self.message, say)
     }
 
-    /// Something to try, if there is any, with options written by `say`.
+    /// Returns the hint, if there is one, with options written by `say`.
     pub fn advice_with(&self, say: &Say<'_>) -> Option<String> {
         self.hint.as_deref().map(|hint| spoken(hint, say))
     }
@@ -135,7 +140,7 @@ impl Error {
         names.into_inner()
     }
 
-    /// The message with its options marked, for use inside another message.
+    /// Returns the message with its options marked as ⟨name⟩, for use inside another message.
     pub fn marked(&self) -> &str {
         &self.message
     }
@@ -164,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_data_that_each_reader_sees_in_words_of_its_own() {
+    fn options_are_written_as_each_reader_spells_them() {
         let error =
             Error::usage("⟨hyper dual⟩ needs ⟨family full⟩, not ⟨⟩ or a ⟨ b").hint("leave ⟨q_step⟩ out");
         assert_eq!(error.to_string(), "hyper = dual needs family = full, not ⟨⟩ or a ⟨ b");

@@ -13,8 +13,9 @@ use sha2::{Digest, Sha256};
 
 /// A file that is written under a temporary name in the same folder and takes its name once it is complete and on disk.
 ///
-/// Dropped before [`finish`](Self::finish), it leaves nothing behind and an older file of the name untouched. A name that
-/// is a device or pipe (`/dev/stdout`) is written to directly, and a symbolic link is followed.
+/// If it is dropped before [`finish`](Self::finish), it leaves nothing behind, and an older file
+/// with this name stays unchanged. A device or pipe (`/dev/stdout`) is written to directly, and a
+/// symbolic link is followed.
 #[derive(Debug)]
 pub struct AtomicFile {
     /// The file name as the caller gave it, for messages.
@@ -42,7 +43,8 @@ fn transient_names() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 pub(crate) struct Transient(PathBuf);
 
 impl Transient {
-    /// Registers the name of the file that `make` creates. No file is made once [`remove_transient_files`] was called.
+    /// Registers the name of the file that `make` creates. After a call of
+    /// [`remove_transient_files`] no file is created.
     fn new<T>(make: impl FnOnce() -> std::io::Result<(T, PathBuf)>) -> std::io::Result<(T, Transient)> {
         let mut names = transient_names();
         let (made, path) = make()?;
@@ -63,8 +65,9 @@ impl Drop for Transient {
     }
 }
 
-/// Removes the files of this process that are still being written, and its locks, for a process that is about to exit while other
-/// threads work. From then on no [`AtomicFile`] begins and none takes its name: threads that try wait for the exit.
+/// Removes the unfinished files and the locks of this process, which is about to exit while other
+/// threads work. Afterwards no [`AtomicFile`] is created or finished: a thread that
+/// tries waits until the process exits.
 pub fn remove_transient_files() {
     let names = transient_names();
     for path in names.iter() {
@@ -80,11 +83,11 @@ impl std::fmt::Debug for Out {
 }
 
 impl AtomicFile {
-    /// Begins the file.
+    /// Creates the file under a temporary name.
     ///
     /// # Errors
     ///
-    /// When the folder does not exist or cannot be written to, or the name is a folder's.
+    /// When the folder does not exist or cannot be written to, or the path is that of a folder.
     pub fn create(path: &Path) -> Result<AtomicFile> {
         let given = path.to_owned();
         // The file a link points to is replaced rather than the link.
@@ -126,13 +129,13 @@ impl AtomicFile {
         Ok(AtomicFile { given, path, out, _transient: Some(transient) })
     }
 
-    /// A file that is written to a stream directly; messages call it `name`.
+    /// Creates a file that is written directly to a stream; messages call it `name`.
     pub fn stream(name: &str, out: Box<dyn Write + Send>) -> AtomicFile {
         let out = Out::Direct(BufWriter::new(out));
         AtomicFile { given: name.into(), path: PathBuf::new(), out, _transient: None }
     }
 
-    /// Writes the whole of a file.
+    /// Writes a whole file.
     ///
     /// # Errors
     ///
@@ -143,11 +146,11 @@ impl AtomicFile {
         file.finish()
     }
 
-    /// Puts the file on disk and gives it its name.
+    /// Writes the file to disk and gives it its final name.
     ///
     /// # Errors
     ///
-    /// When the disk is full or the name cannot be taken; nothing is left behind then.
+    /// If the disk is full or the file cannot get its final name; nothing is left behind then.
     pub fn finish(self) -> Result<()> {
         let AtomicFile { given, path, out, _transient } = self;
         let failed = |error: std::io::Error| write_error(&given, &without_path(error));
@@ -156,7 +159,8 @@ impl AtomicFile {
             Out::Temporary(out) => {
                 let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
                 file.as_file().sync_all().map_err(failed)?;
-                // The names are held, so that a process about to exit has either the whole file or none.
+                // The lock on the names is held, so that a process that is about to exit leaves
+                // either the whole file or none.
                 let names = transient_names();
                 let persisted = file.persist(&path);
                 drop(names);
@@ -184,7 +188,8 @@ impl Write for AtomicFile {
     }
 }
 
-/// The cause of a failure without the name of the temporary file, which the user does not know.
+/// Returns the cause of a failure without the name of the temporary file, which the user does not
+/// know.
 fn without_path(error: std::io::Error) -> std::io::Error {
     if error.get_ref().is_some() { error.kind().into() } else { error }
 }
@@ -207,7 +212,8 @@ fn new_file_permissions() -> Option<std::fs::Permissions> {
     None
 }
 
-/// Puts the new name on disk. The file is complete either way, so a file system that cannot do this is not an error.
+/// Writes the new name to disk. The file is complete without this, so it is not an error if the
+/// file system cannot do it.
 fn sync_folder(path: &Path) {
     if let Some(folder) = path.parent() {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -224,7 +230,7 @@ pub fn hexadecimal(hash: Sha256) -> String {
 ///
 /// # Errors
 ///
-/// When it cannot be opened, or is a folder, device or socket; `name` is what messages call it.
+/// If the file cannot be opened, or is a folder, device or socket. Messages call it `name`.
 pub fn open_input(path: &Path, name: &str) -> Result<File> {
     check_input(path, name)?;
     File::open(path).map_err(|error| unreadable(name, &error))
@@ -259,7 +265,7 @@ fn is_pipe(_: std::fs::FileType) -> bool {
     false
 }
 
-/// A digest (SHA-256, in hexadecimal) of a file as it is.
+/// Returns a digest (SHA-256, in hexadecimal) of the bytes of a file.
 ///
 /// # Errors
 ///

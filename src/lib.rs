@@ -1,11 +1,12 @@
 //! Sparse Gaussian processes: regression, classification and counts with calibrated predictions, from arrays.
 //!
-//! This crate may know numbers in rows, models and model files; it knows no columns of tables, no pages and no command line, which are
-//! `sparsegp-tables` and `sparsegp-cli`.
+//! This crate works with arrays, models and model files. Tables with named columns and reports are
+//! in `sparsegp-tables`, the command line is in `sparsegp-cli`.
 //!
-//! A sparse GP stands for the data by M inducing inputs, so that training costs O(nM²). This crate has SVGP on mini-batches with natural
-//! gradients and other update rules, on the ELBO or on the predictive loss itself; the collapsed bounds VFE and FITC; and the
-//! Bayesian linear models they reduce to.
+//! A sparse GP summarises the data with M inducing inputs, so that training costs O(nM²). This
+//! crate has SVGP on mini-batches with natural gradients and other update rules, on the ELBO or on
+//! the predictive loss itself; the collapsed bounds VFE and FITC; and the Bayesian linear models
+//! they reduce to.
 //!
 //! ```
 //! use faer::Mat;
@@ -31,30 +32,30 @@
 //! # Ok::<(), sparsegp::Error>(())
 //! ```
 //!
-//! # What is where
+//! # Modules
 //!
-//! Data flow one way, from the top of this table to its end and back up only as results; a module imports those below it.
+//! A module imports only modules below it in this table.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! | --- | --- |
-//! | [`explain`] | what predictions depend on: relevance of columns, partial dependence, contributions |
-//! | [`training`] | how: [`ModelBuilder`](training::ModelBuilder), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
-//! | [`model`] | what a model is and tells: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
-//! | [`options`] | what is asked: [`FitOptions`](options::FitOptions), checked and made into a [`Plan`](options::Plan) |
+//! | [`explain`] | explanations of predictions: relevance of columns, partial dependence, contributions |
+//! | [`training`] | fits: [`ModelBuilder`](training::ModelBuilder), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
+//! | [`model`] | fitted models: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
+//! | [`options`] | settings of a fit: [`FitOptions`](options::FitOptions), which are checked and turned into a [`Plan`](options::Plan) |
 //! | [`collapsed`], [`gradient`] | bounds with q in closed form; the gradient of a mini-batch; sums over data that merge |
 //! | [`neighbours`] | rows conditioned on their nearest data: search, conditionals, adjoint |
 //! | [`effects`] | grouped effects beside the latent function: terms, sums by level, evidence, posterior |
 //! | [`hyper`], [`checkpoint`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions; states as bytes |
 //! | [`latent`], [`variational`], [`objective`] | features of the latent linear model; q and its update rules; losses and estimators |
-//! | [`likelihood`], [`quadrature`], [`functions`], [`metrics`] | observation models; integrals; special functions; figures of predictions |
-//! | [`data`] | which rows are for what, batches, scaling, moments, random draws |
+//! | [`likelihood`], [`quadrature`], [`functions`], [`metrics`] | observation models; integrals; special functions; metrics of predictions |
+//! | [`data`] | roles of rows, batches, scaling, moments, random draws |
 //! | [`linalg`], [`columns`], [`files`], [`error`], [`registry`] | structured products; passes over columns; output files; errors; names of kernels and likelihoods |
-//! | [`kernels`] | covariance functions, a crate of its own |
+//! | [`kernels`] | covariance functions, a separate crate |
 //!
 //! The feature `linfa`, off by default, adds estimators for datasets of linfa 0.8 and arrays of ndarray 0.16.
 //!
-//! A model file that was written by a fit to a table opens as a [`Model`](model::Model) too: it then knows its inputs by their order, not
-//! by the names of columns.
+//! A model file of a fit to a table can also be loaded as a [`Model`](model::Model), which
+//! identifies its inputs by their order instead of the names of columns.
 
 pub mod checkpoint;
 pub mod collapsed;
@@ -89,7 +90,7 @@ pub use error::{Error, ErrorKind, Result, Say};
 pub use registry::Registry;
 pub use sparsegp_kernels as kernels;
 
-/// The Rust of the book and of the README.
+/// The Rust examples of the book and of the README.
 #[cfg(doctest)]
 mod book {
     #[doc = include_str!("../README.md")]

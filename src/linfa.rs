@@ -27,12 +27,12 @@ use ::linfa::traits::{Fit, PredictInplace};
 use faer::{Mat, MatRef};
 use ndarray::{Array1, ArrayBase, ArrayView2, Data, Ix2};
 
-/// A fit to be made to datasets whose records are `n × D` and whose targets are numbers: for two classes 0 and 1, for counts and ordered
-/// levels 0, 1, ….
+/// An estimator for datasets whose records are `n × D` and whose targets are numbers: 0 and 1 for
+/// two classes; 0, 1, … for counts and ordered levels.
 #[derive(Clone, Default)]
 pub struct SparseGp(pub ModelBuilder);
 
-/// A fitted model, which predicts the mean of the target: of two classes the probability of class 1.
+/// A fitted model, which predicts the mean of the target; for two classes, the probability of class 1.
 pub struct FittedGp(pub Model);
 
 impl From<::linfa::Error> for Error {
@@ -53,7 +53,8 @@ impl<D: Data<Elem = f64>, T: AsSingleTargets<Elem = f64>> Fit<ArrayBase<D, Ix2>,
 impl<D: Data<Elem = f64>> PredictInplace<ArrayBase<D, Ix2>, Array1<f64>> for FittedGp {
     /// # Panics
     ///
-    /// As linfa's own models do, where the records do not have the columns of the fit; [`Model::predict`] returns an error.
+    /// If the number of columns of the records differs from that of the fit, like linfa's own
+    /// models; [`Model::predict`] returns an error instead.
     fn predict_inplace<'a>(&'a self, x: &'a ArrayBase<D, Ix2>, y: &mut Array1<f64>) {
         let predicted = with_rows(x.view(), |x| self.0.predict(x, &[]));
         let predictions = predicted.unwrap_or_else(|error| panic!("{error}"));

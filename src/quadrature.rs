@@ -1,9 +1,10 @@
 //! Expectations over N(f; μ, v) of functions of f by the trapezoidal rule, to nearly full precision; no formulae of likelihoods.
 //!
-//! For functions that are analytic in a strip around the real line the trapezoidal rule converges exponentially in
-//! 1/step (Trefethen & Weideman 2014), with evenly spaced nodes where Gauss–Hermite spends most of its nodes in tails
-//! that do not matter: with 20 Hermite nodes log σ(f) is wrong in the third digit at v = 25. The step follows from the
-//! function's [`Resolution`] and v, so easy data cost 24 nodes and hard ones what they need.
+//! For functions that are analytic in a strip around the real line the trapezoidal rule converges
+//! exponentially in 1/step (Trefethen & Weideman 2014), with evenly spaced nodes, while
+//! Gauss–Hermite rules have most of their nodes in tails that do not matter: with 20 Hermite nodes
+//! log σ(f) is wrong in the third digit at v = 25. The step follows from the function's
+//! [`Resolution`] and v, so easy data cost 24 nodes, and hard data only as many as they need.
 
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch};
@@ -13,8 +14,9 @@ use std::sync::LazyLock;
 /// The resolution that quadrature needs for the log density of a likelihood as a function of f.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resolution {
-    /// The half-width of the strip around the real line in which `log p(y|f)` is analytic; 0 for a density with a kink, which
-    /// takes thousands of nodes for six digits: such a likelihood should have expectations in closed form.
+    /// The half-width of the strip around the real line in which `log p(y|f)` is analytic; 0 for a
+    /// density with a kink, which needs thousands of nodes for six digits, so that such a
+    /// likelihood should have expectations in closed form.
     pub strip: f64,
     /// The largest step in f that still resolves `p(y|f)` itself.
     pub step: f64,
@@ -24,7 +26,7 @@ pub struct Resolution {
     pub pole: Option<f64>,
 }
 
-/// Standardised nodes reach to ±8, beyond which a normal has 1e-15 of its mass.
+/// Standardised nodes are within ±8, beyond which a normal distribution has 1e-15 of its mass.
 pub(crate) const REACH: f64 = 8.0;
 
 /// The error of a rule is about `e^{−DIGITS}`.
@@ -33,8 +35,8 @@ const DIGITS: f64 = 26.0;
 /// The maximum number of nodes of an integral.
 const MOST_NODES: usize = 1 << 15;
 
-/// Numbers of nodes are multiples of this, so that vector instructions leave none to be done one by one, which would take
-/// longer than all others.
+/// Numbers of nodes are multiples of this, so that vector instructions leave no nodes to be
+/// computed one by one, which would take longer than all others.
 const LANES: usize = 8;
 
 /// Evenly spaced standardised nodes with their normal weights, which sum to 1.
@@ -46,7 +48,8 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Nodes over ±[`REACH`], and as many beyond as make their number a multiple of `lanes`.
+    /// Creates nodes over ±[`REACH`], and some beyond so that their number is a multiple of
+    /// `lanes`.
     fn new(step: f64, lanes: usize) -> Rule {
         let half = (REACH / step).round() as usize;
         let count = (2 * half + 1).next_multiple_of(lanes);
@@ -63,12 +66,13 @@ static LADDER: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     (0..20).map(|level| Rule::new(0.8 * 2f64.powf(-0.5 * f64::from(level)), LANES)).collect()
 });
 
-/// The rules, up to 3621 nodes, for averages of something bounded: a jump between two nodes is then worth 0.002 at most, and
-/// quantiles take a hundred averages of distribution functions that are costly themselves.
+/// The number of rules, up to 3621 nodes, for averages of bounded functions: a jump between two
+/// nodes then causes an error of at most 0.002, and quantiles need about a hundred averages of
+/// distribution functions, which are costly themselves.
 const BOUNDED_RULES: usize = 16;
 
-/// Singularities further off, in standard deviations, leave a bounded function so straight that three Gauss–Hermite nodes are exact to the
-/// sixth power of its inverse.
+/// With singularities farther away than this, in standard deviations, a bounded function is so
+/// straight that three Gauss–Hermite nodes are exact up to the inverse sixth power of the distance.
 const NEARLY_STRAIGHT: f64 = 200.0;
 
 /// The numbers between two ends.
@@ -87,7 +91,7 @@ pub struct Integrator {
     pub(crate) z: Vec<f64>,
     /// The nodes as values of f.
     pub(crate) f: Vec<f64>,
-    /// Their weights.
+    /// The weights of the nodes.
     pub(crate) weight: Vec<f64>,
     /// A function at the nodes.
     pub(crate) value: Vec<f64>,
@@ -103,8 +107,8 @@ impl Default for Integrator {
 }
 
 impl Integrator {
-    /// An integrator that chooses the number of nodes itself, or takes `nodes` of them (at least 3) over ±8 standard deviations of f for
-    /// every likelihood.
+    /// Creates an integrator that chooses the number of nodes itself or, if `nodes` is given, uses
+    /// this number (at least 3) over ±8 standard deviations of f for every likelihood.
     pub fn new(nodes: Option<usize>) -> Self {
         let fixed = nodes.map(|nodes| Rule::new(2.0 * REACH / (nodes.max(3) - 1) as f64, 1));
         Integrator {
@@ -137,18 +141,19 @@ impl Integrator {
             return (4.0 * g(mu) + g(mu - reach) + g(mu + reach)) / 6.0;
         }
         let rule = self.fixed.as_ref().unwrap_or_else(|| rule_for(distance, BOUNDED_RULES));
-        // One function call for each node, so that those beyond the reach are worth leaving out.
+        // Every node costs a function call, so nodes beyond the reach are omitted.
         let end = REACH + 0.75 * rule.step;
         let nodes = rule.z.iter().zip(&rule.weight).filter(|(z, _)| z.abs() < end);
         nodes.map(|(z, w)| w * g(mu + sd * z)).sum()
     }
 
-    /// Standardised nodes and weights for an expectation of something analytic in the likelihood's strip.
+    /// Places standardised nodes and weights for the expectation of a function that is analytic in
+    /// the strip of the likelihood.
     pub(crate) fn place(&mut self, resolution: Resolution, mu: f64, sd: f64) {
         let rule = match &self.fixed {
             Some(rule) => rule,
             None => {
-                // Around a pole the distance to it matters only where the normal has mass.
+                // The distance to a pole matters only where the normal distribution has mass.
                 let beyond = resolution.pole.map_or(0.0, |pole| ((pole - mu).abs() - REACH * sd).max(0.0));
                 rule_for(beyond.hypot(resolution.strip) / sd, LADDER.len())
             }
@@ -167,12 +172,14 @@ impl Integrator {
         self.spread(mu, sd);
     }
 
-    /// Nodes at `f = pole + a sinh t`, t evenly spaced: the pair of singularities at `pole ± ia` moves to `t = ±iπ/2` for every a, and the
-    /// normal stays bounded within π/4 of the real line.
+    /// Nodes at `f = pole + a sinh t`, t evenly spaced: the pair of singularities at `pole ± ia`
+    /// moves to `t = ±iπ/2` for every a, and the normal density stays bounded within π/4 of the
+    /// real line.
     fn place_around(&mut self, pole: f64, a: f64, mu: f64, sd: f64) {
         let t = |z: f64| ((mu + sd * z - pole) / a).asinh();
         let (low, high) = (t(-REACH), t(REACH));
-        // With z₀ = |pole − μ|/sd the normal grows by exp(½ z₀² sin²θ/cos 2θ) off the real line, against e^{−2πθ/step}.
+        // With z₀ = |pole − μ|/sd the normal density grows by exp(½ z₀² sin²θ/cos 2θ) off the real
+        // line, against e^{−2πθ/step}.
         let normal = 0.5 * sd / (mu - pole).hypot(a);
         let count = nodes_for((high - low) / normal.min(0.11));
         let step = (high - low) / (count - 1) as f64;
@@ -211,7 +218,7 @@ impl Integrator {
     }
 }
 
-/// `Σ w v`, `Σ w v′` and `Σ w z v′`.
+/// Returns `Σ w v`, `Σ w v′` and `Σ w z v′`.
 pub(crate) fn weighted_sums(weight: &[f64], z: &[f64], value: &[f64], first: &[f64]) -> [f64; 3] {
     dispatch(Sums { weight, z, value, first })
 }
@@ -258,16 +265,16 @@ impl Pass for Sums<'_> {
     }
 }
 
-/// The coarsest of the first `rules` that is accurate when the singularities lie `c` standard deviations off the real line,
-/// or the finest of them.
+/// Returns the coarsest of the first `rules` rules that is accurate if the singularities are `c`
+/// standard deviations off the real line, or the finest of these rules.
 fn rule_for(c: f64, rules: usize) -> &'static Rule {
     let c = c.min(8.0);
     let step = 2.0 * PI * c / (DIGITS + 0.5 * c * c);
     LADDER[..rules].iter().find(|rule| rule.step <= step).unwrap_or(&LADDER[rules - 1])
 }
 
-/// The smallest variance; lower ones are raised to it, because the derivative in v divides by its root. Around a large mean floats are
-/// further apart, by `1e-16 μ` against a root of `1e-9 μ`.
+/// Returns v, raised to a minimum because the derivative in v divides by its root. The minimum
+/// grows with the mean, because floats near μ are about `1e-16 μ` apart.
 pub(crate) fn smallest(mu: f64, v: f64) -> f64 {
     v.max(1e-12 * (1.0 + 1e-6 * mu * mu))
 }

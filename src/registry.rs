@@ -7,7 +7,8 @@ use sparsegp_kernels::{Entry, Grammar, Kernel, Make};
 use std::fmt;
 use std::sync::Arc;
 
-/// The kernels and likelihoods that names denote, in options and in model files. The default registry knows the built-in ones.
+/// The kernels and likelihoods that names in options and model files refer to. The default registry
+/// knows the built-in ones.
 ///
 /// ```
 /// use sparsegp::Registry;
@@ -30,7 +31,7 @@ pub struct Registry {
     likelihoods: Vec<(LikelihoodKind, Entered)>,
 }
 
-/// The constructor of a user's likelihood.
+/// The source of a user's likelihood.
 #[derive(Clone)]
 enum Entered {
     /// By a function.
@@ -49,7 +50,7 @@ impl Entered {
 }
 
 impl Registry {
-    /// The registry with one more kernel.
+    /// Returns the registry with one more kernel.
     ///
     /// # Errors
     ///
@@ -59,7 +60,7 @@ impl Registry {
         Ok(Registry { grammar, ..self })
     }
 
-    /// The registry with a kernel of this name that a closure makes.
+    /// Returns the registry with a kernel of this name that a closure builds.
     ///
     /// # Errors
     ///
@@ -69,8 +70,9 @@ impl Registry {
         Ok(Registry { grammar, ..self })
     }
 
-    /// The registry with one more likelihood, by the [name](Likelihood::name) that it says itself; `build` makes one for targets of so
-    /// many ordered levels, which only ordinal ones look at.
+    /// Returns the registry with one more likelihood under its own [name](Likelihood::name).
+    /// `build` receives the number of ordered levels of the target, which only ordinal likelihoods
+    /// use.
     ///
     /// # Errors
     ///
@@ -79,7 +81,7 @@ impl Registry {
         self.with(Entered::Build(Build::One(build)))
     }
 
-    /// The registry with one more likelihood of several latent functions.
+    /// Returns the registry with one more likelihood of several latent functions.
     ///
     /// # Errors
     ///
@@ -88,7 +90,7 @@ impl Registry {
         self.with(Entered::Build(Build::Joint(build)))
     }
 
-    /// The registry with a likelihood that models copy.
+    /// Returns the registry with a likelihood that every model copies.
     ///
     /// # Errors
     ///
@@ -116,12 +118,12 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// A usage error that says what is wrong with the text and where.
+    /// A usage error that names the problem in the text and its position.
     pub fn kernel(&self, text: &str, dims: usize) -> Result<Box<dyn Kernel>> {
         self.grammar.parse(text, dims).map_err(|error| Error::usage(format!("⟨kernel⟩ '{text}': {error}")))
     }
 
-    /// The likelihood of a name, if it is known.
+    /// Returns the kind of the likelihood of a name, if it is known.
     pub fn likelihood_kind(&self, name: &str) -> Option<LikelihoodKind> {
         let entered = || self.likelihoods.iter().map(|(kind, _)| *kind).find(|kind| kind.name() == name);
         name.parse().ok().or_else(entered)
@@ -151,7 +153,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Two registries are the same when they know the same names.
+/// Two registries are equal if they know the same names.
 impl PartialEq for Registry {
     fn eq(&self, other: &Self) -> bool {
         let kinds =

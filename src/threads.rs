@@ -1,4 +1,5 @@
-//! The threads that run work, and buffers that one piece of work passes on to the next, so that they stay in a cache; no work.
+//! Threads that run work, and buffers that are handed from one piece of work to the next while they
+//! are still in a cache; no work.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -30,8 +31,9 @@ impl<T> PerThread<T> {
 /// The number of multiplications below which work stays on one thread, because waking others would take longer.
 pub(crate) const ALONE: usize = 1 << 21;
 
-/// Runs `work` on a thread of the pool; its largest part takes this number of multiplications. On any other thread, every parallel product
-/// would be passed to the pool and awaited, which takes as long as a small product itself.
+/// Runs `work` on a thread of the pool; its largest product takes this number of multiplications.
+/// On a thread outside the pool, every parallel product would have to be passed to the pool, which
+/// takes as long as a small product itself.
 pub(crate) fn on_pool<R: Send>(multiplications: usize, work: impl FnOnce() -> R + Send) -> R {
     if multiplications < ALONE { work() } else { rayon::scope(|_| work()) }
 }

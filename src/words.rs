@@ -1,6 +1,7 @@
-//! Options that are read and written as text, including options with a few words: their macros, and lists of words; no options.
+//! Macros for options that are read and written as text, including options with a fixed set of
+//! words, and lists of words; no options.
 
-/// Words as alternatives: `a, b or c`.
+/// Joins words as alternatives: `a, b or c`.
 pub(crate) fn either(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
@@ -8,7 +9,7 @@ pub(crate) fn either(words: &[&str]) -> String {
     }
 }
 
-/// Declares an option with a fixed set of words, read and written by them.
+/// Declares an option with a fixed set of words, as which it is read and written.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! word_option {
@@ -18,10 +19,10 @@ macro_rules! word_option {
         pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
 
         impl $name {
-            /// The accepted words, the first one being the default.
+            /// The accepted words, of which the first is the default.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// The word it is written as.
+            /// Returns the word of the value.
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }

@@ -1,4 +1,4 @@
-//! Datasets of linfa: the same model as from arrays, for any layout of the records.
+//! Datasets of linfa give the same model as arrays, for any layout of the records.
 
 use linfa::prelude::*;
 use ndarray::{Array2, ShapeBuilder, s};

@@ -16,7 +16,7 @@ DATA = Path(__file__).resolve().parents[2] / "examples" / "data" / "doctor_visit
 
 
 def table():
-    """Who saw a doctor in the year: 3,000 rows to train on and 2,000 to test on, health being a word."""
+    """3,000 training rows and 2,000 test rows about who saw a doctor in the year; health is a text column."""
     frame = pd.read_csv(DATA)
     health = frame[["hlthg", "hlthf", "hlthp"]].to_numpy() @ [1, 2, 3]
     frame["health"] = np.array(["excellent", "good", "fair", "poor"])[health.astype(int)]
@@ -105,7 +105,7 @@ def main():
     parser.add_argument("--library", choices=["sparsegp", "gpflow", "gpytorch"], required=True)
     library = {"sparsegp": sparsegp, "gpflow": gpflow, "gpytorch": gpytorch}[parser.parse_args().library]
     train, test = table()
-    library(train[:300], test[:10])  # imports, and what is compiled once
+    library(train[:300], test[:10])  # imports and compilation
     begin, busy = time.perf_counter(), time.process_time()
     probability = np.clip(library(train, test), 1e-12, 1 - 1e-12)
     seconds, processor = time.perf_counter() - begin, time.process_time() - busy

@@ -12,7 +12,7 @@ from protocol import LOAD_BEFORE, Clock
 
 
 def value(document, name):
-    """The first number called `name` in a JSON document, outer levels before inner ones; None without one."""
+    """Returns the first number called `name` in a JSON document, outer levels before inner ones; None if there is none."""
     level = [document]
     while level:
         for entry in level:
@@ -23,7 +23,7 @@ def value(document, name):
 
 
 def run_ours(options, train, test, out):
-    """Our binary, timed as a whole process: start, reading, fit, prediction, metrics."""
+    """Runs our binary, timed as a whole process: start, reading, fit, prediction, metrics."""
     command = [options.sparsegp, "fit", train, "--target", options.target, "--test", test]
     command += ["--objective", "vfe", "--inducing", str(options.inducing), "--seed", str(options.seed)]
     command += ["--metrics", out, "--quiet", *options.sparsegp_option]
@@ -39,7 +39,7 @@ def run_ours(options, train, test, out):
 
 
 def run_gpflow(options, train, test):
-    """The peer script in a process of its own; its seconds leave out the interpreter, imports and reading."""
+    """Runs the peer script in a separate process; its seconds exclude the interpreter, imports and reading."""
     script = Path(__file__).with_name("gpflow_sgpr.py")
     command = [sys.executable, script, train, test, "--target", options.target, "--seed", options.seed]
     command += ["--inducing", options.inducing, "--iterations", options.iterations, "--threads", options.threads]
@@ -55,7 +55,7 @@ def run_gpflow(options, train, test):
 
 
 def cells(result):
-    """NLL, RMSE and seconds as text; an error takes the place of the first."""
+    """Returns NLL, RMSE and seconds as text; an error message replaces the NLL."""
     if "error" in result:
         return [result["error"].replace("|", "/")[:60], "", ""]
     return ["" if result[key] is None else f"{result[key]:.4g}" for key in ("nll", "rmse", "seconds")]
@@ -67,10 +67,10 @@ def main():
     parser.add_argument("--data", type=Path, required=True, help="folder of the sets")
     parser.add_argument("--work", type=Path, required=True, help="folder for splits and metrics files")
     parser.add_argument("--sparsegp", required=True, help="path of our binary")
-    parser.add_argument("--sparsegp-option", action="append", default=[], help="passed on, repeatable (use =)")
+    parser.add_argument("--sparsegp-option", action="append", default=[], help="option for sparsegp, repeatable (use =)")
     parser.add_argument("--target", default="y")
     parser.add_argument("--inducing", type=int, default=500)
-    parser.add_argument("--iterations", type=int, default=100, help="of GPflow's optimiser")
+    parser.add_argument("--iterations", type=int, default=100, help="iterations of GPflow's optimiser")
     parser.add_argument("--test-fraction", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)

@@ -1,4 +1,4 @@
-"""Fits that choose for themselves, fits that choose nothing, and LightGBM, on the same splits of real data sets."""
+"""Fits with automatic choices, fits without them, and LightGBM, on the same splits of real data sets."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ import pandas as pd
 
 from protocol import emit, processor_seconds, use_threads
 
-# The tasks as the sets' own page has them; sets of the same task by their number of rows.
+# The tasks according to the web page of the sets; sets of the same task are ordered by their number of rows.
 REGRESSION = "yacht energy concrete airfoil wine sarcos_test kin8nm power naval elevators cadata gas_turbine kin40k protein"
 CLASSES = "sonar ionosphere australian_scale diabetes german_scale thyroid banana ringnorm phishing magic"
 COUNTS = "quine biochemists abalone nmes1988 bike_count randhie"
@@ -48,7 +48,7 @@ OF_TASK = {
 
 
 def split(data, name, seed, most=None):
-    """The training part of a set, of `most` rows, and its test part, the target as `y`."""
+    """Returns the training and test parts of a set, of at most `most` rows each, with the target as `y`."""
     target, dropped = TARGETS.get(name, ("y", []))
     frame = pd.read_csv(data / f"{name}.csv.gz").drop(columns=dropped).rename(columns={target: "y"})
     rows = np.random.default_rng(seed).permutation(len(frame))
@@ -57,7 +57,7 @@ def split(data, name, seed, most=None):
 
 
 def fit_lightgbm(train, test, task, seed):
-    """Boosted trees stopped by a tenth of the training rows; a Gaussian of their squared error for numbers."""
+    """Fits boosted trees, stopped early by a tenth of the training rows; for numbers, the variance is their mean squared error."""
     import lightgbm
 
     x, y = train.drop(columns="y").to_numpy(float), train["y"].to_numpy(float)
@@ -83,7 +83,7 @@ def fit_lightgbm(train, test, task, seed):
 
 
 def fit_sparsegp(program, arguments, folder, parts):
-    """The figures of a fit by the command line, from files."""
+    """Returns the NLL, the error and the choices of a fit by the command line."""
     paths = [folder / f"{part}.csv" for part in ("train", "test")]
     for path, frame in zip(paths, parts):
         frame.to_csv(path, index=False)
@@ -116,7 +116,7 @@ def run(options):
 
 
 def fit_one(options, name, method, seed):
-    """The record of one fit, its seconds with everything from reading on."""
+    """Returns the record of one fit; its seconds include reading and predictions."""
     parts = split(options.data, name, seed, options.rows)
     record, started = {"set": name, "method": method, "seed": seed, "n": len(parts[0])}, time.perf_counter()
     used = processor_seconds()
@@ -171,10 +171,10 @@ def main():
     parser.add_argument("results", type=Path, help="JSON lines, appended to")
     parser.add_argument("sets", nargs="*", help="names of sets; all by default")
     parser.add_argument("--data", type=Path, help="folder of the sets: NAME.csv.gz")
-    parser.add_argument("--folder", type=Path, help="folder for the parts of a split")
+    parser.add_argument("--folder", type=Path, help="folder for the training and test parts of a split")
     parser.add_argument("--program", default="sparsegp", help="the command line to measure")
-    parser.add_argument("--methods", nargs="*", default=["nothing", "chosen", "lightgbm"], help="manual too: the best of a list")
-    parser.add_argument("--rows", type=int, help="training rows and test rows, at most")
+    parser.add_argument("--methods", nargs="*", default=["nothing", "chosen", "lightgbm"], help="methods; \"manual\" is the best of a list")
+    parser.add_argument("--rows", type=int, help="maximum number of training rows and of test rows")
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     use_threads(2)

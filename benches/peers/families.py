@@ -1,4 +1,4 @@
-"""Likelihoods of sparsegp on real counts and on data drawn from themselves: test scores, coverage, evenness of probability integral transforms."""
+"""Likelihoods of sparsegp on real counts and on data drawn from them: test scores, coverage, uniformity of probability integral transforms."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ EVEN = 21.67
 
 
 def fit(options, train, test, *arguments):
-    """The metrics document of a fit by the command line to a part of a table, tested on the other."""
+    """Returns the metrics document of a fit by the command line to the training part, tested on the test part."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("train.csv", "test.csv")]
         for path, frame in zip(paths, (train, test)):
@@ -39,7 +39,7 @@ def fit(options, train, test, *arguments):
 
 
 def counts(options):
-    """Test NLL of every likelihood of counts by the ELBO and by DLM, and of what is chosen where nothing is named."""
+    """Reports the test NLL of every likelihood of counts with the ELBO and with DLM, and that of the automatic choice."""
     for name in options.sets or COUNTS:
         frame = pd.read_csv(options.data / f"{name}.csv.gz")
         rows = np.random.default_rng(options.seed).permutation(len(frame))[: options.rows]
@@ -53,7 +53,7 @@ def counts(options):
 
 
 def report(name, way, found):
-    """One line."""
+    """Prints one line of results."""
     if found is None:
         emit({"set": name, "way": way, "nll": None})
         return
@@ -62,7 +62,7 @@ def report(name, way, found):
 
 
 def families(random, x):
-    """Draws of y at points x (N x 2) of every family, with second parameters that vary where the family has them."""
+    """Yields draws of y at points x (N x 2) from every family; parameters that a family models by a second function vary."""
     n = len(x)
     f = np.sin(2 * np.pi * x[:, 0]) + 0.5 * np.cos(3 * x[:, 1])
     g = 0.8 * np.cos(2 * np.pi * x[:, 1])
@@ -71,7 +71,7 @@ def families(random, x):
     overdispersed = lambda r: random.negative_binomial(r, r / (r + rate))
 
     def positive(draw):
-        """Counts above 0."""
+        """Returns counts above 0."""
         y = draw()
         while (y == 0).any():
             y = np.where(y == 0, draw(), y)
@@ -100,8 +100,8 @@ def families(random, x):
 
 
 def calibration(options):
-    """Fits of 2,000 rows tested on 2,000 more of the same family: coverage of central intervals, chi squared of ten shares of
-    transforms (smaller than 21.67 at the level 0.01; of counts, whose rows are spread, smaller still)."""
+    """Fits 2,000 rows of every family and tests on 2,000 more: coverage of central intervals, and chi squared of the transforms in
+    ten bins (less than 21.67 at the level 0.01; even less for counts, whose rows are spread over bins)."""
     random = np.random.default_rng(options.seed)
     n = 2000
     x = random.uniform(size=(2 * n, 2))
@@ -123,11 +123,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     tasks = {task.__name__: task for task in (counts, calibration)}
     parser.add_argument("task", choices=tasks)
-    parser.add_argument("sets", nargs="*", help="of counts; all by default")
+    parser.add_argument("sets", nargs="*", help="names of sets of counts; all by default")
     parser.add_argument("--data", type=Path, help="folder of the sets: NAME.csv.gz")
     parser.add_argument("--program", default="sparsegp", help="the command line to measure")
     parser.add_argument("--objective", default="elbo", help="of calibration")
-    parser.add_argument("--rows", type=int, default=6000, help="of counts, at most")
+    parser.add_argument("--rows", type=int, default=6000, help="maximum number of rows of a set of counts")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     tasks[options.task](options)

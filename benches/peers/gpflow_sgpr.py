@@ -51,12 +51,12 @@ def fit(split, options, gpflow):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     add_common_arguments(parser)
-    parser.add_argument("--iterations", type=int, default=100, help="L-BFGS-B iterations at most")
+    parser.add_argument("--iterations", type=int, default=100, help="maximum number of L-BFGS-B iterations")
     options = parser.parse_args()
     gpflow, tf = start_gpflow(options)
     split = read_split(options.train, options.test, options.target)
     record = {"library": f"gpflow {gpflow.__version__}"}
-    # The error is how a Cholesky factorisation that fails may show.
+    # A failed Cholesky factorisation may raise this error.
     emit_fit(record, split, options, lambda: fit(split, options, gpflow), (tf.errors.InvalidArgumentError,))
 
 

@@ -16,7 +16,7 @@ from protocol import (
 
 
 def build(gpflow, z, num_data, kernel="rbf", likelihood="gaussian"):
-    """A whitened zero-mean SVGP in GPflow's precision, lengthscales sqrt(D), variance 1, noise 0.1."""
+    """Returns a whitened zero-mean SVGP in GPflow's precision, with lengthscales sqrt(D), variance 1, noise 0.1."""
     likelihoods = {
         "gaussian": lambda: gpflow.likelihoods.Gaussian(0.1),
         "probit": gpflow.likelihoods.Bernoulli,
@@ -32,7 +32,7 @@ def build(gpflow, z, num_data, kernel="rbf", likelihood="gaussian"):
 
 
 def training_step(gpflow, tf, model, lr=0.01, gamma=None):
-    """A function to compile: one step of Adam on a mini-batch, after a natural one for q(u) with `gamma`."""
+    """Returns a function to compile: one step of Adam on a mini-batch, after a natural step for q(u) if `gamma` is given."""
     if gamma is not None:
         natural = gpflow.optimizers.NaturalGradient(gamma)
         gpflow.set_trainable(model.q_mu, False)
@@ -64,12 +64,12 @@ class Training:
         self.x, self.y = tf.constant(split.x), tf.constant(split.y)
         self.random = np.random.default_rng(options.seed)
         self.model = build(gpflow, z, len(split.x), options.kernel)
-        # Long natural steps from the start, far from where q(u) belongs, can leave it without a covariance.
+        # At the start q(u) is far from its optimum, so long natural steps could make its covariance invalid.
         self.gammas = iter(np.geomspace(1e-4, options.gamma, 10))
         self.gamma = tf.Variable(options.gamma, dtype=self.x.dtype, trainable=False)
         step = training_step(gpflow, tf, self.model, options.lr, self.gamma)
 
-        # Shapes are left open so that the last, smaller mini-batch is not traced on its own.
+        # The shapes are open, so that the last, smaller mini-batch is not traced separately.
         @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
         def compiled(rows):
             return step((tf.gather(self.x, rows), tf.gather(self.y, rows)))
@@ -81,12 +81,12 @@ class Training:
         self.predict_f = tf.function(self.model.predict_f, input_signature=[inputs])
 
     def parts(self, *arrays):
-        """The mini-batches of arrays in their order."""
+        """Yields the mini-batches of arrays in the order of the rows."""
         for start in range(0, len(arrays[0]), self.batch):
             yield tuple(array[start : start + self.batch] for array in arrays)
 
     def epoch(self):
-        """One step for each mini-batch of a new permutation; returns their number."""
+        """Takes one step for each mini-batch of a new permutation; returns the number of steps."""
         steps = 0
         for (rows,) in self.parts(self.random.permutation(len(self.x))):
             self.gamma.assign(next(self.gammas, self.gamma))
@@ -97,14 +97,14 @@ class Training:
         return steps
 
     def elbo(self):
-        """The evidence lower bound of all the data (sum, not mean), with the present parameters."""
+        """Returns the evidence lower bound of all the data (sum, not mean), with the current parameters."""
         likelihood, bound = self.model.likelihood, -float(self.model.prior_kl())
         for x, y in self.parts(self.x, self.y):
             bound += likelihood.variational_expectations(x, *self.predict_f(x), y).numpy().sum()
         return float(bound)
 
     def scores(self):
-        """The scores of the test part, with the present parameters."""
+        """Returns the scores of the test part, with the current parameters."""
         likelihood = self.model.likelihood
         inputs = self.parts(self.split.x_test)
         parts = [likelihood.predict_mean_and_var(x, *self.predict_f(x)) for (x,) in inputs]
@@ -125,7 +125,7 @@ def main():
     def fit():
         return fit_epochs(split, options, lambda z: Training(split, z, options, gpflow, tf))
 
-    # The error is how a Cholesky factorisation that fails may show.
+    # A failed Cholesky factorisation may raise this error.
     emit_fit(record, split, options, fit, (tf.errors.InvalidArgumentError,))
 
 

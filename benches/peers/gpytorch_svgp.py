@@ -15,7 +15,7 @@ from protocol import (
 
 
 def build(gpytorch, torch, z, kernel="rbf", strategy="standard", likelihood="gaussian", precision="float64"):
-    """A zero-mean SVGP with an ARD kernel, lengthscales sqrt(D) and variance 1; its likelihood, noise 0.1."""
+    """Returns a zero-mean SVGP with an ARD kernel, lengthscales sqrt(D) and variance 1, and its likelihood, with noise 0.1."""
     dims, dtype = z.shape[1], getattr(torch, precision)
     strategy_class = {
         "standard": gpytorch.variational.VariationalStrategy,
@@ -50,12 +50,12 @@ def build(gpytorch, torch, z, kernel="rbf", strategy="standard", likelihood="gau
 
 
 def use_cholesky_precision(gpytorch, torch, precision):
-    """Sets the precision of Cholesky factors and of prediction's solves, which is double for any model."""
+    """Sets the precision of Cholesky factors and of the solves in predictions, which is double by default."""
     gpytorch.settings._linalg_dtype_cholesky._set_value(getattr(torch, precision))
 
 
 def class_scores(split, probability):
-    """Mean negative log probability and error rate of the test part; `probability` is that of class 1."""
+    """Returns the mean negative log probability and the error rate of the test part; `probability` is that of class 1."""
     ones = split.y_test.ravel() > 0
     probability = np.ravel(probability)
     return {
@@ -71,7 +71,7 @@ class Training:
         self.split, self.options, self.torch = split, options, torch
         self.x, self.y = torch.as_tensor(split.x), torch.as_tensor(split.y.ravel())
         if options.classes:
-            # Standardised labels of two classes differ in sign; the probit likelihood takes 0 and 1.
+            # Standardised labels of two classes differ in sign; the probit likelihood needs 0 and 1.
             self.y = (self.y > 0).double()
         likelihood = "probit" if options.classes else "gaussian"
         z = torch.as_tensor(z)
@@ -83,7 +83,7 @@ class Training:
         self.adam = torch.optim.Adam(parameters, lr=options.lr)
 
     def epoch(self):
-        """One step for each mini-batch of a new permutation; returns their number."""
+        """Takes one step for each mini-batch of a new permutation; returns the number of steps."""
         self.model.train()
         self.likelihood.train()
         batches = self.torch.randperm(len(self.x)).split(self.options.batch)
@@ -95,7 +95,7 @@ class Training:
         return len(batches)
 
     def elbo(self):
-        """The evidence lower bound of all the data (sum, not mean), with the present parameters."""
+        """Returns the evidence lower bound of all the data (sum, not mean), with the current parameters."""
         self.model.eval()
         self.likelihood.eval()
         batch = self.options.batch
@@ -107,7 +107,7 @@ class Training:
             return float(sum(parts) - self.model.variational_strategy.kl_divergence())
 
     def scores(self):
-        """The scores of the test part, with the present parameters."""
+        """Returns the scores of the test part, with the current parameters."""
         self.model.eval()
         self.likelihood.eval()
         parts = self.torch.as_tensor(self.split.x_test).split(self.options.batch)
@@ -141,7 +141,7 @@ def main():
         return fit_epochs(split, options, lambda z: Training(split, z, options, gpytorch, torch))
 
     with gpytorch.settings.variational_cholesky_jitter(double_value=options.jitter):
-        # The errors cover the library's own for matrices that are not positive definite.
+        # The library's errors about matrices that are not positive definite are subclasses of these.
         emit_fit(record, split, options, fit, (ValueError, RuntimeError))
 
 

@@ -1,4 +1,4 @@
-"""Grouped effects in sparsegp, lme4 and GPBoost: linear mixed models, two classes, and a Gaussian process beside groups."""
+"""Grouped effects in sparsegp, lme4 and GPBoost: linear mixed models, two classes, and a Gaussian process with groups."""
 
 import argparse
 import json
@@ -42,7 +42,7 @@ def insteval(options):
 
 
 def verbagg(options):
-    """Every factor of two levels is a column of 0 and 1, and the three kinds of behaviour are two such columns."""
+    """Returns the table VerbAgg; factors of two levels are columns of 0 and 1, and the three kinds of behaviour are two such columns."""
     raw = pd.read_csv(options.data / "verbagg.csv.gz")
     return pd.DataFrame(
         {
@@ -60,7 +60,7 @@ def verbagg(options):
 
 
 def pupils(_):
-    """31,000 pupils in 2,400 schools in 130 areas, of the size of Chem97: points by an earlier score, with a slope per school."""
+    """Simulates a table of the size of Chem97, 31,000 pupils in 2,400 schools in 130 areas: points by an earlier score, a slope per school."""
     random = np.random.default_rng(97)
     schools, areas, rows = 2_400, 130, 31_000
     area_of = random.integers(areas, size=schools)
@@ -77,7 +77,7 @@ def pupils(_):
 
 
 def field(rows, levels, side):
-    """A Matérn-3/2 field of lengthscale 1 on a square, as 1,000 random waves, with two crossed groupings and noise."""
+    """Simulates a Matérn-3/2 field of lengthscale 1 on a square by 1,000 random waves, with two crossed groupings and noise."""
     random = np.random.default_rng(rows)
     waves = 1_000
     # The spectral density of a Matérn-3/2 kernel is a Student-t density with 3 degrees of freedom.
@@ -140,7 +140,7 @@ def class_scores(y, probability):
 
 
 def fit_sparsegp(options, name, split):
-    """The whole command: reading, fit, intervals of the standard deviations, scores of the test rows."""
+    """Runs the whole command: reading, fit, intervals of the standard deviations, scores of the test rows."""
     facts = SETS[name]
     train, test = paths(options, name, split)
     metrics = train.with_suffix(".json")
@@ -169,7 +169,7 @@ def fit_sparsegp(options, name, split):
 
 
 def fit_lme4(options, name, split):
-    """lmer by maximum likelihood, or glmer by Laplace's approximation."""
+    """Fits lmer by maximum likelihood, or glmer by Laplace's approximation."""
     facts = SETS[name]
     train, test = paths(options, name, split)
     groups = [f"({group})" if "|" in group else f"(1 | {group})" for group in facts["groups"]]
@@ -195,7 +195,7 @@ def fit_lme4(options, name, split):
 
 
 def fit_gpboost(options, name, split):
-    """GPModel with grouped effects and, for a field, an exact Gaussian process."""
+    """Fits GPBoost's GPModel with grouped effects and, for a field, an exact Gaussian process."""
     import gpboost
 
     facts = SETS[name]
@@ -250,7 +250,7 @@ def fit(options):
 
 
 def methods_of(name):
-    """lme4 has no Gaussian processes, and an exact one needs n² numbers."""
+    """Returns the methods for a set: lme4 has no Gaussian processes, and GPBoost's exact process needs n² numbers."""
     if "plane" not in SETS[name]:
         return METHODS
     return ("sparsegp", "gpboost") if SETS[name]["size"][0] < 5_000 else ("sparsegp",)
@@ -261,7 +261,7 @@ def run(options):
     options.results.touch()
     records = [json.loads(line) for line in options.results.open()]
     done = {(record["set"], record["split"], record["method"]) for record in records}
-    # Threads that spin while they wait lose most on a machine that does other work as well.
+    # Threads that spin while they wait lose much time if the machine does other work too.
     environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
     for name in options.names:
         for split in options.splits:
@@ -322,7 +322,7 @@ def main():
             one.add_argument("results", type=Path)
             one.add_argument("--csv", type=Path, help="file for the same numbers")
             continue
-        one.add_argument("folder", type=Path, help="where the parts are written to and read from")
+        one.add_argument("folder", type=Path, help="folder of the training and test parts")
         if command is make:
             one.add_argument("--data", type=Path, required=True, help="folder of insteval.csv.gz and verbagg.csv.gz, from lme4")
         if command is fit:
@@ -330,7 +330,7 @@ def main():
             one.add_argument("name", choices=list(SETS))
             one.add_argument("split", choices=SPLITS)
         if command is run:
-            one.add_argument("results", type=Path, help="a file of JSON lines that results are appended to")
+            one.add_argument("results", type=Path, help="file of JSON lines to which results are appended")
             one.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
             one.add_argument("--splits", nargs="+", default=list(SPLITS), choices=SPLITS)
             one.add_argument("--limit", type=float, default=900, help="seconds for one fit, reading and prediction included")

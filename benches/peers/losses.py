@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of `docs/losses.md`, made from `results/tables.csv`: prints the chapter, or writes it with `--write`.
+"""Makes the tables of `docs/losses.md` from `results/tables.csv`: prints the chapter, or writes it with `--write`.
 
 `losses.py --from RESULTS.jsonl` first makes that file from what `tables.py run` has measured.
 """
@@ -16,12 +16,12 @@ RESULTS = HERE / "results" / "tables.csv"
 BEGIN, END = "<!-- tables: python3 benches/peers/losses.py --write -->", "<!-- end of tables -->"
 LABELS = {"": "sparsegp", "lightgbm_": "lightgbm", "catboost_": "catboost"}
 COLUMNS = ["nll", "nll_se", "error", "seconds"]
-# An error that is higher by this share is behind.
+# Our error counts as behind if it is higher by more than this factor.
 MARGIN = 1.03
 
 
 def measured(path: Path) -> list[str]:
-    """The lines of the measurement file: means over splits, and the standard error of the NLL."""
+    """Returns the lines of the measurement file: means over splits, and the standard error of the NLL."""
     from tables import TABLES
 
     records = [json.loads(line) for line in path.open()]
@@ -30,7 +30,7 @@ def measured(path: Path) -> list[str]:
     for name, (_, task, _, _) in TABLES.items():
         cells = [name, task]
         of = {label: [one for one in records if one["name"] == name and one["label"] == label] for label in LABELS.values()}
-        # The splits that all libraries have seen.
+        # The splits for which all libraries have results.
         seeds = set.intersection(*({one["seed"] for one in runs} for runs in of.values()))
         for runs in of.values():
             runs = [one for one in runs if one["seed"] in seeds]
@@ -44,7 +44,7 @@ def measured(path: Path) -> list[str]:
 
 
 def behind(row: dict[str, str]) -> tuple[str, str]:
-    """The lead of the better booster, in NLL and in percent of the error; empty if we are ahead."""
+    """Returns the lead of the better booster, in NLL and in percent of the error; empty if sparsegp is ahead."""
     nll = float(row["nll"]) - min(float(row["lightgbm_nll"]), float(row["catboost_nll"]))
     error = float(row["error"]) / min(float(row["lightgbm_error"]), float(row["catboost_error"]))
     return (f"{nll:.3f}" if nll > 0 else "", f"{100 * (error - 1):.0f} %" if error > MARGIN else "")
@@ -55,7 +55,7 @@ def line(cells: list[str]) -> str:
 
 
 def chapter() -> list[str]:
-    """The lines of all tables: the counts, where a booster is ahead, and everything that was measured."""
+    """Returns the lines of all tables: the counts, the tables on which a booster is ahead, and all measurements."""
     file = Measurements("tables")
     number = {key: [float(row[key] or "nan") for row in file.rows] for key in file.rows[0] if key not in ("set", "task")}
     ahead = {peer: sum(a < b for a, b in zip(number["nll"], number[f"{peer}_nll"])) for peer in ("lightgbm", "catboost")}
@@ -80,14 +80,14 @@ def chapter() -> list[str]:
 
 
 def cell(row: dict[str, str], prefix: str) -> str:
-    """The cell of one library in the row of a table."""
+    """Returns the cell of one library in the row of a table."""
     error = row[prefix + "nll_se"]
     nll = row[prefix + "nll"] + (f" ± {error}" if error else "")
     return f"{nll}, {row[prefix + 'error']}, {row[prefix + 'seconds']}"
 
 
 def renewed(text: str) -> str:
-    """The chapter with the present tables."""
+    """Returns the chapter with the current tables."""
     before, rest = text.split(BEGIN)
     return "\n".join([before + BEGIN, *chapter(), END]) + rest.split(END)[1]
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from protocol import emit, gaussian_scores, processor_seconds, read_split, use_threads
 
-# By number of rows, smallest first: the target, and the columns that would give it away.
+# The target of every set, and the columns that reveal it; the sets are ordered by their number of rows.
 SETS = {
     "sarcos_test": ("y", []),
     "power": ("y", []),
@@ -29,7 +29,7 @@ SETS = {
 }
 SEEDS = (0, 1, 2)
 METHODS = ("lightgbm", "vecchia", "full_scale_vecchia")
-# The runner takes what is fast or matters most first, so that a run cut short has one seed of everything it could.
+# Fast and important fits come first, so that an interrupted run has one seed of as many fits as possible.
 PLAN = [("lightgbm", SEEDS), ("vecchia", (0,)), ("full_scale_vecchia", (0,)), ("vecchia", (1, 2))]
 
 
@@ -49,12 +49,12 @@ def write_splits(options):
 
 
 def split_paths(folder, name, seed):
-    """The files of the training and the test part."""
+    """Returns the files of the training and the test part."""
     return [folder / f"{name}-{seed}-{part}.csv" for part in ("train", "test")]
 
 
 def timed(stage, work):
-    """What `work()` returns, and its wall-clock seconds and those of all the threads of this process."""
+    """Returns the result of `work()`, its wall-clock seconds, and the processor seconds of all threads of this process."""
     wall, processor = time.perf_counter(), time.process_time()
     result = work()
     seconds = {
@@ -65,10 +65,10 @@ def timed(stage, work):
 
 
 def fit_gpboost(split, options):
-    """A Matérn-3/2 process, one range for each input, by GPBoost's own optimiser from its own start."""
+    """Fits a Matérn-3/2 process with one range for each input, by GPBoost's optimiser from GPBoost's starting values."""
     import gpboost
 
-    # GPBoost finds no start for the range of a constant input.
+    # GPBoost finds no starting value for the range of a constant input.
     varies = np.ptp(split.x, axis=0) > 0.0
 
     def train():
@@ -99,7 +99,7 @@ def fit_gpboost(split, options):
 
 
 def fit_lightgbm(split, options):
-    """Boosted trees stopped by a tenth of the training rows, whose mean squared residual is every row's variance."""
+    """Fits boosted trees, stopped early by a tenth of the training rows; the mean squared residual of these is the variance of all rows."""
     import lightgbm
 
     y = split.y.ravel()
@@ -126,15 +126,15 @@ def fit_lightgbm(split, options):
 
 
 def scores(split, mean, variance):
-    """RMSE, mean negative log density and the share of targets within the central 95 % of the predicted Gaussian."""
+    """Returns RMSE, mean negative log density and the share of targets within the central 95 % of the predicted Gaussian."""
     inside = np.abs(split.y_test.ravel() - mean) <= 1.959964 * np.sqrt(variance)
     return gaussian_scores(split, mean, variance) | {"test_coverage": float(inside.mean())}
 
 
 def fit_one(options):
-    """Fits one method to one split and prints its line of JSON."""
+    """Fits one method to one split and prints one line of JSON."""
     use_threads(options.threads)
-    # Imported here to keep it off the clock.
+    # Imported here, so that the import is not timed.
     library = __import__("lightgbm" if options.method == "lightgbm" else "gpboost")
     split = read_split(options.train, options.test, "y")
     record = {"set": split.name, "method": options.method, "seed": options.seed}
@@ -159,10 +159,10 @@ def run_plan(options):
 
 
 def run_one(options, name, method, seed):
-    """The record of a fit in a process of its own, which is killed when its time is up."""
+    """Returns the record of a fit in a separate process, which is killed after the time limit."""
     command = [sys.executable, __file__, "fit", method, *split_paths(options.splits, name, seed)]
     command += ["--seed", seed, "--threads", options.threads]
-    # Threads that spin while they wait for each other lose most on a machine that does other work as well.
+    # Threads that spin while they wait for each other lose much time if the machine does other work too.
     environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
     before = processor_seconds(resource.RUSAGE_CHILDREN)
     try:
@@ -181,7 +181,7 @@ def run_one(options, name, method, seed):
 
 
 def append(path, record):
-    """Adds one line, so that a run cut short loses nothing."""
+    """Appends one line immediately, so that an interrupted run loses nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(record)
     with open(path, "a") as file:

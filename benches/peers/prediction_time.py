@@ -17,7 +17,7 @@ from protocol import (
 
 
 def make_posterior(options):
-    """Inducing inputs (M x D), whitened mean (M x 1) and factor (M x M) of a q(u) that is not the prior."""
+    """Returns inducing inputs (M x D), whitened mean (M x 1) and factor (M x M) of a q(u) that is not the prior."""
     rng = np.random.default_rng(options.seed)
     count = options.inducing
     z = rng.standard_normal((count, options.dims))
@@ -27,7 +27,7 @@ def make_posterior(options):
 
 
 def gpytorch_predict(options):
-    """The latent mean and variance, without gradients and with what GPyTorch keeps of a model in `eval`."""
+    """Returns a function for the latent mean and variance, without gradients and with GPyTorch's caches of a model in `eval` mode."""
     import gpytorch
     import torch
 
@@ -53,7 +53,7 @@ def gpytorch_predict(options):
 
 
 def gpflow_predict(options):
-    """The latent mean and variance, compiled, by the faster of GPflow's forms: with and without a cache."""
+    """Returns a compiled function for the latent mean and variance, the faster of GPflow's forms with and without a cache."""
     import gpflow
     import tensorflow as tf
 
@@ -65,7 +65,7 @@ def gpflow_predict(options):
     model = build(gpflow, z, num_data=None)
     model.q_mu.assign(mean)
     model.q_sqrt.assign(factor[None])
-    # The number of rows is left open so that the last, smaller batch is not traced on its own.
+    # The number of rows is open, so that the last, smaller batch is not traced separately.
     inputs = tf.TensorSpec([None, options.dims], options.precision)
     forms = {
         "posterior": tf.function(model.posterior().predict_f, input_signature=[inputs]),
@@ -113,7 +113,7 @@ def main():
     keys = ("rows", "batch", "inducing", "dims", "threads")
     record |= {key: getattr(options, key) for key in keys} | precisions(options)
     record |= {"seconds": seconds, "rows_per_second": options.rows / seconds}
-    # The same for every library up to rounding and jitter, if they predict the same.
+    # A check: libraries with the same predictions agree up to rounding and jitter.
     record |= {"mean_variance": variances / options.rows}
     record |= {"peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
     emit(record)

@@ -1,4 +1,4 @@
-"""The common part of the peer scripts: options, splits, k-means, threads, epochs, scores, one line of JSON."""
+"""Shared code of the peer scripts: options, splits, k-means, threads, epochs, scores, one line of JSON."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-# Runnable processes over the last minute, before this one adds its own: other work makes OpenMP threads spin for
-# each other and can slow PyTorch's steps fifty times, so a time without this number cannot be trusted.
+# The load average before this process adds to it. Other work on the machine makes OpenMP threads spin while they wait
+# for each other, and can slow PyTorch's steps fifty times, so a time without this number cannot be trusted.
 LOAD_BEFORE = os.getloadavg()[0]
 
 
@@ -44,7 +44,7 @@ def use_tensorflow_threads(tf, count):
 
 
 def start_gpflow(options):
-    """GPflow and TensorFlow with the threads, the seed and the jitter of a script that fits; call it first."""
+    """Imports GPflow and TensorFlow, and sets the threads, the seed and the jitter of a script that fits; call it first."""
     use_threads(options.threads)
     import gpflow
     import sklearn.cluster  # used by initial_z; loaded here to keep it off the clock
@@ -57,7 +57,7 @@ def start_gpflow(options):
 
 
 def gpflow_kernel(gpflow, name, dims):
-    """A kernel of GPflow with variance 1 and one lengthscale sqrt(D) for each input."""
+    """Returns a kernel of GPflow with variance 1 and a lengthscale of sqrt(D) for each input."""
     kernels = {
         "rbf": gpflow.kernels.SquaredExponential,
         "matern32": gpflow.kernels.Matern32,
@@ -67,7 +67,7 @@ def gpflow_kernel(gpflow, name, dims):
 
 
 def add_common_arguments(parser):
-    """The arguments of every script that fits one model to one split."""
+    """Adds the arguments of scripts that fit one model to one split."""
     parser.add_argument("train", type=Path, help="CSV file with a header, the training part")
     parser.add_argument("test", type=Path, help="CSV file with the same columns, the test part")
     parser.add_argument("--target", default="y", help="column to predict; all others are inputs")
@@ -80,7 +80,7 @@ def add_common_arguments(parser):
 
 
 def add_epoch_arguments(parser, epochs):
-    """The arguments of every script that trains on mini-batches."""
+    """Adds the arguments of scripts that train on mini-batches."""
     parser.add_argument("--epochs", type=int, default=epochs)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--lr", type=float, default=0.01, help="step size of Adam")
@@ -88,14 +88,14 @@ def add_epoch_arguments(parser, epochs):
 
 
 def add_timing_arguments(parser, batch):
-    """The arguments of every script that times one library on made-up data."""
+    """Adds the arguments of scripts that time one library on simulated data."""
     parser.add_argument("--library", choices=["gpytorch", "gpflow"], required=True)
     parser.add_argument("--inducing", type=int, default=512)
     parser.add_argument("--batch", type=int, default=batch)
     parser.add_argument("--dims", type=int, default=8)
     parser.add_argument("--precision", choices=["float64", "float32"], default="float64")
     strategies = ["standard", "large-batch"]
-    parser.add_argument("--strategy", choices=strategies, default="standard", help="variational, of GPyTorch")
+    parser.add_argument("--strategy", choices=strategies, default="standard", help="GPyTorch's variational strategy")
     parser.add_argument("--double-cholesky", action="store_true", help="GPyTorch's default with float32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
@@ -110,7 +110,7 @@ def parse_timing_arguments(parser):
 
 
 def precisions(options):
-    """The precisions in a record; GPyTorch may factorise in a higher one."""
+    """Returns the precisions for a record; GPyTorch may factorise in a higher precision."""
     cholesky = "float64" if options.double_cholesky else options.precision
     return {"precision": options.precision, "cholesky": cholesky, "strategy": options.strategy}
 
@@ -139,7 +139,7 @@ def read_split(train, test, target):
 
 
 def initial_z(split, count, seed, file=None):
-    """The initial inducing inputs (M x D): from a file, or the centres of mini-batch k-means."""
+    """Returns the initial inducing inputs (M x D): from a file, or the centres of mini-batch k-means."""
     if file is not None:
         return np.loadtxt(file, delimiter=",", ndmin=2)
     distinct = np.unique(split.x, axis=0)
@@ -152,7 +152,7 @@ def initial_z(split, count, seed, file=None):
 
 
 def gaussian_scores(split, mean, variance):
-    """Mean negative log predictive density and RMSE of the test part in the original units of the target.
+    """Returns the mean negative log predictive density and RMSE of the test part in the original units of the target.
 
     `mean` and `variance` are those of a predicted (noisy) target on the standardised scale.
     """
@@ -166,13 +166,13 @@ def gaussian_scores(split, mean, variance):
 
 
 def processor_seconds(*who):
-    """Processor seconds of this process and of the programs that it has run, or only of what `who` names."""
+    """Returns the processor seconds of this process and of the programs that it has run, or only of those in `who`."""
     used = [resource.getrusage(one) for one in who or (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 class Clock:
-    """Wall-clock seconds since it was made, without those between `pause` and `resume`."""
+    """A clock of the wall-clock seconds since its creation, without those between `pause` and `resume`."""
 
     def __init__(self):
         self.start = time.perf_counter()
@@ -192,7 +192,7 @@ class Clock:
 
 @contextmanager
 def off_the_clock(*clocks):
-    """Pauses the clocks for the length of a `with` block."""
+    """Pauses the clocks during a `with` block."""
     for clock in clocks:
         clock.pause()
     yield
@@ -232,15 +232,15 @@ def fit_epochs(split, options, start):
 
 
 def emit_fit(record, split, options, fit, errors):
-    """Prints the record with what `fit()` adds to it, or with `error`, of these classes, and status 1."""
+    """Prints the record with the results of `fit()`. If `fit()` raises one of `errors`, prints `error` instead and exits with status 1."""
     record |= {"set": split.name, "n": len(split.x), "d": split.x.shape[1], "m": options.inducing}
     try:
         fitted = fit()
-        # TensorFlow's Cholesky factor of a matrix that has none is NaN, without an exception.
+        # TensorFlow may return NaN instead of an error if a matrix has no Cholesky factor.
         if np.isnan(fitted["test_nll"]):
             raise FloatingPointError("the test NLL is not a number")
     except (*errors, FloatingPointError) as error:
-        # A fit that dies is a result worth a line; TensorFlow puts its message after an indented trace.
+        # A failed fit is reported as a result. TensorFlow prints its message after an indented trace.
         lines = [line for line in str(error).splitlines() if line[:1].strip()] or [""]
         emit(record | {"error": f"{type(error).__name__}: {lines[-1]}"})
         raise SystemExit(1) from None

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of results of the README, made from the measurement files in `results/`: prints it, or writes it with `--write`.
+"""Makes the table of results in the README from the measurement files in `results/`: prints it, or writes it with `--write`.
 
 Each file is CSV below lines that start with `#`: the date, the machine, both commands, and the chapter with the whole comparison.
 """
@@ -11,13 +11,13 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 README = HERE.parents[1] / "README.md"
 BEGIN, END = "<!-- results: python3 benches/peers/readme_table.py --write -->", "<!-- end of results -->"
-# A space between a number and its unit, which does not break.
+# The non-breaking space between a number and its unit.
 SPACE = "\u00a0"
 HEADER = ["measurement", "data", "sparsegp", "the other library"]
 
 
 class Measurements:
-    """A measurement file: what its comment lines say, and its rows."""
+    """A measurement file: the facts of its comment lines, and its rows."""
 
     def __init__(self, name: str):
         lines = (HERE / "results" / f"{name}.csv").read_text().splitlines()
@@ -26,38 +26,38 @@ class Measurements:
         self.rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
     def row(self, data: str) -> dict[str, str]:
-        """The row of a data set."""
+        """Returns the row of a data set."""
         return next(row for row in self.rows if row["set"] == data)
 
     def wins(self, column: str) -> tuple[int, int]:
-        """The numbers of sets on which our number in a column is the lower one, and on which the peer's is."""
+        """Returns the number of sets on which sparsegp has the lower value of a column, and the number on which the peer has it."""
         pairs = [(float(row[column]), float(row[f"peer_{column}"])) for row in self.rows]
         return sum(ours < peer for ours, peer in pairs), sum(peer < ours for ours, peer in pairs)
 
     def count(self, column: str) -> list[str]:
-        """The cells for a column: the sets with their ties to the digits of the file, and the wins of both."""
+        """Returns the cells for a column: the number of sets, with ties in the digits of the file, and the wins of both."""
         wins = self.wins(column)
         ties = len(self.rows) - sum(wins)
         return [f"{len(self.rows)} sets" + (f", {ties} tied" if ties else ""), *(f"{count} sets" for count in wins)]
 
     def link(self, text: str) -> str:
-        """A link to the chapter with the whole comparison."""
+        """Returns a link to the chapter with the whole comparison."""
         return f"[{text}]({self.facts['chapter']})"
 
 
 def nats(text: str) -> str:
-    """A log loss with a real minus sign."""
+    """Returns a log loss with a real minus sign."""
     return f"{float(text):.3f}".replace("-", "−")
 
 
 def pair(row: dict[str, str], data: str, what: str) -> list[str]:
-    """A line of the table: NLL and seconds of both."""
+    """Returns the cells for NLL and seconds of both libraries."""
     ours, other = (f"{nats(row[p + 'nll'])} in{SPACE}{round(float(row[p + 'seconds']))}{SPACE}s" for p in ("", "peer_"))
     return [what, data, ours, other]
 
 
 def table() -> list[str]:
-    """The lines of the table, in Markdown."""
+    """Returns the lines of the table, in Markdown."""
     gpytorch, gpflow = Measurements("gpytorch_time"), Measurements("gpflow_sgpr")
     gpboost, lightgbm = Measurements("gpboost_neighbours"), Measurements("lightgbm_defaults")
     what = f"time to the test NLL of {gpytorch.link('GPyTorch')} (SVGP, 100 epochs); sparsegp: the fastest of twenty settings that reach it"
@@ -81,7 +81,7 @@ def table() -> list[str]:
 
 
 def renewed(text: str) -> str:
-    """A README with the present table."""
+    """Returns the README with the current table."""
     before, rest = text.split(BEGIN)
     return "\n".join([before + BEGIN, *table(), END]) + rest.split(END)[1]
 

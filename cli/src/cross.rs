@@ -1,4 +1,4 @@
-//! `fit --cv`: fits that each leave out a part of the rows, scored on that part; the fit to all rows follows elsewhere.
+//! `fit --cv`: fits that each leave out a part of the rows and are scored on that part.
 
 use super::args::{Contender, FitArgs};
 use super::progress::Progress;
@@ -12,12 +12,12 @@ use sparsegp_tables::tables::Table;
 use sparsegp_tables::tabular::{FitRequest, Fold, fit_table_in, folds};
 use std::time::Instant;
 
-/// Cross-validates the fit that the arguments ask for, and its contenders, in `count` parts of a table. Every fit, also the one to all rows that follows,
-/// gets the same share of the seconds; the options with this share are returned too.
+/// Cross-validates the fit and its contenders on `count` parts of a table. Returns the scores, and the options for the later fit to all
+/// rows. The time limit of these options is the share of `--max-seconds` that every fit gets, including the fit to all rows.
 ///
 /// # Errors
 ///
-/// As for a fit; usage errors for parts that the rows cannot be split into.
+/// Returns the errors of a fit, and a usage error if the rows cannot be split into the parts.
 pub fn validate(
     args: &FitArgs,
     table: &Table,
@@ -33,7 +33,7 @@ pub fn validate(
     let columns = args.schema_options();
     let labelled = table.with_values(&columns.target);
     let folds = folds(&labelled, &columns.target, columns.split.as_ref(), count, options.seed)?;
-    // First the others: a mistake in their options is found before the rest is fitted.
+    // Contenders are fitted first, so that mistakes in their options are found early.
     let fitted = args.contenders.iter().map(|Contender { words, args }| {
         let what = format!("{} with {words}", args.data.display());
         scored(args, &what, &share(args.options(None)?), &labelled, &folds)
@@ -47,7 +47,7 @@ pub fn validate(
     Ok((scores, options))
 }
 
-/// Fits without each of the parts, one after the other, and returns the scores on it.
+/// Fits without each part in turn, and returns the scores on that part. `what` names the fit in progress messages.
 fn scored(
     args: &FitArgs,
     what: &str,
@@ -70,7 +70,7 @@ fn scored(
         let mut progress = Progress::of_one_of_several(what, args.output.quiet);
         let started = Instant::now();
         let mut listener = |event: &Event| progress.show(event);
-        // The parts are scored by their predictions.
+        // Only predictions are scored, so intervals of hyper-parameters are not needed.
         let mut session = Session::new(&mut listener)
             .without_intervals()
             .with_interrupt(interruption::flag())

@@ -1,4 +1,4 @@
-//! `effects`: the grouped effects of a saved model as a table, one row per level and effect; no data.
+//! `effects`: the grouped effects of a saved model as a table, one row per level and effect.
 
 use super::args::EffectsArgs;
 use super::output;

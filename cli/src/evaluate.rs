@@ -1,4 +1,4 @@
-//! The scores of a model on held-out rows or on a data file of any length, and the command `evaluate`; no fitting.
+//! The command `evaluate`, and the scores of a model on the rows of a data file of any length.
 
 use super::args::EvaluateArgs;
 use super::output;
@@ -71,7 +71,7 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
     })
 }
 
-/// Returns the metrics document as text; with several targets, one document for each, by the target's name.
+/// Returns the metrics document as text. With several targets the text is an object that holds a document for each target.
 pub fn documents_text(command: &str, documents: &[&Document]) -> String {
     if let [document] = documents {
         return document.to_json();

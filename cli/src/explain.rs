@@ -1,4 +1,4 @@
-//! `explain`: tables and a report about what the predictions of a saved model depend on; no estimates.
+//! `explain`: tables and a report about what the predictions of a saved model depend on.
 
 use super::args::{DEFAULT_ROWS, ExplainArgs};
 use super::predict::{BLOCK_ROWS, Unfamiliar};
@@ -10,11 +10,13 @@ use sparsegp_tables::report::{Explained, ExplainedRow, KeptRows, explained_page}
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::{Path, PathBuf};
 
-/// The width of the text in characters, and the number of contributions that are printed for a row.
+/// The width of printed text in characters.
 const WIDTH: usize = 100;
+
+/// The maximum number of contributions that are printed for a row.
 const PARTS: usize = 4;
 
-/// The number of columns whose partial dependence is computed.
+/// The maximum number of columns whose partial dependence is computed.
 const DEPENDENCES: usize = 10;
 
 /// Runs the command.

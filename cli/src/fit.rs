@@ -1,4 +1,4 @@
-//! `fit`: from a data file to a model, its scores and its files; no maths.
+//! `fit`: fits a model to a data file, scores it, and writes its files.
 
 use super::args::{FitArgs, OutputArgs};
 use super::evaluate::{documents_text, evaluate};
@@ -67,7 +67,7 @@ fn fit_one_target(
     }
     let (fitted, checkpoint) = fitting::fit(args, table, started, &options, start)?;
     let model = fitted.model();
-    // Saved first, because reading the test rows may fail.
+    // The model is saved first, because reading the test rows may fail.
     if let Some(path) = &args.output.model_out {
         model.save(path)?;
     }
@@ -97,17 +97,19 @@ fn fit_one_target(
     tell(args, &[outcome])
 }
 
-/// A fitted model, with the scores of its test rows, if there are any, and the metrics document.
+/// A fitted model with its scores and its metrics document.
 pub struct Outcome<'a> {
     model: &'a TableModel,
+    /// The scores of the test rows, if there are any.
     test: Option<Evaluation>,
+    /// The metrics document.
     document: Document,
-    /// A sample of the rows, to explain the model if there are no test rows.
+    /// A sample of the rows, with which a report explains the model if there are no test rows.
     rows: Option<KeptRows>,
 }
 
 impl<'a> Outcome<'a> {
-    /// Adds a sample of the rows, to explain the model.
+    /// Sets the sample of the rows with which a report explains the model.
     pub fn with_rows(self, rows: Option<KeptRows>) -> Self {
         Outcome { rows, ..self }
     }
@@ -139,14 +141,14 @@ impl<'a> Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// Records in the metrics document what several outputs share.
+    /// Records the sharing between several outputs in the metrics document.
     pub fn with_outputs(mut self, sharing: Sharing) -> Self {
         self.document = self.document.with_config("outputs", sharing.to_string());
         self
     }
 }
 
-/// Validates the options of a fit, and refuses those without effect.
+/// Validates the options of a fit, and refuses options without an effect.
 fn check_options(args: &FitArgs, options: &FitOptions) -> Result<()> {
     options.validate()?;
     args.check(options)?;
@@ -209,7 +211,7 @@ fn set_threads(threads: Option<usize>) -> Result<()> {
     pool.map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
 }
 
-/// Returns the entries of the metrics document that `FitOptions` lacks.
+/// Returns the arguments that the metrics document records in addition to `FitOptions`.
 fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
     let path =
         |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string()).into();
@@ -226,7 +228,8 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
     ]
 }
 
-/// Writes the metrics document, prints the summary, and then writes the report, which takes the longest; Ctrl-C skips it.
+/// Writes the metrics document, prints the summary, and writes the report. The report comes last because it takes the longest; Ctrl-C skips
+/// it.
 pub fn tell(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
     if let Some(path) = &args.output.metrics {
         AtomicFile::write_all_to(path, json(outcomes).as_bytes())?;
@@ -294,7 +297,7 @@ pub fn write_predictions(
     writer.finish()
 }
 
-/// Returns a note that says where all parameters of the fit are.
+/// Returns a note on where to find the parameters that the summary leaves out.
 fn where_all(output: &OutputArgs) -> String {
     match (&output.model_out, &output.metrics) {
         (Some(model), _) => inspect::where_all(model),

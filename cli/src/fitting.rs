@@ -1,4 +1,4 @@
-//! From arguments to a fit, with the rows in memory or on disk; no output files.
+//! Runs the fit that the arguments describe, with the rows in memory or on disk.
 
 use super::args::FitArgs;
 use super::interruption;
@@ -18,16 +18,17 @@ use sparsegp_tables::tabular::{
 };
 use std::time::{Duration, Instant};
 
-/// The size in bytes of the numbers in a file from which a fit leaves the rows on disk, unless it needs them in memory. Reading and training
-/// need about three times as much memory as the numbers.
+/// The maximum size in bytes of the numbers in a file whose rows a fit reads into memory by default. Reading and training need about three
+/// times as much memory.
 const MOST_IN_MEMORY: u64 = 1 << 30;
 
-/// After a fit that takes longer than this, a line announces the next phase.
+/// A line announces the next phase only if the fit has taken longer than this.
 const LONG: Duration = Duration::from_secs(5);
 
 /// A finished fit, with access to its held-out rows.
 pub enum Fitting {
-    /// A fit to `rows` rows in memory, with the baselines for its test rows, or a sample of the rows for a report without test rows.
+    /// A fit to `rows` rows in memory. It has baselines if there are test rows. Without test rows, it has a sample of the rows if a report
+    /// needs it.
     Table { fit: Box<TableFit>, rows: usize, baselines: Option<Box<Baselines>>, kept: Option<KeptRows> },
     /// A fit to a file.
     File(Box<FileFit>),
@@ -58,7 +59,7 @@ impl Fitting {
         }
     }
 
-    /// Returns a sample of the rows, if the report has no test rows.
+    /// Returns the sample of the rows, which exists if a report has no test rows.
     pub fn rows_kept(&self) -> Option<&KeptRows> {
         match self {
             Fitting::Table { kept, .. } => kept.as_ref(),
@@ -81,7 +82,7 @@ impl Fitting {
         }
     }
 
-    /// Returns the baselines for the test rows, if they were fitted.
+    /// Returns the baselines, if they were fitted.
     pub fn baselines(&self) -> Option<&Baselines> {
         match self {
             Fitting::Table { baselines, .. } => baselines.as_deref(),
@@ -105,7 +106,7 @@ impl Fitting {
     }
 }
 
-/// Returns the clock of the command, if it has a time limit.
+/// Returns the clock for `--max-seconds`, if it is set; it counts from the start of the command.
 pub fn clock(options: &FitOptions, started: Instant) -> Option<Clock> {
     options.max_seconds.map(|seconds| Clock::since(started, seconds))
 }
@@ -125,15 +126,15 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     }
     if args.objective.betas.is_some() {
         return Err(Error::usage(
-            "--betas needs all rows in memory and cannot be used with --shuffle-buffer",
+            "--betas needs all rows in memory, so it cannot be combined with --shuffle-buffer",
         )
         .hint("give --beta, or choose β on a part of the rows"));
     }
     check_file_fit(&args.data, options, args.shuffle_buffer)
 }
 
-/// Fits the model, through a shuffle buffer if the user asked for one or the file is too large for memory. `table` holds the data if they
-/// have been read.
+/// Fits the model, from disk if the user set `--shuffle-buffer` or the file is too large for memory. `table` holds the data if they have
+/// already been read.
 pub fn fit(
     args: &FitArgs,
     table: Option<Table>,
@@ -142,7 +143,7 @@ pub fn fit(
     start: Option<&TableModel>,
 ) -> Result<(Fitting, Checkpoint)> {
     if args.shuffle_buffer.is_some() || chooses_disk(args, options, start) {
-        // The rows in memory would cost what a fit from disk saves.
+        // Rows in memory would defeat the purpose of a fit from disk.
         drop(table);
         return fit_from_disk(args, started, options, start);
     }
@@ -179,7 +180,7 @@ pub fn fit(
     Ok((fitting, checkpoint))
 }
 
-/// Fits the model to rows that stay on disk.
+/// Fits the model to rows that it reads from disk in every epoch.
 fn fit_from_disk(
     args: &FitArgs,
     started: Instant,
@@ -206,7 +207,7 @@ fn fit_from_disk(
     })
 }
 
-/// Runs a fit, shows its progress, ends it at Ctrl-C, and saves its state in a checkpoint.
+/// Runs `fit` in a session that shows progress, ends at Ctrl-C, and saves checkpoints.
 fn watched(
     args: &FitArgs,
     started: Instant,
@@ -243,7 +244,7 @@ fn identity(
     }
     let parts = [serde_json::to_value(options), serde_json::to_value(args.schema_options())];
     for (name, value) in parts.into_iter().flatten().filter_map(|part| part.as_object().cloned()).flatten() {
-        // A time limit does not change the steps before it.
+        // A time limit does not change the steps before the limit.
         if name != "max_seconds" {
             identity.push((name, value.to_string()));
         }
@@ -272,7 +273,7 @@ fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>
     if !args.output.quiet {
         output::note(&match on_disk {
             true => format!(
-                "note: {size}; the rows stay on disk, --shuffle-buffer sets how many are shuffled in memory"
+                "note: {size}; the rows stay on disk; --shuffle-buffer sets the number of rows that are shuffled in memory"
             ),
             false => format!("note: {size}; this fit needs all of them in memory"),
         });

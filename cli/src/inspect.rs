@@ -1,4 +1,4 @@
-//! `inspect`: the contents of a model file, as text or as JSON; no data.
+//! `inspect`: the contents of a model file, as text or as JSON.
 
 use super::args::InspectArgs;
 use super::evaluate::documents_text;
@@ -86,7 +86,7 @@ fn features(model: &TableModel) -> Vec<Vec<String>> {
             vec![format!("  {name}"), format!("number{missing}")]
         }
         Feature::Categorical { name, levels, missing, .. } => {
-            let first = if model.schema().drops_first() { " (the first makes no input)" } else { "" };
+            let first = if model.schema().drops_first() { " (the first has no input)" } else { "" };
             let missing = if *missing { ", and one of missing cells" } else { "" };
             vec![
                 format!("  {name}"),

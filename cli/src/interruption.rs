@@ -1,4 +1,4 @@
-//! Signals and checkpoints: every command ends within a second of the first signal; the location of the checkpoint of a fit; no fitting.
+//! Signals and checkpoints. Every command ends within a second of the first signal.
 //!
 //! A separate thread receives the signals and ends the process, so no loop of a command can delay the end. No half-written file remains,
 //! because a file gets its name when it is complete ([`sparsegp::files`]). A fit with a checkpoint has [`GRACE`] to end after its current
@@ -24,11 +24,11 @@ const STATUS: i32 = 130;
 /// The time that a fit with a checkpoint has to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The state of the command, as the signal thread sees it. The thread that holds the lock decides how the process ends.
+/// The state of the command that the signal thread reads. The thread that holds the lock decides how the process ends.
 struct Running {
     /// True until the command has ended.
     command: bool,
-    /// Writes the checkpoint of the fit, if there is one.
+    /// The checkpoint that the signal thread can write, if a fit is running.
     rescue: Option<Rescue>,
     /// True if the command ends by itself after the first signal.
     ends_itself: bool,
@@ -40,8 +40,8 @@ fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins a command; from now on Ctrl-C and SIGTERM end it. A command that `ends_itself` reads [`flag`] and ends after the first signal; the
-/// second one ends the process.
+/// Begins a command, which signals end from now on. A command that `ends_itself` reads [`flag`] and ends after the first signal; a second
+/// signal ends the process.
 pub fn begin(ends_itself: bool) -> Result<()> {
     static LISTENING: OnceLock<Result<()>> = OnceLock::new();
     INTERRUPTED.store(false, Ordering::Relaxed);
@@ -81,7 +81,8 @@ fn ignore_hangup() -> bool {
     false
 }
 
-/// Ends the process at a signal; a fit with a checkpoint first has [`GRACE`] to end by itself, and a server ends by itself.
+/// Ends the process after a signal. A fit with a checkpoint first has [`GRACE`] to end by itself. A command that `ends_itself` is not ended
+/// by the first signal.
 fn handle() {
     let first = !INTERRUPTED.swap(true, Ordering::Relaxed);
     if first && running().ends_itself {

@@ -1,4 +1,4 @@
-//! The command line as a function: arguments in, text and files out, an exit status; no maths.
+//! The command line as a function, which takes arguments, writes text and files, and returns an exit status.
 //!
 //! This crate uses [`sparsegp_tables`] and [`sparsegp`]. It is the only crate that knows how options are spelled on a command line.
 //!
@@ -41,10 +41,10 @@ pub fn report_panics() {
     std::panic::set_hook(Box::new(|panic| output::note(&defect(panic))));
 }
 
-/// Returns the line about a panic: not enough memory for a matrix, or a defect.
+/// Returns the message about a panic, which is a lack of memory or a defect of the program.
 fn defect(panic: &std::panic::PanicHookInfo<'_>) -> String {
     let words = panic.payload().downcast_ref::<String>().map(String::as_str);
-    let words = words.or(panic.payload().downcast_ref::<&str>().copied()).unwrap_or("no words");
+    let words = words.or(panic.payload().downcast_ref::<&str>().copied()).unwrap_or("no message");
     if words.contains("AllocError") {
         return "error: there is not enough memory".to_owned();
     }
@@ -95,14 +95,14 @@ fn run(command: Command) -> Result<()> {
 fn check_environment() -> Result<()> {
     const NAME: &str = "RAYON_NUM_THREADS";
     let threads = std::env::var(NAME).ok().and_then(|threads| threads.trim().parse().ok());
-    // In this variable 0 means all cores.
+    // The value 0 means all cores.
     threads
         .filter(|&threads| threads > 0)
         .map_or(Ok(()), check_threads)
         .map_err(|error| Error::usage(error.message_with(&|_, _| NAME.to_owned())))
 }
 
-/// Prints help and version on standard output, and wrong usage as an error of one line with a hint.
+/// Prints help or the version on standard output, and a usage error as one line with a hint. Returns the exit status.
 fn usage(error: &clap::Error) -> u8 {
     let text = error.to_string();
     if !error.use_stderr() {

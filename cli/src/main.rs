@@ -1,4 +1,4 @@
-//! The program `sparsegp`: the process around the library's command line; nothing else.
+//! The program `sparsegp`, which calls the library of this crate.
 
 use std::process::ExitCode;
 

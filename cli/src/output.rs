@@ -1,4 +1,4 @@
-//! Printing of errors, tables and documents, and the check of output paths before any work; no figures.
+//! Functions that print errors, notes and tables, and that check output paths before any work.
 
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
@@ -36,7 +36,7 @@ fn end_with_reader(error: &std::io::Error) {
     }
 }
 
-/// Prints a line on standard error, and ignores failures, which have no place left to be reported.
+/// Prints a line on standard error. Failures are ignored, because they cannot be reported anywhere.
 pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
@@ -45,7 +45,7 @@ pub fn note(line: &str) {
 pub fn dashes(name: &str, value: Option<&str>) -> String {
     let words = name.replace('_', "-");
     match value {
-        // Options of the library that are on by default.
+        // These options are on by default, so the command line has only their negation.
         Some("false") => format!("--no-{words}"),
         Some(value) => format!("--{words} {value}"),
         None => format!("--{words}"),
@@ -67,11 +67,11 @@ pub fn check_paths(outputs: &[&Path], inputs: &[&Path]) -> Result<()> {
         drop(AtomicFile::create(output)?);
         let same = |other: &&Path| real(other) == real(output) && !is_device(output);
         if outputs[..index].iter().any(same) {
-            return Err(Error::usage(format!("{}: is the name of two output files", output.display())));
+            return Err(Error::usage(format!("{}: two output files have this name", output.display())));
         }
         if inputs.iter().any(same) {
             return Err(Error::usage(format!(
-                "{}: is an input file, expected another name for output",
+                "{}: is an input file; give the output file another name",
                 output.display()
             )));
         }
@@ -89,13 +89,13 @@ pub fn check_predictions_name(path: &Path) -> Result<()> {
     match ending.as_deref() {
         Some("csv" | "parquet") => Ok(()),
         _ => Err(Error::usage(format!(
-            "{}: predictions go to a file ending in .csv or .parquet",
+            "{}: expected a file name that ends in .csv or .parquet for predictions",
             path.display()
         ))),
     }
 }
 
-/// Wraps rows of a name and words, so that no line is longer than `width` characters.
+/// Wraps the text in the second column of rows, so that no line of the table is longer than `width` characters.
 pub fn wrapped(rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
     let names = rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count()).max();
     let room = width.saturating_sub(names.unwrap_or(0) + 2);

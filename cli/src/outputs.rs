@@ -1,4 +1,4 @@
-//! `fit` with several targets: a model for each, their scores and one file; no maths.
+//! `fit` with several targets: fits a model for each target, and writes their scores and one model file.
 
 use super::args::FitArgs;
 use super::evaluate::evaluate;
@@ -43,7 +43,7 @@ pub fn run(args: &FitArgs, started: Instant, targets: &[String], options: &FitOp
     if !fit.tried.is_empty() && !args.output.json {
         output::print(&decided(&fit))?;
     }
-    // Saved first, because reading the test rows may fail.
+    // The models are saved first, because reading the test rows may fail.
     if let Some(path) = &args.output.model_out {
         fit.models.save(path)?;
     }
@@ -68,7 +68,7 @@ pub fn run(args: &FitArgs, started: Instant, targets: &[String], options: &FitOp
     fit::tell(args, &outcomes)
 }
 
-/// Returns the line about the choice of `--outputs` on held-out rows: the losses, and the option that repeats the choice.
+/// Returns the line about the automatic choice of `--outputs`, with the held-out losses and the option that repeats the choice.
 fn decided(fit: &OutputsFit) -> String {
     let loss =
         |tried: &Tried| format!("{} {}", tried.value, tried.loss.map_or("failed".to_owned(), output::number));

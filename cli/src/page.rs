@@ -1,4 +1,4 @@
-//! The files of reports and figures, and the command that reproduces them; not their contents.
+//! The files of reports and figures, and the command that reproduces them.
 
 use super::output;
 use sparsegp::files::AtomicFile;
@@ -19,7 +19,7 @@ pub fn keep_command(arguments: &[OsString]) {
     *COMMAND.lock().unwrap_or_else(PoisonError::into_inner) = command;
 }
 
-/// Returns the command line as the user can type it again.
+/// Returns the command line of this process, quoted for a shell.
 pub fn command() -> String {
     COMMAND.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_take_them_apart() {
+    fn words_that_a_shell_would_split_or_expand_are_quoted() {
         let words = ["fit", "a b.csv", "rbf(ard)", "it's", "", "--target=y"];
         let found = words.map(quoted);
         assert_eq!(found, ["fit", "'a b.csv'", "'rbf(ard)'", "'it'\\''s'", "''", "--target=y"]);

@@ -1,4 +1,4 @@
-//! `predict`: a model and a data file of any length to a file of predictions, block by block; no fitting.
+//! `predict`: predicts the rows of a data file of any length, block by block, and writes the predictions.
 
 use super::args::PredictArgs;
 use super::averages;
@@ -24,13 +24,13 @@ const DRAWN_NUMBERS: usize = 1 << 23;
 /// The number of rows that one thread computes at a time.
 const PART_ROWS: usize = 256;
 
-/// The columns of a predictions file, except draws.
+/// The columns of a file of predictions for one output.
 pub struct PredictedColumns<'a> {
     /// The model that predicts.
     pub model: &'a TableModel,
     /// True if the first column numbers the rows.
     pub row_numbers: bool,
-    /// The columns of the data to copy.
+    /// The names of the data columns to copy.
     pub keep: &'a [String],
     /// True if the moments of the latent function are among the columns.
     pub latent: bool,
@@ -43,7 +43,7 @@ pub struct PredictedColumns<'a> {
 }
 
 impl<'a> PredictedColumns<'a> {
-    /// Columns of the mean and the variance, or of the probabilities.
+    /// Creates the default columns: the mean and the variance, or the probabilities.
     pub fn of(model: &'a TableModel) -> Self {
         PredictedColumns {
             model,
@@ -56,7 +56,7 @@ impl<'a> PredictedColumns<'a> {
         }
     }
 
-    /// Columns for test rows, whose targets are known.
+    /// Creates the columns for test rows, whose targets are known.
     pub fn of_test(model: &'a TableModel) -> Self {
         PredictedColumns { latent: true, log_density: true, ..PredictedColumns::of(model) }
     }
@@ -127,7 +127,7 @@ impl<'a> PredictedColumns<'a> {
         names
     }
 
-    /// Appends the numbers of a row; NaN marks an unknown target.
+    /// Appends the numbers of a row to `values`, without draws. NaN marks an unknown target.
     pub fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64, values: &mut Vec<f64>) {
         let moments = predictions.row(row);
         if self.has_mean() {
@@ -153,7 +153,7 @@ impl<'a> PredictedColumns<'a> {
         }
     }
 
-    /// Returns the leading columns of rows with these numbers: row numbers and copied columns.
+    /// Returns the leading columns: row numbers, copied columns and labels. `rows` has the indices of the rows, from 0.
     pub fn leading(
         &self,
         predictions: &Predictions<'_>,
@@ -179,14 +179,14 @@ impl<'a> PredictedColumns<'a> {
 /// The columns of all outputs side by side. With several outputs, all names except row numbers and copied columns end in the name of the
 /// target.
 pub struct OutputColumns<'a> {
-    /// The columns of every output.
+    /// The columns for each output.
     pub outputs: Vec<PredictedColumns<'a>>,
-    /// The outputs whose latent covariances are columns too.
+    /// The outputs for whose pairs the latent covariances are added as columns; `None` without `--covariance`.
     pub covariance: Option<&'a TableOutputs>,
 }
 
 impl<'a> OutputColumns<'a> {
-    /// Columns for test rows.
+    /// Creates the columns for test rows.
     pub fn of_test(models: impl IntoIterator<Item = &'a TableModel>) -> Self {
         let outputs = models.into_iter().map(PredictedColumns::of_test).collect();
         OutputColumns { outputs, covariance: None }
@@ -215,7 +215,7 @@ impl<'a> OutputColumns<'a> {
         all
     }
 
-    /// Predicts one block, which begins at row `first` of the file; the draws of every output follow, if there are any.
+    /// Predicts one block, which begins at row `first` of the file, and appends the draws of each output, if any.
     pub fn rows(
         &self,
         block: &Table,
@@ -251,7 +251,7 @@ impl<'a> OutputColumns<'a> {
     }
 }
 
-/// The destination of predictions: CSV on standard output, or a file.
+/// Creates the writer of predictions, to a file or as CSV to standard output.
 pub(crate) fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> {
     if out == Path::new("-") {
         PredictionWriter::stream("standard output", Box::new(output::StandardOutput), table)?.behind()
@@ -260,7 +260,7 @@ pub(crate) fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> 
     }
 }
 
-/// The contents of predictions: columns in addition to the mean and the variance, and the treatment of levels.
+/// The contents of predictions: the columns in addition to the mean and the variance, and the treatment of unseen levels.
 pub struct Contents<'a> {
     /// The probabilities of the quantiles.
     pub quantiles: &'a [f64],
@@ -279,7 +279,7 @@ pub struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    /// Returns the contents that the options ask for.
+    /// Returns the contents that the arguments request.
     fn of(args: &'a PredictArgs) -> Contents<'a> {
         Contents {
             quantiles: &args.quantiles,
@@ -292,7 +292,7 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// Refuses quantiles that do not exist; `named` spells an option for the user.
+    /// Refuses probabilities of quantiles that are invalid or repeated; `named` spells an option for the user.
     pub fn check(&self, named: &dyn Fn(&str) -> String) -> Result<()> {
         if let Some(p) = self.quantiles.iter().find(|p| !(**p > 0.0 && **p < 1.0)) {
             return Err(Error::usage(format!("{}: {p} is not between 0 and 1", named("quantiles"))));
@@ -304,7 +304,7 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// Refuses contents that the models do not have.
+    /// Refuses contents that these models cannot predict.
     pub fn check_models(&self, outputs: &TableOutputs, named: &dyn Fn(&str) -> String) -> Result<()> {
         let problem = if self.covariance && outputs.models().len() < 2 {
             ("covariance", "needs several outputs; the model has one")
@@ -323,7 +323,7 @@ impl<'a> Contents<'a> {
         Err(Error::usage(format!("{} {}", named(problem.0), problem.1)))
     }
 
-    /// Returns the columns of all outputs, for rows with columns of these names.
+    /// Returns the columns of all outputs, for data with columns of these names.
     pub fn columns(&'a self, outputs: &'a TableOutputs, names: &[String]) -> OutputColumns<'a> {
         let of_output = |model: &'a TableModel| PredictedColumns {
             latent: self.latent,
@@ -365,7 +365,7 @@ impl<'a> Contents<'a> {
     }
 }
 
-/// Counts of cells unlike any in training: missing numbers, which the mean replaces, and new levels.
+/// Counts of cells that training did not see: missing numbers in columns that were complete, and new levels.
 #[derive(Default)]
 pub struct Unfamiliar {
     filled: BTreeMap<String, usize>,
@@ -387,14 +387,14 @@ impl Unfamiliar {
         Ok(())
     }
 
-    /// Prints the counts on standard error, one line for each kind of cell.
+    /// Prints the warnings on standard error.
     pub fn tell(&self, data: &Path) {
         for warning in self.warnings(&data.display().to_string()) {
             output::note(&format!("warning: {warning}"));
         }
     }
 
-    /// Returns the counts as warnings about the rows of `source`, one for each kind of cell.
+    /// Returns the warnings about the rows of `source`, one for each kind of cell.
     pub fn warnings(&self, source: &str) -> Vec<String> {
         const MOST: usize = 5;
         let mut warnings = Vec::from_iter(UnseenColumn::told(source, &self.levels));
@@ -402,14 +402,14 @@ impl Unfamiliar {
             let names =
                 output::few(self.filled.iter().map(|(name, count)| format!("'{name}' ({count})")), MOST);
             warnings.push(format!(
-                "{source}: cells are missing in columns that had all in training: {names}; the mean of training stands in for them"
+                "{source}: cells are missing in columns that were complete in training: {names}; the mean of the training rows replaces them"
             ));
         }
         warnings
     }
 }
 
-/// The rows to predict, block by block.
+/// The source of the rows to predict, in blocks.
 struct Source {
     /// The name of the rows in messages.
     name: PathBuf,
@@ -421,7 +421,7 @@ struct Source {
 }
 
 impl Source {
-    /// The rows of the data file, or the points of the grid, in blocks of at most `most` rows.
+    /// Opens the data file, or creates the grid, with blocks of at most `most` rows.
     fn of(args: &PredictArgs, outputs: &TableOutputs, unseen: UnseenLevels, most: usize) -> Result<Source> {
         if let Some(grid) = &args.grid {
             outputs.check_grid(grid, unseen)?;
@@ -446,7 +446,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     if let (Some(grid), Some(parts)) = (&args.grid, args.average) {
         return averages::run(args, &outputs, grid, parts.into(), contents.unseen);
     }
-    // Draws need all rows together: one block, one row longer than allowed, so that longer files are detected.
+    // Joint draws need all rows in one block. The block may have one row more than allowed, so that longer files are detected.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
     let source = Source::of(args, &outputs, contents.unseen, most)?;
     let mut columns = contents.columns(&outputs, &source.names);
@@ -478,12 +478,12 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     }
 }
 
-/// Returns the number of rows of a block for this number of draws, so that memory does not grow with the draws.
+/// Returns the number of rows of a block, which falls with the number of draws to bound the memory.
 fn block_rows_of(draws: usize) -> usize {
     BLOCK_ROWS.min(DRAWN_NUMBERS / draws.max(1)).max(1)
 }
 
-/// Refuses copied columns that have the name of a prediction or are named twice.
+/// Refuses a copied column that has the name of another column of the output.
 fn check_names(table: &PredictedTable) -> Result<()> {
     let mut seen = HashSet::new();
     match table.names().find(|name| !seen.insert(*name)) {

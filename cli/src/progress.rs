@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, at most a line for every tenth of the work elsewhere, nothing when quiet.
+//! Progress on standard error: a bar on a terminal, otherwise at most one line for every tenth of the work, and nothing with `--quiet`.
 
 use super::output;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -6,15 +6,15 @@ use sparsegp::hyper::{Event, Limits, Record, Stage, time};
 use sparsegp::model::FitSummary;
 use std::io::IsTerminal;
 
-/// The number of parts of the work; each gets at most one line.
+/// The number of parts of the work. Each part gets at most one line.
 const PARTS: usize = 10;
 
-/// The formats of the bars of epochs, of other stages of a fit, and of fits.
+/// The formats of the bar for epochs, for other stages of a fit, and for several fits.
 const EPOCHS: &str = "{bar:30} epoch {pos}/{len}  {msg}  {eta} left";
 const STAGES: &str = "{bar:30} {msg}";
 const FITS: &str = "{bar:30} {pos}/{len}  {msg}  {eta} left";
 
-/// Shows a fit, or the fits of a comparison.
+/// The progress of a fit, or of the fits of a comparison.
 pub struct Progress {
     /// The name of the data.
     what: String,
@@ -23,7 +23,7 @@ pub struct Progress {
 
 enum Kind {
     Quiet,
-    /// Only a line at the end, for one of several fits.
+    /// Prints only one line, at the end; for one of several fits.
     End,
     Lines(Lines),
     Bar(ProgressBar, Shown),
@@ -31,7 +31,7 @@ enum Kind {
 
 /// The state of the bar.
 struct Shown {
-    /// The text of the outermost stage.
+    /// The text of the enclosing stage; may be empty.
     around: String,
     /// True if the bar counts epochs.
     epochs: bool,
@@ -46,9 +46,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the seconds per epoch, once there are two records.
+    /// Takes a record into account. Returns the seconds per epoch, or `None` for the first record of a training.
     fn take(&mut self, record: &Record) -> Option<f64> {
-        // A number that is not larger than the first one belongs to a new training.
+        // An epoch number that is not larger than the first one starts a new training.
         let (epoch, seconds) = *self.first.insert(
             self.first.filter(|first| first.0 < record.epoch).unwrap_or((record.epoch, record.seconds)),
         );
@@ -112,7 +112,7 @@ impl Progress {
         }
     }
 
-    /// Shows that the fit has ended, and why.
+    /// Reports the end of the fit and its reason.
     pub fn end(self, summary: &FitSummary) {
         if matches!(self.kind, Kind::Lines(_) | Kind::End) {
             output::note(&format!(
@@ -128,7 +128,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Removes the bar, also if the fit fails, so that the next output starts on a clean line.
+    /// Removes the bar, even if the fit fails, so that the next output starts on a clean line.
     fn drop(&mut self) {
         if let Kind::Bar(bar, _) = &self.kind {
             bar.finish_and_clear();
@@ -208,7 +208,7 @@ fn words(record: &Record, pace: Option<f64>) -> String {
     text
 }
 
-/// Like [`words`], followed by the maximum time that the limits leave.
+/// Like [`words`], with the maximum remaining time under the limits, if it is at least a second.
 fn words_with_end(record: &Record, limits: &Limits, pace: Option<f64>) -> String {
     let of_epochs = pace.map(|seconds| seconds * limits.epochs.saturating_sub(record.epoch) as f64);
     let of_time = limits.seconds.map(|seconds| (seconds - record.seconds).max(0.0));
@@ -223,13 +223,13 @@ fn share(record: &Record, limits: &Limits) -> f64 {
     limits.seconds.map_or(epochs, |seconds| epochs.max(record.seconds / seconds))
 }
 
-/// Decides which events get a line. The fits of a grid of β share the lines.
+/// Decides which events get a line. All fits of a grid of β together get as many lines as one fit.
 struct Lines {
     /// The line to print before all others, until it is printed.
     start: Option<String>,
-    /// The number of parts of a training that may get a line.
+    /// The number of parts into which a training is divided; each gets at most one line.
     parts: usize,
-    /// The number of parts of the current work that were printed or passed.
+    /// The number of parts of the current training that are finished, with or without a line.
     said: usize,
     pace: Pace,
 }
@@ -276,20 +276,21 @@ impl Lines {
         self.started(worth.then(|| format!("{done}/{total}  {text}")))
     }
 
-    /// Returns true if a stage gets a line; of many equal stages, every tenth part gets one.
+    /// Returns true if a stage gets a line. In a long series of similar stages, about ten get a line.
     fn is_worth(&self, stage: &Stage) -> bool {
         match stage {
             Stage::Restart { .. } | Stage::Beta { .. } => {
                 let (done, of) = place(stage);
                 done == 0 || of <= PARTS || PARTS * (done + 1) / of > PARTS * done / of
             }
-            // Each fit of a grid may get a line.
+            // In a grid of β, the line about each value replaces that about its warm start.
             Stage::WarmStart { done, .. } => *done == 0 && self.parts == PARTS,
             _ => true,
         }
     }
 
-    /// Returns a line, after the line about the start of the work. The start is printed late, so that an early error stands alone.
+    /// Returns the line, preceded once by the line about the start of the work. The start is not printed earlier, so that an early error is
+    /// the only output.
     fn started(&mut self, line: Option<String>) -> Vec<String> {
         self.start.take().into_iter().chain(line).collect()
     }
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_the_epochs_or_of_the_time_is_a_line() {
+    fn every_tenth_of_the_epochs_or_of_the_time_gets_a_line() {
         let said = training(&mut Lines::new("data"), 200, None);
         assert_eq!((said.len(), said[0].as_str()), (10, "fit starts: data"));
         assert!(said[1].starts_with("epoch 20/200  ") && said[9].starts_with("epoch 180/200  "), "{said:?}");
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_are_named_and_many_alike_share_ten_lines() {
+    fn stages_are_named_and_a_long_series_gets_about_ten_lines() {
         let mut lines = Lines::new("data");
         let mut said = Vec::new();
         for (round, of) in [(1, 8), (2, 4), (3, 2)] {
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_start_is_a_line_and_its_time_is_not_that_of_epochs() {
+    fn a_warm_start_gets_one_line_and_does_not_count_as_time_of_epochs() {
         let mut lines = Lines::new("data");
         let warm = |done| Event::Stage(Stage::WarmStart { rows: 9, done, iterations: 40 });
         let said: Vec<String> = (0..=40).flat_map(|done| lines.take(&warm(done))).collect();
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fits_of_a_grid_share_the_lines_of_one() {
+    fn the_fits_of_a_grid_together_get_the_lines_of_one_fit() {
         let mut lines = Lines::new("data");
         let mut said = Vec::new();
         for number in 1..=4 {
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn many_fits_are_told_by_tenths_with_the_last() {
+    fn many_fits_get_a_line_for_every_tenth_and_the_last() {
         let mut lines = Lines::new("data");
         let said: Vec<String> = (1..=48).flat_map(|done| lines.take_fit(done, 48, "text")).collect();
         assert_eq!((said.len(), said[10].as_str()), (11, "48/48  text"));

@@ -1,4 +1,4 @@
-//! The summary that `fit` prints at the end, on one screen; `inspect` and the metrics document have more.
+//! The summary that `fit` prints at the end, which fits on one screen.
 
 use super::output;
 use sparsegp::hyper::StopReason;
@@ -10,11 +10,11 @@ use sparsegp_tables::report::words::{self, parameters};
 use sparsegp_tables::report::{Document, Evaluation};
 use sparsegp_tables::tabular::TableModel;
 
-/// The numbers of lines and columns of a screen.
+/// The size of a screen in lines and in columns of characters.
 const LINES: usize = 24;
 const COLUMNS: usize = 80;
 
-/// The number of test figures per line.
+/// The number of test scores per line.
 const FIGURES: usize = 4;
 
 /// The maximum number of values of β whose scores are shown.
@@ -23,7 +23,7 @@ const MOST_BETAS: usize = 5;
 /// The number of lines around the coefficients: a heading, a header, and the note about the file with all of them.
 const COEFFICIENT_FRAME: usize = 3;
 
-/// Returns the summary of a fit, most important lines first. `where_all` is a note that tells where to find parameters that are not shown.
+/// Returns the summary of a fit, most important lines first. `where_all` is a note on where to find the parameters that are left out.
 pub fn text(model: &TableModel, document: &Document, test: Option<&Evaluation>, where_all: &str) -> String {
     let mut head = fitted(model);
     head.extend(document.cross_validation.iter().flat_map(|cross| named_rows(cross.table(model.task()))));
@@ -125,7 +125,7 @@ fn trained(model: &TableModel) -> Vec<Vec<String>> {
     trained
 }
 
-/// Returns the row about the guarantee for the steps on q, if there is one.
+/// Returns the text about the guarantee for the steps on q.
 fn guarantee(proven: &StepGuarantee) -> String {
     let StepGuarantee { smoothness, strong_convexity, noise, steps, distance } = proven;
     format!(
@@ -134,7 +134,7 @@ fn guarantee(proven: &StepGuarantee) -> String {
     )
 }
 
-/// Returns the row about the acceptance rate of the rejection sampler, if there was one.
+/// Returns the text about the acceptance rate of the rejection sampler, or `None` if the fit did not use it.
 fn sampling(counts: EstimatorCounts) -> Option<String> {
     let samples = counts.accepted + counts.starved;
     let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
@@ -148,7 +148,7 @@ fn sampling(counts: EstimatorCounts) -> Option<String> {
     })
 }
 
-/// Returns the rows of a table as a name and a text each.
+/// Joins all columns of a table except the first into one aligned text per row.
 fn named_rows(mut table: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let names: Vec<String> = table.iter_mut().map(|row| std::mem::take(&mut row[0])).collect();
     table.iter_mut().for_each(|row| drop(row.remove(0)));
@@ -156,7 +156,7 @@ fn named_rows(mut table: Vec<Vec<String>>) -> Vec<Vec<String>> {
     names.into_iter().zip(lines.lines()).map(|(name, cells)| vec![name, cells.to_owned()]).collect()
 }
 
-/// Returns the scores of the test rows, with those of training rows and baselines if there are any.
+/// Returns the scores of the test rows, and the scores of the training rows and baselines if there are any.
 fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
     let (beside, others) = words::short(test, model.task());
     let alone = beside.is_empty();
@@ -175,7 +175,7 @@ fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the values of β with the best validation scores, best first.
+/// Returns the text about the values of β with the best validation scores, best first.
 fn scores(curve: &BetaCurve) -> String {
     let mut points: Vec<&BetaPoint> = curve.points.iter().collect();
     points.sort_by(|a, b| a.score.unwrap_or(f64::INFINITY).total_cmp(&b.score.unwrap_or(f64::INFINITY)));

@@ -1,4 +1,4 @@
-//! `update`: adds new rows to a model, with its scores on these rows before and after; no fitting.
+//! `update`: adds new rows to a model, and scores the model on these rows before and after.
 
 use super::args::UpdateArgs;
 use super::predict::Unfamiliar;
@@ -29,7 +29,7 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     let updated = models.updated(&table, args.forget, &mut session)?;
     let pairs = models.models().zip(updated.models());
     let of_targets = pairs.map(|(old, new)| Updated::of(old, new, &table)).collect::<Result<Vec<_>>>()?;
-    // The file may replace the model, so it is written last, after everything that can fail, and completely or not at all.
+    // The output may replace the model file, so it is written last, after everything that can fail.
     updated.save(&args.model_out)?;
     let several = of_targets.len() > 1;
     for (old, new) in models.models().zip(updated.models()) {
@@ -48,7 +48,7 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
 /// The result of an update.
 struct Updated {
     target: String,
-    /// The numbers of new rows with a target, and of earlier rows.
+    /// The number of new rows with a target, and the number of training rows before the update.
     rows: (u64, usize),
     before: Report,
     after: Report,

@@ -1,4 +1,4 @@
-//! Signals: every command ends soon after the first one with the status of an interruption, and nothing half-written stays.
+//! Signals: every command ends soon after the first signal, with status 130 and without half-written files.
 #![cfg(unix)]
 
 use nix::sys::signal::{Signal, kill};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Commands end within a second; machines that are busy with other tests may take longer to let them.
+/// The time limit. Commands end within a second, or later on a machine that is busy with other tests.
 const AT_MOST: Duration = Duration::from_secs(3);
 
 /// Commands that would run for minutes, or wait for input that never comes.
@@ -31,7 +31,7 @@ const COMMANDS: [&str; 13] = [
     "inspect pipe",
 ];
 
-/// A folder with all that the commands read.
+/// Creates a folder with the files that the commands read.
 fn prepared() -> Work {
     let work = Work::empty();
     work.write("data.csv", &table(1500));
@@ -53,7 +53,7 @@ fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).expect("a process")), signal).expect("the command runs");
 }
 
-/// The status with which the command ends, if it does so in time.
+/// Returns the status with which the command ends, or `None` if it does not end in time.
 fn end(child: &mut Child) -> Option<ExitStatus> {
     let start = Instant::now();
     while start.elapsed() < AT_MOST {
@@ -73,7 +73,7 @@ fn text(child: &mut Child) -> String {
     text
 }
 
-/// The files and folders in a folder, except the ones that were there at first.
+/// Returns the names of the files and folders in a folder, except `known`.
 fn files(folder: &Path, known: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -122,10 +122,10 @@ fn every_command_ends_soon_after_a_signal_and_leaves_nothing_half_written() {
 }
 
 #[test]
-fn a_fit_in_the_middle_of_a_long_step_leaves_its_checkpoint_and_goes_on_from_there() {
+fn a_fit_interrupted_in_a_long_step_leaves_a_checkpoint_and_resumes_from_it() {
     let work = Work::new();
     work.write("large.csv", &table(12_000));
-    // A step takes more than the time that a signal leaves for it.
+    // A step takes longer than the time that a fit has after a signal.
     let fit = "fit large.csv --target y --inducing 1200 --objective vfe --epochs 1";
     let mut child = start(&work, &format!("{fit} --quiet"));
     std::thread::sleep(Duration::from_millis(1500));
@@ -143,13 +143,13 @@ fn a_fit_in_the_middle_of_a_long_step_leaves_its_checkpoint_and_goes_on_from_the
 }
 
 #[test]
-fn a_command_that_ignores_hang_ups_goes_on_after_one() {
+fn a_command_that_ignores_hang_ups_continues_after_one() {
     let work = Work::empty();
     let program = env!("CARGO_BIN_EXE_sparsegp");
     let script = format!("trap '' HUP; exec {program} evaluate - -");
     let mut command = std::process::Command::new("sh");
     command.current_dir(work.folder.path()).args(["-c", &script]);
-    // Waits for a model that never comes.
+    // The command waits for a model that never arrives.
     let made = std::process::Command::new("mkfifo").arg(work.path("-")).status().expect("mkfifo runs");
     assert!(made.success());
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the shell runs");

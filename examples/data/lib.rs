@@ -1,4 +1,5 @@
-//! Small data sets as CSV text with their sources and licences, for demonstrations and tests; this crate knows nothing else.
+//! Small data sets as CSV text with their sources and licences, for demonstrations and tests; no
+//! code beyond that.
 
 /// A data set and its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Fuzzes what `tables/tests/tables/fuzzing/checkpoint.rs` does with an input; no checks.
+//! Fuzzes the function in `tables/tests/tables/fuzzing/checkpoint.rs`; no checks.
 #![no_main]
 
 #[path = "../../tables/tests/tables/fuzzing/mod.rs"]

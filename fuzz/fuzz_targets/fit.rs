@@ -1,4 +1,4 @@
-//! Fuzzes what `tables/tests/tables/fuzzing/fit.rs` does with an input; no logic.
+//! Fuzzes the function in `tables/tests/tables/fuzzing/fit.rs`; no logic.
 #![no_main]
 
 #[path = "../../tables/tests/tables/fuzzing/mod.rs"]

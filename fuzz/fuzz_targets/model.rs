@@ -1,4 +1,5 @@
-//! Fuzzes what `tables/tests/tables/fuzzing/model.rs` does with an input, with mutations that keep the description JSON; no checks.
+//! Fuzzes the function in `tables/tests/tables/fuzzing/model.rs`, with mutations that keep the
+//! description valid JSON; no checks.
 #![no_main]
 
 #[path = "../../tables/tests/tables/fuzzing/mod.rs"]
@@ -20,12 +21,12 @@ libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, see
             data[..text.len()].copy_from_slice(text.as_bytes());
             text.len()
         }
-        // Bytes at random, for everything that is not JSON or does not fit.
+        // Random bytes, if the input is not JSON or its mutation does not fit.
         _ => libfuzzer_sys::fuzzer_mutate(data, size, max_size),
     }
 });
 
-/// The text form with some values of the description or some words of the arrays replaced.
+/// Returns the text form with some values of the description or some words of the arrays replaced.
 fn mutated(data: &[u8], random: &mut ChaCha8Rng) -> Option<String> {
     let text = std::str::from_utf8(data).ok()?;
     let (description, arrays) = text.split_once('\n')?;
@@ -48,7 +49,7 @@ fn mutated_arrays(arrays: &str, random: &mut ChaCha8Rng) -> String {
     words.iter().enumerate().map(replaced).collect::<Vec<_>>().join(" ")
 }
 
-/// The number of values in a document, containers included.
+/// Returns the number of values in a document, including containers.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -71,7 +72,7 @@ fn mutate(value: &mut Value, left: &mut usize, random: &mut ChaCha8Rng) -> bool 
     }
 }
 
-/// A value that is likely to be taken for the old one.
+/// Returns a value that is likely to be accepted in place of the old one.
 fn replacement(old: &Value, random: &mut ChaCha8Rng) -> Value {
     match old {
         Value::Array(items) if !items.is_empty() => {
@@ -123,7 +124,8 @@ fn number(random: &mut ChaCha8Rng) -> Value {
     }
 }
 
-/// Kernels, likelihoods, kinds of target, levels and names that mean something somewhere in a description.
+/// Kernels, likelihoods, kinds of target, levels and names that are valid somewhere in a
+/// description.
 const WORDS: &[&str] = &[
     "",
     "x",

@@ -28,7 +28,8 @@ pub(crate) const ADDITIVE: Entry = Entry {
 /// `Σ_o σ_o² e_o(z_1, …, z_D)`, `o = 1..=m`, with `z_d = exp(−(x_d − x'_d)²/(2ℓ_d²))` and the elementary symmetric polynomials `e_o`,
 /// sums over all products of `o` different `z_d` (Duvenaud, Nickisch and Rasmussen, 2011).
 ///
-/// They come from `e_o(z_1..z_d) = e_o(z_1..z_{d−1}) + z_d e_{o−1}(z_1..z_{d−1})`, sums of positive terms: no digits are lost.
+/// They are computed by `e_o(z_1..z_d) = e_o(z_1..z_{d−1}) + z_d e_{o−1}(z_1..z_{d−1})`. All terms
+/// are positive, so no digits are lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Additive {
     variances: Parameter,
@@ -40,11 +41,11 @@ impl Additive {
     /// The highest order.
     pub const MAX_ORDER: usize = 32;
 
-    /// `variances`, one `σ_o²` per order from 1 on, in squared units of the target; `lengthscales`, one per dimension, in units of
-    /// the inputs.
+    /// Creates the kernel with one variance `σ_o²` per order from 1 on, in squared units of the
+    /// target, and one lengthscale per dimension, in units of the inputs.
     ///
     /// # Panics
-    /// Unless there are 1 to [`Additive::MAX_ORDER`] orders, and no more than dimensions.
+    /// If there are no orders, more than [`Additive::MAX_ORDER`], or more orders than dimensions.
     pub fn new(variances: &[f64], lengthscales: &[f64]) -> Self {
         let (order, dims) = (variances.len(), lengthscales.len());
         let fits = (1..=dims.min(Self::MAX_ORDER)).contains(&order);
@@ -74,7 +75,7 @@ impl Additive {
     }
 
     fn form(&self, inputs: Inputs<'_>) -> Interactions<'_> {
-        assert_eq!(inputs.dims(), self.dims(), "columns of the points that meet an additive kernel");
+        assert_eq!(inputs.dims(), self.dims(), "number of columns of points for an additive kernel");
         Interactions {
             variances: &self.variances.values,
             lengthscales: &self.lengthscales.values,
@@ -82,7 +83,8 @@ impl Additive {
         }
     }
 
-    /// Adds the contribution of diagonal entries whose `kbar` sums to `total`.
+    /// Adds the gradient that comes from the diagonal, whose entries of `kbar` have the sum
+    /// `total`.
     fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
         parameters.iter_mut().zip(self.products()).for_each(|(variance, count)| *variance += total * count);
     }
@@ -112,7 +114,7 @@ fn add_product(to: &mut Run, a: &Run, b: &Run) {
     }
 }
 
-/// `e_0..=e_m` of one more `z`, in place.
+/// Updates `e_0..=e_m` in place to include one more `z`.
 #[inline(always)]
 fn extend(polynomials: &mut [Run], z: &Run) {
     for o in (1..polynomials.len()).rev() {
@@ -121,7 +123,7 @@ fn extend(polynomials: &mut [Run], z: &Run) {
     }
 }
 
-/// Writes `e_0..=e_m` without any `z`.
+/// Writes `e_0..=e_m` of no `z`: 1 and zeros.
 #[inline(always)]
 fn begin(polynomials: &mut [Run]) {
     polynomials.fill([0.0; LANES]);
@@ -178,20 +180,21 @@ impl OfDifferences for Interactions<'_> {
             add_product(&mut variances_bar[o], kbar, &polynomials[dims * width + o + 1]);
             bars[o + 1] = kbar.map(|kbar| kbar * self.variances[o]);
         }
-        // The recursion backwards: bars belong to the polynomials of the first d + 1 columns, then of the first d.
+        // The recursion backwards: `bars` are the adjoints of the polynomials of the first d + 1
+        // columns, then of the first d.
         for d in (0..dims).rev() {
             let mut z_bar = [0.0; LANES];
             for o in 1..width {
                 add_product(&mut z_bar, &bars[o], &polynomials[d * width + o - 1]);
                 let (lower, upper) = bars.split_at_mut(o);
-                // The bar of e_0 = 1 leads nowhere.
+                // e_0 = 1 is constant, so its adjoint is not needed.
                 if o > 1 {
                     add_product(&mut lower[o - 1], &z[d], &upper[0]);
                 }
             }
             let lengthscale = self.lengthscales[d];
             for lane in 0..LANES {
-                // Where z is 0, no difference is too large to be multiplied by it.
+                // A z of 0 times an infinite difference would be NaN.
                 let scaled = if z[d][lane] == 0.0 { 0.0 } else { tau[d][lane] / lengthscale };
                 let bar = z_bar[lane] * z[d][lane] * scaled / lengthscale;
                 tau_bar[d][lane] = -bar;
@@ -217,7 +220,8 @@ impl Kernel for Additive {
         if let Inputs::Gram(x) = inputs {
             self.add_diagonal((0..x.nrows()).map(|i| kbar[(i, i)]).sum(), grad.parameters);
         }
-        // The gradient in the parameters comes at no cost beside the rest; an empty one needs a place to go.
+        // `pairwise::adjoint` always computes the gradient in the parameters, at hardly any cost;
+        // it needs a buffer even if the caller skips this gradient.
         let mut all = scratch.take(self.variances.values.len() + self.dims());
         all.fill(0.0);
         let sums = Sums { parameters: &mut all, left: grad.left, right: grad.right };
@@ -251,8 +255,9 @@ impl Kernel for Additive {
         &self.dimensions
     }
 
-    /// The orders share the variance equally, so `σ_o²` starts at that share divided by the number of products of order `o`.
-    /// Lengthscales start at one spread, base kernels being one-dimensional.
+    /// The orders share the variance equally, so `σ_o²` starts at an equal share divided by the
+    /// number of products of order `o`. Lengthscales start at one spread, because the base kernels
+    /// are one-dimensional.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         let order = self.variances.values.len() as f64;
         let products: Vec<f64> = self.products().collect();
@@ -278,7 +283,8 @@ impl Kernel for Additive {
         self.lengthscales.values.iter().enumerate().map(term).collect()
     }
 
-    /// A sum over orders of waves in a random choice of that many columns, times the root of the number of choices.
+    /// Returns a sum over the orders `o` of waves in `o` randomly chosen columns, each times the
+    /// square root of the number of such choices.
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
         let mut of_order = |order: usize, variance: f64| -> Box<dyn RandomFeature> {
             let mut columns: Vec<usize> = (0..dims).collect();

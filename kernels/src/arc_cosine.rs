@@ -37,8 +37,9 @@ impl ArcCosine {
     /// The highest order with a formula.
     pub const MAX_ORDER: u32 = 2;
 
-    /// `variance` in squared units of the target (for the higher orders, per `q^order`); `weight_variances` in inverse
-    /// squared units of the inputs, one for all dimensions or one per dimension; `bias_variance > 0` without unit.
+    /// Creates the kernel with `variance` in squared units of the target (for the higher orders,
+    /// per `q^order`); `weight_variances` in inverse squared units of the inputs, one for all
+    /// dimensions or one per dimension; `bias_variance > 0` without unit.
     ///
     /// # Panics
     /// If `order` is above [`ArcCosine::MAX_ORDER`].

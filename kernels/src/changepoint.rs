@@ -12,7 +12,7 @@ use faer::{MatMut, MatRef};
 /// change into those of the next kernel within about `4/s_i` (Saatçi, Turner & Rasmussen 2010; Lloyd et al. 2014; GPflow's `ChangePoints`).
 #[derive(Clone, Debug)]
 pub struct Changepoint {
-    /// Locations, in units of the first column, and steepnesses, one over that unit.
+    /// Locations, in units of the first column, and steepnesses, in inverse units of it.
     own: [Parameter; 2],
     children: Vec<Box<dyn Kernel>>,
     dimensions: Vec<Dimension>,
@@ -22,12 +22,13 @@ pub struct Changepoint {
 const START: f64 = 5.0;
 
 impl Changepoint {
-    /// Kernels from left to right along the first column, with a change between neighbours.
+    /// Creates a kernel from two or more kernels, from left to right along the first column, with a
+    /// change between neighbours.
     ///
     /// # Panics
     /// If there are fewer than two.
     pub fn new(children: Vec<Box<dyn Kernel>>) -> Self {
-        assert!(children.len() >= 2, "a change among {} kernels", children.len());
+        assert!(children.len() >= 2, "a changepoint needs at least two kernels, not {}", children.len());
         let changes = children.len() - 1;
         let locations = Parameter::new("locations", vec![0.0; changes], Transform::Identity);
         let mut kernel = Changepoint {
@@ -43,7 +44,7 @@ impl Changepoint {
         self.children.len() - 1
     }
 
-    /// Starts the locations evenly between two spreads below and above 0.
+    /// Spaces the locations evenly from two spreads below 0 to two spreads above.
     fn start(&mut self, spread: f64) {
         let changes = self.changes() as f64;
         let [locations, steepness] = &mut self.own;
@@ -51,7 +52,8 @@ impl Changepoint {
         steepness.start(|_| START / spread);
     }
 
-    /// `S_j` at a point, `j = 1, …` being the changes; 1 for `j = 0`, 0 beyond the last.
+    /// Returns `S_j` at a point, where `j = 1, …` counts the changes; 1 for `j = 0`, 0 beyond the
+    /// last change.
     fn switch(&self, j: usize, x: f64) -> f64 {
         let [locations, steepness] = &self.own;
         match j {
@@ -222,7 +224,7 @@ impl Kernel for Changepoint {
         std::iter::once(own).chain(self.children.iter().flat_map(|child| child.parts())).collect()
     }
 
-    /// Categories have no place between locations: the first column holds numbers.
+    /// Refuses categories in the first column, because codes have no order.
     fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
         if is_category(dimensions, 0) {
             return Err(DimensionError::NoCategories { kernel: self.expression() });
@@ -236,15 +238,16 @@ impl Kernel for Changepoint {
         &self.dimensions
     }
 
-    /// Every kernel starts with the whole variance. Locations start evenly between two spreads below and above 0, which suits columns
-    /// with mean 0; training moves them, slowly where the data are not near.
+    /// Every kernel starts with the whole variance. Locations start evenly spaced between two
+    /// spreads below and above 0, which suits columns with mean 0. Training moves them, but only
+    /// slowly if no data are near.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         let first = spread.first().copied().filter(|s| s.is_finite() && *s > 0.0).unwrap_or(1.0);
         self.start(first);
         self.children.iter_mut().for_each(|child| child.initialise(spread, target_variance));
     }
 
-    /// Fixes the scale of the first kernel, as in a sum.
+    /// Fixes the scale of the first kernel, as for a sum.
     fn fix_scale(&mut self) {
         self.children[0].fix_scale();
     }

@@ -40,7 +40,7 @@ impl Combination {
     /// # Panics
     /// If there are fewer than two.
     pub fn new(operation: Operation, children: Vec<Box<dyn Kernel>>) -> Self {
-        assert!(children.len() >= 2, "a sum or product of {} kernels", children.len());
+        assert!(children.len() >= 2, "a sum or product needs at least two kernels, not {}", children.len());
         Combination { operation, children, dimensions: Vec::new() }
     }
 
@@ -61,7 +61,7 @@ impl Combination {
     }
 }
 
-/// Returns the children after [`Kernel::set_dimensions`].
+/// Returns copies of the children after [`Kernel::set_dimensions`].
 pub(crate) fn told(
     children: &[Box<dyn Kernel>],
     dimensions: &[Dimension],
@@ -78,7 +78,8 @@ pub(crate) fn value_count(kernel: &dyn Kernel) -> usize {
     count
 }
 
-/// The children, and the gradients of their parameters cut from a flat gradient (all empty if it is).
+/// Returns every child with its slice of a flat gradient; all slices are empty if the gradient is
+/// empty.
 pub(crate) fn with_slots<'a>(
     children: &'a [Box<dyn Kernel>],
     mut parameters: &'a mut [f64],
@@ -91,7 +92,7 @@ pub(crate) fn with_slots<'a>(
     })
 }
 
-/// A view of the same target for one more child.
+/// Reborrows an optional target, so that another child can add to it.
 pub(crate) fn reborrow<'a>(target: &'a mut Option<MatMut<'_, f64>>) -> Option<MatMut<'a, f64>> {
     target.as_mut().map(|target| target.as_mut())
 }
@@ -124,7 +125,8 @@ impl Kernel for Combination {
         let (rows, cols) = inputs.shape();
         let size = rows * cols;
         let is_product = self.operation == Operation::Product;
-        // A factor's adjoint needs the values of all factors, a term's only its own.
+        // A factor's adjoint needs the values of all factors, a term's adjoint only the values of
+        // that term.
         let mut values = scratch.take(if is_product { size * self.children.len() } else { size });
         if is_product {
             for (child, value) in self.children.iter().zip(values.chunks_exact_mut(size.max(1))) {
@@ -271,7 +273,8 @@ impl Kernel for Combination {
         };
         let wrap = |child: &dyn Kernel| {
             let text = child.expression();
-            // A product inside a sum needs no parentheses; like inside like keeps them, and with them its structure.
+            // A product inside a sum needs no parentheses. A sum inside a sum, or a product inside
+            // a product, keeps them, so that the text reads back with the same structure.
             let keeps = match self.operation {
                 Operation::Sum => top_level(&text, &['+']),
                 Operation::Product => top_level(&text, &['+', '*']),

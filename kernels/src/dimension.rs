@@ -16,10 +16,11 @@ pub enum Dimension {
         /// The number of known levels. They have the codes from 0; any other code is a level that never occurred.
         levels: usize,
     },
-    /// A coordinate of a place, a number. Stationary kernels with a lengthscale for each column have one for all coordinates of a place, so
-    /// that only the distance of two places matters.
+    /// A number that is one coordinate of a place. Stationary kernels with a lengthscale for each
+    /// column have one lengthscale for all coordinates of a place, so that only the distance of two
+    /// places matters.
     Coordinate {
-        /// True for the first coordinate of a place; the others follow it.
+        /// True for the first coordinate of a place; its other coordinates are in the next columns.
         first: bool,
     },
 }
@@ -37,7 +38,7 @@ impl Dimension {
         matches!(self, Dimension::Coordinate { .. })
     }
 
-    /// The number of known levels, 0 of a number.
+    /// Returns the number of known levels; 0 for a number.
     pub fn levels(self) -> usize {
         match self {
             Dimension::Number | Dimension::Coordinate { .. } => 0,
@@ -94,7 +95,8 @@ impl fmt::Display for DimensionError {
 
 impl std::error::Error for DimensionError {}
 
-/// Adds a number to a run wherever the codes of the left points differ from the code of one right point (or equal it).
+/// Adds a number to a run wherever the codes of the left points differ from the code of one right
+/// point (or are equal to it).
 pub(crate) struct AddWhere<'a> {
     /// True to count equal codes, false to count different ones.
     pub equal: bool,
@@ -116,10 +118,11 @@ impl Pass for AddWhere<'_> {
     }
 }
 
-/// Independent partial sums, so that the sums do not serialise the loop.
+/// The number of independent partial sums; a single sum would serialise the loop.
 const LANES: usize = 8;
 
-/// The sum of the weights of the left points whose codes differ from the code of one right point (or equal it).
+/// The sum of the weights of the left points whose codes differ from the code of one right point
+/// (or are equal to it).
 pub(crate) struct SumWhere<'a> {
     /// True to count equal codes, false to count different ones.
     pub equal: bool,

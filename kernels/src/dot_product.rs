@@ -47,12 +47,13 @@ pub struct Constant {
 }
 
 impl Constant {
-    /// `variance` everywhere, in squared units of the target.
+    /// Creates a constant kernel: `variance` everywhere, in squared units of the target.
     pub fn new(variance: f64) -> Self {
         Constant { variance: Parameter::positive("variance", vec![variance]), white: false }
     }
 
-    /// `variance` on the diagonal of a Gram matrix, 0 between different draws, even at equal points.
+    /// Creates a white kernel: `variance` on the diagonal of a Gram matrix, 0 between different
+    /// draws, even at equal points.
     pub fn white(variance: f64) -> Self {
         Constant { white: true, ..Constant::new(variance) }
     }
@@ -131,9 +132,10 @@ impl Kernel for Constant {
     }
 }
 
-/// `(Σ_d v_d x_d x'_d + offset)^degree`; one matrix product computes the dot products. A shift of the inputs changes the kernel, so they
-/// are not centred. The linear kernel is the case of degree 1 without an offset. In a column of categories, `x_d x'_d` is 1 for equal
-/// codes and 0 otherwise: each level has an effect, and all effects have the same variance.
+/// `(Σ_d v_d x_d x'_d + offset)^degree`; one matrix product computes the dot products. A shift of
+/// the inputs changes the kernel, so the inputs are not centred. The linear kernel is the case of
+/// degree 1 without an offset. In a column of categories, `x_d x'_d` is 1 for equal codes and 0
+/// otherwise: each level has an effect, and all effects have the same variance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Polynomial {
     degree: u32,
@@ -143,11 +145,12 @@ pub struct Polynomial {
 }
 
 impl Polynomial {
-    /// The highest degree; beyond it values overflow long before they are of use.
+    /// The highest degree; kernels of higher degrees would overflow before they are useful.
     pub const MAX_DEGREE: u32 = 20;
 
-    /// `(Σ_d v_d x_d x'_d + offset)^degree` with `v` = `variance`, one value for all dimensions or one per dimension,
-    /// in units of `target^(2/degree) / input²`; `offset > 0` in `target^(2/degree)`.
+    /// Creates the kernel `(Σ_d v_d x_d x'_d + offset)^degree` with `v` = `variance`, one value for
+    /// all dimensions or one per dimension, in units of `target^(2/degree) / input²`; `offset > 0`
+    /// in `target^(2/degree)`.
     ///
     /// # Panics
     /// If `degree` is 0 or above [`Polynomial::MAX_DEGREE`].
@@ -165,8 +168,9 @@ impl Polynomial {
         }
     }
 
-    /// `Σ_d v_d x_d x'_d` with `v` = `variance`, one value for all dimensions or one per dimension, in units of
-    /// `(target / input)²`: the variances of the slopes.
+    /// Creates the linear kernel `Σ_d v_d x_d x'_d` with `v` = `variance`, one value for all
+    /// dimensions or one per dimension, in units of `(target / input)²`: the variances of the
+    /// slopes.
     pub fn linear(variance: &[f64]) -> Self {
         let variance = Parameter::positive("variance", variance.to_vec());
         Polynomial { degree: 1, variance, offset: None, dimensions: Vec::new() }
@@ -392,8 +396,9 @@ impl Kernel for Polynomial {
         &self.dimensions
     }
 
-    /// For centred inputs: the dot product and the offset share `target_variance^(1/degree)`, every dimension
-    /// contributing the same.
+    /// For centred inputs, the dot product and the offset each get half of
+    /// `target_variance^(1/degree)` (the dot product all of it without an offset). Every dimension
+    /// contributes equally.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         let base = target_variance.powf(1.0 / self.degree as f64);
         let share = if self.offset.is_some() { 0.5 * base } else { base };
@@ -403,12 +408,13 @@ impl Kernel for Polynomial {
         }
     }
 
-    /// Only a linear kernel with one variance for all dimensions is a multiple of it.
+    /// Fixes the variance of a linear kernel with one variance for all dimensions; the other
+    /// kernels are not multiples of a single parameter.
     fn fix_scale(&mut self) {
         self.variance.fixed |= self.offset.is_none() && !self.variance.per_dimension();
     }
 
-    /// A product of as many random linear functions as the degree.
+    /// Returns a product of `degree` random linear functions.
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
         let mut line = || -> Box<dyn RandomFeature> {
             let offset = self.offset().sqrt() * chance.normal();

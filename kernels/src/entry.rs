@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct ParseError {
     /// The character where the problem starts, counted from 1.
     pub column: usize,
-    /// The expectation, or the mismatch.
+    /// The message: what was expected, or what does not fit.
     pub message: String,
     /// The unknown name of a kernel, if that is the problem.
     pub unknown: Option<String>,
@@ -21,12 +21,14 @@ pub(crate) fn error<T>(at: usize, message: impl Into<String>) -> Result<T, Parse
     Err(ParseError { column: at + 1, message: message.into(), unknown: None })
 }
 
-/// Makes a kernel from the options written behind its name.
+/// A function that builds a kernel from the options written after its name.
 pub type Build = fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError>;
 
-/// A kernel's place in a [`Grammar`](crate::Grammar): its names, the options it takes and how it is made.
+/// The definition of a kernel in a [`Grammar`](crate::Grammar): its names, its options and its
+/// constructor.
 ///
-/// Every kernel of the crate has one beside its formulae; a kernel from outside is entered the same way:
+/// Every kernel of this crate defines its entry next to its formulae. Kernels of other crates are
+/// added in the same way:
 ///
 /// ```
 /// use sparsegp_kernels::{Entry, Grammar, Stationary};
@@ -46,26 +48,27 @@ pub type Build = fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError>;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Entry {
-    /// The names it may be written by, the first one being that of [`Kernel::expression`].
+    /// The names of the kernel in expressions; [`Kernel::expression`] writes the first one.
     pub names: &'static [&'static str],
     /// The options that take no value, such as `ard`.
     pub flags: &'static [&'static str],
     /// The options with a value that `build` reads itself, such as a degree.
     pub arguments: &'static [&'static str],
-    /// The parameters whose starting values may be given, by their [names](crate::Parameter::name).
+    /// The [names](crate::Parameter::name) of the parameters whose starting values can be given.
     pub parameters: &'static [&'static str],
-    /// Builds the kernel; parameters without a given start may have any value. It reads flags and arguments. The caller then refuses other
-    /// options and sets the given values of parameters.
+    /// Builds the kernel; it only needs to read flags and arguments. Parameters without a given
+    /// start can have any value. The caller then refuses other options and sets the given values of
+    /// parameters.
     pub build: Build,
 }
 
 impl Entry {
-    /// The name that expressions come back with.
+    /// Returns the name that [`Kernel::expression`] writes.
     pub fn name(&self) -> &'static str {
         self.names.first().copied().unwrap_or_default()
     }
 
-    /// The kernel that `options` ask for.
+    /// Builds the kernel with the given options.
     pub(crate) fn kernel(&self, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
         let mut kernel = (self.build)(options)?;
         options.apply(kernel.as_mut(), [self.flags, self.arguments, self.parameters])?;
@@ -79,10 +82,12 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// Builds a kernel for points of a number of columns; its parameters may have any value.
+/// A function that builds a kernel for points with the given number of columns; its parameters can
+/// have any value.
 pub type Make = Arc<dyn Fn(usize) -> Box<dyn Kernel> + Send + Sync>;
 
-/// A kernel that entered a grammar at run time: a name and a constructor. The starting values of all its parameters can be given.
+/// A kernel that was added to a grammar at run time: a name and a constructor. The starting values
+/// of all its parameters can be given.
 #[derive(Clone)]
 pub(crate) struct Made {
     pub name: String,
@@ -90,7 +95,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// The kernel that `options` ask for.
+    /// Builds the kernel with the given options.
     pub fn kernel(&self, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
         let mut kernel = (self.make)(options.dims);
         let mut names = Vec::new();
@@ -107,14 +112,14 @@ impl fmt::Debug for Made {
     }
 }
 
-/// `key` or `key=values`.
+/// One option, `key` or `key=values`.
 pub(crate) struct Setting {
     pub at: usize,
     pub key: String,
     pub values: Vec<f64>,
 }
 
-/// The options written behind a kernel's name, and the number of columns the kernel sees.
+/// The options written after a kernel's name, and the number of columns the kernel sees.
 pub struct Options<'a> {
     pub(crate) at: usize,
     pub(crate) name: &'a str,
@@ -145,7 +150,8 @@ impl Options<'_> {
     /// Returns a whole number given as `key=…`, or `default` if it is absent.
     ///
     /// # Errors
-    /// At the option, if it is not one whole number within the range.
+    /// Returns an error at the position of the option if its value is not one whole number within
+    /// the range.
     pub fn integer(&self, key: &str, default: u32, range: RangeInclusive<u32>) -> Result<u32, ParseError> {
         let Some(setting) = self.setting(key) else { return Ok(default) };
         let found = range.clone().find(|&value| setting.values == [f64::from(value)]);
@@ -153,24 +159,26 @@ impl Options<'_> {
             Some(value) => Ok(value),
             None => {
                 let (low, high) = (range.start(), range.end());
-                error(setting.at, format!("'{key}' is a whole number from {low} to {high}"))
+                error(setting.at, format!("'{key}' must be a whole number from {low} to {high}"))
             }
         }
     }
 
-    /// Returns a value of 1 for parameter `key`, or one value per dimension if `flag` or a list of values asks for them.
+    /// Returns starting values of 1 for parameter `key`: one per dimension if `flag` is set or a
+    /// list of values is given, otherwise one.
     pub fn ones(&self, key: &str, flag: &str) -> Vec<f64> {
         let each = self.values(key).len() > 1 || self.flag(flag);
         vec![1.0; if each { self.dims.max(1) } else { 1 }]
     }
 
-    /// Returns the error that refuses an option, or the whole kernel if the option is absent.
+    /// Returns an error at the position of an option, or of the kernel if the option is absent.
     pub fn refusal(&self, key: &str, message: impl Into<String>) -> ParseError {
         let at = self.setting(key).map_or(self.at, |setting| setting.at);
         ParseError { column: at + 1, message: message.into(), unknown: None }
     }
 
-    /// Checks every option, which is one of the flags, arguments and parameters, and sets the parameters it names.
+    /// Checks that every option is one of the allowed flags, arguments and parameters, and sets the
+    /// given parameters.
     pub(crate) fn apply(&self, kernel: &mut dyn Kernel, allowed: [&[&str]; 3]) -> Result<(), ParseError> {
         for (i, Setting { at, key, values }) in self.settings.iter().enumerate() {
             let is = |keys: &[&str]| keys.contains(&key.as_str());
@@ -197,7 +205,8 @@ impl Options<'_> {
     }
 }
 
-/// Sets the first parameter called `key`. The parameters of a kernel come before those of kernels inside it.
+/// Sets the first parameter called `key`. A kernel visits its own parameters before those of inner
+/// kernels.
 fn set(kernel: &mut dyn Kernel, key: &str, values: &[f64], at: usize) -> Result<(), ParseError> {
     let mut outcome = Ok(());
     let mut done = false;

@@ -13,22 +13,23 @@ pub(crate) const COREGION: Entry = Entry {
     arguments: &["rank"],
     parameters: &["weights", "variances"],
     build: |options| {
-        // One column may hold codes of more levels, which is not known here.
+        // One column may hold the codes of many levels; their number is not yet known.
         let most = if options.dims() == 1 { MOST_RANK } else { options.dims() };
         let rank = options.integer("rank", 1, 0..=u32::try_from(most.max(1)).unwrap_or(u32::MAX))?;
         Ok(Box::new(Coregion::new(options.dims(), rank as usize)))
     },
 };
 
-/// The highest rank of levels that one column of codes has.
+/// The highest rank for levels that are given as one column of codes.
 const MOST_RANK: usize = 64;
 
 /// `k(i, j) = (W Wᵀ + diag κ)_ij` between the levels of a category: a column of its codes, or one column for each level (Bonilla, Chai & Williams 2008; GPyTorch's
 /// `IndexKernel`, GPflow's `Coregion`).
 ///
-/// The level of a point is the column with its largest positive value, which is that of the level in one-hot codes, standardised or not. A
-/// point without a positive value has a level of its own that no other shares: it has the mean variance of all levels and no covariance.
-/// Values do not vary with the points otherwise, so that gradients in them are 0.
+/// The level of a point is the column with its largest positive value. For one-hot codes,
+/// standardised or not, that is the column of the level. A point without a positive value counts as
+/// a new level: it has the mean variance of all levels and no covariance with any other point.
+/// Values depend on the points in no other way, so gradients in the points are 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coregion {
     rank: usize,
@@ -40,7 +41,7 @@ pub struct Coregion {
 }
 
 impl Coregion {
-    /// Creates a kernel for this number of levels, with W of `rank` columns.
+    /// Creates a kernel for `levels` levels, with W of `rank` columns.
     pub fn new(levels: usize, rank: usize) -> Self {
         let weights = Parameter {
             name: "weights".to_owned(),
@@ -69,8 +70,8 @@ impl Coregion {
         &self.weights.values[level * self.rank..(level + 1) * self.rank]
     }
 
-    /// Starts with half of the variance shared by all levels, and half independent. Further columns of W are small waves, so that they
-    /// differ.
+    /// Starts with half of the variance shared by all levels, and half independent. Further columns
+    /// of W start as small waves, so that no two columns are equal.
     fn start(&mut self, variance: f64) {
         let (levels, rank) = (self.levels(), self.rank);
         let half = if rank == 0 { variance } else { 0.5 * variance };
@@ -93,7 +94,7 @@ impl Coregion {
         }
     }
 
-    /// Returns the level of every point; the number of levels stands for a new level, unlike all others.
+    /// Returns the level of every point; a new level is represented by the number of levels.
     fn levels_of(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
         let mut found = scratch.take(x.nrows());
         if any_category(&self.dimensions) {
@@ -143,7 +144,7 @@ impl Coregion {
         }
     }
 
-    /// Both sides' levels.
+    /// Returns the levels of the points of both sides.
     fn sides(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> [Vec<f64>; 2] {
         let (left, right) = inputs.sides();
         [self.levels_of(left, scratch), self.levels_of(right, scratch)]
@@ -223,7 +224,7 @@ impl Kernel for Coregion {
         visit(&mut self.variances);
     }
 
-    /// A single column of codes has its known levels; each other code is a new level.
+    /// Accepts a single column of codes, which are the known levels; any other code is a new level.
     fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), DimensionError> {
         if !any_category(dimensions) {
             return Ok(());
@@ -248,7 +249,8 @@ impl Kernel for Coregion {
         self.start(target_variance);
     }
 
-    /// An effect of every level of a single column of codes. Kernels of several columns of levels return `None`.
+    /// Returns a random effect for every level of a single column of codes. Kernels of several
+    /// columns of levels return `None`.
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
         if dims != 1 || !any_category(&self.dimensions) {
             return None;

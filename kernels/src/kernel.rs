@@ -61,7 +61,8 @@ pub struct Gradient<'a> {
     pub right: Option<MatMut<'a, f64>>,
 }
 
-/// A pool of buffers so that a warm evaluation allocates nothing. One per thread.
+/// A pool of buffers, so that evaluations after the first allocate no memory. Each thread needs a
+/// separate pool.
 #[derive(Default, Debug)]
 pub struct Scratch {
     free: Vec<Vec<f64>>,
@@ -73,10 +74,10 @@ impl Scratch {
         Scratch::default()
     }
 
-    /// A buffer of exactly `len` numbers with unspecified contents.
+    /// Returns a buffer of exactly `len` numbers with unspecified contents.
     pub fn take(&mut self, len: usize) -> Vec<f64> {
         let fitting = (0..self.free.len()).filter(|&i| self.free[i].capacity() >= len);
-        // If none fits, the largest buffer grows, so that the pool needs no further buffer.
+        // If no buffer fits, the largest one grows, so that the pool does not need another buffer.
         let best = fitting
             .min_by_key(|&i| self.free[i].capacity())
             .or_else(|| (0..self.free.len()).max_by_key(|&i| self.free[i].capacity()));
@@ -147,7 +148,8 @@ pub trait Kernel: Send + Sync + Debug {
     /// Writes `k(x_i, x_i)` into `out`.
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch);
 
-    /// Adds the gradient of `Σ kbar_i k(x_i, x_i)`; the points' part goes to `grad.left`.
+    /// Adds the gradient of `Σ kbar_i k(x_i, x_i)`; the gradient in the points is added to
+    /// `grad.left`.
     fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch);
 
     /// Visits every parameter in the fixed order that flat gradients use.
@@ -156,7 +158,8 @@ pub trait Kernel: Send + Sync + Debug {
     /// Visits every parameter mutably, in the same order.
     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter));
 
-    /// The pieces the kernel consists of, in parameter order; one piece unless it is composed of others.
+    /// Returns the pieces the kernel consists of, in parameter order; a kernel that is not composed
+    /// of others is one piece.
     fn parts(&self) -> Vec<Part> {
         let label = self.expression();
         let end = label.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(label.len());
@@ -214,7 +217,8 @@ pub trait Kernel: Send + Sync + Debug {
         &[]
     }
 
-    /// Full names in the same order, unique within the kernel: `lengthscales` of a lone kernel, `periodic.period` or
+    /// Returns the full names of all parameters, in the order of [`Kernel::for_each_parameter`] and
+    /// unique within the kernel: `lengthscales` of a lone kernel, `periodic.period` or
     /// `rbf_2.variance` (the second `rbf`, counted from the left) of a composed one.
     fn parameter_names(&self) -> Vec<String> {
         let parts = self.parts();
@@ -230,13 +234,15 @@ pub trait Kernel: Send + Sync + Debug {
         names
     }
 
-    /// A sensible start: lengthscales from the spread (standard deviation) of each of the `D` inputs, variances
-    /// such that the prior variance is about `target_variance`. Parameters that are [fixed](Parameter::fixed) or
-    /// whose start was [given](Parameter::given) keep their values.
+    /// Sets sensible starting values: lengthscales from the spread (standard deviation) of each of
+    /// the `D` inputs, variances such that the prior variance is about `target_variance`.
+    /// Parameters that are [fixed](Parameter::fixed) or whose start was [given](Parameter::given)
+    /// keep their values.
     ///
-    /// Lengthscales start at `spread_d · √D`, `D` counting the dimensions the kernel sees, so that two typical
-    /// points are about `√2` lengthscales apart in any dimension; a shared one uses the root mean square spread.
-    /// A sum divides `target_variance` evenly among its terms, a product gives it to its first factor.
+    /// Lengthscales start at `spread_d · √D`, where `D` is the number of dimensions the kernel
+    /// sees, so that two typical points are about `√2` lengthscales apart for any `D`; a shared
+    /// lengthscale uses the root mean square spread. A sum divides `target_variance` evenly among
+    /// its terms, a product gives it to its first factor.
     fn initialise(&mut self, spread: &[f64], target_variance: f64);
 
     /// Fixes the parameter that multiplies the whole kernel, if there is one: in a product only one factor can carry the scale. By default

@@ -11,7 +11,7 @@ use crate::stationary::Stationary;
 use faer::{MatMut, MatRef};
 use std::fmt::Debug;
 
-/// `hamming`, on which columns that are positive or not differ.
+/// The `hamming` kernel, which depends on the columns in which only one of two points is positive.
 pub(crate) const HAMMING: Entry = Entry {
     names: &["hamming"],
     flags: &["ard"],
@@ -20,16 +20,16 @@ pub(crate) const HAMMING: Entry = Entry {
     build: |options| Ok(Box::new(hamming(1.0, &options.ones("lengthscales", "ard")))),
 };
 
-/// A map of points, row by row: what [`Mapped`] does before its kernel.
+/// A map of points, row by row, that [`Mapped`] applies before its kernel.
 pub trait InputMap: Clone + Debug + Send + Sync + 'static {
     /// The number of columns of mapped points, given that of the points.
     fn width(&self, dims: usize) -> usize;
 
-    /// Writes the mapped points, a column (one entry per row of `x`) after the other.
+    /// Writes the mapped points column by column, with one entry per row of `x`.
     fn map(&self, x: MatRef<'_, f64>, to: &mut [f64]);
 
-    /// Adds the gradients that follow from `bar = ∂F/∂(mapped points)`, in the layout of the points: to `∂F/∂x`, and to `∂F/∂parameters`
-    /// (empty to skip).
+    /// Given `bar = ∂F/∂(mapped points)`, column by column as in [`InputMap::map`], adds `∂F/∂x` to
+    /// `target` and `∂F/∂parameters` to `parameters` (empty to skip).
     fn pull_back(
         &self,
         x: MatRef<'_, f64>,
@@ -41,7 +41,7 @@ pub trait InputMap: Clone + Debug + Send + Sync + 'static {
     /// Returns the parameters of the map, which come before those of the kernel.
     fn parameters(&self) -> &[Parameter];
 
-    /// Returns the parameters of the map for changes.
+    /// Returns the parameters of the map, mutably.
     fn parameters_mut(&mut self) -> &mut [Parameter];
 
     /// Returns the spread of mapped points, given that of the points.
@@ -65,7 +65,7 @@ pub trait InputMap: Clone + Debug + Send + Sync + 'static {
     }
 }
 
-/// `k(map(x), map(x'))`.
+/// The kernel `k(map(x), map(x'))`.
 #[derive(Clone, Debug)]
 pub struct Mapped<M> {
     map: M,
@@ -73,7 +73,7 @@ pub struct Mapped<M> {
     dimensions: Vec<Dimension>,
 }
 
-/// Some columns, in the order given.
+/// A map that selects columns, in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns(Vec<usize>);
 
@@ -81,7 +81,7 @@ pub struct Columns(Vec<usize>);
 pub type ActiveDims = Mapped<Columns>;
 
 impl ActiveDims {
-    /// `columns` are counted from 0.
+    /// Creates a kernel that sees only `columns`, counted from 0.
     pub fn new(columns: Vec<usize>, inner: Box<dyn Kernel>) -> Self {
         Mapped { map: Columns(columns), inner, dimensions: Vec::new() }
     }
@@ -149,10 +149,11 @@ impl InputMap for Columns {
     }
 }
 
-/// A monotone map of each column, the distribution function of Kumaraswamy (1980) between logits (Snoek et al. 2014 warp with that of the
-/// beta distribution): `w(x) = logit(1 − (1 − σ(x)^a)^b)`, σ the logistic function. Its slope is about `a` far to the left, about `b` far to
-/// the right, and `a = b = 1` leaves points as they are. Codes of categories and coordinates of
-/// places stay what they are.
+/// A monotone map of each column: `w(x) = logit(1 − (1 − σ(x)^a)^b)`, where σ is the logistic
+/// function. This is the distribution function of Kumaraswamy (1980), applied on the logit scale
+/// (Snoek et al. 2014 use that of the beta distribution). Its slope is about `a` far to the left
+/// and about `b` far to the right; with `a = b = 1` points are unchanged. Codes of categories and
+/// coordinates of places are not warped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warp {
     /// `a` of every column, then `b` of every column.
@@ -160,14 +161,15 @@ pub struct Warp {
     dimensions: Vec<Dimension>,
 }
 
-/// A warp of every column, with parameters of its own, before a kernel.
+/// A kernel of warped points; the warp of every column has separate parameters.
 pub type Warped = Mapped<Warp>;
 
 impl Warped {
     /// The range of `a` and `b`.
     pub const RANGE: (f64, f64) = (0.02, 50.0);
 
-    /// For points with `dims` columns, without effect until `a` and `b` move.
+    /// Creates a warp of points with `dims` columns, followed by the kernel `inner`. It starts with
+    /// `a = b = 1`, which has no effect.
     pub fn new(dims: usize, inner: Box<dyn Kernel>) -> Self {
         let (lower, upper) = Self::RANGE;
         let slopes = |name| Parameter::new(name, vec![1.0; dims], Transform::Bounded { lower, upper });
@@ -192,7 +194,7 @@ struct Warping {
 impl Warping {
     /// With `t = a log σ(x)`, `q = log(1 − e^t)` and `r = b q`: `w = log(1 − e^r) − r`.
     fn at(x: f64, a: f64, b: f64) -> Warping {
-        /// Beyond, `e^{−|x|}` is below the last digit of 1.
+        /// Beyond this, `e^{−|x|}` is below the last digit of 1.
         const FAR: f64 = 40.0;
         // log σ(x) and 1 − σ(x).
         let (log_share, rest) = if x < 0.0 {
@@ -221,7 +223,7 @@ impl Warping {
 impl InputMap for Warp {
     fn width(&self, dims: usize) -> usize {
         let own = self.parameters[0].values.len();
-        assert_eq!(dims, own, "columns of the points that meet a warp");
+        assert_eq!(dims, own, "number of columns of points for a warp");
         dims
     }
 
@@ -296,15 +298,16 @@ impl InputMap for Warp {
     }
 }
 
-/// 1 for a positive value, otherwise 0: the levels of binary columns, standardised or not. Codes of categories stay unchanged. All
-/// derivatives are 0.
+/// A map to 1 for positive values and 0 for others: the levels of binary columns, standardised or
+/// not. Codes of categories stay unchanged. All derivatives are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signs {
     dimensions: Vec<Dimension>,
 }
 
-/// `σ² exp(−½ Σ_d [x_d, x'_d differ in sign]/ℓ_d²)`, for categories in one-hot codes and other binary columns: of a category, two columns
-/// differ wherever its levels do. `lengthscales` (one, or one per column) have no unit; `variance` is in squared units of the target.
+/// `σ² exp(−½ Σ_d [x_d, x'_d differ in sign]/ℓ_d²)`, for categories in one-hot codes and other
+/// binary columns: two different levels of a category differ in two of its columns. `lengthscales`
+/// (one, or one per column) have no unit; `variance` is in squared units of the target.
 pub fn hamming(variance: f64, lengthscales: &[f64]) -> Mapped<Signs> {
     let inner = Box::new(Stationary::rbf(variance, lengthscales));
     Mapped { map: Signs::default(), inner, dimensions: Vec::new() }
@@ -334,7 +337,8 @@ impl InputMap for Signs {
         &mut []
     }
 
-    /// Such that lengthscales start at 1, or with many columns where two rows that differ in a quarter of them have covariance `e⁻¹`.
+    /// Returns the spread with which lengthscales start at 1, or for more than 8 columns at the
+    /// value that gives two rows which differ in a quarter of the columns the covariance `e⁻¹`.
     fn spread(&self, spread: &[f64]) -> Vec<f64> {
         let dims = spread.len() as f64;
         vec![((dims / 8.0).max(1.0) / dims).sqrt(); spread.len()]
@@ -430,7 +434,7 @@ impl<M: InputMap> Kernel for Mapped<M> {
         let mut bars = [zeroed(sides.left.len(), scratch), zeroed(sides.right.len(), scratch)];
         let (own, parameters) = self.split(grad.parameters);
         let [left_bar, right_bar] = &mut bars;
-        // Parameters of the map move both sides.
+        // Both sides depend on the parameters of the map.
         let [left, right] =
             [grad.left.is_some(), grad.right.is_some()].map(|wanted| wanted || !own.is_empty());
         let inner = Gradient {
@@ -508,7 +512,8 @@ impl<M: InputMap> Kernel for Mapped<M> {
         Some(Box::new(MappedFeature { map, width, inner }))
     }
 
-    /// The columns that the map selects; other maps leave no units.
+    /// Returns the selected columns; maps other than a selection have no units, so there the lists
+    /// are empty.
     fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
         let own = self.map.parameters().iter().map(|parameter| parameter.values.len()).sum();
         let selected = self.map.columns();

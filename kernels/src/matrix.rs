@@ -25,8 +25,8 @@ pub(crate) fn column<'a>(matrix: MatRef<'a, f64>, j: usize, buffer: &'a mut [f64
     }
 }
 
-/// Rows and columns per tile when a matrix is read across: the lines of larger tiles would share sets of the first-level cache
-/// where the number of rows is a power of two.
+/// Rows and columns per tile when a matrix is read across: the cache lines of larger tiles would
+/// share sets of the first-level cache if the number of rows is a power of two.
 const TILE: usize = 8;
 
 /// Copies the strict upper triangle of a square matrix onto the lower one.
@@ -52,7 +52,8 @@ pub(crate) fn mirror_upper(mut out: MatMut<'_, f64>) {
     }
 }
 
-/// Writes `m_ij + m_ji`, `i < j`, of the columns `first..first + width` into `out`, `n` numbers a column.
+/// Writes `m_ij + m_ji`, `i < j`, of the columns `first..first + width` into `out`, `n` numbers per
+/// column.
 pub(crate) fn add_transpose(m: MatRef<'_, f64>, first: usize, width: usize, out: &mut [f64]) {
     let n = m.nrows();
     for row in (0..first + width).step_by(TILE) {

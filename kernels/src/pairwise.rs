@@ -11,7 +11,7 @@ use pulp::Simd;
 pub(crate) const LANES: usize = 16;
 /// One number for each of [`LANES`] pairs with the same right point.
 pub(crate) type Run = [f64; LANES];
-/// Columns of a Gram matrix whose two halves are added at a time.
+/// The number of columns of a Gram matrix for which `kbar + kbarᵀ` is computed at a time.
 const PANEL: usize = 8;
 
 /// A covariance as a function of the differences `τ_d = x_d − x'_d`. Methods must be `#[inline(always)]`.
@@ -20,7 +20,7 @@ pub(crate) trait OfDifferences {
     fn dimensions(&self) -> &[Dimension] {
         &[]
     }
-    /// Runs of working memory that either method needs.
+    /// Returns the number of runs of working memory that each method needs.
     fn workspace(&self) -> usize;
     /// The covariances at `tau`, a run per column of the points.
     fn value<S: Simd>(&self, tau: &[Run], work: &mut [Run]) -> Run;
@@ -55,7 +55,8 @@ fn zeroed(len: usize, scratch: &mut Scratch) -> Vec<f64> {
     buffer
 }
 
-/// The points in blocks of [`LANES`], one run per column in each, the last block filled up with zeros.
+/// Returns the points in blocks of [`LANES`], with one run per column in each block; the last block
+/// is padded with zeros.
 fn blocks(x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
     let dims = x.ncols();
     let mut buffer = zeroed(x.nrows().div_ceil(LANES) * dims, scratch);

@@ -93,8 +93,9 @@ impl Transform {
         })
     }
 
-    /// Returns `value` if the transform admits it, otherwise a value inside the range, at `share` of the range from the end that was
-    /// passed (for an infinite range, at `share` of the size of that end). NaN stays NaN.
+    /// Returns `value` if the transform admits it, otherwise a value inside the range, near the end
+    /// that `value` lies beyond. Its distance from that end is `share` of the range, or `share` of
+    /// the size of the end if the range is infinite. NaN stays NaN.
     pub fn inside(self, value: f64, share: f64) -> f64 {
         if self.admits(value) {
             return value;
@@ -132,9 +133,10 @@ pub struct Parameter {
     pub transform: Transform,
     /// An optional prior on every value.
     pub prior: Option<Prior>,
-    /// A fixed parameter keeps its values during training.
+    /// True if the parameter keeps its values during training.
     pub fixed: bool,
-    /// The user gave the starting values: training moves them, [`crate::Kernel::initialise`] does not.
+    /// True if the user gave the starting values: training changes them, but
+    /// [`crate::Kernel::initialise`] does not.
     #[serde(default)]
     pub given: bool,
     /// The index of the value of every dimension, if the coordinates of a place share one; otherwise empty. It follows from the contents of the
@@ -205,10 +207,10 @@ impl Parameter {
         }
     }
 
-    /// Panics unless points with `dims` columns fit.
+    /// Panics unless the parameter fits points with `dims` columns.
     pub(crate) fn check_dims(&self, dims: usize) {
         let fits = !self.per_dimension() || self.dims() == dims;
-        assert!(fits, "points with {dims} columns meet a kernel with {} {}", self.values.len(), self.name);
+        assert!(fits, "{dims} columns do not fit a kernel with {} {}", self.values.len(), self.name);
     }
 
     /// Sets starting values that the transform admits, unless the parameter is fixed or its start was given.

@@ -28,15 +28,17 @@
 //! | `warp(…)` | `left_slopes`, `right_slopes` |
 //! | `changepoint(…, …)`, along the first selected column | `locations`, `steepness` |
 //!
-//! `ard` gives every selected dimension a separate value (so does a list of values). Values that are not given start at 1 and are set by
-//! [`Kernel::initialise`]; given ones stay.
+//! `ard` gives every selected dimension a separate value (so does a list of values). Values that
+//! are not given are 1 until [`Kernel::initialise`] sets them; given values stay.
 //!
-//! **Identifiability.** Only one factor of a product can carry its scale, so the variance of every factor but the
-//! first is fixed (at 1, or at the value given), and so are variances inside `scale(…)`: see [`Kernel::fix_scale`].
-//! Of a sum that is such a factor, the variance of the first term is fixed. A polynomial, or a linear kernel with one
-//! variance per dimension, has no overall scale to fix and stays free.
+//! **Identifiability.** Only one factor of a product can carry its scale, so the variance of every
+//! factor but the first is fixed (at 1, or at the value given), and so are variances inside
+//! `scale(…)`: see [`Kernel::fix_scale`]. If such a factor is a sum, the variance of its first term
+//! is fixed. A polynomial, or a linear kernel with one variance per dimension, has no overall scale
+//! to fix and stays free.
 //!
-//! Custom kernels join by an [`Entry`], see [`Grammar::with`], or by a closure, see [`Grammar::with_made`].
+//! Custom kernels are added as an [`Entry`] with [`Grammar::with`], or as a closure with
+//! [`Grammar::with_made`].
 
 use crate::changepoint::Changepoint;
 use crate::compose::{Combination, Operation, Scale};
@@ -66,11 +68,12 @@ const BUILT_IN: [Entry; 17] = [
     mapped::HAMMING,
 ];
 
-/// The maximum depth of nested parentheses and selections, far beyond any use and far from the end of the stack.
+/// The maximum depth of nested parentheses and selections, far more than any use needs, and few
+/// enough not to overflow the stack.
 const MAX_DEPTH: usize = 64;
 /// The maximum number of pieces of a kernel.
 const MAX_PIECES: usize = 1000;
-/// The words that kernels in parentheses follow.
+/// The names that are followed by kernels in parentheses.
 const AROUND: [&str; 3] = ["scale", "warp", "changepoint"];
 
 /// The kernels that can be written by name: the built-in kernels, and added ones.
@@ -101,10 +104,10 @@ pub enum NameError {
 }
 
 impl Grammar {
-    /// The grammar with one more kernel.
+    /// Returns the grammar with one more kernel.
     ///
     /// # Errors
-    /// If the entry has no name, or one that is not a word or stands for another kernel.
+    /// If the entry has no name, or a name that is not a word or belongs to another kernel.
     pub fn with(mut self, entry: Entry) -> Result<Grammar, NameError> {
         for &name in if entry.names.is_empty() { &[""] } else { entry.names } {
             self.check_name(name)?;
@@ -113,8 +116,9 @@ impl Grammar {
         Ok(self)
     }
 
-    /// The grammar with one more kernel that `make` makes for a number of columns, where an [`Entry`], which is a constant, does not do.
-    /// The kernel's own [expression](Kernel::expression) has to be `name`.
+    /// Returns the grammar with one more kernel, which `make` builds for a given number of columns.
+    /// Unlike an [`Entry`], which is a constant, `make` can be a closure. The kernel's
+    /// [expression](Kernel::expression) has to be `name`.
     ///
     /// # Errors
     /// As for [`Grammar::with`].
@@ -146,7 +150,7 @@ impl Grammar {
         Ok(())
     }
 
-    /// Returns true if a name stands for a kernel.
+    /// Returns true if a name belongs to a kernel.
     pub fn knows(&self, name: &str) -> bool {
         AROUND.contains(&name) || self.entry(name).is_some() || self.made(name).is_some()
     }
@@ -156,7 +160,7 @@ impl Grammar {
         self.entries.iter().map(|entry| entry.name()).chain(self.made.iter().map(|made| made.name.as_str()))
     }
 
-    /// The kernels, in the order they were entered.
+    /// Returns the kernels, in the order in which they were added.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -381,7 +385,7 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    /// One or more items between commas, and the closing character.
+    /// Reads one or more items separated by commas, and the closing character.
     fn list<T>(
         &mut self,
         close: char,
@@ -432,7 +436,7 @@ impl Parser<'_> {
         Ok(Node::Leaf { at, name, settings })
     }
 
-    /// The kernels in parentheses behind a name, then options.
+    /// Reads kernels in parentheses after a name, then options.
     fn around(&mut self, at: usize, name: &'static str, depth: usize) -> Result<Node, ParseError> {
         self.require('(')?;
         let mut inner = vec![self.sum(depth)?];
@@ -441,7 +445,7 @@ impl Parser<'_> {
             if !self.accept(',') {
                 return self.expected("',' or ')'");
             }
-            // A name is an option's where the grammar has no such kernel.
+            // A word that is not the name of a kernel starts an option.
             let before = self.at;
             let is_kernel =
                 self.begins_word() && self.grammar.knows(&self.word().1) || self.peek() == Some('(');
@@ -471,19 +475,19 @@ impl Parser<'_> {
     }
 }
 
-/// The kernel around others that `options` ask for.
+/// Builds the kernel with the given options around the inner kernels.
 fn around(options: &Options<'_>, mut inner: Vec<Box<dyn Kernel>>) -> Result<Box<dyn Kernel>, ParseError> {
     let name = options.name;
     if name == "changepoint" {
         if inner.len() < 2 {
-            return error(options.at, "'changepoint' is between two kernels or more");
+            return error(options.at, "'changepoint' takes two kernels or more");
         }
         let mut kernel = Changepoint::new(inner);
         options.apply(&mut kernel, [&[], &[], &["locations", "steepness"]])?;
         return Ok(Box::new(kernel));
     }
     let (Some(mut only), true) = (inner.pop(), inner.is_empty()) else {
-        return error(options.at, format!("'{name}' is around one kernel"));
+        return error(options.at, format!("'{name}' takes one kernel"));
     };
     if name == "warp" {
         let mut kernel = Warped::new(options.dims.max(1), only);

@@ -31,7 +31,8 @@ pub(crate) const COSINE: Entry = Entry {
     build: |options| Ok(Box::new(Cosine::new(1.0, &options.ones("lengthscales", "ard")))),
 };
 
-/// The mean of column `d`; both kernels depend on differences only, and small phases keep their digits.
+/// Returns the mean of column `d`, which is subtracted first. Both kernels depend on differences
+/// only, and small phases keep their digits.
 fn centre(x: MatRef<'_, f64>, d: usize) -> f64 {
     let mean = x.col(d).iter().sum::<f64>() / x.nrows().max(1) as f64;
     if mean.is_finite() { mean } else { 0.0 }
@@ -39,8 +40,9 @@ fn centre(x: MatRef<'_, f64>, d: usize) -> f64 {
 
 /// `variance · exp(−½ Σ_d sin²(π (x_d − x'_d)/period_d) / ℓ_d²)`.
 ///
-/// Because `4 sin²((a − b)/2) = ‖(cos a, sin a) − (cos b, sin b)‖²`, this is a squared exponential of the `2D` features
-/// `cos(2π x_d/period_d), sin(2π x_d/period_d)` with lengthscales `2ℓ_d`, and it is computed as one.
+/// Because `4 sin²((a − b)/2) = ‖(cos a, sin a) − (cos b, sin b)‖²`, the kernel is a squared
+/// exponential of the `2D` features `cos(2π x_d/period_d), sin(2π x_d/period_d)` with lengthscales
+/// `2ℓ_d`, and it is computed as one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Periodic {
     variance: Parameter,
@@ -49,8 +51,9 @@ pub struct Periodic {
 }
 
 impl Periodic {
-    /// `variance` in squared units of the target, `lengthscales` without unit (the sine is 1 at half a period),
-    /// `period` in units of the inputs. The last two hold one value for all dimensions or one per dimension.
+    /// Creates the kernel with `variance` in squared units of the target, `lengthscales` without
+    /// unit (the sine is 1 at half a period), `period` in units of the inputs. The last two hold
+    /// one value for all dimensions or one per dimension.
     pub fn new(variance: f64, lengthscales: &[f64], period: &[f64]) -> Self {
         Periodic {
             variance: Parameter::positive("variance", vec![variance]),
@@ -88,7 +91,8 @@ impl Periodic {
         Scaled { profile: Profile::SquaredExponential, c, measure: Measure { scales, dimensions: &[] } }
     }
 
-    /// From the gradient in the features of one side to that in its points and in the periods.
+    /// Adds the gradient in the points and in the periods that follows from the gradient in the
+    /// features of one side.
     fn chain(&self, side: Side<'_>, mut points: Option<MatMut<'_, f64>>, period: &mut [f64]) {
         let n = side.x.nrows();
         for d in 0..side.x.ncols() {
@@ -206,7 +210,8 @@ impl Kernel for Periodic {
         self.period.start_from_spread(spread, |s, _| s);
     }
 
-    /// A wave of a random harmonic in every column: `exp(κ cos θ) e^−κ = Σ_k e^−κ I_k(κ) e^{ikθ}` with `κ = 1/(4ℓ²)`.
+    /// Returns a wave whose phase has a random harmonic of the period in every column:
+    /// `exp(κ cos θ) e^−κ = Σ_k e^−κ I_k(κ) e^{ikθ}` with `κ = 1/(4ℓ²)`.
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
         let phase = Line::new(0.0, dims, &[], chance, |d, _, chance| {
             let rate = 0.25 / self.lengthscales.at(d).powi(2);
@@ -236,8 +241,9 @@ impl Kernel for Periodic {
     }
 }
 
-/// `variance · cos(2π Σ_d (x_d − x'_d)/ℓ_d)`: with the phase `a = 2π Σ_d x_d/ℓ_d`, the product of `(cos a, sin a)` with
-/// `(cos a', sin a')`. Of rank two, so it is mostly a factor or a term.
+/// `variance · cos(2π Σ_d (x_d − x'_d)/ℓ_d)`: with the phase `a = 2π Σ_d x_d/ℓ_d`, the product of
+/// `(cos a, sin a)` with `(cos a', sin a')`. The kernel has rank two, so it is mostly used as a
+/// factor or a term.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cosine {
     variance: Parameter,
@@ -245,8 +251,8 @@ pub struct Cosine {
 }
 
 impl Cosine {
-    /// `variance` in squared units of the target; `lengthscales` (wavelengths) in units of the inputs, one for all
-    /// dimensions or one per dimension.
+    /// Creates the kernel with `variance` in squared units of the target; `lengthscales`
+    /// (wavelengths) in units of the inputs, one for all dimensions or one per dimension.
     pub fn new(variance: f64, lengthscales: &[f64]) -> Self {
         Cosine {
             variance: Parameter::positive("variance", vec![variance]),
@@ -369,7 +375,7 @@ impl Kernel for Cosine {
         [&mut self.variance, &mut self.lengthscales].into_iter().for_each(visit);
     }
 
-    /// Wavelengths start at `4 · spread_d · √D`: one of them spans about the data.
+    /// Wavelengths start at `4 · spread_d · √D`: one wavelength spans about the data.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         self.variance.start(|_| target_variance);
         self.lengthscales.start_from_spread(spread, |s, dims| 4.0 * s * dims.sqrt());

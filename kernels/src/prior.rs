@@ -60,11 +60,11 @@ impl Prior {
 }
 
 impl Prior {
-    /// The text forms, for messages.
+    /// A description of the text forms, for messages.
     pub const FORMS: &'static str =
         "lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd) or halfcauchy(scale)";
 
-    /// Returns true if its numbers are finite and its scales positive.
+    /// Returns true if the numbers of the prior are finite and its scales positive.
     pub fn is_proper(self) -> bool {
         let positive = |x: f64| x > 0.0 && x.is_finite();
         match self {
@@ -76,7 +76,7 @@ impl Prior {
         }
     }
 
-    /// Returns true if it is a density of positive numbers only.
+    /// Returns true if the prior is a density of positive numbers only.
     pub fn needs_positive(self) -> bool {
         !matches!(self, Prior::Normal { .. })
     }

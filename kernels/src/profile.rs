@@ -44,7 +44,8 @@ impl Profile {
         }
     }
 
-    /// Returns the smoothness of a Wendland kernel, whose paths have that many derivatives; `None` for other profiles.
+    /// Returns the smoothness of a Wendland kernel, which is the number of derivatives of its
+    /// paths; `None` for other profiles.
     pub(crate) fn smoothness(self) -> Option<usize> {
         match self {
             Profile::Wendland0 => Some(0),
@@ -118,7 +119,7 @@ trait Form {
     }
 }
 
-/// Beyond this, `exp(−s)` is 0 times any polynomial; the cap avoids `∞·0`.
+/// Caps `s` where `exp(−s)` times any polynomial is 0, to avoid `∞·0`.
 #[inline(always)]
 fn capped(s: f64) -> f64 {
     if s > 1e4 { 1e4 } else { s }
@@ -252,7 +253,7 @@ impl<const SMOOTHNESS: usize> Form for Wendland<SMOOTHNESS> {
     fn slope<S: Simd>(r2: f64, k: f64, c: Coefficients) -> f64 {
         let (r, e) = (Self::radius(r2), c.alpha);
         let t = 1.0 - r;
-        // The derivative in r has the factor r, which cancels, for all but the first.
+        // For smoothness 1 and 2 the derivative in r has the factor r, which cancels.
         let ratio = match SMOOTHNESS {
             0 => e / r,
             1 => e * (e + 1.0) / Self::factor::<S>(r, e),
@@ -279,7 +280,7 @@ impl<F: Form> Pass for Value<'_, F> {
     }
 }
 
-/// Independent partial sums, so that the sums do not serialise the loop.
+/// The number of independent partial sums; a single sum would serialise the loop.
 const LANES: usize = 8;
 
 /// `r² → ∂F/∂r²`, in place.

@@ -1,10 +1,12 @@
-//! Random features: random functions whose products have a kernel as their mean, which draws of priors are sums of; no posteriors.
+//! Random features: random functions whose products have a kernel as their mean. Draws of priors
+//! are sums of them; no posteriors.
 
 use crate::dimension::{Dimension, is_category};
 use std::f64::consts::{PI, SQRT_2};
 
-/// A random function φ with `E[φ(x) φ(x')] = k(x, x')` and mean zero (Rahimi & Recht 2007). `Σ_j ε_j φ_j / √m` with m independent ones and
-/// standard normal ε is a draw of the Gaussian process with covariance k, approximately so for finite m and without bias in its covariance.
+/// A random function φ with `E[φ(x) φ(x')] = k(x, x')` and mean zero (Rahimi & Recht 2007). With m
+/// independent features and standard normal ε, `Σ_j ε_j φ_j / √m` is a draw of the Gaussian process
+/// with covariance k, approximately so for finite m and without bias in its covariance.
 pub trait RandomFeature: Send + Sync {
     /// The value at a point (D numbers).
     fn value(&self, x: &[f64]) -> f64;
@@ -13,33 +15,34 @@ pub trait RandomFeature: Send + Sync {
     fn add_gradient(&self, x: &[f64], weight: f64, gradient: &mut [f64]);
 }
 
-/// Random numbers for features, made of standard normal ones.
+/// A source of random numbers for features, computed from standard normal numbers.
 pub struct Chance<'a> {
     normals: &'a mut dyn FnMut() -> f64,
 }
 
 impl<'a> Chance<'a> {
-    /// Numbers made of what `normals` returns: independent standard normal numbers.
+    /// Creates a source from `normals`, which returns independent standard normal numbers.
     pub fn new(normals: &'a mut dyn FnMut() -> f64) -> Self {
         Chance { normals }
     }
 
-    /// A standard normal number.
+    /// Returns a standard normal number.
     pub fn normal(&mut self) -> f64 {
         (self.normals)()
     }
 
-    /// A number between 0 and 1, uniformly.
+    /// Returns a number that is uniform between 0 and 1.
     pub fn uniform(&mut self) -> f64 {
         0.5 + self.normal().atan2(self.normal()) / (2.0 * PI)
     }
 
-    /// The χ² distribution with this number of degrees of freedom.
+    /// Returns a draw of the χ² distribution with this number of degrees of freedom.
     pub(crate) fn chi_squared(&mut self, degrees: usize) -> f64 {
         (0..degrees).map(|_| self.normal().powi(2)).sum()
     }
 
-    /// The gamma distribution with this shape and scale 1 (Marsaglia & Tsang 2000).
+    /// Returns a draw of the gamma distribution with this shape and scale 1 (Marsaglia & Tsang
+    /// 2000).
     pub(crate) fn gamma(&mut self, shape: f64) -> f64 {
         if shape < 1.0 {
             return self.gamma(shape + 1.0) * self.uniform().powf(1.0 / shape);
@@ -54,7 +57,8 @@ impl<'a> Chance<'a> {
         }
     }
 
-    /// The difference of two Poisson numbers with means `rate/2`: `P(k) = e^−rate I_k(rate)`.
+    /// Returns the difference of two Poisson numbers with means `rate/2`:
+    /// `P(k) = e^−rate I_k(rate)`.
     pub(crate) fn skellam(&mut self, rate: f64) -> f64 {
         /// Beyond this rate the normal distribution is as good.
         const MANY: f64 = 400.0;
@@ -73,7 +77,8 @@ impl<'a> Chance<'a> {
     }
 }
 
-/// A linear function of numbers, with an effect of its own for every level of a category.
+/// A linear function of columns of numbers, plus a separate effect for every level of columns of
+/// categories.
 pub(crate) struct Line {
     offset: f64,
     columns: Vec<Effect>,
@@ -83,17 +88,17 @@ pub(crate) struct Line {
 enum Effect {
     /// The slope of a number.
     Slope(f64),
-    /// An addend for every known level, and last for levels that were never seen.
+    /// One addend for every known level, then one for all levels that were never seen.
     Levels(Vec<f64>),
 }
 
 impl Line {
-    /// A constant function.
+    /// Creates a constant function.
     pub fn constant(offset: f64) -> Line {
         Line { offset, columns: Vec::new() }
     }
 
-    /// A function whose slopes, and addends of levels, `of` makes column by column.
+    /// Creates a function; `of` returns the slopes and the addends of levels, column by column.
     pub fn new(
         offset: f64,
         dims: usize,
@@ -139,7 +144,7 @@ pub(crate) struct Wave {
 }
 
 impl Wave {
-    /// A wave of this phase, shifted by a uniform angle.
+    /// Creates a wave of this phase, shifted by a uniform angle.
     pub fn new(amplitude: f64, mut phase: Line, chance: &mut Chance<'_>) -> Wave {
         phase.offset += 2.0 * PI * chance.uniform();
         Wave { amplitude, phase }

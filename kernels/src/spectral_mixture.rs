@@ -31,8 +31,9 @@ pub struct SpectralMixture {
 }
 
 impl SpectralMixture {
-    /// `Q` positive `weights` in squared units of the target; positive `frequencies` and `bandwidths` in cycles per unit of the
-    /// inputs, `Q × D` each, the `D` values of a component side by side. A bandwidth `b` is a lengthscale `1/(2πb)`.
+    /// Creates the kernel with `Q` positive `weights` in squared units of the target; positive
+    /// `frequencies` and `bandwidths` in cycles per unit of the inputs, `Q × D` each, the `D`
+    /// values of a component side by side. A bandwidth `b` is a lengthscale `1/(2πb)`.
     ///
     /// # Panics
     /// If there are no components, or if components differ in their numbers of frequencies and bandwidths.
@@ -62,7 +63,7 @@ impl SpectralMixture {
 
     fn form(&self, inputs: Inputs<'_>) -> Mixture<'_> {
         let dims = self.dims();
-        assert_eq!(inputs.dims(), dims, "columns of the points that meet a spectral mixture");
+        assert_eq!(inputs.dims(), dims, "number of columns of points for a spectral mixture");
         Mixture {
             dims,
             weights: &self.weights.values,
@@ -191,8 +192,8 @@ impl Kernel for SpectralMixture {
         if let Inputs::Gram(x) = inputs {
             self.add_diagonal((0..x.nrows()).map(|i| kbar[(i, i)]).sum(), grad.parameters);
         }
-        // `pairwise::adjoint` always computes the gradient in the parameters, at hardly any cost; if nobody requests it, it still needs a
-        // buffer.
+        // `pairwise::adjoint` always computes the gradient in the parameters, at hardly any cost;
+        // it needs a buffer even if the caller skips this gradient.
         let mut all = scratch.take(self.weights.values.len() + 2 * self.frequencies.values.len());
         all.fill(0.0);
         let sums = Sums { parameters: &mut all, left: grad.left, right: grad.right };

@@ -13,7 +13,7 @@ const fn entry(names: &'static [&'static str], build: Build) -> Entry {
     Entry { names, flags: &["ard"], arguments: &[], parameters: &["variance", "lengthscales"], build }
 }
 
-/// A kernel of a profile as the options ask for it.
+/// Builds the kernel of a profile with the given options.
 fn asked(profile: Profile, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
     Ok(Box::new(Stationary::new(profile, 1.0, &options.ones("lengthscales", "ard"))))
 }
@@ -55,8 +55,9 @@ pub struct Stationary {
 }
 
 impl Stationary {
-    /// A kernel of the given profile. `variance` is in squared units of the target; `lengthscales` are in units of
-    /// the inputs, either one for all dimensions or one per dimension. The rational quadratic starts at `α = 1`.
+    /// Creates a kernel of the given profile. `variance` is in squared units of the target;
+    /// `lengthscales` are in units of the inputs, either one for all dimensions or one per
+    /// dimension. The rational quadratic starts at `α = 1`.
     pub fn new(profile: Profile, variance: f64, lengthscales: &[f64]) -> Self {
         let alpha = profile == Profile::RationalQuadratic;
         Stationary {
@@ -68,27 +69,32 @@ impl Stationary {
         }
     }
 
-    /// The squared exponential, `variance · exp(−r²/2)`; arguments as for [`Stationary::new`].
+    /// Creates the squared exponential, `variance · exp(−r²/2)`; arguments as for
+    /// [`Stationary::new`].
     pub fn rbf(variance: f64, lengthscales: &[f64]) -> Self {
         Stationary::new(Profile::SquaredExponential, variance, lengthscales)
     }
 
-    /// Matérn-1/2, continuous but nowhere smooth paths; arguments as for [`Stationary::new`].
+    /// Creates the Matérn-1/2 kernel, with continuous but nowhere smooth paths; arguments as for
+    /// [`Stationary::new`].
     pub fn matern12(variance: f64, lengthscales: &[f64]) -> Self {
         Stationary::new(Profile::Matern12, variance, lengthscales)
     }
 
-    /// Matérn-3/2, once differentiable paths; arguments as for [`Stationary::new`].
+    /// Creates the Matérn-3/2 kernel, with once differentiable paths; arguments as for
+    /// [`Stationary::new`].
     pub fn matern32(variance: f64, lengthscales: &[f64]) -> Self {
         Stationary::new(Profile::Matern32, variance, lengthscales)
     }
 
-    /// Matérn-5/2, twice differentiable paths; arguments as for [`Stationary::new`].
+    /// Creates the Matérn-5/2 kernel, with twice differentiable paths; arguments as for
+    /// [`Stationary::new`].
     pub fn matern52(variance: f64, lengthscales: &[f64]) -> Self {
         Stationary::new(Profile::Matern52, variance, lengthscales)
     }
 
-    /// The rational quadratic, a mixture of squared exponentials; `alpha > 0`, and `alpha → ∞` is one of them.
+    /// Creates the rational quadratic kernel, a mixture of squared exponentials, with `alpha > 0`.
+    /// As `alpha → ∞` it becomes a squared exponential.
     pub fn rational_quadratic(variance: f64, lengthscales: &[f64], alpha: f64) -> Self {
         let mut kernel = Stationary::new(Profile::RationalQuadratic, variance, lengthscales);
         kernel.alpha = Some(Parameter::positive("alpha", vec![alpha]));
@@ -187,8 +193,9 @@ impl Kernel for Stationary {
         &self.dimensions
     }
 
-    /// Lengthscales of Wendland kernels, which are 0 beyond one of them, start as many times longer as it takes to resemble the
-    /// squared exponential (Matérn-1/2 for smoothness 0) where points are close.
+    /// Wendland kernels are 0 beyond one lengthscale. Their lengthscales start longer by the factor
+    /// with which they resemble the squared exponential (Matérn-1/2 for smoothness 0) at close
+    /// points.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         self.variance.start(|_| target_variance);
         let profile = self.profile;
@@ -198,8 +205,10 @@ impl Kernel for Stationary {
         }
     }
 
-    /// A wave whose frequencies have the spectral density of the kernel (Rahimi & Recht 2007): normal, Student's t with 2ν degrees of freedom
-    /// for Matérn-ν, and normal with a gamma precision for the rational quadratic. A category is one-hot codes, whose levels are equally far.
+    /// Returns a wave whose frequencies have the spectral density of the kernel (Rahimi & Recht
+    /// 2007): normal, Student's t with 2ν degrees of freedom for Matérn-ν, and normal with a gamma
+    /// precision for the rational quadratic. A category counts as one-hot codes, so all its levels
+    /// are equally far apart.
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
         let student =
             |chance: &mut Chance<'_>, degrees: usize| (degrees as f64 / chance.chi_squared(degrees)).sqrt();

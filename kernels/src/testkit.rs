@@ -10,15 +10,16 @@ use std::collections::HashSet;
 /// Rounding allowed between two ways to compute the same covariance, relative to the largest variance: the product
 /// form of distances loses `ε‖x‖²`, which a Matérn-3/2 passes on unamplified.
 const VALUE_TOLERANCE: f64 = 1e-11;
-/// Central differences with step `ε^⅓` are good to about `ε^⅔ ≈ 4e-11` times the third derivative; points and
-/// parameters of order 1 keep that below this.
+/// Central differences with step `ε^⅓` are good to about `ε^⅔ ≈ 4e-11` times the third derivative;
+/// with points and parameters of order 1 the error stays below this tolerance.
 const GRADIENT_TOLERANCE: f64 = 2e-7;
 
-/// Checks the contract on two sets of points with the same number of columns, all of them distinct and of order 1
-/// in the kernel's units. The text form is left out for kernels with names that the default grammar does not know.
+/// Checks the contract on two sets of points with the same number of columns, all of them distinct
+/// and of order 1 in the kernel's units. The text form is not checked for kernels with names that
+/// the default grammar does not know; see [`check_kernel_in`].
 ///
 /// # Errors
-/// Names the first clause that is violated, and where.
+/// Describes the first violation of the contract, and where it occurs.
 pub fn check_kernel(
     kernel: &dyn Kernel,
     left: MatRef<'_, f64>,
@@ -31,7 +32,7 @@ pub fn check_kernel(
     check_numbers(kernel, left, right)
 }
 
-/// [`check_kernel`] with the text form, which has to read back by `grammar`.
+/// Like [`check_kernel`], but reads the text form with `grammar`.
 ///
 /// # Errors
 /// As for [`check_kernel`].
@@ -54,7 +55,8 @@ fn check_numbers(kernel: &dyn Kernel, left: MatRef<'_, f64>, right: MatRef<'_, f
     check_diag_adjoint(kernel, left)
 }
 
-/// The derivative of `f` at `x`, by a step near `ε^⅓`, which balances rounding and the third derivative.
+/// Returns the derivative of `f` at `x` by a central difference with a step near `ε^⅓`, which
+/// balances rounding and the third derivative.
 pub fn central_difference(f: impl Fn(f64) -> f64, x: f64) -> f64 {
     let h = 6e-6 * x.abs().max(1e-3);
     (f(x + h) - f(x - h)) / (2.0 * h)
@@ -66,7 +68,7 @@ fn ensure(condition: bool, message: impl Fn() -> String) -> Result<(), String> {
 
 fn evaluate(kernel: &dyn Kernel, inputs: Inputs<'_>) -> Mat<f64> {
     let (rows, cols) = inputs.shape();
-    // Filled with NaN, so that an entry left out shows.
+    // Filled with NaN, so that an unwritten entry shows.
     let mut out = Mat::from_fn(rows, cols, |_, _| f64::NAN);
     kernel.eval(inputs, out.as_mut(), &mut Scratch::new());
     out
@@ -214,7 +216,7 @@ fn set_value(kernel: &mut dyn Kernel, index: usize, value: f64) {
     });
 }
 
-/// Compares with a central difference, `scale` being the size of the function.
+/// Compares with a central difference; `scale` is the size of the function.
 fn compare(what: &str, got: f64, x: f64, scale: f64, f: &dyn Fn(f64) -> f64) -> Result<(), String> {
     let h = f64::EPSILON.cbrt() * x.abs().max(0.1);
     let want = (f(x + h) - f(x - h)) / (2.0 * h);
@@ -290,7 +292,8 @@ fn check_adjoint(kernel: &dyn Kernel, inputs: Inputs<'_>) -> Result<(), String> 
         }
     }
 
-    // Everything adds, a warm scratch changes nothing, and a part left out does not change the others.
+    // Results are added, a warm scratch changes nothing, and skipping one part of the gradient does
+    // not change the others.
     let mut added = Gradients::filled(kernel, inputs, 2.0);
     kernel.adjoint(inputs, k.as_ref(), kbar.as_ref(), added.target(), &mut scratch);
     let mut alone = Gradients::filled(kernel, inputs, 0.0);

@@ -10,8 +10,9 @@ use pulp::{Arch, Simd, WithSimd};
 pub trait Pass {
     /// The result of the loop.
     type Output;
-    /// The loop. Element-wise formulae are plain loops that the compiler vectorises; reductions and loops over
-    /// several arrays use the vectors of `simd`, which it would not find.
+    /// Runs the loop. Element-wise formulae are plain loops that the compiler vectorises;
+    /// reductions and loops over several arrays use the vectors of `simd`, because the compiler
+    /// would not vectorise them.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
@@ -32,7 +33,8 @@ pub fn dispatch<P: Pass>(pass: P) -> P::Output {
     Arch::new().dispatch(Vectorised(pass))
 }
 
-/// `a·b + c`, fused if that is one instruction (WebAssembly has vectors, but calls a library for it).
+/// `a·b + c`, fused if that is one instruction (WebAssembly has vectors, but would call a library
+/// function for the fused form).
 #[inline(always)]
 pub fn mul_add<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
     if S::IS_SCALAR || cfg!(target_family = "wasm") { a * b + c } else { a.mul_add(b, c) }
@@ -107,11 +109,12 @@ pub fn ln_1p<S: Simd>(u: f64) -> f64 {
     let low = mul_add::<S>(exponent, LN2_LOW, correction);
     let log_m = mul_add::<S>(s * s2, series, low) + 2.0 * s;
     let result = mul_add::<S>(exponent, LN2_HIGH, log_m);
-    // The bit operations above lose a NaN, this does not.
+    // The bit operations above lose a NaN; this comparison restores it.
     if u >= 0.0 { result } else { f64::NAN }
 }
 
-/// Beyond this many cycles a phase has no digits worth using; it counts as whole.
+/// Beyond this many cycles a phase has no digits worth using; the phase then counts as a whole
+/// number of cycles.
 const MOST_CYCLES: f64 = 1e14;
 
 /// `(sin 2πt, cos 2πt)` to a few `ε`; NaN stays NaN, and beyond 1e14 cycles, where `t` has hardly a digit left, the phase is 0.
@@ -138,18 +141,19 @@ pub fn sin_cos_cycles<S: Simd>(t: f64) -> (f64, f64) {
     (negated(first, quarter), negated(second, quarter.wrapping_add(1)))
 }
 
-/// Numbers in the widest vector.
+/// The number of `f64` values in the widest vector.
 const WIDEST: usize = 8;
 
-/// Replaces every value by the result of `one`. A rest that does not fill a vector is computed in a whole vector: in columns of 100,
-/// computing the exponentials of the last four one by one took an eighth of the time.
+/// Replaces every value by the result of `one`. A remainder that does not fill a vector is padded
+/// to one: in columns of 100, computing the exponentials of the last four one by one took an eighth
+/// of the time.
 #[inline(always)]
 pub(crate) fn map_in_place(values: &mut [f64], one: impl Fn(f64) -> f64) {
     let (whole, rest) = values.split_at_mut(values.len() / WIDEST * WIDEST);
     let mut vector = [0.0; WIDEST];
     vector[..rest.len()].copy_from_slice(rest);
     let last = if rest.is_empty() { 0 } else { WIDEST };
-    // One loop for both: one of a known length would be unrolled into single numbers.
+    // One loop for both parts: the compiler would unroll a loop of known length into scalar code.
     for part in [whole, &mut vector[..last]] {
         for value in part {
             *value = one(*value);

@@ -1,4 +1,4 @@
-//! The state of a computation as bytes, written and taken up again by one and the same code; no files.
+//! The state of a computation as bytes, written and read by the same code; no files.
 
 use faer::Mat;
 use serde::Serialize;
@@ -21,12 +21,12 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// An archive that collects state.
+    /// Creates an archive that collects state.
     pub fn writer() -> Archive {
         Archive { bytes: Vec::new(), at: None, intact: true }
     }
 
-    /// An archive that returns the state that these bytes were written for.
+    /// Creates an archive that reads state back from `bytes`.
     pub fn reader(bytes: Vec<u8>) -> Archive {
         Archive { bytes, at: Some(0), intact: true }
     }
@@ -36,7 +36,7 @@ impl Archive {
         self.at.is_some()
     }
 
-    /// True if every requested part was there and, when reading, nothing else.
+    /// Returns true if every requested part was present and, when reading, no bytes are left.
     pub fn is_intact(&self) -> bool {
         self.intact && self.at.is_none_or(|at| at == self.bytes.len())
     }
@@ -56,7 +56,7 @@ impl Archive {
         self.bytes
     }
 
-    /// Any value that can be serialised.
+    /// Passes any value that can be serialised.
     pub fn value<T: Serialize + DeserializeOwned>(&mut self, value: &mut T) {
         match self.at {
             None => match postcard::to_extend(value, std::mem::take(&mut self.bytes)) {
@@ -74,7 +74,8 @@ impl Archive {
         }
     }
 
-    /// A count of finished work. A count larger than any computation reaches is damage.
+    /// Passes a count of finished work. When reading, a count above `MOST` marks the bytes as
+    /// damaged.
     pub fn count(&mut self, count: &mut usize) {
         self.value(count);
         if *count > MOST {
@@ -83,7 +84,7 @@ impl Archive {
         }
     }
 
-    /// Numbers whose count is fixed.
+    /// Passes numbers whose count is fixed.
     pub fn numbers(&mut self, values: &mut [f64]) {
         let Some(at) = self.at else {
             self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
@@ -100,12 +101,12 @@ impl Archive {
         }
     }
 
-    /// Numbers of any count.
+    /// Passes any number of numbers.
     pub fn list(&mut self, values: &mut Vec<f64>) {
         let mut count = values.len() as u64;
         self.value(&mut count);
         if let Some(at) = self.at {
-            // A count that no file has bytes for would ask for all memory there is.
+            // A damaged count must not request more memory than the remaining bytes can fill.
             if !self.intact || count > (self.bytes.len() - at) as u64 / 8 {
                 self.intact = false;
                 return;
@@ -115,12 +116,12 @@ impl Archive {
         self.numbers(values);
     }
 
-    /// A matrix of a size that is known.
+    /// Passes a matrix of a known size.
     pub fn matrix(&mut self, matrix: &mut Mat<f64>) {
         (0..matrix.ncols()).for_each(|j| self.numbers(matrix.col_as_slice_mut(j)));
     }
 
-    /// Bytes of any length.
+    /// Passes bytes of any length.
     pub(crate) fn blob(&mut self, blob: &mut Vec<u8>) {
         let mut length = blob.len() as u64;
         self.value(&mut length);
@@ -138,7 +139,7 @@ impl Archive {
         self.at = Some(end);
     }
 
-    /// A part that may be absent; `make` makes one to be filled.
+    /// Passes a part that may be absent; when reading, `make` creates the value to fill.
     pub fn option<T>(
         &mut self,
         option: &mut Option<T>,
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_do_not_fit_are_told() {
+    fn bytes_that_do_not_fit_are_reported() {
         let bytes = full().bytes();
         for length in 0..bytes.len() {
             let mut archive = Archive::reader(bytes[..length].to_vec());
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_beyond_the_bytes_asks_for_no_memory() {
+    fn a_count_beyond_the_bytes_requests_no_memory() {
         let mut archive = Archive::writer();
         archive.value(&mut (u64::MAX / 16));
         let mut archive = Archive::reader(archive.into_bytes());

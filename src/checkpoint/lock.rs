@@ -32,7 +32,7 @@ impl Lock {
                     .hint("check that the folder exists, can be written to, and has space")
             })?;
             match file.try_lock() {
-                // The previous holder may have removed the name between opening and locking.
+                // The previous holder may have removed the file between opening and locking.
                 Ok(()) if !beside.exists() => {}
                 Ok(()) => {
                     let _transient = Some(Transient::of(beside.clone()));
@@ -56,7 +56,8 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Removes the name while the lock is held. A file that stays after a kill is not locked.
+    /// Removes the lock file while the lock is held. A file that is left after a kill is not
+    /// locked.
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_one_claim_and_what_a_killed_fit_left_is_none() {
+    fn a_file_has_one_claim_and_a_killed_fit_leaves_none() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("fit.checkpoint");
         let beside = folder.path().join("fit.checkpoint.lock");

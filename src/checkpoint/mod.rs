@@ -40,8 +40,8 @@ impl Stage {
     }
 }
 
-/// The shortest time between states kept in memory. They are kept so rarely that making them takes at most a fixed share of the time. A
-/// [`Rescue`] writes the latest of them.
+/// The shortest time between states kept in memory. The interval grows so that making states takes
+/// at most about 1/`KEPT_SHARE` of the time. A [`Rescue`] writes the latest state.
 const KEPT_EVERY: Duration = Duration::from_millis(500);
 const KEPT_SHARE: u32 = 20;
 
@@ -83,15 +83,16 @@ pub struct Rescue {
 }
 
 impl Rescue {
-    /// Writes the latest states that the fit kept, which are at most about half a second or one step old. Returns the error to end the
-    /// process with, which names the file.
+    /// Writes the latest states that the fit kept, which are at most about half a second or one
+    /// step old. Returns the error with which the process should end; it names the file.
     pub fn write(&self) -> Error {
         let bytes = held(&self.contents).encode();
         interrupted(&self.path, AtomicFile::write_all_to(&self.path, &bytes).err().as_ref())
     }
 }
 
-/// The error of a fit that was interrupted, whose checkpoint was written unless that failed.
+/// Returns the error of an interrupted fit. Its checkpoint was written, unless there is a
+/// `failure`.
 fn interrupted(path: &Path, failure: Option<&Error>) -> Error {
     let path = path.display();
     match failure {
@@ -103,9 +104,10 @@ fn interrupted(path: &Path, failure: Option<&Error>) -> Error {
 
 /// The states of the stages that a fit went through, kept in a file.
 ///
-/// A fit is a fixed sequence of stages. It asks for the state of each stage as it reaches it ([`Checkpoint::begin`]). Finished stages
-/// return their results at once, and the interrupted stage continues from its state. Work between stages is repeated; it depends only on
-/// data, options and seed.
+/// A fit is a fixed sequence of stages. When it reaches a stage, it requests the state of that
+/// stage ([`Checkpoint::begin`]). Finished stages return their results at once, and the interrupted
+/// stage continues from its state. Work between stages is repeated; it depends only on data,
+/// options and seed.
 #[derive(Debug)]
 pub struct Checkpoint {
     path: PathBuf,
@@ -113,7 +115,8 @@ pub struct Checkpoint {
     every: Option<Duration>,
     at: usize,
     saved: Instant,
-    /// The times at which the next state is to be kept in memory and at which it was asked for.
+    /// The time from which the next state is to be kept in memory; `asked` is the time when that
+    /// state was requested.
     next_kept: Instant,
     asked: Option<Instant>,
     failure: Option<Error>,
@@ -123,7 +126,8 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// A checkpoint without states, in a file that is written at this interval, or only on interruption.
+    /// Creates a checkpoint without states, in a file that is written at the interval `every`, or
+    /// only on interruption.
     pub fn new(path: &Path, identity: Identity, every: Option<Duration>) -> Checkpoint {
         let (path, saved) = (path.to_owned(), Instant::now());
         Checkpoint {
@@ -184,7 +188,7 @@ impl Checkpoint {
         Ok(self)
     }
 
-    /// The writer for use while the fit is in the middle of a step.
+    /// Returns a writer that another thread can use while the fit is in the middle of a step.
     pub fn rescue(&self) -> Rescue {
         Rescue { path: self.path.clone(), contents: self.contents.clone() }
     }
@@ -214,7 +218,7 @@ impl Checkpoint {
         self.every.is_some_and(|every| self.saved.elapsed() >= every)
     }
 
-    /// Stores the state of the current stage, and writes the file if it is time to.
+    /// Stores the state of the current stage, and writes the file if its interval is over.
     ///
     /// A file that cannot be written does not end the fit: see [`Checkpoint::failure`].
     pub fn save(&mut self, state: Vec<u8>) {
@@ -236,12 +240,13 @@ impl Checkpoint {
         }
     }
 
-    /// The start of a fit of several stages, for [`Checkpoint::finish_fit`].
+    /// Returns the position where a fit of several stages starts, for [`Checkpoint::finish_fit`].
     pub fn mark(&self) -> usize {
         self.at
     }
 
-    /// The result of the fit that begins here, if it is finished; the next fit begins.
+    /// Returns the result of the fit that begins at the current stage, if that fit is finished, and
+    /// moves on to the next fit.
     pub fn finished_fit(&mut self) -> Option<Vec<u8>> {
         let contents = held(&self.contents);
         let found = contents.stages.get(self.at).filter(|stage| stage.whole_fit)?.state.clone();
@@ -250,7 +255,8 @@ impl Checkpoint {
         Some(found)
     }
 
-    /// Replaces the stages since `mark` by the result of the fit, and writes the file unless it is only for interruptions.
+    /// Replaces the stages since `mark` by the result of the fit, and writes the file unless it is
+    /// written only on interruption.
     pub fn finish_fit(&mut self, mark: usize, found: Vec<u8>) {
         let mut contents = held(&self.contents);
         contents.stages.truncate(mark);
@@ -262,7 +268,8 @@ impl Checkpoint {
         }
     }
 
-    /// Replaces the state of the current stage. States of later stages, which a resumed fit will reach again, stay.
+    /// Replaces the state of the current stage. States of later stages stay, because a resumed fit
+    /// will reach those stages again.
     fn put(&mut self, stage: Stage) {
         let stages = &mut held(&self.contents).stages;
         match stages.get_mut(self.at) {
@@ -288,7 +295,7 @@ impl Checkpoint {
         }
     }
 
-    /// Writes the file for a fit that was interrupted, which ends with this error.
+    /// Writes the file for an interrupted fit, and returns the error with which the fit ends.
     pub fn interrupted(&mut self) -> Error {
         self.write();
         interrupted(&self.path, self.failure.as_ref())
@@ -408,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_come_back_in_order_and_a_finished_fit_stands_for_its_stages() {
+    fn stages_come_back_in_order_and_a_finished_fit_replaces_its_stages() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = stored(folder.path());
         let mut checkpoint =
@@ -444,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failed_write_is_told_and_the_next_ones_are_tried_again() {
+    fn the_first_failed_write_is_reported_and_later_writes_are_still_tried() {
         static TOLD: AtomicUsize = AtomicUsize::new(0);
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("gone/fit.checkpoint");

@@ -46,7 +46,7 @@ pub fn collapsed_elbo(
     elbo_of(statistics, &statistics.ac, statistics.cc, noise, beta)
 }
 
-/// The bounds of all outputs that statistics are of, each with its own noise variance.
+/// The bounds of all outputs of some [`Statistics`], each with a separate noise variance.
 #[derive(Clone, Debug)]
 pub struct OutputBounds {
     /// The sum of their values.
@@ -55,16 +55,16 @@ pub struct OutputBounds {
     pub q: Vec<Normal>,
     /// Derivatives of the sum with respect to the statistics.
     pub adjoint: StatisticsAdjoint,
-    /// Derivatives with respect to every σ² at fixed statistics.
+    /// Derivatives with respect to the σ² of every output at fixed statistics.
     pub noise_bars: Vec<f64>,
 }
 
-/// [`collapsed_elbo`] of the outputs that `statistics` are of, one after the other: Φ, and with it the kernel's share of the work, is
-/// that of all of them.
+/// [`collapsed_elbo`] for every output of `statistics`. The outputs share Φ, and with it most of
+/// the work and the kernel's part of the gradient.
 ///
 /// # Panics
 ///
-/// Where there are more or fewer noise variances than outputs.
+/// If the number of noise variances differs from the number of outputs.
 pub fn collapsed_elbos(
     statistics: &Statistics,
     noises: &[f64],
@@ -83,7 +83,7 @@ pub fn collapsed_elbos(
     Ok(OutputBounds { value, q, adjoint, noise_bars })
 }
 
-/// The bound of the output with these φ and `cᵀc`.
+/// Returns the bound of the output with these φ and `cᵀc`.
 fn elbo_of(
     statistics: &Statistics,
     ac: &[f64],
@@ -125,7 +125,7 @@ fn elbo_of(
 /// J = ½ Σ w_i (y_i − μ_i)² + (β/2) mᵀm = ½ (cᵀc − φᵀm),   m = (Φ + βI)⁻¹ φ
 /// ```
 ///
-/// It says nothing about the covariance of q, which is left at the prior's.
+/// It does not depend on the covariance of q, which stays that of the prior.
 pub fn square_loss(statistics: &Statistics, beta: f64) -> Result<BoundValue, NotPositiveDefinite> {
     let Statistics { gram, ac, cc, .. } = statistics;
     let (inverse, _) = shrunk_inverse(gram, beta)?;

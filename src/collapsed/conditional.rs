@@ -6,7 +6,8 @@
 //! J = ½ [ n log 2π − Σ log ω + Σ ω c̃² − φᵀm + β log|B| ],   B = I + Φ/β, S = B⁻¹, m = S φ / β
 //! ```
 //!
-//! is the negative log evidence at β = 1. Direct loss minimization takes the same q and asks for the loss of predictions instead.
+//! is the negative log evidence at β = 1. Direct loss minimization uses the same q, but minimises
+//! the loss of predictions.
 
 use super::bounds::{BoundValue, shrunk_inverse};
 use super::sums::{Statistics, StatisticsAdjoint};
@@ -15,7 +16,7 @@ use crate::variational::{Matrix, Normal};
 use faer::Mat;
 use std::f64::consts::PI;
 
-/// The β-ELBO of rows conditioned on neighbours, at its q.
+/// Returns the β-ELBO of rows conditioned on neighbours, at its q.
 pub fn conditional_elbo(statistics: &Statistics, beta: f64) -> Result<BoundValue, NotPositiveDefinite> {
     let Statistics { gram, ac, cc, log_weight, count, .. } = statistics;
     let (cov, log_det) = shrunk_inverse(gram, beta)?;
@@ -37,8 +38,8 @@ pub fn conditional_elbo(statistics: &Statistics, beta: f64) -> Result<BoundValue
 
 /// The loss of predictions of rows, from their errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã`, which include the rows' noise.
 pub trait RowLoss: Sync {
-    /// The sum of the losses of these rows of the data. Replaces e and V by the derivatives `ē` and `V̄`, and adds the derivatives in the
-    /// loss's own parameters to `own`.
+    /// Returns the sum of the losses of these rows of the data. Replaces e and V by the derivatives
+    /// `ē` and `V̄`, and adds the derivatives in the parameters of the loss to `own`.
     fn add(&self, rows: &[u32], e: &mut [f64], v: &mut [f64], own: &mut [f64]) -> f64;
 
     /// The number of parameters of the loss itself.
@@ -47,7 +48,7 @@ pub trait RowLoss: Sync {
     }
 }
 
-/// `−log N(e; 0, V)`: targets are seen with the noise that rows have.
+/// The loss `−log N(e; 0, V)` of Gaussian targets, whose variance V includes the noise.
 #[derive(Clone, Copy, Debug)]
 pub struct GaussianLoss;
 
@@ -68,7 +69,7 @@ impl RowLoss for GaussianLoss {
 pub struct PredictiveLoss {
     /// The sum.
     pub value: f64,
-    /// The derivatives in parameters of the loss's own.
+    /// The derivatives in the parameters of the loss.
     pub own: Vec<f64>,
     /// The derivative in m, M.
     pub mean: Vec<f64>,
@@ -86,8 +87,8 @@ impl PredictiveLoss {
     }
 }
 
-/// `F = loss + β KL(q, p)` for the q of [`conditional_elbo`] and its derivatives with respect to the statistics that made q; what the
-/// loss asks of rows directly comes on top.
+/// Returns `F = loss + β KL(q, p)` for the q of [`conditional_elbo`], and its derivatives through q
+/// with respect to the statistics. The direct dependence of the loss on the rows is not included.
 pub fn conditional_dlm(
     statistics: &Statistics,
     q: &Normal,
@@ -96,7 +97,7 @@ pub fn conditional_dlm(
 ) -> (f64, StatisticsAdjoint) {
     let (m, mean, cov) = (q.dim(), q.mean(), q.cov().full());
     let kl = 0.5 * (trace(cov) + dot(mean, mean) - m as f64 - q.log_det);
-    // ∂/∂S: of β KL it is (β/2) (I − S⁻¹) = −Φ/2.
+    // ∂/∂S; for β KL it is (β/2) (I − S⁻¹) = −Φ/2.
     let mut inner = Mat::from_fn(m, m, |i, j| loss.cov[(i, j)] - 0.5 * statistics.gram[(i, j)]);
     let mean_bar: Vec<f64> = loss.mean.iter().zip(mean).map(|(bar, m)| bar + beta * m).collect();
     let mut u = vec![0.0; m];

@@ -1,4 +1,5 @@
-//! Sweeps over rows that are conditioned on their neighbours: sums, predictive losses and what rows add to gradients; no objectives.
+//! Sweeps over rows that are conditioned on their neighbours: sums, predictive losses and the
+//! contributions of rows to gradients; no objectives.
 
 use super::conditional::{PredictiveLoss, RowLoss};
 use super::sums::{BoundGradient, Statistics, StatisticsAdjoint};
@@ -13,7 +14,7 @@ use crate::threads::PerThread;
 use faer::{Mat, MatMut, MatRef};
 use rayon::prelude::*;
 
-/// Blocks that are worked on together.
+/// The number of blocks that are processed together.
 const GROUP: usize = 32;
 
 /// The weight of a row in the sums.
@@ -28,7 +29,8 @@ pub enum RowWeight {
 /// The route of an objective's gradient to the rows.
 #[derive(Clone, Copy)]
 pub enum RowsAdjoint<'a> {
-    /// Through statistics of all rows, by the derivatives with respect to them and what rows counted for.
+    /// Through the statistics of all rows, given the derivatives with respect to them and the
+    /// weights of rows in them.
     Statistics(&'a StatisticsAdjoint, RowWeight),
     /// Through the loss of every row's prediction, times a factor.
     Predictions(Predictions<'a>, f64),
@@ -39,7 +41,8 @@ pub enum RowsAdjoint<'a> {
 pub struct Predictions<'a> {
     /// The loss of a prediction.
     pub loss: &'a dyn RowLoss,
-    /// m and S (`M × M`, both triangles) of w and, behind it, of the whitened coefficients of grouped effects.
+    /// m and S (`M × M`, both triangles) of w, followed by the whitened coefficients of grouped
+    /// effects.
     pub posterior: (&'a [f64], MatRef<'a, f64>),
 }
 
@@ -60,17 +63,19 @@ struct Slot {
     factors: Vec<Mat<f64>>,
     /// The number of features of f, M.
     own_features: usize,
-    /// A column for each row; `members` is `M × members`, and is used only for gradients.
+    /// One column per row (`members` has one per member); these matrices are used only for
+    /// gradients.
     t: Mat<f64>,
     more: Mat<f64>,
     members: Mat<f64>,
 }
 
-/// Sweeps over rows that are conditioned on their neighbours, with the sums of the last forward one.
+/// Sweeps over rows that are conditioned on their neighbours, with the sums of the last forward
+/// sweep.
 pub struct ConditionalStream {
     per_thread: PerThread<Conditionals>,
     members: Members,
-    /// ã of a group's rows, and ω ãᵀ.
+    /// ã of the rows of a group, and `ω ãᵀ`.
     rows: Mat<f64>,
     scaled: Mat<f64>,
     slots: Vec<Slot>,
@@ -78,7 +83,7 @@ pub struct ConditionalStream {
     pub statistics: Statistics,
 }
 
-/// A block with everything that work on it reads and writes.
+/// A block with everything that is read and written to process it.
 struct Work<'a> {
     block: &'a Block,
     members: &'a Members,
@@ -99,7 +104,7 @@ pub struct Sweep<'a> {
 }
 
 impl ConditionalStream {
-    /// Buffers for sweeps over windows like these with `layer` and `effects`.
+    /// Creates buffers for sweeps over windows like these with `layer` and `effects`.
     pub fn new(layer: &InducingLayer, effects: &Effects, windows: &Windows) -> Self {
         let m = layer.dim() + effects.coefficients();
         let most = windows.blocks().map(|block| block.count).max().unwrap_or(0);
@@ -184,7 +189,8 @@ impl ConditionalStream {
         }
     }
 
-    /// The forward sweep: fills [`ConditionalStream::statistics`]. Sums are not finite where a row cannot be conditioned.
+    /// The forward sweep: fills [`ConditionalStream::statistics`]. The sums are not finite if a row
+    /// cannot be conditioned.
     pub fn forward(&mut self, sweep: Sweep<'_>, weight: RowWeight) {
         let dense = sweep.layer.dim();
         let mut gram = std::mem::replace(&mut self.statistics.gram, Mat::new());
@@ -195,7 +201,7 @@ impl ConditionalStream {
             |_, Work { block, rows, scaled, slot, .. }| {
                 let (c, omega) = (&mut slot.centred[..block.count], &mut slot.variance[..block.count]);
                 for (c, d) in c.iter_mut().zip(omega.iter_mut()) {
-                    // A row that has no D has no place in sums of unit weights either.
+                    // A row whose D is NaN makes the sums NaN with unit weights too.
                     let omega = if weight == RowWeight::Unit && !d.is_nan() { 1.0 } else { 1.0 / *d };
                     slot.log_weight += omega.ln();
                     slot.value += omega * *c * *c;
@@ -310,8 +316,8 @@ impl ConditionalStream {
 }
 
 impl Slot {
-    /// The losses of predictions of the rows, by their errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã`; `ē` is left in `first`, `V̄` in
-    /// `second` and S ã in `more`.
+    /// Returns the losses of predictions of the rows, given their errors `e = c̃ − ãᵀm` and
+    /// variances `V = D + ãᵀSã`; `ē` is left in `first`, `V̄` in `second` and S ã in `more`.
     fn lose(&mut self, rows: MatRef<'_, f64>, by: Predictions<'_>) -> f64 {
         let (count, (mean, cov)) = (rows.ncols(), by.posterior);
         let mut seen = self.more.as_mut().subcols_mut(0, count);
@@ -324,8 +330,9 @@ impl Slot {
         by.loss.add(&self.rows, e, v, &mut self.own)
     }
 
-    /// The adjoint of rows that statistics ask for: `ã̄ = 2ωΦ̄ã + ω c̃ φ̄` into `t`, `c̃̄ = ω φ̄ᵀã + 2ω c̃ c̄c` into `first` and
-    /// `D̄ = −ω²ω̄` with `ω̄ = ãᵀΦ̄ã + c̃ φ̄ᵀã + c̃² c̄c + ω̄_log/ω` into `second`.
+    /// Computes the adjoint of rows through statistics: `ã̄ = 2ωΦ̄ã + ω c̃ φ̄` into `t`,
+    /// `c̃̄ = ω φ̄ᵀã + 2ω c̃ c̄c` into `first` and `D̄ = −ω²ω̄` with
+    /// `ω̄ = ãᵀΦ̄ã + c̃ φ̄ᵀã + c̃² c̄c + ω̄_log/ω` into `second`.
     fn statistics_bar(&mut self, rows: MatRef<'_, f64>, bar: &StatisticsAdjoint, weight: RowWeight) {
         let count = rows.ncols();
         let mut t = self.t.as_mut().subcols_mut(0, count);

@@ -1,4 +1,4 @@
-//! Rows as sums over data see them: inputs, observations, and how a row counts; no sums.
+//! The rows of sums over data: inputs, observations, and the weight of a row; no sums.
 
 use crate::objective::Targets;
 use faer::MatRef;
@@ -14,7 +14,7 @@ pub struct Dataset<'a> {
 }
 
 impl<'a> Dataset<'a> {
-    /// Data with exposures and weights of 1.
+    /// Creates data with exposures and weights of 1.
     pub fn of(x: MatRef<'a, f64>, y: &'a [f64]) -> Self {
         Dataset { x, targets: Targets::of(y) }
     }
@@ -29,7 +29,7 @@ impl<'a> Dataset<'a> {
         self.targets.is_empty()
     }
 
-    /// Rows `from..from + len`.
+    /// Returns the rows `from..from + len`.
     pub fn part(&self, from: usize, len: usize) -> Dataset<'a> {
         Dataset { x: self.x.subrows(from, len), targets: self.targets.range(from, from + len) }
     }

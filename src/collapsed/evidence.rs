@@ -10,28 +10,31 @@ use rayon::prelude::*;
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 use std::f64::consts::PI;
 
-/// Columns of the kernel matrix that one thread holds at a time.
+/// The number of columns of the kernel matrix that one thread holds at a time.
 const BLOCK: usize = 64;
 
-/// Columns whose products are kept at a time.
+/// The number of columns whose products are kept at a time.
 const WINDOW: usize = 2048;
 
-/// Conjugate gradients end when they can close no more than this share of the gap that they leave open.
+/// Conjugate gradients end when the remaining gain is at most this share of the gap that they
+/// cannot close.
 const OPEN_SHARE: f64 = 0.1;
 
 /// The most iterations of conjugate gradients: with `Q + σ²I` as preconditioner the first few do nearly everything.
 const ITERATIONS: usize = 30;
 
-/// An upper bound on `log N(c; 0, K + σ²I)` (a sum) that looks at the whole `n × n` matrix K, in O(n²M) time and O(nM)
-/// memory. It is far below the bound of [`super::upper_bound`] unless hardly any variance is left outside of Z.
+/// Returns an upper bound on `log N(c; 0, K + σ²I)` (a sum) that uses the whole `n × n` matrix K,
+/// in O(n²M) time and O(nM) memory. It is far below the bound of [`super::upper_bound`] unless the
+/// inducing inputs Z explain nearly all of the variance.
 ///
 /// With `Q = AᵀA`, `R = K − Q ⪰ 0`, `P = (Q + σ²I)⁻¹` and `E = P^½ R P^½`:
 ///
 /// - The determinant: `log|K + σ²I| = log|Q + σ²I| + Σ log(1 + λ_i(E))`. As `log(1 + λ)/λ` is convex, its mean under the weights
 ///   `λ_i / tr E` is at least its value at the mean `μ = ‖E‖_F² / tr E` (Jensen), so `Σ log(1 + λ_i) ≥ tr E · log(1 + μ)/μ`.
-/// - The quadratic form: `cᵀ(K + σ²I)⁻¹c ≥ 2xᵀc − xᵀ(K + σ²I)x` for every x; preconditioned conjugate gradients raise it until
-///   at most `slack` nats in total can be left, or a tenth of what the determinant leaves between this and the collapsed lower
-///   bound (Artemev, Burt & van der Wilk 2021).
+/// - The quadratic form: `cᵀ(K + σ²I)⁻¹c ≥ 2xᵀc − xᵀ(K + σ²I)x` for every x; preconditioned
+///   conjugate gradients raise it until the remaining gain is at most `slack` nats in total, or at
+///   most a tenth of the gap to the collapsed lower bound that comes from the determinant (Artemev,
+///   Burt & van der Wilk 2021).
 ///
 /// The data must have no sample weights; inputs are on the scale that the layer sees.
 ///
@@ -48,13 +51,14 @@ pub fn dense_upper_bound(
     let start = nystrom.solve(&nystrom.c);
     let rest = nystrom.look_at_rest(&start);
     let gain = rest.log_det_gain(&nystrom);
-    // The lower bound has tr R/σ² in the place of this bound's gain: iterations cannot close that gap.
+    // The lower bound has the term tr R/σ² instead of this bound's gain; iterations cannot close
+    // that gap.
     let open = nystrom.residual.iter().sum::<f64>() / noise - gain;
     let quadratic = nystrom.quadratic(start, &rest.product, (2.0 * slack).max(OPEN_SHARE * open));
     Ok(-0.5 * (data.len() as f64 * (2.0 * PI).ln() + nystrom.log_det + gain + quadratic))
 }
 
-/// `Q + σ²I` with everything that is needed to solve with it, and the kernel that K is of.
+/// Everything that is needed to solve with `Q + σ²I`, and the kernel of K.
 struct Nystrom<'a> {
     kernel: &'a dyn Kernel,
     /// Inputs, a row per datum.
@@ -74,7 +78,7 @@ struct Nystrom<'a> {
 
 /// The products of one pass over `R`.
 struct Rest {
-    /// `R x` for the x that was given.
+    /// `R x` for the given x.
     product: Vec<f64>,
     /// `‖R‖_F²`.
     squares: f64,
@@ -131,11 +135,11 @@ impl<'a> Nystrom<'a> {
         x.iter().zip(explained).map(|(x, e)| (x - e / self.noise) / self.noise).collect()
     }
 
-    /// Writes the columns of K from `from` on into `k` (`n × b`).
+    /// Writes the b columns of K that start at `from` into `k` (`n × b`).
     fn kernel_columns(&self, from: usize, mut k: MatMut<'_, f64>, scratch: &mut Scratch) {
         let right = self.x.subrows(from, k.ncols());
         self.kernel.eval(Inputs::Cross { left: self.x, right }, k.as_mut(), scratch);
-        // A cross-covariance does not know that a point is the same as itself, which matters to white noise.
+        // A cross-covariance treats equal points as different, which matters for white noise.
         for j in 0..k.ncols() {
             k[(from + j, j)] = self.diagonal[from + j];
         }
@@ -153,7 +157,7 @@ impl<'a> Nystrom<'a> {
         out
     }
 
-    /// One pass over all columns of `R`.
+    /// Makes one pass over all columns of `R`.
     fn look_at_rest(&self, x: &[f64]) -> Rest {
         let (m, n) = self.a.shape();
         let mut rest =
@@ -184,7 +188,8 @@ impl<'a> Nystrom<'a> {
         rest
     }
 
-    /// `A R` and `R x` for the columns of `R` from `from` on; the sum of their squares.
+    /// Computes `A R` and `R x` for the columns of `R` from `from` on, and returns the sum of the
+    /// squares of these columns.
     fn look_at_columns(
         &self,
         from: usize,
@@ -208,8 +213,8 @@ impl<'a> Nystrom<'a> {
         squares.iter().sum()
     }
 
-    /// A lower bound on `cᵀ(K + σ²I)⁻¹c` that less than `slack` can be added to, unless iterations run out: conjugate
-    /// gradients from `x = Pc`, where `(K + σ²I)x = c + Rx`.
+    /// Returns a lower bound on `cᵀ(K + σ²I)⁻¹c` that is too low by at most `slack`, unless the
+    /// iterations run out. It uses conjugate gradients from `x = Pc`, where `(K + σ²I)x = c + Rx`.
     fn quadratic(&self, mut x: Vec<f64>, rx: &[f64], slack: f64) -> f64 {
         let mut left: Vec<f64> = rx.iter().map(|r| -r).collect();
         let mut solved = self.solve(&left);
@@ -251,7 +256,7 @@ impl Rest {
         let mixed_square: f64 =
             (0..m).map(|j| (0..m).map(|i| mixed[(i, j)] * mixed[(j, i)]).sum::<f64>()).sum();
         let squares = self.squares - 2.0 * traced(&self.outer) / noise + mixed_square / (noise * noise);
-        // Rounding may take the squares below what n eigenvalues with this sum have at least.
+        // Rounding may take the sum of squares below its minimum for n eigenvalues with this sum.
         let squares = (squares / (noise * noise)).max(trace * trace / nystrom.len() as f64);
         let mean = squares / trace;
         if trace > 0.0 && mean > 0.0 { trace * mean.ln_1p() / mean } else { 0.0 }

@@ -5,8 +5,10 @@ use super::conditional::conditional_elbo;
 use super::sums::Statistics;
 use crate::linalg::NotPositiveDefinite;
 
-/// FITC's negative log evidence `−log N(c; 0, AᵀA + Λ)`, a sum over the data, and its posterior `S⁻¹ = I + AΛ⁻¹Aᵀ`, `m = S A Λ⁻¹ c`, from
-/// statistics weighted by `Λ⁻¹ = 1/(r + σ²)` ([`super::Weighting::Residual`]): that of rows without neighbours.
+/// Returns FITC's negative log evidence `−log N(c; 0, AᵀA + Λ)`, a sum over the data, and its
+/// posterior `S⁻¹ = I + AΛ⁻¹Aᵀ`, `m = S A Λ⁻¹ c`, from statistics weighted by `Λ⁻¹ = 1/(r + σ²)`
+/// ([`super::Weighting::Residual`]). It equals the conditional β-ELBO at β = 1 for rows without
+/// neighbours.
 pub fn fitc(statistics: &Statistics) -> Result<BoundValue, NotPositiveDefinite> {
     conditional_elbo(statistics, 1.0)
 }

@@ -37,8 +37,9 @@ pub struct GroupedSums<'a> {
 pub struct GroupedEvidence<'a> {
     /// Minus the log evidence, or the log likelihood at the best fixed effects: a sum over rows.
     pub value: f64,
-    /// `½ (|E w|² + |E u|² + log|P|)`, plus `Σ r_i/2σ²` for VFE: the value without normalisers and without the misfit of the targets at the
-    /// posterior mean, whose digits very distant targets of small weight would take. Fixed effects have no `|E w|²`.
+    /// `½ (|E w|² + |E u|² + log|P|)`, plus `Σ r_i/2σ²` for VFE: the value without normalisers and
+    /// without the misfit of the targets at the posterior mean, because very distant targets of
+    /// small weight would cost its digits. Fixed effects have no `|E w|²`.
     pub penalty: f64,
     /// The derivative with respect to σ² at fixed sums; 0 under FITC, whose weights contain it.
     pub noise_bar: f64,
@@ -51,7 +52,8 @@ pub struct GroupedEvidence<'a> {
 }
 
 impl GroupedEvidence<'_> {
-    /// The moments that the expectations of a bound are taken under: fixed effects at which the likelihood is maximised have no variance.
+    /// Returns the moments for the expectations in a bound. Fixed effects at which the likelihood
+    /// is maximised have no variance.
     pub fn moments_of_bound(self) -> Moments {
         let (head, levels) = self.determinant;
         self.solved.moments(head, levels)
@@ -71,7 +73,8 @@ impl GroupedEvidence<'_> {
     }
 }
 
-/// Minus the log evidence of grouped effects beside features, with gradient and posterior.
+/// Returns minus the log evidence of a model with features and grouped effects, with its gradient
+/// and the posterior.
 ///
 /// With coefficients `u = F⁻¹b ~ N(0, I)`, `P = [[I + ADAᵀ, AD Z̃ᵀ], [·, I + Z̃DZ̃ᵀ]]` and `h` the products of features and effects with `D c`:
 ///
@@ -79,8 +82,9 @@ impl GroupedEvidence<'_> {
 /// J = ½ (cᵀDc − hᵀP⁻¹h + log|P| − Σ log d_i + n log 2π)  (+ Σ r_i/2σ² for VFE)
 /// ```
 ///
-/// The eliminated term takes part through `T_l = (I + G_l)⁻¹`: `S = P_hh − Σ_l C_l T_l C_lᵀ` and `log|P| = log|S| + Σ_l log|I + G_l|`.
-/// Derivatives use `Fᵀ ∂ log evidence/∂F = Σ_l (E u_l u_lᵀ − I)`.
+/// The eliminated term enters through `T_l = (I + G_l)⁻¹`: `S = P_hh − Σ_l C_l T_l C_lᵀ` and
+/// `log|P| = log|S| + Σ_l log|I + G_l|`. Derivatives use
+/// `Fᵀ ∂ log evidence/∂F = Σ_l (E u_l u_lᵀ − I)`.
 ///
 /// # Errors
 ///
@@ -131,7 +135,8 @@ pub fn grouped_evidence<'a>(
     Ok(GroupedEvidence { value, penalty, noise_bar, factors, solved, determinant, prior })
 }
 
-/// `∂J/∂F = −F⁻ᵀ Σ_l (E u uᵀ − I)`; of a factor with a zero on its diagonal that row is 0.
+/// `∂J/∂F = −F⁻ᵀ Σ_l (E u uᵀ − I)`; a row of a factor with a zero on its diagonal has the
+/// derivative 0.
 fn factor_bar(factor: &Mat<f64>, excess: &Mat<f64>) -> Mat<f64> {
     let r = factor.nrows();
     let mut out = Mat::zeros(r, r);
@@ -152,16 +157,17 @@ struct Solved<'a> {
     others: usize,
     /// `T_l`, `r × r` each.
     shrunk: Vec<f64>,
-    /// `C_l T_l`: the rows of w (M × L·r) and the places of the others (r numbers each).
+    /// `C_l T_l`: the rows of w (M × L·r), and the nonzero blocks of the other coefficients (r
+    /// numbers each).
     loads: Loads,
-    /// The inverse of the Cholesky factor of S, the others first.
+    /// The inverse of the Cholesky factor of S, in which the other coefficients come before w.
     inverse: Mat<f64>,
     /// The means of w and u.
     weights: Vec<f64>,
     coefficients: Vec<f64>,
     /// `cᵀDc − hᵀP⁻¹h`.
     quadratic: f64,
-    /// `log|P|`, of fixed effects at which the likelihood is maximised without them.
+    /// `log|P|`; without the fixed effects if the likelihood is maximised at them.
     log_det: f64,
 }
 
@@ -223,7 +229,8 @@ impl<'a> Solved<'a> {
         self.rows.terms[self.rows.eliminated].width
     }
 
-    /// The covariance of the coefficients that are not eliminated; with w fixed at its mean if it is `profiled`.
+    /// Returns the covariance of the coefficients that are not eliminated; w is fixed at its mean
+    /// if `profiled` is true.
     fn head(&self, profiled: bool) -> Head {
         let (m, others) = (self.weights.len(), self.others);
         let size = if profiled { others } else { others + m };
@@ -302,7 +309,7 @@ impl<'a> Solved<'a> {
         }
     }
 
-    /// `Σ_l (E u_l u_lᵀ − I)` of every term.
+    /// Returns `Σ_l (E u_l u_lᵀ − I)` of every term.
     fn excess(&self, head: &Head, levels: &Levels) -> Vec<Mat<f64>> {
         let of_term = |term: usize| {
             let (r, count, from) =
@@ -358,7 +365,7 @@ impl<'a> Solved<'a> {
     }
 }
 
-/// `T_l = (I + G_l)⁻¹` of every level, and `Σ_l log|I + G_l|`.
+/// Returns `T_l = (I + G_l)⁻¹` of every level, and `Σ_l log|I + G_l|`.
 fn shrink(blocks: &[f64], r: usize) -> Result<(Vec<f64>, f64), NotPositiveDefinite> {
     let mut shrunk = blocks.to_vec();
     if r == 1 {
@@ -414,7 +421,8 @@ impl Loads {
     }
 }
 
-/// The lower triangle of S without what the features' own sums add to it, the others first: `P_hh − Σ_l K_l C_lᵀ`.
+/// Returns the lower triangle of `S = P_hh − Σ_l K_l C_lᵀ`, without the contribution of the sums
+/// over features alone. The other coefficients come before w.
 fn schur(rows: &EffectRows, sums: &EffectSums, loads: &Loads) -> Mat<f64> {
     let (others, m) = (rows.other_size(), sums.cross.nrows());
     let (r, from) = (rows.terms[rows.eliminated].width, rows.offset(rows.eliminated));

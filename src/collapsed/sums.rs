@@ -1,4 +1,5 @@
-//! The sums over data behind collapsed bounds and their gradients, as values: zeros, merges, and what finishes them; no sweeps over data.
+//! The sums over data behind collapsed bounds and their gradients, as values: zeros, merges and
+//! final steps; no sweeps over data.
 
 use crate::error::{Error, Result};
 use crate::gradient::Form;
@@ -70,7 +71,7 @@ impl Statistics {
         Statistics { gram, ac, cc: 0.0, residual: 0.0, log_weight: 0.0, count: 0.0, further: Vec::new() }
     }
 
-    /// Scales the sums of a share of the data to the whole.
+    /// Scales the sums over a part of the data to all data.
     pub fn scale(&mut self, factor: f64) {
         self.gram *= faer::Scale(factor);
         self.ac.iter_mut().for_each(|x| *x *= factor);
@@ -84,7 +85,7 @@ impl Statistics {
     ///
     /// # Errors
     ///
-    /// When they are of another dimension; nothing has changed then.
+    /// If the dimensions differ; nothing has changed then.
     pub fn merge(&mut self, other: &Statistics) -> Result<()> {
         let shape = |s: &Statistics| (s.gram.shape(), s.ac.len(), s.further.len());
         if shape(self) != shape(other) {
@@ -122,7 +123,7 @@ pub struct StatisticsAdjoint {
 }
 
 impl StatisticsAdjoint {
-    /// Derivatives of a multiple.
+    /// Scales the derivatives to those of `factor` times the bound.
     pub fn scale(&mut self, factor: f64) {
         self.gram *= faer::Scale(factor);
         self.ac.iter_mut().for_each(|x| *x *= factor);
@@ -139,14 +140,14 @@ impl StatisticsAdjoint {
     }
 }
 
-/// The route of a bound's gradient to the rows.
+/// The route by which the gradient of a bound reaches the rows.
 #[derive(Clone, Copy)]
 pub enum BoundAdjoint<'a> {
     /// A bound in unweighted statistics.
     Unweighted {
-        /// Its derivatives with respect to the statistics of all data.
+        /// The derivatives of the bound with respect to the statistics of all data.
         adjoint: &'a StatisticsAdjoint,
-        /// The order of products of the rows' part; no other part depends on it.
+        /// The order of the products over rows; the other terms do not depend on it.
         form: Form,
     },
     /// FITC, whose weights depend on the residual variances.
@@ -158,16 +159,21 @@ pub enum BoundAdjoint<'a> {
     },
 }
 
-/// The gradient of a bound on its way: a sum of what the statistics of all data know of it ([`BoundGradient::of_statistics`]) and of
-/// what every part of the rows adds ([`super::DataStream::add_rows`]), in any order, until [`BoundGradient::finish`].
+/// The gradient of a bound while it is computed: a sum of the terms that depend only on the
+/// statistics of all data ([`BoundGradient::of_statistics`]) and of the contributions of all parts
+/// of the rows ([`super::DataStream::add_rows`]), in any order. [`BoundGradient::finish`] completes
+/// it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BoundGradient {
-    /// The gradient in θ and Z through the rows' features; after [`BoundGradient::finish`] all of it.
+    /// The gradient in θ and Z through the rows' features; after [`BoundGradient::finish`] the
+    /// whole gradient.
     pub layer: LayerGradient,
-    /// `G = Ā Aᵀ` (`M × M`, lower triangle), or 0 × 0 while it is zero: rows add to it under FITC alone.
+    /// `G = Ā Aᵀ` (`M × M`, lower triangle), or 0 × 0 while it is zero. Only with FITC do rows add
+    /// to it.
     #[serde(with = "crate::linalg::stored")]
     pub g: Mat<f64>,
-    /// The derivative in σ² through FITC's weights, `Σ Λ̄_i`; 0 for other bounds, whose own is in their value.
+    /// The derivative in σ² through FITC's weights, `Σ Λ̄_i`; 0 for other bounds, which return this
+    /// derivative with their value.
     pub noise: f64,
     /// `∂J/∂F` of every term of grouped effects through rows with neighbours; empty for other rows.
     #[serde(skip)]
@@ -175,18 +181,19 @@ pub struct BoundGradient {
 }
 
 impl BoundGradient {
-    /// The gradient of no rows.
+    /// Creates the gradient of no rows.
     pub fn zeros(layer: &dyn LatentLayer) -> Self {
         BoundGradient { layer: layer.zero_gradient(), g: Mat::new(), noise: 0.0, factors: Vec::new() }
     }
 
-    /// The part of the gradient that follows from the statistics alone: `2 (Φ̄ − κ t̄ I) Φ + φ̄ φᵀ` of G, and for FITC, where `G = S Φ_ω −
-    /// m (A e)ᵀ − 2 A diag(Λ̄) Aᵀ` with `A e = m`, everything except the last term.
+    /// Returns the part of the gradient that follows from the statistics alone: the term
+    /// `2 (Φ̄ − κ t̄ I) Φ + φ̄ φᵀ` of G, and for FITC, where
+    /// `G = S Φ_ω − m (A e)ᵀ − 2 A diag(Λ̄) Aᵀ` with `A e = m`, everything except the last term.
     pub fn of_statistics(layer: &dyn LatentLayer, statistics: &Statistics, by: BoundAdjoint<'_>) -> Self {
         let (mut out, m) = (BoundGradient::zeros(layer), layer.dim());
         let gram = Operand::full(statistics.gram.as_ref());
         match by {
-            // Without a whitening there is nothing to train in the layer.
+            // A layer without whitening has nothing to train.
             BoundAdjoint::Unweighted { .. } if layer.whitening().is_none() => {}
             BoundAdjoint::Unweighted { adjoint, .. } => {
                 let mut inner = adjoint.gram.clone();
@@ -213,8 +220,10 @@ impl BoundGradient {
         out
     }
 
-    /// The part of the gradient beside grouped effects that follows from the statistics of all data and the posterior `N(m, S)` of w: `I − S − m mᵀ − 2κt̄ Φ` of G,
-    /// which is what [`BoundGradient::of_statistics`] has in other words. The last term is one of unweighted statistics.
+    /// Returns the part of the gradient of a model with grouped effects that follows from the
+    /// statistics of all data and the posterior `N(m, S)` of w: the term `I − S − m mᵀ − 2κt̄ Φ` of
+    /// G. This is the result of [`BoundGradient::of_statistics`] in terms of the posterior. The
+    /// last term is present only with unweighted statistics.
     pub fn of_posterior(
         layer: &dyn LatentLayer,
         statistics: &Statistics,
@@ -236,7 +245,7 @@ impl BoundGradient {
     ///
     /// # Errors
     ///
-    /// When they are of a layer of another shape; nothing has changed then.
+    /// If the shapes of the layers differ; nothing has changed then.
     pub fn merge(&mut self, other: &BoundGradient) -> Result<()> {
         let empty = |g: &Mat<f64>| g.nrows() == 0;
         let fits = self.g.shape() == other.g.shape() || empty(&self.g) || empty(&other.g);
@@ -253,7 +262,8 @@ impl BoundGradient {
         Ok(())
     }
 
-    /// Adds to the layer's gradient what flows through the whitening: `G` is used up.
+    /// Adds the gradient that flows through the whitening to the gradient of the layer. `G` is
+    /// overwritten.
     pub fn finish(&mut self, layer: &dyn LatentLayer, scratch: &mut LayerScratch) {
         if self.g.nrows() > 0 {
             layer.whitening_adjoint(self.g.as_mut(), &mut self.layer, scratch);

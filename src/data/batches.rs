@@ -93,7 +93,7 @@ impl BatchStream {
         }
         *self = BatchStream::new(self.n, self.plan, self.seed);
         match self.plan {
-            // Their rows depend on the number of the batch alone.
+            // The rows of independent batches depend only on the number of the batch.
             BatchPlan::Independent(_) => {}
             BatchPlan::Epochs(_) => {
                 self.epoch = (batches / self.per_epoch) as u64;

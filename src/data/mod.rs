@@ -1,4 +1,5 @@
-//! Numbers in rows: which rows are for what, batches of them, scaling, moments, random draws; no tables, no files.
+//! Numbers in rows: the roles of rows, batches, scaling, moments, random draws; no tables, no
+//! files.
 
 mod batches;
 mod moments;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Welford's recurrences.
+/// Running moments, by Welford's recurrences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
     count: u64,
@@ -11,7 +11,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Computes the moments of these values.
+    /// Returns the moments of these values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Moments {
         let mut moments = Moments::default();
         values.into_iter().for_each(|value| moments.push(value));
@@ -31,17 +31,18 @@ impl Moments {
         self.count
     }
 
-    /// The mean, `None` of no values.
+    /// Returns the mean; `None` without values.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// The population variance (divided by the count), `None` of no values.
+    /// The population variance (divided by the count), `None` without values.
     pub fn variance(&self) -> Option<f64> {
         (self.count > 0).then(|| self.squares / self.count as f64)
     }
 
-    /// The standard error of the mean, the root of `s²/n` with the sample variance s²; `None` of fewer than two values.
+    /// The standard error of the mean, the root of `s²/n` with the sample variance s²; `None` for
+    /// fewer than two values.
     pub fn standard_error(&self) -> Option<f64> {
         let fewer = self.count.checked_sub(1).filter(|&fewer| fewer > 0)?;
         self.variance().map(|variance| (variance / fewer as f64).sqrt())
@@ -59,7 +60,7 @@ impl Moments {
         self.count = count;
     }
 
-    /// The moments of the same values times `ratio`, moved by `shift`.
+    /// Returns the moments of the values after multiplication by `ratio` and addition of `shift`.
     pub fn mapped(self, ratio: f64, shift: f64) -> Moments {
         Moments { mean: self.mean * ratio + shift, squares: self.squares * ratio * ratio, ..self }
     }

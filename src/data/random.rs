@@ -21,7 +21,7 @@ pub enum Purpose {
     Subset,
     /// The random starts of a fit.
     Restart,
-    /// The rows held out to judge the number of inducing inputs by.
+    /// The held-out rows by which the number of inducing inputs is judged.
     Growth,
     /// The sample of the rows of a file that stays in memory.
     Sample,
@@ -40,7 +40,8 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// The number that stands for the purpose in the key; it may never change for an existing purpose.
+    /// Returns the number of the purpose in the key, which may never change for an existing
+    /// purpose.
     fn tag(self) -> u64 {
         match self {
             Purpose::Split => 1,
@@ -84,7 +85,7 @@ mod tests {
     use rand::RngExt;
 
     #[test]
-    fn each_of_seed_purpose_step_and_part_changes_the_numbers_and_nothing_else_does() {
+    fn only_seed_purpose_step_and_part_change_the_numbers() {
         let first = |seed, purpose, step| generator(seed, purpose, step).random::<u64>();
         let numbers = [
             first(0, Purpose::Split, 0),

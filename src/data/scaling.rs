@@ -35,9 +35,10 @@ impl Affine {
         if low >= high {
             return if low == high { Affine { shift: low, scale: 1.0 } } else { Affine::IDENTITY };
         }
-        // Moments of the place within [low, high], a number in [0, 1], so that no square can overflow or vanish. Halving
-        // both ends keeps their distance representable when the values span the whole range of floats; the smallest
-        // numbers of all have no halves.
+        // The moments are those of the relative position within [low, high], a number in [0, 1], so
+        // that no square can overflow or vanish. Halving both ends keeps their distance
+        // representable if the values span the whole range of floats; otherwise nothing is halved,
+        // because the smallest numbers have no halves.
         let part = if (high - low).is_finite() { 1.0 } else { 0.5 };
         let range = high * part - low * part;
         let mut place = Moments::default();
@@ -152,7 +153,8 @@ impl Scaling {
         &self.map
     }
 
-    /// Returns true if numbers from a file are consistent: all inputs have maps, or none.
+    /// Returns true if a scaling that was read from a file is consistent: its list of maps has an
+    /// entry for every input, or is empty.
     pub(crate) fn is_consistent(&self) -> bool {
         self.scores.is_empty() || self.scores.len() == self.inputs.len()
     }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// The batch size, or number of Monte Carlo samples, at iteration t = 0, 1, 2, …
 ///
-/// Growing sizes take the place of shrinking steps (Guilmeau, Hendrikx & Forbes 2026).
+/// Growing sizes can replace shrinking steps (Guilmeau, Hendrikx & Forbes 2026).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
@@ -40,7 +40,8 @@ pub enum SizeSchedule {
 }
 
 impl SizeSchedule {
-    /// The size at iteration `t`: at most `cap` (the n data there are) and at least 1, even for a `cap` of 0.
+    /// The size at iteration `t`: at most `cap` (the number of rows) and at least 1, even for a
+    /// `cap` of 0.
     pub fn at(self, t: usize, cap: usize) -> usize {
         let size = match self {
             SizeSchedule::Constant(size) => size,
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_is_refused() {
+    fn text_that_is_no_schedule_is_refused() {
         for text in
             ["", "const", "const:0", "const:1.5", "power:-1", "power:inf", "max:5", "max:0:1", "min:1:1"]
         {

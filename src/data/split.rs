@@ -16,7 +16,7 @@ pub enum Role {
     Test,
 }
 
-/// The role of every row of a table: two bits a row once some are held out, nothing otherwise.
+/// The role of every row of a table: two bits per row if rows are held out, otherwise nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     rows: Option<usize>,
@@ -50,7 +50,7 @@ impl Roles {
     /// Draws these fractions of `n` rows at random by seed, with the same result on every platform. A fraction is rounded to a number of
     /// rows, at least one. The test rows do not depend on the validation fraction.
     ///
-    /// While the rows are drawn, 4 bytes are held for each.
+    /// Drawing takes 4 bytes of memory per row.
     ///
     /// # Errors
     ///
@@ -87,8 +87,9 @@ impl Roles {
         })
     }
 
-    /// Holds out each row independently for validation with this probability. Nothing is stored per row, so any number of rows is
-    /// possible, and a part of the rows does not depend on the others.
+    /// Holds out each row independently for validation with this probability. Nothing is stored per
+    /// row, so any number of rows is possible, and the roles of some rows do not depend on the
+    /// other rows.
     ///
     /// # Errors
     ///
@@ -100,8 +101,10 @@ impl Roles {
         Ok(Roles { scattered, ..Roles::default() })
     }
 
-    /// Holds out whole groups at random: from a random order of the groups, those that bring the number of their rows nearest to each
-    /// fraction, at least one. `groups` has the number of the group of every row, from 0.
+    /// Holds out whole groups at random. It goes through the groups in random order, and holds out
+    /// a group if that brings the number of held-out rows nearer to the fraction; for a fraction
+    /// above 0 the first free group is held out in any case. `groups` has the number of the group
+    /// of every row, from 0.
     ///
     /// # Errors
     ///
@@ -204,7 +207,8 @@ impl Roles {
         }
     }
 
-    /// Returns the number of rows that have these roles; `None` if no row is held out, which suits any number.
+    /// Returns the number of rows that have these roles; `None` if no row is held out, because such
+    /// roles fit any number of rows.
     pub fn rows(&self) -> Option<usize> {
         self.rows
     }
@@ -215,7 +219,7 @@ impl Roles {
 struct RowSet(Vec<u64>);
 
 impl RowSet {
-    /// These of `n` rows.
+    /// Creates the set of these rows, out of `n`.
     fn of(n: usize, rows: &[u32]) -> RowSet {
         if rows.is_empty() {
             return RowSet::default();
@@ -310,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_held_out_takes_no_room_and_suits_any_table() {
+    fn nothing_held_out_takes_no_memory_and_fits_any_table() {
         let roles = Roles::new(1 << 40, 0.0, 0.0, 0).expect("roles");
         assert!(roles.rows().is_none() && roles.of(7) == Role::Train);
         assert_eq!(Roles::new(1 << 40, 0.1, 0.0, 0).map_err(|e| e.exit_code()), Err(3));

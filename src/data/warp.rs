@@ -6,13 +6,14 @@ use crate::quadrature::Integrator;
 use crate::words::word_option;
 use serde::{Deserialize, Serialize};
 
-/// The maximum number of knots of a map; so many keep the map within a few per cent of a standard deviation of the exact scores.
+/// The maximum number of knots of a map; this many keep the map within a few per cent of a standard
+/// deviation of the exact scores.
 const KNOTS: usize = 200;
 
 /// A column with fewer distinct values stays unchanged: the positions of its levels say more than their frequencies.
 const DISTINCT: usize = 10;
 
-/// The distance beyond its ends, in scores, at which a map stops.
+/// The distance beyond the outermost scores at which a map stops.
 const BEYOND: f64 = 1.0;
 
 word_option! {
@@ -32,19 +33,19 @@ word_option! {
     TargetWarp, "target warp" {
         /// Nothing.
         None = "none",
-        /// Its logarithm is taken.
+        /// The logarithm of the target.
         Log = "log",
         /// `y = s log(1 + e^z)`, where s is the median of y: z is like the logarithm below s and like `y/s` above.
         Softplus = "softplus",
     }
 }
 
-/// Normal scores of a column (B. L. van der Waerden 1952): `Φ⁻¹` of the share of training values below, linear between knots. The mapped
-/// input has a standard normal distribution.
+/// Normal scores of a column (B. L. van der Waerden 1952): `Φ⁻¹` of the share of training values
+/// below a value, linear between knots. The mapped input has a standard normal distribution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")]
 pub struct NormalScores {
-    /// Values with their scores, both increasing; two at least.
+    /// Values with their scores, both increasing; at least two.
     knots: Vec<(f64, f64)>,
 }
 
@@ -86,7 +87,7 @@ impl NormalScores {
         interpolate([y0, y1], [x0, x1], score)
     }
 
-    /// The knots around a coordinate, or those at the nearer end.
+    /// Returns the two knots around a coordinate, or the two at the nearer end.
     fn segment(&self, coordinate: impl Fn(&(f64, f64)) -> f64, at: f64) -> ((f64, f64), (f64, f64)) {
         let above = self.knots.partition_point(|knot| coordinate(knot) < at);
         let above = above.clamp(1, self.knots.len() - 1);
@@ -108,7 +109,7 @@ impl TryFrom<Vec<(f64, f64)>> for NormalScores {
         let increasing = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1;
         let finite = knots.iter().all(|knot| knot.0.is_finite() && knot.1.is_finite());
         if knots.len() < 2 || !finite || !knots.windows(2).all(increasing) {
-            return Err("normal scores need two knots at least, finite and increasing");
+            return Err("normal scores need at least two knots, finite and increasing");
         }
         Ok(NormalScores { knots })
     }
@@ -125,7 +126,7 @@ impl From<NormalScores> for Vec<(f64, f64)> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetMap {
-    /// The target as it is.
+    /// No map.
     #[default]
     None,
     /// `z = log y`.
@@ -172,7 +173,7 @@ impl TargetMap {
         *self == TargetMap::None
     }
 
-    /// z of a target.
+    /// Returns z of a target.
     pub fn apply(&self, y: f64) -> f64 {
         if self.is_none() {
             return y;
@@ -181,7 +182,7 @@ impl TargetMap {
         self.curve(at) + (y - at) * self.slope(at)
     }
 
-    /// The target of a z.
+    /// Returns the target of a z.
     pub fn invert(&self, z: f64) -> f64 {
         let (floor, curve) = match *self {
             TargetMap::None => return z,
@@ -197,7 +198,7 @@ impl TargetMap {
         if self.is_none() { 0.0 } else { self.slope(self.on_curve(y)).ln() }
     }
 
-    /// Mean and variance of y for a normal z.
+    /// Returns mean and variance of y for a normal z.
     pub fn moments(&self, mean: f64, variance: f64, integrator: &mut Integrator) -> (f64, f64) {
         match self {
             TargetMap::None => (mean, variance),

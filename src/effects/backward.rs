@@ -5,7 +5,8 @@ use super::term::Effects;
 use crate::latent::LatentLayer;
 use faer::{Mat, MatMut, MatRef};
 
-/// The effects' part of `∂J/∂a_i` and `∂J/∂c_i`, for a precision d of all rows.
+/// The contribution of grouped effects to `∂J/∂a_i` and `∂J/∂c_i`, if all rows have the precision
+/// d.
 ///
 /// With `η_i = a_iᵀw + z_iᵀb`, `∂J/∂a_i = d [Cov(w, η_i) − (c_i − E η_i) E w]`. The effects contribute `d [Cov(w, b) + E w E bᵀ] z_i` to it,
 /// and `d z_iᵀ E b` to `∂J/∂o_i = −d (c_i − E η_i)`.
@@ -18,7 +19,7 @@ pub struct RowAdjoint<'a> {
 }
 
 impl<'a> RowAdjoint<'a> {
-    /// The adjoint for the precision `1/σ²` of the rows.
+    /// Creates the adjoint for the precision `1/σ²` of all rows.
     pub fn new(layer: &dyn LatentLayer, effects: &'a Effects, moments: &'a Moments, precision: f64) -> Self {
         let (weights, u) = (&moments.weights, &moments.coefficients);
         let columns = Mat::from_fn(moments.cross.nrows(), moments.cross.ncols(), |i, j| {
@@ -47,7 +48,7 @@ impl<'a> RowAdjoint<'a> {
     }
 }
 
-/// The moments that FITC's gradient needs of the effects of each row.
+/// The moments of the effects of each row, as the gradient of FITC needs them.
 #[derive(Clone, Copy)]
 pub struct RowMoments<'a> {
     /// The terms and their factors.

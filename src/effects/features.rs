@@ -6,14 +6,15 @@ use super::sums::scale_segments;
 use super::term::Effects;
 use faer::{Mat, MatRef, RowRef};
 
-/// The features `Fᵀz` of some rows at the coefficients `u = F⁻¹b` of their levels: all terms one after the other, level by level. All others
-/// are 0; levels that training did not see have no coefficients.
+/// The features of some rows, one for each coefficient `u = F⁻¹b`, in the order of terms and
+/// levels. A row has the features `Fᵀz` at the coefficients of its levels, and 0 at all others.
+/// Levels that training did not see have no coefficients.
 #[derive(Default)]
 pub(crate) struct EffectFeatures {
-    /// F of every term, and the place of its first coefficient.
+    /// F of every term, and the index of its first coefficient.
     factors: Vec<Mat<f64>>,
     offsets: Vec<usize>,
-    /// The first place in `met` of every row, and one more at the end.
+    /// The index of the first entry of every row in `met`, and the length of `met` at the end.
     starts: Vec<usize>,
     met: Vec<Met>,
     /// z and `Fᵀz`, one after the other for all of `met`.
@@ -24,14 +25,14 @@ pub(crate) struct EffectFeatures {
 /// A level of a row.
 struct Met {
     term: usize,
-    /// The place of its first coefficient.
+    /// The index of its first coefficient.
     place: usize,
-    /// The place of its z.
+    /// The index of its z.
     at: usize,
 }
 
 impl EffectFeatures {
-    /// Takes other effects, and drops all rows.
+    /// Sets the effects, and drops all rows.
     pub fn reset(&mut self, effects: &Effects) {
         let terms = effects.terms();
         let before = terms.iter().scan(0, |at, term| Some(std::mem::replace(at, *at + term.coefficients())));
@@ -63,14 +64,16 @@ impl EffectFeatures {
         })
     }
 
-    /// Adds `weight` times the features of a row to `out` (one number for each coefficient).
+    /// Adds `weight` times the features of a row to `out`, which has one number for each
+    /// coefficient.
     pub fn add(&self, row: usize, weight: f64, out: &mut [f64]) {
         for (met, _, whitened) in self.met(row) {
             out[met.place..].iter_mut().zip(whitened).for_each(|(out, z)| *out += weight * z);
         }
     }
 
-    /// The inner product of the features of a row with one number for each coefficient.
+    /// Returns the inner product of the features of a row with `x`, which has one number for each
+    /// coefficient.
     pub fn dot(&self, row: usize, x: &[f64]) -> f64 {
         let of_level = |(met, _, whitened): (&Met, _, &[f64])| -> f64 {
             x[met.place..].iter().zip(whitened).map(|(x, z)| x * z).sum()
@@ -96,7 +99,8 @@ impl Effects {
         }
     }
 
-    /// The prior variance `Σ zᵀΣz` of the effects of the row `x` whose levels training did not see.
+    /// Returns the prior variance `Σ zᵀΣz` of the effects of the row `x` whose levels training did
+    /// not see.
     pub(crate) fn new_variance(&self, x: RowRef<'_, f64>) -> f64 {
         prior_variance(self, &self.entries(x), Entry::is_new)
     }

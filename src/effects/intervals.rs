@@ -4,7 +4,8 @@ use super::term::Effects;
 use crate::likelihood::ObservationModel;
 use serde::{Deserialize, Serialize};
 
-/// Both ends of a 95 % interval. An interval that begins at 0 contains the model without this effect.
+/// Both ends of a 95 % interval. An interval that starts at 0 includes the model without this
+/// effect.
 pub type Ends = [f64; 2];
 
 /// The results of a fit with grouped effects that its parameters do not contain.
@@ -72,8 +73,9 @@ pub struct VarianceComponent {
 }
 
 impl Effects {
-    /// The standard deviations and correlations of all terms with their intervals, in units of `scale` for the target and with one unit for each
-    /// column behind the inputs of f. Without `intervals` they are unknown.
+    /// Returns the standard deviations and correlations of all terms, with their intervals if
+    /// `intervals` are given. `scale` is the unit of the target; there is also one unit for each
+    /// column behind the inputs of f.
     pub fn variance_components(
         &self,
         scale: f64,
@@ -112,7 +114,7 @@ impl Effects {
 pub(crate) enum Quantity {
     /// The standard deviation of an effect.
     Sd { term: usize, effect: usize },
-    /// The correlation of two effects of a term, `effect` and one before it.
+    /// The correlation of two effects of a term, `effect` and the earlier effect `other`.
     Correlation { term: usize, effect: usize, other: usize },
     /// The standard deviation of the noise.
     Noise,
@@ -121,7 +123,7 @@ pub(crate) enum Quantity {
 }
 
 impl Quantity {
-    /// All quantities of some effects.
+    /// Returns all quantities of some effects.
     pub fn all(effects: &Effects) -> Vec<Quantity> {
         let mut out = Vec::new();
         for (term, of) in effects.terms().iter().enumerate() {
@@ -136,7 +138,8 @@ impl Quantity {
         out
     }
 
-    /// The quantity for a number on the whole line: log σ, artanh ρ, logit of a share.
+    /// Returns the value of the quantity for a number on the whole line, which is log σ, artanh ρ
+    /// or the logit of a share.
     pub fn bounded(self, value: f64) -> f64 {
         match self {
             Quantity::Sd { .. } | Quantity::Noise => value.exp(),
@@ -156,7 +159,8 @@ pub(crate) struct Components {
 }
 
 impl Components {
-    /// Returns a quantity on the whole line, as [`Quantity::bounded`] reads it; `None` if it is not defined.
+    /// Returns the number on the whole line that represents a quantity, see [`Quantity::bounded`];
+    /// `None` if it is undefined.
     pub fn value(&self, quantity: Quantity) -> Option<f64> {
         let value = match quantity {
             Quantity::Sd { term, effect } => 0.5 * self.effects.variance(term, effect).ln(),

@@ -48,7 +48,8 @@ struct Whitened {
     level: usize,
     /// `Fᵀ z`.
     z: Vec<f64>,
-    /// The place of its first coefficient among the coefficients of all terms, and among the coefficients that are not eliminated.
+    /// The index of its first coefficient among the coefficients of all terms, and among the
+    /// coefficients that are not eliminated.
     first: usize,
     other: usize,
 }
@@ -72,12 +73,13 @@ impl Moments {
         }
     }
 
-    /// Returns true if no term is eliminated, as beside neighbours.
+    /// Returns true if no term is eliminated, as in models with neighbours.
     pub(crate) fn is_joint(&self) -> bool {
         self.others.nrows() == self.coefficients.len()
     }
 
-    /// The joint distribution of w and u, with the log determinant left unknown, if no term is eliminated.
+    /// Returns the joint distribution of w and u, without its log determinant; `None` if a term is
+    /// eliminated.
     pub(crate) fn joint(&self) -> Option<Normal> {
         if !self.is_joint() {
             return None;
@@ -112,7 +114,7 @@ impl Moments {
         out
     }
 
-    /// The mean of a row's effects, `zᵀE b`.
+    /// Returns the mean of a row's effects, `zᵀE b`.
     pub fn mean(&self, effects: &Effects, entries: &[Entry]) -> f64 {
         self.mean_of(&self.whitened(effects, entries))
     }
@@ -123,7 +125,8 @@ impl Moments {
         row.iter().map(own).sum()
     }
 
-    /// The variance of a row's effects: the posterior variance for known levels, `zᵀΣz` for new levels.
+    /// Returns the variance of a row's effects: the posterior variance for known levels, `zᵀΣz` for
+    /// new levels.
     pub fn variance(&self, effects: &Effects, entries: &[Entry]) -> f64 {
         let row = self.whitened(effects, entries);
         let mut variance = 0.0;
@@ -134,12 +137,13 @@ impl Moments {
         variance + prior_variance(effects, entries, Entry::is_new)
     }
 
-    /// The covariance of a row's effects with w, added to `out` (M).
+    /// Adds the covariance of a row's effects with w to `out` (M).
     pub fn add_cross(&self, effects: &Effects, entries: &[Entry], out: &mut [f64]) {
         self.add_with(&self.cross, (effects, entries), out);
     }
 
-    /// The columns of a matrix with one column for each coefficient, times the row's whitened z, added to `out`.
+    /// Adds the product of a matrix, which has one column for each coefficient, with the row's
+    /// whitened z to `out`.
     pub(super) fn add_with(
         &self,
         columns: &Mat<f64>,
@@ -153,7 +157,7 @@ impl Moments {
         }
     }
 
-    /// `z′ᵀ Cov(u, u′) z″` of two entries of one row.
+    /// Returns `z′ᵀ Cov(u, u′) z″` of two entries of one row.
     fn covariance_of(&self, left: &Whitened, right: &Whitened) -> f64 {
         match (left.term == self.eliminated, right.term == self.eliminated) {
             (true, true) => {
@@ -169,7 +173,7 @@ impl Moments {
         }
     }
 
-    /// `−zᵀ K_lᵀ S⁻¹ z′` of an eliminated level and a coefficient of another term.
+    /// Returns `−zᵀ K_lᵀ S⁻¹ z′` of an eliminated level and a coefficient of another term.
     fn covariance_with_other(&self, own: &Whitened, other: &Whitened) -> f64 {
         let (r, places) = (own.z.len(), self.loads.offsets[own.level]..self.loads.offsets[own.level + 1]);
         bilinear(&own.z, &other.z, |i, j| {
@@ -183,7 +187,7 @@ impl Moments {
         })
     }
 
-    /// The loads `−K_l z` of the eliminated levels of rows; 0 for rows without a known one.
+    /// Returns the loads `−K_l z` of the eliminated levels of rows; 0 for rows without a known level.
     pub(super) fn eliminated_loads(&self, effects: &Effects, rows: &[Vec<Entry>]) -> Loads {
         let mut out = Loads {
             weights: Mat::zeros(self.weights.len(), rows.len()),
@@ -215,7 +219,7 @@ impl Moments {
         }
     }
 
-    /// `Cov(r)` times loads.
+    /// Returns `Cov(r)` times loads.
     pub(super) fn spread(&self, effects: &Effects, loads: &Loads) -> Loads {
         let widths = effects.terms().iter().map(|term| term.coefficients());
         let mut out =
@@ -234,7 +238,7 @@ impl Moments {
         out
     }
 
-    /// `zᵀ Cov(u_l) z′` of two rows of one eliminated level.
+    /// Returns `zᵀ Cov(u_l) z′` of two rows with the same eliminated level.
     pub(super) fn within_level(&self, effects: &Effects, rows: [&[Entry]; 2]) -> f64 {
         match rows.map(|entries| self.eliminated_entry(effects, entries)) {
             [Some(left), Some(right)] => self.covariance_of(&left, &right),
@@ -246,7 +250,7 @@ impl Moments {
         self.whitened(effects, entries).into_iter().find(|entry| entry.term == self.eliminated)
     }
 
-    /// Means and covariance of the effects `b` of one level of a term.
+    /// Returns means and covariance of the effects `b` of one level of a term.
     pub fn level(&self, effects: &Effects, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
         let terms = effects.terms();
         let r = terms[term].width();
@@ -267,7 +271,8 @@ impl Moments {
     }
 }
 
-/// `WᵀC` for columns C that are products with whitened features `a = W k`: their products with raw features k are the same numbers.
+/// Returns `WᵀC` for columns C that are multiplied by whitened features `a = W k`: `kᵀWᵀC = aᵀC`,
+/// so raw features k give the same products.
 pub(super) fn of_raw_features(layer: &dyn LatentLayer, mut columns: Mat<f64>) -> Mat<f64> {
     let Some(Operand { matrix: whitening, .. }) = layer.whitening() else { return columns };
     let mut whitened = vec![0.0; columns.nrows()];
@@ -278,7 +283,8 @@ pub(super) fn of_raw_features(layer: &dyn LatentLayer, mut columns: Mat<f64>) ->
     columns
 }
 
-/// The prior variance `Σ zᵀΣz` of the effects of those entries of a row that `counts` selects.
+/// Returns the prior variance `Σ zᵀΣz` of the effects of those entries of a row that `counts`
+/// selects.
 pub(super) fn prior_variance(effects: &Effects, entries: &[Entry], counts: impl Fn(&Entry) -> bool) -> f64 {
     let of_term = |(term, entry): (usize, &Entry)| {
         let covariance = effects.covariance(term);

@@ -6,28 +6,28 @@ use super::term::Effects;
 use crate::latent::Layer;
 use faer::{ColRef, Mat, RowRef};
 
-/// The posterior of grouped effects beside that of the latent function.
+/// The posterior of the grouped effects of a model with a latent function.
 #[derive(Clone, Debug)]
 pub struct EffectPosterior {
     effects: Effects,
     moments: Moments,
-    /// `Wᵀ Cov(w, u)`: covariances with the function are its products with raw features k.
+    /// `Wᵀ Cov(w, u)`: its products with raw features k are covariances with the function.
     raw_cross: Mat<f64>,
 }
 
 impl EffectPosterior {
-    /// The posterior of `effects` beside the features of `layer`.
+    /// Creates the posterior of `effects` in a model with the latent function of `layer`.
     pub fn new(effects: Effects, moments: Moments, layer: &Layer) -> Self {
         let raw_cross = of_raw_features(&**layer, moments.cross.clone());
         EffectPosterior { effects, moments, raw_cross }
     }
 
-    /// The terms and their factors.
+    /// Returns the terms and their factors.
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
 
-    /// The moments.
+    /// Returns the moments.
     pub fn moments(&self) -> &Moments {
         &self.moments
     }
@@ -62,7 +62,7 @@ impl EffectPosterior {
         self.moments.mean(&self.effects, &entries)
     }
 
-    /// Means and covariance of the effects of one level of a term, on the scale the model sees.
+    /// Returns means and covariance of the effects of one level of a term, on the scale the model sees.
     pub fn level(&self, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
         self.moments.level(&self.effects, term, level)
     }

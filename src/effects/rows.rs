@@ -12,14 +12,14 @@ pub(super) const NONE: u32 = u32::MAX - 1;
 /// The level and the numbers z of one row for one term.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The level: its code, one for new levels, or one for rows without effects.
+    /// The code of the level, [`NEW`] for a new level, or [`NONE`] for a row without effects.
     level: u32,
     /// z, one number for each effect of a level.
     z: Vec<f64>,
 }
 
 impl Entry {
-    /// From the columns of a row behind the inputs of f.
+    /// Reads the entry of a term from the columns of a row behind the inputs of f.
     pub(super) fn of(term: &EffectTerm, columns: RowRef<'_, f64>) -> Entry {
         let code = columns[term.code];
         let level = match code {
@@ -31,7 +31,7 @@ impl Entry {
         Entry { level, z: term.intercept.then_some(1.0).into_iter().chain(values).collect() }
     }
 
-    /// The level, if training knows it.
+    /// Returns the level, if training knows it.
     pub fn known(&self) -> Option<usize> {
         (self.level < NONE).then_some(self.level as usize)
     }
@@ -46,7 +46,7 @@ impl Entry {
         self.level == NEW
     }
 
-    /// z, one number for each effect of a level.
+    /// Returns z, one number for each effect of a level.
     pub fn z(&self) -> &[f64] {
         &self.z
     }
@@ -85,14 +85,16 @@ pub struct EffectRows {
     pub(crate) meetings: Meetings,
 }
 
-/// Which coefficients of other terms the rows of each level of the eliminated term have.
+/// The coefficients of other terms that occur in rows together with each level of the eliminated
+/// term. A *place* is the index of such a pair.
 #[derive(Clone, Debug)]
 pub(crate) struct Meetings {
-    /// For every level the first of its places; one more at the end.
+    /// For every level its first place; the number of places at the end.
     pub offsets: Vec<usize>,
-    /// For every place a coefficient of the other terms, those of one level next to each other.
+    /// For every place the coefficient of the other terms; the coefficients of one level of another
+    /// term follow each other.
     pub columns: Vec<u32>,
-    /// For every row and other term the first place of its level.
+    /// For every row and other term, the first place of the row's level in this term.
     pub places: Vec<u32>,
 }
 
@@ -110,7 +112,7 @@ impl EffectRows {
         EffectRows { terms, eliminated, meetings }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.terms.first().map_or(0, |term| term.codes.len())
     }
@@ -120,27 +122,28 @@ impl EffectRows {
         self.len() == 0
     }
 
-    /// The terms that are not eliminated.
+    /// Returns the terms that are not eliminated.
     pub(crate) fn others(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.terms.len()).filter(|&term| term != self.eliminated)
     }
 
-    /// The place of a term's first coefficient among the coefficients that are not eliminated.
+    /// Returns the index of a term's first coefficient among the coefficients that are not
+    /// eliminated.
     pub(crate) fn other_offset(&self, term: usize) -> usize {
         self.others().take_while(|&other| other != term).map(|other| self.size(other)).sum()
     }
 
-    /// The number of coefficients of all terms that are not eliminated.
+    /// Returns the number of coefficients of all terms that are not eliminated.
     pub(crate) fn other_size(&self) -> usize {
         self.others().map(|term| self.size(term)).sum()
     }
 
-    /// The place of a term's first coefficient among all coefficients.
+    /// Returns the index of a term's first coefficient among all coefficients.
     pub(crate) fn offset(&self, term: usize) -> usize {
         (0..term).map(|term| self.size(term)).sum()
     }
 
-    /// The number of coefficients of a term.
+    /// Returns the number of coefficients of a term.
     pub(crate) fn size(&self, term: usize) -> usize {
         self.terms[term].levels * self.terms[term].width
     }
@@ -171,7 +174,8 @@ impl Meetings {
             places: vec![0; n * others.len()],
         };
         let rows = sorted_rows(own);
-        // For every level of another term the last level of the eliminated one that it was met by, and where.
+        // For every level of another term: the last level of the eliminated term that occurred with
+        // it, and the place of that pair.
         let mut met: Vec<Vec<(u32, u32)>> = others.iter().map(|term| vec![(NEW, 0); term.levels]).collect();
         let mut at = 0;
         for level in 0..own.levels as u32 {
@@ -197,13 +201,13 @@ impl Meetings {
         meetings
     }
 
-    /// The places of a level.
+    /// Returns the places of a level of the eliminated term.
     pub fn of(&self, level: usize) -> std::ops::Range<usize> {
         self.offsets[level]..self.offsets[level + 1]
     }
 }
 
-/// The rows in the order of their levels.
+/// Returns the rows in the order of their levels.
 fn sorted_rows(term: &TermRows) -> Vec<u32> {
     let mut starts = vec![0usize; term.levels + 1];
     term.codes.iter().for_each(|&code| starts[code as usize + 1] += 1);

@@ -12,7 +12,8 @@ use faer::{ColMut, Mat, MatMut, MatRef};
 pub struct EffectSums {
     /// `G_l = Σ ω z zᵀ` of every level of the eliminated term, `r × r` each.
     pub(crate) blocks: Vec<f64>,
-    /// `Σ ω z′ zᵀ` of the eliminated term's z with each coefficient of the others that its level meets: r numbers for each place.
+    /// `Σ ω z′ zᵀ` of the eliminated term's z with each coefficient of the others that occurs with
+    /// its level: r numbers for each place.
     pub(crate) pairs: Vec<f64>,
     /// `Σ ω z′ z′ᵀ` of the others, both triangles.
     pub(crate) others: Mat<f64>,
@@ -25,7 +26,7 @@ pub struct EffectSums {
 }
 
 impl EffectSums {
-    /// Zeros for M features.
+    /// Creates sums of zero for M features.
     pub fn zeros(rows: &EffectRows, features: usize) -> Self {
         let (own, other) = (&rows.terms[rows.eliminated], rows.other_size());
         let coefficients = (0..rows.terms.len()).map(|term| rows.size(term)).sum();
@@ -77,7 +78,8 @@ impl EffectSums {
         }
     }
 
-    /// Adds the products of the terms with each other, of all rows with the weights that came with their features.
+    /// Adds the products of the terms with each other over all rows, with the weights that
+    /// [`add_features`](Self::add_features) received.
     pub fn add_products(&mut self, rows: &EffectRows) {
         let own = &rows.terms[rows.eliminated];
         let others: Vec<(usize, &TermRows)> =
@@ -106,7 +108,8 @@ impl EffectSums {
         }
     }
 
-    /// The sums of `F_jᵀ z` in place of z, for coefficients `u = F⁻¹ b ~ N(0, I)`, times `precision`.
+    /// Returns the sums with `F_jᵀ z` instead of z, for coefficients `u = F⁻¹ b ~ N(0, I)`, times
+    /// `precision`.
     pub(crate) fn whitened(&self, rows: &EffectRows, effects: &Effects, precision: f64) -> EffectSums {
         let mut out = EffectSums {
             blocks: self.blocks.clone(),
@@ -114,7 +117,7 @@ impl EffectSums {
             others: self.others.clone(),
             cross: self.cross.clone(),
             response: self.response.clone(),
-            // Sums over rows are complete.
+            // The sums over rows are complete, so the weights are no longer needed.
             weights: Vec::new(),
         };
         let r = rows.terms[rows.eliminated].width;
@@ -175,7 +178,8 @@ fn add_outer(out: &mut [f64], x: &[f64], y: &[f64], weight: f64) {
 fn scale_columns(mut columns: MatMut<'_, f64>, factor: &Mat<f64>) {
     let r = factor.nrows();
     for first in (0..columns.ncols()).step_by(r) {
-        // Column b of the product needs columns b and further ones, so going up overwrites nothing still needed.
+        // Column b of the product depends on columns b and later, so in ascending order nothing
+        // needed is overwritten.
         for b in 0..r {
             let (done, rest) = columns.as_mut().split_at_col_mut(first + b + 1);
             let mut column: ColMut<'_, f64> = done.col_mut(first + b);

@@ -5,7 +5,8 @@ use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Parameter, Transform};
 
-/// The code of rows that are predicted without the effects of a grouping: they get its mean, 0, and no variance of it.
+/// The code of rows that are predicted without the effects of a grouping: these effects have the
+/// mean 0 and no variance.
 pub const POPULATION: f64 = -1.0;
 
 /// One grouping with the effects that each of its levels has.
@@ -28,23 +29,23 @@ pub struct EffectTerm {
 }
 
 impl EffectTerm {
-    /// Creates a term of intercepts alone: the codes of its levels are in column `code`.
+    /// Creates a term with intercepts only; the codes of its levels are in column `code`.
     pub fn intercepts(name: &str, levels: usize, code: usize) -> EffectTerm {
         let (slopes, values) = (Vec::new(), Vec::new());
         EffectTerm { name: name.to_owned(), levels, code, intercept: true, slopes, values, correlated: false }
     }
 
-    /// The number r of effects of a level.
+    /// Returns the number r of effects of a level.
     pub fn width(&self) -> usize {
         usize::from(self.intercept) + self.values.len()
     }
 
-    /// The number of coefficients, L·r.
+    /// Returns the number of coefficients, L·r.
     pub fn coefficients(&self) -> usize {
         self.levels * self.width()
     }
 
-    /// The name of every effect of a level: `intercept`, and the columns with slopes.
+    /// Returns the name of every effect of a level: `intercept`, and the columns with slopes.
     pub fn effect_names(&self) -> Vec<&str> {
         let intercept = self.intercept.then_some("intercept");
         intercept.into_iter().chain(self.slopes.iter().map(String::as_str)).collect()
@@ -74,7 +75,7 @@ impl Effects {
     /// No terms.
     pub const NONE: &'static Effects = &Effects { inputs: 0, terms: Vec::new(), parameters: Vec::new() };
 
-    /// Terms behind `inputs` inputs of f, with independent effects of standard deviation 1.
+    /// Creates terms behind `inputs` inputs of f, with independent effects of standard deviation 1.
     pub fn new(inputs: usize, terms: Vec<EffectTerm>) -> Self {
         let parameters = |term: &EffectTerm| {
             let r = term.width();
@@ -87,7 +88,7 @@ impl Effects {
         Effects { inputs, parameters: terms.iter().map(parameters).collect(), terms }
     }
 
-    /// The number D of inputs of f, behind which the columns of the terms begin.
+    /// Returns the number D of inputs of f, behind which the columns of the terms begin.
     pub(super) fn inputs(&self) -> usize {
         self.inputs
     }
@@ -97,27 +98,27 @@ impl Effects {
         self.terms.is_empty()
     }
 
-    /// The terms.
+    /// Returns the terms.
     pub fn terms(&self) -> &[EffectTerm] {
         &self.terms
     }
 
-    /// The number of columns that the terms have behind the inputs of f.
+    /// Returns the number of columns that the terms have behind the inputs of f.
     pub fn columns(&self) -> usize {
         columns_of(&self.terms)
     }
 
-    /// The number of coefficients of all terms together.
+    /// Returns the number of coefficients of all terms together.
     pub fn coefficients(&self) -> usize {
         self.terms.iter().map(EffectTerm::coefficients).sum()
     }
 
-    /// The term that is eliminated: the first one with the most coefficients.
+    /// Returns the term that is eliminated: the first one with the most coefficients.
     pub(crate) fn eliminated(&self) -> usize {
         (0..self.terms.len()).rev().max_by_key(|&term| self.terms[term].coefficients()).unwrap_or(0)
     }
 
-    /// The factor F of a term (`r × r`, lower triangular).
+    /// Returns the factor F of a term (`r × r`, lower triangular).
     pub fn factor(&self, term: usize) -> Mat<f64> {
         let FactorParameters { sd, below } = &self.parameters[term];
         Mat::from_fn(sd.values.len(), sd.values.len(), |i, j| match i.cmp(&j) {
@@ -127,19 +128,20 @@ impl Effects {
         })
     }
 
-    /// The covariance Σ of the effects of a level of a term (`r × r`).
+    /// Returns the covariance Σ of the effects of a level of a term (`r × r`).
     pub fn covariance(&self, term: usize) -> Mat<f64> {
         let factor = self.factor(term);
         &factor * factor.transpose()
     }
 
-    /// The variance of one effect of a term, `Σ_kk`.
+    /// Returns the variance of one effect of a term, `Σ_kk`.
     pub(crate) fn variance(&self, term: usize, effect: usize) -> f64 {
         let factor = self.factor(term);
         (0..=effect).map(|k| factor[(effect, k)].powi(2)).sum()
     }
 
-    /// The places, in the flat vector of the factors, of row `effect` of a term's factor: its diagonal entry first.
+    /// Returns the indices, in the flat vector of the factors, of row `effect` of a term's factor:
+    /// its diagonal entry first.
     pub(crate) fn row_places(&self, term: usize, effect: usize) -> Vec<usize> {
         let count = |of: &FactorParameters| of.sd.values.len() + of.below.values.len();
         let first: usize = self.parameters[..term].iter().map(count).sum();
@@ -153,7 +155,7 @@ impl Effects {
     ///
     /// # Panics
     ///
-    /// When their number is not the term's width.
+    /// If their number is not the width of the term.
     pub fn start(&mut self, term: usize, deviations: &[f64]) {
         let sd = &mut self.parameters[term].sd;
         assert_eq!(deviations.len(), sd.values.len(), "standard deviations of a term");
@@ -165,17 +167,17 @@ impl Effects {
         self.parameters.iter().flat_map(|of| [&of.sd, &of.below]).for_each(visit);
     }
 
-    /// As [`Effects::for_each_parameter`], to change them.
+    /// Like [`Effects::for_each_parameter`], with mutable access.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.parameters.iter_mut().flat_map(|of| [&mut of.sd, &mut of.below]).for_each(visit);
     }
 
-    /// The number of parameter values.
+    /// Returns the number of parameter values.
     pub fn parameter_count(&self) -> usize {
         self.parameters.iter().map(|of| of.sd.values.len() + of.below.values.len()).sum()
     }
 
-    /// Descriptors in the order of the flat vector.
+    /// Returns the descriptors of all values, in the order of the flat vector.
     pub fn descriptors(&self) -> Vec<Descriptor> {
         let of_term = |(term, of): (&EffectTerm, &FactorParameters)| {
             let prefix = format!("effects.{}", term.name);
@@ -195,7 +197,7 @@ impl Effects {
 
     /// Returns true if the numbers of a file are consistent, for `columns` columns behind the inputs of f.
     pub(crate) fn is_consistent(&self, columns: usize) -> bool {
-        // Far more coefficients than any fit has: some loops take time for each.
+        // Far more coefficients than any fit has; a damaged file must not cause very long loops.
         const MOST: usize = 1 << 32;
         if self.terms.iter().any(|term| term.levels.saturating_mul(term.width()) > MOST)
             || self.parameters.len() != self.terms.len()
@@ -220,14 +222,15 @@ impl Effects {
 }
 
 impl EffectTerm {
-    /// The unit of every effect of a level: 1 for the intercept, that of its column for a slope.
+    /// Returns the unit of every effect of a level: 1 for the intercept, the unit of its column for
+    /// a slope.
     pub(crate) fn units(&self, units: &[f64]) -> Vec<f64> {
         let intercept = self.intercept.then_some(1.0);
         intercept.into_iter().chain(self.values.iter().map(|&value| units[value])).collect()
     }
 }
 
-/// The number of columns that terms have behind the inputs of f.
+/// Returns the number of columns that terms have behind the inputs of f.
 pub(crate) fn columns_of(terms: &[EffectTerm]) -> usize {
     let last = terms.iter().flat_map(|term| term.values.iter().copied().chain([term.code])).max();
     last.map_or(0, |last| last + 1)

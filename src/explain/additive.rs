@@ -18,7 +18,8 @@ struct Term {
 type Kernels = Vec<Box<dyn Kernel>>;
 
 impl Explainer<'_> {
-    /// Contributions by the terms of the latent function; `None` if it is not a sum of functions of different columns.
+    /// Returns the contributions of the terms of the latent function; `None` if it is not a sum of
+    /// functions of different columns.
     pub(super) fn by_terms(&self, x: MatRef<'_, f64>, background: Rows<'_>) -> Option<Vec<Contributions>> {
         let posterior = self.model.posterior();
         let only = posterior.factors().len() == 1 && self.model.neighbours().is_none();
@@ -57,7 +58,7 @@ impl Explainer<'_> {
         Some((0..x.nrows()).map(of_row).collect())
     }
 
-    /// The terms of a kernel that is a sum. Terms of the same columns are joined.
+    /// Returns the terms of a kernel that is a sum. Terms of the same columns are joined.
     fn terms_of_kernel(&self, layer: &InducingPrior, x: MatRef<'_, f64>) -> Option<Vec<Term>> {
         let weights = &self.model.posterior().factors()[0].weights;
         let beside_effects = !self.model.latent().effects.is_empty();
@@ -96,14 +97,14 @@ impl Explainer<'_> {
         Some(found.into_iter().map(&mut term).collect())
     }
 
-    /// The columns that these inputs belong to.
+    /// Returns the columns that these inputs belong to.
     fn touched(&self, inputs: &[usize]) -> Vec<usize> {
         let touches = |column: &usize| self.columns[*column].all_inputs().any(|own| inputs.contains(&own));
         (0..self.columns.len()).filter(touches).collect()
     }
 
-    /// The effect of every column in a linear function (`D × n`): its value with the column minus its value with the column at 0, all others
-    /// at 0, and no effects of groups.
+    /// Returns the effect of every column in a linear function of the inputs `x` (`D × n`): the value of the function without effects of
+    /// groups if all other columns are 0, minus its value if all columns are 0.
     fn terms_of_columns(&self, x: MatRef<'_, f64>) -> Vec<Term> {
         let (posterior, all) = (self.model.posterior(), self.model.inputs());
         let at_0 = |columns: usize| {
@@ -122,7 +123,7 @@ impl Explainer<'_> {
         of_f.map(term).collect()
     }
 
-    /// The effects of every grouping in rows (`n × D`), terms of the column of the grouping and of those of its slopes.
+    /// Returns a term for every grouping: its effects in the rows `x` (`n × D`), with its column and the columns of its slopes.
     fn terms_of_effects(&self, x: MatRef<'_, f64>) -> Vec<Term> {
         let Some(posterior) = self.model.posterior().effects() else { return Vec::new() };
         let first = x.ncols() - posterior.effects().columns();

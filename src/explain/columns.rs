@@ -3,7 +3,7 @@
 use faer::MatRef;
 use std::ops::Range;
 
-/// A column of the data with the inputs that it makes.
+/// A column of the data with its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputColumn {
     /// The name of the column.
@@ -36,12 +36,13 @@ pub enum InputKind {
     },
     /// The years since the first training row, and phases of periods.
     Date,
-    /// The coordinates of a place, which only mean something together; partial dependence has no curve along them.
+    /// The coordinates of a place, which have a meaning only together, so partial dependence has no
+    /// curve along them.
     Place,
 }
 
 impl InputColumn {
-    /// A number.
+    /// Creates a column with a single input, which is a number.
     pub fn number(name: &str, input: usize) -> InputColumn {
         InputColumn { name: name.to_owned(), inputs: input..input + 1, slope: None, kind: InputKind::Number }
     }
@@ -51,7 +52,8 @@ impl InputColumn {
         self.inputs.clone().chain(self.slope)
     }
 
-    /// The inputs of every category that a row may have, with its name; empty for other kinds.
+    /// Returns the name and the inputs of every category that a row may have; empty for other
+    /// kinds.
     pub(super) fn categories(&self) -> Vec<(String, Vec<f64>)> {
         let (names, first_is_none) = match &self.kind {
             InputKind::Codes { names } => {
@@ -72,7 +74,8 @@ impl InputColumn {
         names.iter().enumerate().map(category).collect()
     }
 
-    /// The name of the category of a row with these inputs of the column; `None` for a level that has no category, and for other kinds.
+    /// Returns the name of the category of a row with these inputs of the column; `None` for a
+    /// level that has no category, and for other kinds.
     pub fn category(&self, inputs: &[f64]) -> Option<&str> {
         match &self.kind {
             InputKind::Codes { names } | InputKind::Categories { names, .. } => {
@@ -97,7 +100,7 @@ impl InputColumn {
         }
     }
 
-    /// Returns the categories of the most rows, at most `most`, in the order of the column.
+    /// Returns the at most `most` categories with the most rows, in the order of the column.
     pub(super) fn most_frequent(&self, rows: MatRef<'_, f64>, most: usize) -> Vec<usize> {
         let mut counts = vec![0usize; self.categories().len()];
         for row in 0..rows.nrows() {

@@ -8,7 +8,7 @@ use crate::likelihood::TargetKind;
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 
-/// The most numbers of inputs in one batch of predictions.
+/// The maximum number of input values in one batch of predictions.
 const NUMBERS: usize = 4_000_000;
 
 /// A prediction split into parts: `prediction = base + Σ parts`.
@@ -45,19 +45,22 @@ struct Player {
 }
 
 impl Explainer<'_> {
-    /// The contributions of every column to the prediction of every row of `x` (`n × D`, original units; with their exposures, or none if
-    /// all are 1), relative to the background rows.
+    /// Returns the contributions of every column to the prediction of every row of `x` (`n × D`,
+    /// original units), relative to the background rows. `exposure` is empty if all exposures
+    /// are 1.
     ///
     /// If the latent function is a sum of functions of different columns, the parts are its terms minus their means over the background,
     /// which is exact. That holds for a linear model, and for one latent function without neighbours whose kernel is a sum over columns or
-    /// `additive(order=1)`. The effects of a grouping are a term of its column and the columns of its slopes. The terms are of the mean if
-    /// it is linear in the latent function, else of the latent function.
+    /// `additive(order=1)`. The effects of a grouping are a term of its column and the columns of its slopes. They are terms of the
+    /// predictive mean if it is linear in the latent function, otherwise terms of the latent function.
     ///
-    /// Otherwise the parts are Shapley values (Shapley 1953; Štrumbelj & Kononenko 2014) of the mean, of the probability of the positive
-    /// class, or, with several classes, of the probability of the most probable class. They are the mean change that a column causes along
-    /// [`Settings::orders`] random orders of the columns, each taken forwards and backwards from a background row to the explained row.
-    /// Their standard errors are over the orders. Along each order the changes add up to the difference between both ends, so the parts
-    /// add up exactly for any number of orders.
+    /// Otherwise the parts are Shapley values (Shapley 1953; Štrumbelj & Kononenko 2014) of the
+    /// mean, of the probability of the positive class, or, with several classes, of the probability
+    /// of the most probable class. A background row is turned into the explained row, column by
+    /// column, in [`Settings::orders`] random orders, each forwards and backwards. The contribution
+    /// of a column is the mean change that it causes, with the standard error over the orders. In
+    /// each order the changes add up to the difference between both rows, so the parts add up
+    /// exactly for any number of orders.
     ///
     /// If there are more columns than [`Settings::columns`], only the most relevant ones are listed separately (see
     /// [`Explainer::relevance`]); all others change together, as one column. A row takes at most `2 · orders · columns` predictions.
@@ -82,7 +85,7 @@ impl Explainer<'_> {
         (0..x.nrows()).map(of_row).collect()
     }
 
-    /// The players: single columns and, if there are too many, all others together.
+    /// Returns the players: single columns and, if there are too many, all others together.
     fn players(&self, background: Rows<'_>, settings: &Settings) -> Vec<Player> {
         let player = |name: String, columns: Vec<usize>| {
             let inputs = columns.iter().flat_map(|&column| self.columns[column].all_inputs()).collect();
@@ -114,7 +117,7 @@ impl Explainer<'_> {
         let drawn = shuffled(background.len(), settings.seed);
         let mut random = generator(settings.seed, Purpose::Explanation, 1);
         let orders = settings.orders.max(2);
-        // The row of the background, and twice the places on the way from it, both ends left out.
+        // The background row, and the points between both ends, forwards and backwards.
         let steps = 1 + 2 * (players.len() - 1);
         let together = (NUMBERS / (steps * x.len())).max(1);
         let mut changes = vec![Moments::default(); players.len()];
@@ -156,7 +159,7 @@ impl Explainer<'_> {
         Contributions { scale, base: base.mean().unwrap_or(f64::NAN), prediction, parts }
     }
 
-    /// The number that is explained for a row.
+    /// Returns the number that is explained for a row.
     fn explained(&self, x: &[f64], exposure: f64) -> Scale {
         match self.model.latent().likelihood.target_kind() {
             TargetKind::Class => {
@@ -175,7 +178,9 @@ fn write(points: &mut Mat<f64>, column: &mut usize, place: &[f64]) {
     *column += 1;
 }
 
-/// Adds the mean over both directions of the change that every player causes, given the numbers at the start and along both ways.
+/// Adds, for every player, the mean over both directions of the change that it causes. `values` has
+/// the number at the start, then the numbers between both ends in the two directions; `end` is the
+/// number at the end.
 fn add_walks(order: &[usize], values: &[f64], end: f64, changes: &mut [Moments]) {
     let (start, between) = (values[0], order.len() - 1);
     let (forwards, backwards) = values[1..].split_at(between);

@@ -7,17 +7,18 @@ use crate::functions::normal::HALF_95;
 use crate::likelihood::TargetKind;
 use faer::Mat;
 
-/// The most settings of a column.
+/// The maximum number of settings of a column.
 pub(super) const SETTINGS: usize = 25;
 
 /// The share of the rows beyond either end of the range of settings.
 const BEYOND: f64 = 0.02;
 
-/// The most classes times rows that curves are means over, and the fewest rows.
+/// The maximum of the number of classes times the number of rows that curves are averaged over, and
+/// the minimum number of rows.
 const CLASS_ROWS: usize = 1000;
 const FEWEST_ROWS: usize = 20;
 
-/// How predictions change with a column.
+/// The change of predictions with a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dependence {
     /// The position of the column in the explainer.
@@ -35,7 +36,7 @@ pub struct Dependence {
 /// A value that a column is set to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// The number; for a date the years since the first training row; for a category its position.
+    /// The number; for a date the years since the first training row; for a category its index.
     pub value: f64,
     /// The name of a category.
     pub category: Option<String>,
@@ -53,12 +54,14 @@ pub struct Curve {
 }
 
 impl Explainer<'_> {
-    /// The partial dependence on a column (Friedman 2001): the mean prediction over random rows with the column set to each of at most 25
-    /// values.
+    /// Returns the partial dependence on a column (Friedman 2001): the mean prediction over random
+    /// rows with the column set to each of at most 25 values.
     ///
-    /// The mean is over at most [`Settings::background`] rows. If there are more than ten classes, it is over 1000 rows divided by the
-    /// number of classes, but at least 20. Numbers range from the 2 % to the 98 % quantile of the rows; columns with up to 25 distinct
-    /// numbers take all of them. The 25 categories of the most rows are taken, and dates take values of rows.
+    /// The mean is over at most [`Settings::background`] rows. If there are more than ten classes,
+    /// the number of rows is at most 1000 divided by the number of classes, but at least 20.
+    /// Numbers range from the 2 % to the 98 % quantile of the rows; columns with up to 25 distinct
+    /// numbers take all these numbers. Categories are the 25 with the most rows, and dates are
+    /// dates of rows.
     ///
     /// The band describes the posterior of the function: `s² = 1ᵀΣ1/n²` is the variance of the mean of f over the rows, with Σ the joint
     /// covariance there, and the ends are the mean prediction with f raised and lowered by 1.96 s. If the mean is linear in f, this is the
@@ -66,7 +69,7 @@ impl Explainer<'_> {
     ///
     /// # Panics
     ///
-    /// When there are no rows or no such column.
+    /// If there are no rows, or no such column.
     pub fn dependence(&self, column: usize, rows: Rows<'_>, settings: &Settings) -> Dependence {
         let mut chosen = shuffled(rows.len(), settings.seed);
         chosen.truncate(self.background_rows(settings));
@@ -91,7 +94,8 @@ impl Explainer<'_> {
         Dependence { column, settings: places, curves, left_out, rows: chosen.len() }
     }
 
-    /// The number of rows that curves are averaged over: fewer if the probabilities of many classes make predictions expensive.
+    /// Returns the number of rows that curves are averaged over: fewer if the probabilities of many
+    /// classes make predictions expensive.
     fn background_rows(&self, settings: &Settings) -> usize {
         let likelihood = &self.model.latent().likelihood;
         let affordable = match likelihood.target_kind() {
@@ -123,7 +127,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// The values that a column is set to.
+    /// Returns the values that a column is set to.
     fn settings(&self, column: usize, rows: Rows<'_>) -> Vec<Setting> {
         let about = &self.columns[column];
         let first = about.inputs.start;
@@ -164,7 +168,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// All values if there are few distinct ones, or evenly spaced values between quantiles.
+/// Returns the distinct values if there are few, otherwise evenly spaced values between quantiles.
 fn spread(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let quantile = |p: f64| values[(p * (values.len() - 1) as f64).round() as usize];
@@ -180,7 +184,8 @@ fn spread(mut values: Vec<f64>) -> Vec<f64> {
 }
 
 impl Explainer<'_> {
-    /// The number of a scale at inputs in original units, all with one exposure; see [`Scale`].
+    /// Returns the number that `scale` selects at inputs in original units, all with the same
+    /// exposure.
     pub(super) fn at(&self, x: &Mat<f64>, exposure: f64, scale: Scale) -> Vec<f64> {
         output::at(self.model, x.transpose(), exposure, scale)
     }

@@ -47,17 +47,19 @@ pub struct Explainer<'a> {
 /// The amount of work that explanations take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The most columns that are permuted, and the most that contributions list separately.
+    /// The maximum number of columns that are permuted, and that contributions list separately.
     pub columns: usize,
-    /// The most rows that columns are permuted in.
+    /// The maximum number of rows in which columns are permuted.
     pub rows: usize,
-    /// The number of other rows that every row takes a column from.
+    /// The number of other rows from which every row takes the values of a permuted column.
     pub repeats: usize,
-    /// The most rows that partial dependence averages over.
+    /// The maximum number of rows that partial dependence averages over.
     pub background: usize,
-    /// The most classes whose probabilities partial dependence shows: the most probable on average.
+    /// The maximum number of classes whose probabilities partial dependence shows; the classes that
+    /// are most probable on average are shown.
     pub classes: usize,
-    /// The number of orders of the columns, each taken forwards and backwards, that contributions average over.
+    /// The number of random orders of the columns that contributions average over, each forwards
+    /// and backwards.
     pub orders: usize,
     /// The seed of everything random.
     pub seed: u64,
@@ -82,17 +84,18 @@ pub struct Rows<'a> {
 }
 
 impl Settings {
-    /// The fewest rows and columns that a time limit leaves.
+    /// The minimum numbers of rows and columns under a time limit.
     const FEWEST: (usize, usize) = (50, 8);
 
-    /// The approximate number of predictions for permuted columns and for partial dependence on `curves` columns.
+    /// Returns the approximate number of predictions for permuted columns and for partial
+    /// dependence on `curves` columns.
     fn predictions(&self, columns: usize, rows: usize, curves: usize) -> f64 {
         let permuted = self.columns.min(columns) * self.rows.min(rows) * self.repeats;
         (permuted + curves * dependence::SETTINGS * self.background.min(rows)) as f64
     }
 
-    /// Fewer repeats, rows and columns, so that explanations of this many columns and rows, with `curves` curves, take about the time of
-    /// `most` predictions.
+    /// Returns settings with fewer repeats, rows and columns, so that explanations of this many
+    /// columns and rows, with `curves` curves, take about the time of `most` predictions.
     pub fn within(self, most: f64, columns: usize, rows: usize, curves: usize) -> Settings {
         let share = |settings: Settings| most / settings.predictions(columns, rows, curves);
         let times = |count: usize, share: f64, fewest: usize| {
@@ -115,40 +118,40 @@ impl Settings {
 }
 
 impl<'a> Explainer<'a> {
-    /// An explainer for a model whose every input is a column.
+    /// Creates an explainer for a model in which every input is a column.
     pub fn of_inputs(model: &'a Model) -> Explainer<'a> {
         let column = |input: usize| InputColumn::number(&format!("x{input}"), input);
         Explainer { model, columns: (0..model.inputs()).map(column).collect() }
     }
 
-    /// An explainer for a model with these columns.
+    /// Creates an explainer for a model with these columns.
     pub fn new(model: &'a Model, columns: Vec<InputColumn>) -> Explainer<'a> {
         Explainer { model, columns }
     }
 
-    /// The columns.
+    /// Returns the columns.
     pub fn columns(&self) -> &[InputColumn] {
         &self.columns
     }
 }
 
 impl Rows<'_> {
-    /// Their number.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.x.nrows()
     }
 
-    /// True if there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The inputs of some of them, `n × D`, kept as a column for each.
+    /// Returns the inputs of the rows with these indices, one column per row (`D × n`).
     fn inputs_of(&self, rows: &[usize]) -> Mat<f64> {
         Mat::from_fn(self.x.ncols(), rows.len(), |input, row| self.x[(rows[row], input)])
     }
 
-    /// The exposures of some of them.
+    /// Returns the exposures of the rows with these indices.
     fn exposure_of(&self, rows: &[usize]) -> Vec<f64> {
         match self.exposure {
             [] => Vec::new(),

@@ -17,8 +17,9 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The numbers that are explained for all rows: the mean, the probability of the positive class of two, or the probabilities of the
-    /// `most` classes that are most probable on average over rows (given their predictions), in this order.
+    /// Returns the scales that are explained: the mean, the probability of the positive class of
+    /// two, or the probabilities of the `most` classes that are most probable on average over the
+    /// predictions `rows`, the most probable first.
     pub(super) fn all(model: &Model, rows: &Predictions<'_>, most: usize) -> Vec<Scale> {
         let likelihood = &model.latent().likelihood;
         match likelihood.target_kind() {
@@ -37,7 +38,8 @@ impl Scale {
         }
     }
 
-    /// The latent function that changes the number alone or most; `None` if there is no such function.
+    /// Returns the index of the latent function on which the number mainly depends; `None` if there
+    /// is no such function.
     pub(super) fn function(self, model: &Model) -> Option<usize> {
         match (self, model.latent().likelihood.target_kind()) {
             (Scale::Probability(class), TargetKind::Class) => {
@@ -48,7 +50,7 @@ impl Scale {
     }
 }
 
-/// True if the predictive mean is the latent mean in units of the target.
+/// Returns true if the predictive mean is the latent mean in units of the target.
 pub(super) fn is_linear(model: &Model) -> bool {
     let likelihood = &model.latent().likelihood;
     likelihood.gaussian_noise().is_some()
@@ -56,7 +58,7 @@ pub(super) fn is_linear(model: &Model) -> bool {
         && model.scaling().target_map().is_none()
 }
 
-/// The probability of every class, averaged over rows.
+/// Returns the probability of every class, averaged over rows.
 pub(super) fn mean_probabilities(rows: &Predictions<'_>) -> Vec<f64> {
     let all: Vec<Vec<f64>> = (0..rows.rows()).into_par_iter().map(|row| rows.probabilities(row)).collect();
     let classes = all.first().map_or(0, Vec::len);
@@ -64,11 +66,11 @@ pub(super) fn mean_probabilities(rows: &Predictions<'_>) -> Vec<f64> {
     (0..classes).map(mean).collect()
 }
 
-/// The number at every row of predictions.
+/// Returns the number that `scale` selects for every row of predictions.
 pub(super) fn values(model: &Model, predictions: &Predictions<'_>, scale: Scale) -> Vec<f64> {
     let several = model.latent().likelihood.target_kind() == TargetKind::Class;
     let value = |row: usize| match scale {
-        // One class takes a fraction of the time that all take.
+        // The probability of one class takes a fraction of the time of all probabilities.
         Scale::Probability(class) if several => predictions.log_density(row, class as f64).exp(),
         Scale::Mean | Scale::Probability(_) => predictions.row(row).mean,
         Scale::Latent => predictions.latent(row, 0).0,
@@ -76,7 +78,8 @@ pub(super) fn values(model: &Model, predictions: &Predictions<'_>, scale: Scale)
     (0..predictions.rows()).into_par_iter().map(value).collect()
 }
 
-/// The number at inputs in original units (`n × D`), all with one exposure.
+/// Returns the number that `scale` selects at inputs in original units (`n × D`), all with the same
+/// exposure.
 pub(super) fn at(model: &Model, x: MatRef<'_, f64>, exposure: f64, scale: Scale) -> Vec<f64> {
     if scale == Scale::Latent || (scale == Scale::Mean && is_linear(model)) {
         let means = model.posterior().means(scaled(model, x).transpose());
@@ -89,7 +92,7 @@ pub(super) fn at(model: &Model, x: MatRef<'_, f64>, exposure: f64, scale: Scale)
     values(model, &model.predict_rows(x, exposure), scale)
 }
 
-/// Inputs on the scale the model sees, a column per row of `x`.
+/// Returns the inputs on the scale the model sees, a column per row of `x`.
 pub(super) fn scaled(model: &Model, x: MatRef<'_, f64>) -> Mat<f64> {
     let mut scaled = x.transpose().to_owned();
     model.scaling().scale_inputs(scaled.as_mut().transpose_mut());

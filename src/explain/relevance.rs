@@ -13,23 +13,27 @@ use sparsegp_kernels::{Gradient, Inputs, Scratch};
 /// The number of points per kernel evaluation.
 const POINTS: usize = 256;
 
-/// The most rows that columns are screened by.
+/// The maximum number of rows by which columns are screened.
 const SCREENED_BY: usize = 200;
 
-/// The bound on the number of products for permuting, which reduces the rows if predictions are expensive. And the fewest rows.
+/// The maximum number of multiplications for permuting, which limits the rows if predictions are
+/// expensive, and the minimum number of rows.
 const WORK: usize = 200_000_000_000;
 const FEWEST: usize = 100;
 
 /// The relevance of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relevance {
-    /// Its position among the columns of the explainer.
+    /// Its index among the columns of the explainer.
     pub column: usize,
-    /// By lengthscales: the prior standard deviation of the change of f when one input of the column alone moves from its mean by one
-    /// standard deviation (by one unit if inputs are not standardised, and into or out of a category). It is the largest over its inputs
-    /// and the latent functions, on the scale the model sees; 0 for a column that is constant in the rows. `None` for linear models.
+    /// The relevance by lengthscales: the prior standard deviation of the change of f if only one
+    /// input of the column moves, by one standard deviation from its mean (by one unit if inputs
+    /// are not standardised; into or out of a category). It is the maximum over the inputs of the
+    /// column and over latent functions, on the scale the model sees; 0 for a column that is
+    /// constant in the rows. `None` for linear models.
     pub sensitivity: Option<f64>,
-    /// By permutation; `None` for columns that were screened out, and without targets.
+    /// The relevance by permutation; `None` for columns that were screened out, and without
+    /// targets.
     pub permutation: Option<Increase>,
 }
 
@@ -46,11 +50,12 @@ pub struct Increase {
 }
 
 impl Explainer<'_> {
-    /// The relevance of every column, the most relevant first: by permutation (Breiman 2001; Fisher, Rudin & Dominici 2019), then by
-    /// lengthscales.
+    /// Returns the relevance of every column, the most relevant first: by permutation (Breiman
+    /// 2001; Fisher, Rudin & Dominici 2019), then by lengthscales.
     ///
-    /// At most [`Settings::rows`] rows are put into a random order. Every row takes the column from the next row, then from the row after
-    /// that, and so on, [`Settings::repeats`] times. If every row takes it from every other row, the result is the mean over all pairs.
+    /// At most [`Settings::rows`] rows are put into a random order. Every row takes the column from
+    /// the next row, then from the row after that, and so on, [`Settings::repeats`] times. If it
+    /// takes the column from every other row, the result is the mean over all pairs.
     ///
     /// If there are more columns than [`Settings::columns`], only the columns along which the posterior mean has the largest mean squared
     /// derivatives (Sobol & Kucherenko 2009) are permuted. One backward pass gives these for all columns; linear models use their
@@ -84,7 +89,8 @@ impl Explainer<'_> {
         all
     }
 
-    /// Returns how far f may change along every column, 0 for columns that are constant in the rows; `None` for linear models.
+    /// Returns [`Relevance::sensitivity`] for every column: 0 for columns that are constant in the
+    /// rows; `None` for linear models.
     fn sensitivities(&self, rows: Rows<'_>) -> Option<Vec<f64>> {
         let layers: Vec<&InducingPrior> =
             self.model.latent().layers.iter().map(Layer::inducing).collect::<Option<_>>()?;
@@ -106,7 +112,7 @@ impl Explainer<'_> {
         Some(self.columns.iter().map(largest).collect())
     }
 
-    /// The prior standard deviation of the change of f by effects, for every input: `√2` times that of an intercept for the code of a
+    /// Returns the prior standard deviation of the change that effects cause, for every input: `√2` times that of an intercept for the code of a
     /// grouping, that of a slope times the step for the values of slopes, and 0 for inputs of f.
     fn moved_by_effects(&self) -> Vec<f64> {
         let effects = &self.model.latent().effects;
@@ -126,7 +132,7 @@ impl Explainer<'_> {
         variances.into_iter().map(f64::sqrt).collect()
     }
 
-    /// `√(k(0, 0) + k(s e_d, s e_d) − 2 k(0, s e_d))` for every input d of f, with s the step.
+    /// Returns `√(k(0, 0) + k(s e_d, s e_d) − 2 k(0, s e_d))` for every input d of f, with s the step.
     fn moved(&self, layer: &InducingPrior) -> Vec<f64> {
         let (kernel, inputs, mut scratch) = (layer.kernel(), layer.z().ncols(), Scratch::new());
         let origin: Mat<f64> = Mat::zeros(1, inputs);
@@ -137,7 +143,7 @@ impl Explainer<'_> {
             &mut scratch,
         );
         kernel.diag(origin.as_ref(), &mut at_origin, &mut scratch);
-        // The difference between two draws at one place is noise.
+        // The difference between two draws at the same inputs is noise.
         let noise = at_origin[0] - own[(0, 0)];
         let steps = self.steps();
         let mut moved = Vec::with_capacity(inputs);
@@ -154,7 +160,7 @@ impl Explainer<'_> {
         moved
     }
 
-    /// The step of every input, on the scale the model sees.
+    /// Returns the step of every input, on the scale the model sees.
     fn steps(&self) -> Vec<f64> {
         let mut steps = vec![1.0; self.model.inputs()];
         let categories = |column: &&InputColumn| matches!(column.kind, InputKind::Categories { .. });
@@ -165,7 +171,7 @@ impl Explainer<'_> {
         steps
     }
 
-    /// The columns to permute: all, or the columns with the largest derivatives.
+    /// Returns the columns to permute: all, or the columns with the largest derivatives.
     fn screened(&self, rows: Rows<'_>, settings: &Settings) -> Vec<usize> {
         let all = 0..self.columns.len();
         if all.len() <= settings.columns {
@@ -175,7 +181,7 @@ impl Explainer<'_> {
         let inputs = rows.inputs_of(&few);
         let slopes = self.slopes(scaled(self.model, inputs.transpose()).transpose());
         let (steps, of_f) = (self.steps(), self.model.posterior().layer().input_dims());
-        // Codes and slopes have no derivatives here: their columns are kept, as far as there is room.
+        // Codes and slopes have no derivatives, so their columns come first.
         let of_column = |column: &InputColumn| match column.kind {
             InputKind::Codes { .. } => f64::INFINITY,
             _ if column.slope.is_some() || column.inputs.start >= of_f => f64::INFINITY,
@@ -192,8 +198,9 @@ impl Explainer<'_> {
         order
     }
 
-    /// The mean over rows (`n × D`, on the scale the model sees) of the squared derivatives of the latent mean, from inducing inputs or
-    /// coefficients, in every input; summed over latent functions.
+    /// Returns the mean over rows (`n × D`, on the scale the model sees) of the squared derivatives
+    /// of the latent mean, from inducing inputs or coefficients, in every input; summed over latent
+    /// functions.
     fn slopes(&self, x: MatRef<'_, f64>) -> Vec<f64> {
         let posterior = self.model.posterior();
         let mut squares = vec![0.0; self.model.inputs()];
@@ -233,7 +240,7 @@ impl Explainer<'_> {
         squares
     }
 
-    /// The effect of permuting, by column.
+    /// Returns the effect of permuting each of `columns`.
     fn increases(&self, rows: Rows<'_>, columns: &[usize], settings: &Settings) -> Vec<(usize, Increase)> {
         let order: Vec<usize> = shuffled(rows.len(), settings.seed)
             .into_iter()
@@ -273,7 +280,7 @@ impl Explainer<'_> {
         columns.iter().filter_map(of_column).collect()
     }
 
-    /// The number of rows that this many columns can be permuted in.
+    /// Returns the affordable number of rows in which this many columns are permuted.
     fn affordable(&self, columns: usize, settings: &Settings) -> usize {
         let model = self.model;
         let m = model.posteriors().iter().map(|q| q.dim()).sum::<usize>();
@@ -284,7 +291,7 @@ impl Explainer<'_> {
     }
 }
 
-/// The rows in a random order.
+/// Returns the indices of `rows` rows in a random order.
 pub(super) fn shuffled(rows: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rows).collect();
     order.shuffle(&mut generator(seed, Purpose::Explanation, 0));

@@ -37,7 +37,8 @@ fn stirling_rest<S: Simd>(x: f64) -> (f64, f64) {
     (rest * inverse, slope * square)
 }
 
-/// `log Γ(1 + x)` and `ψ(1 + x)` for `x ≥ 0`, without branches: what is left of both when the pole at 0 is taken out.
+/// `log Γ(1 + x)` and `ψ(1 + x)` for `x ≥ 0`, without branches. Without the shift by 1 both would
+/// have a pole at 0.
 #[inline(always)]
 pub(crate) fn ln_gamma_1p<S: Simd>(x: f64) -> (f64, f64) {
     let small = x < 7.0;
@@ -71,7 +72,8 @@ pub(crate) fn trigamma_1p(x: f64) -> f64 {
     sum + 1.0 / z + 0.5 * square + series * square / z
 }
 
-/// `k log k − k − log Γ(k)` and its derivative in log k, for `k > 0`: what Stirling's formula leaves, in which nothing cancels.
+/// Returns `k log k − k − log Γ(k)` and its derivative in log k, for `k > 0`; for large k by
+/// Stirling's formula, so that nothing cancels.
 pub(crate) fn stirling_excess(k: f64) -> (f64, f64) {
     if k < 8.0 {
         return (k * k.ln() - k - ln_gamma(k), k * (k.ln() - digamma(k)));
@@ -105,7 +107,8 @@ pub(crate) fn ln_rising(y: f64, alpha: f64) -> (f64, f64) {
         let value = ln_gamma(y + r) - ln_gamma(r) + y * alpha.ln();
         return (value, r * (y - r * (digamma(y + r) - digamma(r))));
     }
-    // Stirling's formula for both, the leading terms joined: they agree in all digits when α is small.
+    // Stirling's formula for both log Γ, with their leading terms combined, because these agree in
+    // all digits if α is small.
     let (above, above_slope) = stirling_rest::<pulp::Scalar>(y + r);
     let (below, below_slope) = stirling_rest::<pulp::Scalar>(r);
     let log = (alpha * y).ln_1p();
@@ -125,7 +128,8 @@ fn short_rising(y: f64, alpha: f64) -> (f64, f64) {
             product = 1.0;
         }
     }
-    // A product near 1 has lost the digits of its logarithm, but then the sum of the terms is small as well.
+    // The logarithm of a product near 1 has lost digits, but then the sum of the terms is small as
+    // well.
     (value + f64::ln(product), slope)
 }
 
@@ -134,7 +138,7 @@ pub(crate) fn gamma_cdf(a: f64, x: f64) -> f64 {
     1.0 - gamma_upper(a, x)
 }
 
-/// `P(X > x)` for the same.
+/// `P(X > x)` for a gamma distribution of shape `a` and rate 1, with the same guarantees.
 pub(crate) fn gamma_upper(a: f64, x: f64) -> f64 {
     match () {
         () if a.is_nan() || x.is_nan() => f64::NAN,
@@ -146,7 +150,8 @@ pub(crate) fn gamma_upper(a: f64, x: f64) -> f64 {
     }
 }
 
-/// Temme's uniform expansion (DLMF 8.12), whose coefficients are needed near 0 only: further out p is 0 or 1.
+/// Temme's uniform expansion (DLMF 8.12), whose coefficients are needed only near 0: farther away
+/// the result is 0 or 1.
 fn gamma_upper_of_large_shape(a: f64, x: f64) -> f64 {
     let shift = (x - a) / a;
     // η²/2 = λ − 1 − log λ, λ = x/a, by its series where the difference cancels.
@@ -174,18 +179,18 @@ pub(crate) fn beta_cdf(a: f64, b: f64, x: f64, rest: f64) -> f64 {
     if a.is_nan() || b.is_nan() || x.is_nan() || rest.is_nan() {
         return f64::NAN;
     }
-    // Without shape on one side all mass lies on the other end.
+    // Shape a = 0 puts all mass at 0, shape b = 0 puts it at 1.
     if x <= 0.0 || b <= 0.0 {
         return if x <= 0.0 || rest > 0.0 { 0.0 } else { 1.0 };
     }
     if rest <= 0.0 || a <= 0.0 {
         return 1.0;
     }
-    // Shapes beyond any use leave a point mass.
+    // Extremely large shapes leave a point mass.
     if a.max(b) > 1e30 {
         return f64::from(u8::from(x * (a + b) >= a));
     }
-    // The smaller of x and 1 − x has all its digits, the other has not.
+    // Only the smaller of x and 1 − x has all its digits.
     let (log_x, log_rest) = if x < rest { (x.ln(), (-x).ln_1p()) } else { ((-rest).ln_1p(), rest.ln()) };
     let front = (a * log_x + b * log_rest - ln_beta(a, b)).exp();
     let p = if x < (a + 1.0) / (a + b + 2.0) {

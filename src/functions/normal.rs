@@ -8,8 +8,9 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 /// Half the width of a central 95 % interval of the standard normal distribution: its 97.5 % quantile.
 pub const HALF_95: f64 = 1.959_963_984_540_054;
 
-/// Chebyshev coefficients of `(1 + 2t) e^{t²} erfc(t)` in `s = (t − K)/(t + K)`, `t ≥ 0`, after Shepherd & Laframboise
-/// 1981, computed here with 60 digits; the first one left out is 4e-18.
+/// Chebyshev coefficients of `(1 + 2t) e^{t²} erfc(t)` in `s = (t − K)/(t + K)`, `t ≥ 0`, after
+/// Shepherd & Laframboise 1981, computed here with 60 digits; the first omitted coefficient is
+/// 4e-18.
 const SCALED_ERFC: [f64; 26] = [
     1.177_578_934_567_401_7,
     -0.004_590_054_580_646_478,
@@ -67,7 +68,7 @@ pub(crate) fn log_cdf_and_hazard<S: Simd>(x: f64) -> (f64, f64) {
     let scaled = scaled_erfc::<S>(t);
     let gauss = exp::<S>(-square);
     let tail = 0.5 * scaled * gauss;
-    // log u for u in (0, ½] and log(1 − p) for p in [0, ½], both through log(1 + ·) of something not negative.
+    // log u for u in (0, ½] and log(1 − p) for p in [0, ½], both computed as log(1 + u) with u ≥ 0.
     let below = x < 0.0;
     let log = -ln_1p::<S>(if below { 2.0 / scaled - 1.0 } else { tail / (1.0 - tail) });
     let value = if below { log - square } else { log };
@@ -136,12 +137,13 @@ pub fn cdf(x: f64) -> f64 {
     log_cdf_at(x).0.exp()
 }
 
-/// The x with `Φ(x) = p`: infinite where p is 0 or 1, or beyond.
+/// The x with `Φ(x) = p`: infinite if p is outside (0, 1).
 pub fn quantile(p: f64) -> f64 {
     if p > 0.5 { -lower_quantile(1.0 - p) } else { lower_quantile(p) }
 }
 
-/// A library's quantile, good to 1e-11 or so, and a step of Newton's method on `log Φ`.
+/// Computes a quantile for p ≤ ½: that of a library, with an error of about 1e-11, and a step of
+/// Newton's method on `log Φ`.
 fn lower_quantile(p: f64) -> f64 {
     if p.is_nan() || p <= 0.0 {
         return if p <= 0.0 { f64::NEG_INFINITY } else { f64::NAN };

@@ -1,8 +1,11 @@
-//! One pass over a batch: features, marginals, losses, and the whole adjoint back to (m, S), θ and Z; no updates.
+//! One pass over a batch: features, marginals, losses, and the whole adjoint with respect to (m,
+//! S), θ and Z; no updates.
 //!
-//! The formulae are in docs/mathematics.md#one-step-the-order-of-products. The columns of the batch are cut into blocks that run in parallel, each on one thread,
-//! which those without a block help with its products; the sums over data then run over output tiles. Results do not
-//! depend on the number of threads, because the blocks and the strips of their products do not.
+//! The formulae are in docs/mathematics.md#one-step-the-order-of-products. The columns of the batch
+//! are cut into blocks that run in parallel, each on one thread; threads without a block help with
+//! the products of the others. The sums over data then run in parallel over output tiles. Results
+//! do not depend on the number of threads, because the blocks and the strips of their products do
+//! not.
 
 mod sampling;
 mod single;
@@ -28,20 +31,20 @@ use window::{Block, Shared, Window};
 pub use sums::{BatchSums, ProcessSums};
 pub use window::{WINDOW_ROWS, block_columns};
 
-/// In which order the products of a step are taken.
+/// The order and precision of the products of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
     /// Through `A = L⁻¹ K_uf`: 5·b·M² flops, accurate for any conditioning of `K_uu`.
     Stable,
     /// Through `W = L⁻ᵀ (S − I) L⁻¹`: 3·b·M² flops, but it loses about ε·cond(K_uu) of `k_ii` in the variances.
     Direct,
-    /// The stable form with all products of b·M² flops in single precision but the sums over data, which keeps those positive
-    /// semidefinite.
+    /// The stable form in which all products of b·M² flops are in single precision, except the sums
+    /// over data, which stay positive semidefinite.
     Mixed,
 }
 
 word_option! {
-    /// In which precision the large products of mini-batches are.
+    /// The precision of the large products of mini-batches.
     #[non_exhaustive]
     Precision, "precision" {
         /// All in double precision.
@@ -52,18 +55,20 @@ word_option! {
 }
 
 impl Precision {
-    /// The precision of models from before this option existed.
+    /// The precision of models that were fitted before this option existed.
     pub(crate) fn double() -> Self {
         Precision::Double
     }
 }
 
-/// More samples of w than any pass draws: a saved state that asks for more is damaged.
+/// A number of samples of w above that of any pass; a saved state with more samples is damaged.
 const MOST_SAMPLES: usize = 1 << 20;
 
-/// The data part of an objective and its gradient, with every buffer that a step needs.
+/// Computes the data part of an objective and its gradient; it holds every buffer that a step
+/// needs.
 ///
-/// All gradients are of `scale · Σ_i ℓ_i`. The KL's part in (m, S) is left to the update rules, and its gradient in θ is zero.
+/// All gradients are of `scale · Σ_i ℓ_i`. The update rules add the gradient of the KL term in (m,
+/// S); its gradient in θ is zero.
 ///
 /// A pass consists of two functions: [`BatchPass::sums_of`] adds up over rows, and [`BatchPass::finish`] completes the result from all
 /// sums. Between them [`BatchPass::merge`] adds the sums that other passes, possibly on other machines, made over other rows of the batch.
@@ -84,7 +89,7 @@ pub struct BatchPass {
 /// The state of the features that the last run left behind.
 #[derive(Clone, Copy, PartialEq)]
 enum Features {
-    /// Every run computes its own.
+    /// Every run computes the features.
     Passing,
     /// Runs use the same batch and layers, so the next run may reuse features of this form, if there are any.
     Kept(Option<Form>),
@@ -102,7 +107,8 @@ struct ProcessRoom {
 }
 
 impl ProcessRoom {
-    /// Buffers for posteriors like `q`, with square matrices of order `square` in addition to the matrices of its family.
+    /// Creates buffers for posteriors like `q`, with square matrices of order `square` in addition
+    /// to the matrices of its family.
     fn new(q: &Normal, square: usize) -> Self {
         let m = q.dim();
         ProcessRoom {
@@ -115,10 +121,10 @@ impl ProcessRoom {
     }
 }
 
-/// Everything a batch is judged by.
+/// Everything besides the batch that determines its loss.
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
-    /// The producers of features.
+    /// The layers that produce the features.
     pub layers: Layers<'a>,
     /// The observation model.
     pub likelihood: &'a ObservationModel,
@@ -147,7 +153,7 @@ impl<'a> Batch<'a> {
         Batch { x, targets: Targets::of(y), scale }
     }
 
-    /// Rows `from..from + len`, with the same weight.
+    /// Returns the rows `from..from + len`, with the same weight.
     fn part(&self, from: usize, len: usize) -> Self {
         Batch {
             x: self.x.subrows(from, len),
@@ -158,7 +164,7 @@ impl<'a> Batch<'a> {
 }
 
 impl BatchPass {
-    /// Buffers for batches of up to `b` data on `layers` with posteriors like `q`.
+    /// Creates buffers for batches of up to `b` data on `layers` with posteriors like `q`.
     pub fn new(
         layers: Layers<'_>,
         likelihood: &ObservationModel,
@@ -200,22 +206,24 @@ impl BatchPass {
         self.features = if keep { Features::Kept(None) } else { Features::Passing };
     }
 
-    /// Seeds the draws of sampling estimators; run `t` from here on draws the same numbers for any number of threads.
+    /// Seeds the draws of sampling estimators. The numbers of each later run do not depend on the
+    /// number of threads.
     pub fn seed(&mut self, seed: u64) {
         (self.seed, self.runs) = (seed, 0);
     }
 
-    /// Goes to the random numbers of run `run`, from 0: they depend on the seed and on it, not on earlier runs.
+    /// Goes to the random numbers of run `run`, counted from 0. They depend only on the seed and
+    /// the run, not on earlier runs.
     pub fn go_to_run(&mut self, run: u64) {
         self.runs = run;
     }
 
-    /// The seed, and the number of the run that is under way or comes next.
+    /// Returns the seed, and the number of the current or next run.
     pub(crate) fn next_run(&self) -> (u64, u64) {
         (self.seed, self.runs)
     }
 
-    /// Draws `count` samples of w per run from here on, where the estimator draws any.
+    /// Sets the number of samples of w per later run, if the estimator draws any.
     pub(crate) fn set_samples(&mut self, count: usize) {
         if let Some(sampling) = &mut self.sampling {
             sampling.set_count(count);
@@ -226,18 +234,19 @@ impl BatchPass {
         }
     }
 
-    /// The samples of w that a run draws.
+    /// Returns the number of samples of w per run.
     pub fn samples(&self) -> usize {
         self.sampling.as_ref().map_or(0, Sampling::count)
     }
 
-    /// Goes on drawing and counting where `other` is, which was used for the same problem with other buffers.
+    /// Continues the random numbers and the counts of `other`, which was used for the same problem
+    /// with other buffers.
     pub(crate) fn go_on_from(&mut self, other: &BatchPass) {
         (self.seed, self.runs, self.counts) = (other.seed, other.runs, other.counts);
         self.set_samples(other.samples());
     }
 
-    /// Passes where drawing and counting have come to through an archive.
+    /// Passes the state of the random numbers and the counts through an archive.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let (mut samples, mut counts) = (self.samples(), self.counts);
         archive.value(&mut self.runs);
@@ -258,20 +267,22 @@ impl BatchPass {
         self.counts
     }
 
-    /// `scale · Σ ℓ_i` over the batch and its gradient in (m, S); with `train_theta` also the parts of the gradient in θ
-    /// and Z that flow through the features, to be completed by [`BatchPass::finish_theta`].
+    /// Returns `scale · Σ ℓ_i` over the batch, and computes its gradient in (m, S). With
+    /// `train_theta` it also computes the parts of the gradient in θ and Z that flow through the
+    /// features; [`BatchPass::finish_theta`] completes them.
     ///
-    /// The result may be not finite when the parameters are out of any sensible range; the caller rolls back.
+    /// The result may not be finite if the parameters are extreme; the caller then rolls back.
     pub fn run(&mut self, problem: Problem<'_>, batch: Batch<'_>, form: Form, train_theta: bool) -> f64 {
         if self.add_up(problem, batch, form, train_theta, 0) { self.finish(problem) } else { f64::NAN }
     }
 
-    /// The sums over the rows of part `part` of a batch, which may be empty. The scale is the whole batch's. `None` if samples of w need a
-    /// factor of S and it has none. The gradient in θ and Z is included with `train_theta`.
+    /// Returns the sums over the rows of part `part` of a batch, which may be empty; `batch.scale`
+    /// is that of the whole batch. Returns `None` if samples of w need a factor of S that does not
+    /// exist. The gradient in θ and Z is included with `train_theta`.
     ///
-    /// Random numbers depend on the seed, the run and the part. Only the samples of w, which all parts share, do not depend on the part.
-    /// Every part needs the same problem, form and number of samples.
-    /// the run alone. Every part needs the same problem, form and number of samples.
+    /// Random numbers depend on the seed, the run and the part. Only the samples of w, which all
+    /// parts share, do not depend on the part. Every part needs the same problem, form and number
+    /// of samples.
     pub fn sums_of(
         &mut self,
         problem: Problem<'_>,
@@ -286,17 +297,17 @@ impl BatchPass {
         drawn.then_some(&self.sums)
     }
 
-    /// Adds what other passes added up over other rows of the batch to the sums of this pass' part.
+    /// Adds the sums that other passes made over other rows of the batch to those of this pass.
     ///
     /// # Errors
     ///
-    /// When they are of another shape, family or form; nothing has changed then.
+    /// If the shapes, families or forms differ; nothing has changed then.
     pub fn merge(&mut self, sums: &BatchSums) -> Result<()> {
         self.sums.merge(sums)
     }
 
-    /// Completes the sums of a whole batch: fills both triangles, whitens in the direct form, and turns samples into gradients. Returns
-    /// their value; the run is over.
+    /// Completes the sums of a whole batch: fills both triangles, whitens in the direct form, and
+    /// turns samples into gradients. Returns the value of the sums, and ends the run.
     pub fn finish(&mut self, problem: Problem<'_>) -> f64 {
         self.runs += 1;
         self.counts.add(self.sums.counts);
@@ -307,7 +318,7 @@ impl BatchPass {
         self.sums.value
     }
 
-    /// Fills the lower triangles of `sums`; false when S has no factor.
+    /// Fills the lower triangles of `sums`; returns false if S has no factor.
     fn add_up(
         &mut self,
         problem: Problem<'_>,
@@ -319,7 +330,8 @@ impl BatchPass {
         let b = batch.targets.len();
         let columns = self.window.columns();
         let used = b.div_ceil(columns);
-        // Samples of w meet whitened features, and a diagonal S gains nothing from the direct form.
+        // Samples of w are multiplied with whitened features, and a diagonal S gains nothing from
+        // the direct form.
         let plain = self.sampling.is_some() || matches!(self.processes[0].quadratic, Matrix::Diagonal(_));
         let direct = form == Form::Direct && !plain && problem.layers.whitens();
         let form = if direct || form == Form::Mixed { form } else { Form::Stable };
@@ -332,7 +344,8 @@ impl BatchPass {
         }
         let wanted = self.needs_outer_products(problem, train_theta);
         for (room, sums) in self.processes.iter_mut().zip(&mut self.sums.processes) {
-            // Only the layer's adjoint needs all of B of a diagonal q, and there alone is the room for it.
+            // For a diagonal q, only the adjoint of the layer needs all of B, and only then is
+            // memory for it allocated.
             if matches!(sums.cov, Matrix::Diagonal(_)) && wanted != (sums.outer.nrows() > 0) {
                 std::mem::swap(&mut sums.outer, &mut room.half);
             }
@@ -359,7 +372,8 @@ impl BatchPass {
             self.window.add_to(problem.layers, &mut self.sums.processes, part.targets.len(), i == 0);
         }
         if let Features::Kept(form_left) = &mut self.features {
-            // Single precision has features of its own in every thread.
+            // With mixed precision every thread computes features in single precision, which are
+            // not kept.
             *form_left = (b <= window && form != Form::Mixed).then_some(form);
         }
         (self.sums.rows, self.sums.weight, self.sums.raw) =
@@ -373,7 +387,7 @@ impl BatchPass {
         &self.sums
     }
 
-    /// The data part of the last run's gradient in (m, S) of a process.
+    /// Returns the data part of the gradient of the last run in (m, S) of a process.
     pub fn q_gradient(&self, process: usize) -> DataGradient<'_> {
         match self.sampling.as_ref().filter(|sampling| sampling.is_path()) {
             Some(sampling) => {
@@ -384,14 +398,15 @@ impl BatchPass {
         }
     }
 
-    /// The data part through the marginals, which θ depends on, for any estimator of the gradient in (m, S).
+    /// Returns the data part of the gradient through the marginals, for any estimator of the
+    /// gradient in (m, S); the gradient in θ uses it.
     pub(crate) fn marginal_gradient(&self, process: usize) -> DataGradient<'_> {
         let sums = &self.sums.processes[process];
         let curvature = sums.curvature.as_ref().map(Matrix::as_ref);
         DataGradient { mean: &sums.mean, cov: sums.cov.as_ref(), curvature, path: None }
     }
 
-    /// Latent means and variances of a process at the last batch, in order.
+    /// Returns the latent means and variances of a process at the rows of the last batch, in order.
     pub fn marginals(&self, process: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
         let columns = self.window.columns();
         let (mut mu, mut v) = (Vec::with_capacity(b), Vec::with_capacity(b));
@@ -429,7 +444,7 @@ impl BatchPass {
         }
     }
 
-    /// Sums the blocks' parts in their order.
+    /// Adds the sums of the blocks, in their order.
     fn reduce(&mut self, layers: Layers<'_>, used: usize, train_theta: bool) {
         let (sums, blocks) = (&mut self.sums, &mut self.blocks[..used]);
         (sums.value, sums.counts) =
@@ -464,7 +479,8 @@ impl BatchPass {
         matches!(self.processes[0].quadratic, Matrix::Full(_)) || train_theta && problem.layers.whitens()
     }
 
-    /// Completes the sums over data: both triangles, and in the direct form what makes them sums over whitened features.
+    /// Completes the sums over data: fills both triangles, and in the direct form turns sums over
+    /// raw features into sums over whitened ones.
     fn complete_sums(&mut self, layers: Layers<'_>) {
         if !self.sums.raw {
             return self.sums.reflect();
@@ -484,8 +500,9 @@ impl BatchPass {
 
     /// Completes the gradient in θ and Z of the last run through the whitening.
     ///
-    /// `G = Ā Aᵀ = Σ_l m_l c_lᵀ + 2 (S_l − κI) B_l` over the processes of a layer needs no b-sized product. Where q moves with θ, `moving`
-    /// gives the term of a process (lower triangle read) from its gradient.
+    /// `G = Ā Aᵀ = Σ_l m_l c_lᵀ + 2 (S_l − κI) B_l` over the processes of a layer needs no b-sized
+    /// product. If q depends on θ, `moving` returns the additional term of a process (lower
+    /// triangle read), given its gradient.
     pub fn finish_theta(&mut self, layers: Layers<'_>, mut moving: Option<&mut Moving<'_>>) {
         if !layers.whitens() {
             return;
@@ -531,7 +548,8 @@ impl BatchPass {
     }
 }
 
-/// Writes the term of `G` (lower triangle) of a process whose q moves with θ, given the number of the process and its gradient.
+/// A function that writes the term of `G` (lower triangle) of a process whose q depends on θ, given
+/// the number of the process and its gradient.
 pub(crate) type Moving<'a> = dyn FnMut(usize, DataGradient<'_>, MatMut<'_, f64>) + 'a;
 
 /// Returns the memory for `G` of a process.
@@ -539,7 +557,7 @@ fn square_of<'a>(room: &'a mut ProcessRoom, sums: &'a mut ProcessSums) -> &'a mu
     if sums.outer.nrows() > 0 { &mut sums.outer } else { &mut room.half }
 }
 
-/// `2 (S − κI) B` into the lower triangle of `g`, which holds B itself where q is diagonal.
+/// Writes `2 (S − κI) B` into the lower triangle of `g`; if q is diagonal, `g` holds B on entry.
 fn twice_product(quadratic: &Matrix, gram: &Matrix, g: &mut Mat<f64>) {
     match (quadratic, gram) {
         (Matrix::Full(quadratic), Matrix::Full(gram)) => {
@@ -551,7 +569,7 @@ fn twice_product(quadratic: &Matrix, gram: &Matrix, g: &mut Mat<f64>) {
                 column.iter_mut().zip(quadratic).for_each(|(g, d)| *g *= 2.0 * d);
             }
         }
-        // One family throughout.
+        // All matrices are of one family.
         (Matrix::Full(_), Matrix::Diagonal(_)) => {}
     }
 }

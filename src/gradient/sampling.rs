@@ -9,8 +9,9 @@
 //! sticking the landing    the same with e_l − β C⁻ᵀ u_l, whose added part has the entropy's gradient as its mean
 //! ```
 //!
-//! The last two include the prior's part, which update rules add exactly; what is handed to them is the rest. For rules
-//! that need `∇_S` the reparameterised gradient goes through Stein's lemma, `2 ∇_S = sym(∇_C C⁻¹)`.
+//! The last two include the gradient of the prior, which the update rules add exactly; the rules
+//! therefore get the gradient without it. For rules that need `∇_S` the reparameterised gradient
+//! goes through Stein's lemma, `2 ∇_S = sym(∇_C C⁻¹)`.
 
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Factorizer, Operand, Part, block_product, product, reflect_lower};
@@ -24,7 +25,7 @@ use rand_distr::{Distribution, StandardNormal};
 pub(super) struct Sampling {
     estimator: Estimator,
     count: usize,
-    /// `u_l` and `w_l`, a column each.
+    /// `u_l` and `w_l`, one column per sample.
     noise: Mat<f64>,
     points: Mat<f64>,
     factor: Mat<f64>,
@@ -63,7 +64,7 @@ pub(super) struct SampledBlock<'a> {
 }
 
 impl Sampling {
-    /// Room for the samples of `estimator`, or `None` when it does not draw w.
+    /// Creates buffers for the samples of `estimator`; `None` if it does not draw w.
     pub(super) fn new(estimator: Estimator, q: &Normal) -> Option<Sampling> {
         let count = estimator.weight_samples()?;
         let (m, family) = (q.dim(), q.family());
@@ -84,7 +85,7 @@ impl Sampling {
         })
     }
 
-    /// Draws `count` samples per pass from here on.
+    /// Sets the number of samples per later pass.
     pub(super) fn set_count(&mut self, count: usize) {
         if count != self.count {
             let m = self.mean.len();
@@ -94,7 +95,7 @@ impl Sampling {
         }
     }
 
-    /// The samples of a pass.
+    /// Returns the number of samples per pass.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -109,7 +110,7 @@ impl Sampling {
         (&self.mean, self.cov.as_ref(), self.path.as_ref())
     }
 
-    /// Draws the samples of a pass; false when S has no factor.
+    /// Draws the samples of a pass; returns false if S has no factor.
     pub(super) fn draw(&mut self, q: &Normal, factor: Option<Factor<'_>>, random: &mut ChaCha8Rng) -> bool {
         for column in self.noise.as_mut().col_iter_mut() {
             column.iter_mut().for_each(|u| *u = StandardNormal.sample(random));
@@ -139,7 +140,7 @@ impl Sampling {
         true
     }
 
-    /// The per-datum g and h of a block, and its part of the slopes.
+    /// Computes g and h of every row of a block, and the contribution of the block to the slopes.
     pub(super) fn run_block(
         &self,
         block: SampledBlock<'_>,
@@ -184,13 +185,14 @@ impl Sampling {
         }
     }
 
-    /// The number of columns of a sum of slopes.
+    /// Returns the number of columns of the sum of slopes.
     pub(super) fn slopes(&self) -> usize {
         if self.is_path() { self.count } else { 0 }
     }
 
-    /// Forms the gradients from `∂/∂w_l` of the batch's losses over L, a column each, which are used up, given the rule's
-    /// factor and β.
+    /// Computes the gradients, given the factor and β of the update rule and `slopes`, the
+    /// derivatives `∂/∂w_l` of the losses of the batch divided by L, one column per sample.
+    /// `slopes` is overwritten.
     pub(super) fn finish(
         &mut self,
         q: &Normal,
@@ -201,7 +203,7 @@ impl Sampling {
         if !self.is_path() {
             return;
         }
-        // e_l/L, with the prior's part.
+        // e_l/L, including the gradient of the prior.
         let share = beta / self.count as f64;
         add_scaled(slopes, share, &self.points);
         let landing = self.estimator.facts().entropy == EntropyPart::AlongThePath;
@@ -245,7 +247,7 @@ impl Sampling {
             product(path.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
             add_scaled(path, -beta, &self.factor);
             if landing {
-                // The entropy's own gradient, −β C⁻ᵀ, is left to the rule.
+                // The rule adds the gradient of the entropy, −β C⁻ᵀ.
                 add_scaled(path, beta, &self.inverse);
             }
             return;
@@ -268,7 +270,7 @@ impl Sampling {
 
     /// Fills `inverse` with `C⁻ᵀ`; with zeros for a symmetric C that rounding has made indefinite.
     fn invert(&mut self, symmetric: bool) {
-        // Room that is overwritten afterwards in either case.
+        // `path` serves as a buffer; the caller overwrites it afterwards.
         let Matrix::Full(lower) = &mut self.path else { return };
         if !symmetric {
             linalg::invert_lower(self.factor.as_ref(), lower.as_mut());

@@ -1,4 +1,5 @@
-//! Products of a block in single precision between operands in double, rounded on the way in; no sums over data.
+//! Products of a block in single precision, of operands in double precision that are rounded first;
+//! no sums over data.
 
 use crate::columns;
 use crate::latent::{Layer, Layers};
@@ -15,7 +16,7 @@ pub(super) struct Single {
 }
 
 impl Single {
-    /// Room for the processes of some layers.
+    /// Creates buffers for the processes of some layers.
     pub(super) fn new(layers: Layers<'_>) -> Self {
         let square = |layer: &Layer| Mat::zeros(layer.dim(), layer.dim());
         let processes = 0..layers.processes();
@@ -25,7 +26,7 @@ impl Single {
         }
     }
 
-    /// Takes up W of the layers.
+    /// Stores W of the layers, rounded.
     pub(super) fn take(&mut self, layers: Layers<'_>) {
         for (layer, (rounded, shape)) in layers.iter().zip(&mut self.whitening) {
             if let Some(whitening) = layer.whitening() {
@@ -35,7 +36,7 @@ impl Single {
         }
     }
 
-    /// Takes up `S − κI` of a process.
+    /// Stores `S − κI` of a process, rounded.
     pub(super) fn take_quadratic(&mut self, process: usize, quadratic: MatrixRef<'_>) {
         if let MatrixRef::Full(quadratic) = quadratic {
             round(quadratic, self.quadratic[process].as_mut());
@@ -66,7 +67,7 @@ pub(super) struct SingleRoom {
 }
 
 impl SingleRoom {
-    /// No room yet.
+    /// Creates empty buffers.
     pub(super) fn new() -> Self {
         SingleRoom { operand: Mat::new(), product: Mat::new() }
     }
@@ -78,12 +79,12 @@ impl SingleRoom {
         }
     }
 
-    /// Rounds the operand.
+    /// Stores an operand, rounded.
     pub(super) fn load(&mut self, operand: MatRef<'_, f64>) {
         round(operand, self.operand.as_mut().subcols_mut(0, operand.ncols()));
     }
 
-    /// Multiplies the operand, and hands out the product.
+    /// Multiplies the operand by `left`, and writes the product to `out`.
     pub(super) fn multiply(&mut self, left: Operand<'_, f32>, mut out: MatMut<'_, f64>) {
         let len = out.ncols();
         let operand = self.operand.as_ref().subcols(0, len);

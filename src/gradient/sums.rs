@@ -22,7 +22,8 @@ pub struct BatchSums {
     pub value: f64,
     /// The sums of every latent process.
     pub processes: Vec<ProcessSums>,
-    /// `A ℓ′(f_l)` over L for each of L samples of w (`M × L`), where gradients are reparameterised; else 0 × 0.
+    /// `A ℓ′(f_l)` over L for each of L samples of w (`M × L`), if gradients are reparameterised;
+    /// otherwise 0 × 0.
     #[serde(with = "crate::linalg::stored")]
     pub slopes: Mat<f64>,
     /// The gradient in θ and Z through the rows' features, natural units, for every layer.
@@ -33,7 +34,7 @@ pub struct BatchSums {
     pub counts: EstimatorCounts,
     /// The number of rows.
     pub rows: u64,
-    /// The sum of their weights.
+    /// The sum of the weights of the rows.
     pub weight: f64,
     /// True if the sums are over raw features. The direct form whitens them once they are complete.
     pub raw: bool,
@@ -48,7 +49,8 @@ pub struct ProcessSums {
     pub cov: Matrix,
     /// The sum with `∂²ℓ/∂μ²`, if it differs from `2 h`, as for the predictive log loss.
     pub curvature: Option<Matrix>,
-    /// All of `A diag(h) Aᵀ`, which the gradient in θ takes, where `cov` is its diagonal; else 0 × 0.
+    /// The whole matrix `A diag(h) Aᵀ`, which the gradient in θ needs, if `cov` is only its
+    /// diagonal; otherwise 0 × 0.
     #[serde(with = "crate::linalg::stored")]
     pub outer: Mat<f64>,
 }
@@ -63,7 +65,8 @@ impl ProcessSums {
         }
     }
 
-    /// The matrices that sums of outer products go to: of h, and of `∂²ℓ/∂μ²`.
+    /// Returns the matrices into which outer products are summed: with weights h, and with weights
+    /// `∂²ℓ/∂μ²`.
     pub(super) fn squares(&mut self) -> [Option<&mut Mat<f64>>; 2] {
         let of_curvature = match &mut self.curvature {
             Some(Matrix::Full(sum)) => Some(sum),
@@ -75,7 +78,7 @@ impl ProcessSums {
         }
     }
 
-    /// The matrices of h and of `∂²ℓ/∂μ²` themselves.
+    /// Returns the sums with weights h and with weights `∂²ℓ/∂μ²`, full or diagonal.
     pub(super) fn matrices(&mut self) -> impl Iterator<Item = &mut Matrix> {
         [Some(&mut self.cov), self.curvature.as_mut()].into_iter().flatten()
     }
@@ -126,7 +129,7 @@ impl BatchSums {
     ///
     /// # Errors
     ///
-    /// When they are of another shape, family or form; nothing has changed then.
+    /// If the shapes, families or forms differ; nothing has changed then.
     pub fn merge(&mut self, other: &BatchSums) -> Result<()> {
         if !self.is_like(other) {
             return Err(Error::unlike_sums(self.dim(), other.dim()));
@@ -155,7 +158,7 @@ impl BatchSums {
             && self.layers.iter().zip(&other.layers).all(|(own, other)| own.is_like(other))
     }
 
-    /// Fills in what is above the diagonals.
+    /// Copies the lower triangles onto the upper ones.
     pub(super) fn reflect(&mut self) {
         for sum in self.processes.iter_mut().flat_map(ProcessSums::matrices) {
             if let Matrix::Full(sum) = sum {

@@ -16,19 +16,21 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 
-/// Rows of a batch that are worked on together: their matrices stay in the last cache, and memory is bounded.
+/// The number of rows of a batch that are processed together, so that their matrices stay in the
+/// last-level cache and memory is bounded.
 pub const WINDOW_ROWS: usize = 1024;
 
-/// The number of columns of a block of features of dimension `m` for `b` data, for any number of threads: enough for GEMM, which packs its
-/// left operand again for every block, and few enough that there are several blocks to share.
+/// Returns the number of columns of a block of features of dimension `m` for `b` rows, for any
+/// number of threads: enough for GEMM, which packs its left operand again for every block, and few
+/// enough that there are several blocks to share.
 pub fn block_columns(m: usize, b: usize) -> usize {
     const NUMBERS: usize = 32_768;
     let most = (b / 4).next_multiple_of(16).max(64);
     (NUMBERS / m.max(1)).next_multiple_of(16).clamp(128, 512).min(most)
 }
 
-/// The matrices that a block is lent, in the cache of the thread that had them before: `k` has the rows of all layers, `t` of all
-/// processes, `kbar` of the largest layer.
+/// Matrices that a block borrows; they are still in the cache of the thread that used them before.
+/// `k` has the rows of all layers, `t` those of all processes, `kbar` those of the largest layer.
 struct ThreadRoom {
     k: Mat<f64>,
     t: Mat<f64>,
@@ -48,7 +50,7 @@ pub(super) struct Block {
     h: Vec<f64>,
     curvature: Vec<f64>,
     pub(super) c: Vec<f64>,
-    /// The diagonals of `A diag(h) Aᵀ` and `A diag(curvature) Aᵀ`, where q has no more.
+    /// The diagonals of `A diag(h) Aᵀ` and `A diag(curvature) Aᵀ`, if q is diagonal.
     pub(super) diagonals: [Vec<f64>; 2],
     pub(super) layers: Vec<LayerGradient>,
     pub(super) likelihood: Vec<f64>,
@@ -58,7 +60,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Room for `columns` data on `layers`, a likelihood with `own` parameters and posteriors of `family`.
+    /// Creates buffers for `columns` rows on `layers`, a likelihood with `own` parameters and
+    /// posteriors of `family`.
     pub(super) fn new(
         layers: Layers<'_>,
         own: usize,
@@ -122,12 +125,12 @@ impl Window {
         }
     }
 
-    /// The most data of a window.
+    /// Returns the maximum number of rows of a window.
     pub(super) fn rows(&self) -> usize {
         self.features.ncols()
     }
 
-    /// The most data of a block.
+    /// Returns the maximum number of rows of a block.
     pub(super) fn columns(&self) -> usize {
         self.columns
     }
@@ -178,7 +181,7 @@ impl Window {
     }
 }
 
-/// The block's columns, or rows, of the large matrices.
+/// The columns, or rows, of the large matrices that belong to a block.
 struct Buffers<'a> {
     features: MatMut<'a, f64>,
     scaled: MatMut<'a, f64>,
@@ -186,7 +189,7 @@ struct Buffers<'a> {
 }
 
 impl Buffers<'_> {
-    /// The buffers of `len` data from `from` on, or of fewer at the end.
+    /// Returns the buffers of `len` rows from `from` on, or of fewer at the end.
     fn part(&mut self, from: usize, len: usize) -> Buffers<'_> {
         let len = len.min(self.features.ncols() - from);
         Buffers {
@@ -207,7 +210,7 @@ pub(super) struct Shared<'a> {
     pub(super) outer: bool,
     /// True if the features are already computed.
     pub(super) kept: bool,
-    /// The numbers that determine its random numbers.
+    /// The numbers that determine the random numbers of the pass.
     pub(super) draws: Draws,
     /// The factors of every process.
     pub(super) processes: &'a [ProcessRoom],
@@ -321,7 +324,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// The features of a layer, with what they leave of the variances, and the means.
+    /// Computes the features of a layer, the residual variances, and the means.
     fn computed(
         self,
         index: usize,

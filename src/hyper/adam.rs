@@ -12,7 +12,7 @@ pub struct AdamOptions {
     pub decay_share: f64,
 }
 
-/// The inputs of the learning-rate schedule, apart from the number of steps taken.
+/// The inputs of the learning-rate schedule, except the number of steps taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// The maximum number of steps.
@@ -26,7 +26,8 @@ pub struct Pace {
 pub enum Taken {
     /// The point moved along the gradient.
     Descended,
-    /// Value or gradient were not finite. The point returns to the last one where they were, and the rate is halved.
+    /// Value or gradient were not finite. The point returns to the last point with finite values,
+    /// and the rate is halved.
     RolledBack,
     /// Like [`Taken::RolledBack`], but there is no point to continue from: none was usable so far, or too many steps failed in a row.
     Stuck,
@@ -64,7 +65,7 @@ impl Adam {
     /// The factor by which a plateau reduces the rate.
     const PLATEAU_CUT: f64 = 0.3;
 
-    /// At `start`, with no steps taken.
+    /// Starts at `start`, with no steps taken.
     pub fn new(start: Vec<f64>, options: AdamOptions) -> Self {
         Adam {
             options,
@@ -78,12 +79,12 @@ impl Adam {
         }
     }
 
-    /// The point, at which the next value and gradient are wanted.
+    /// Returns the current point, at which the next value and gradient have to be computed.
     pub fn theta(&self) -> &[f64] {
         &self.theta
     }
 
-    /// Returns the point, when no more steps are taken.
+    /// Returns the current point, and ends the minimisation.
     pub(crate) fn into_theta(self) -> Vec<f64> {
         self.theta
     }
@@ -192,7 +193,7 @@ impl AdamMoments {
         self.first.len() == n && self.second.len() == n
     }
 
-    /// Passes the moments through an archive; their number stays.
+    /// Passes the moments through an archive; their number is fixed.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         archive.numbers(&mut self.first);
         archive.numbers(&mut self.second);

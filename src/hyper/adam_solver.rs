@@ -1,4 +1,5 @@
-//! Adam as a solver of argmin, for problems that are argmin's; our own objectives go through `minimize_adam`.
+//! Adam as a solver of argmin, for problems in argmin's interface. This crate minimises its own
+//! objectives with `minimize_adam`.
 
 use super::adam::{Adam, AdamOptions, Pace, Taken};
 use argmin::core::{
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// # Errors
 ///
-/// If the state has no starting parameter, and errors of cost and gradient. A cost of NaN rolls back the trial step.
+/// If the state has no starting parameter, or if cost or gradient return an error. A cost of NaN
+/// rolls back the trial step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AdamSolver {
     options: AdamOptions,
@@ -30,7 +32,7 @@ impl AdamSolver {
 /// A point with its cost and gradient.
 type Iterate = IterState<Vec<f64>, Vec<f64>, (), (), (), f64>;
 
-/// The state at a point, which is evaluated.
+/// Evaluates a point, and returns the state there.
 fn evaluated<O>(problem: &mut Problem<O>, state: Iterate, theta: Vec<f64>) -> Result<Iterate, ArgminError>
 where
     O: CostFunction<Param = Vec<f64>, Output = f64> + Gradient<Param = Vec<f64>, Gradient = Vec<f64>>,

@@ -1,4 +1,5 @@
-//! The time that a command has in all, and when its parts have to end to keep it; no measuring of parts.
+//! The total time limit of a command, and when its stages have to end to keep it; no measuring of
+//! stages.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,13 @@ impl Clock {
     /// The share after which baselines end.
     pub const BASELINES: f64 = 0.95;
 
-    /// A limit of this number of seconds since `started`.
+    /// Creates a limit of this number of seconds after `started`.
     pub fn since(started: Instant, seconds: f64) -> Clock {
         Clock { started, seconds }
     }
 
-    /// Returns the moment at which a share of the time is over; `None` for times beyond what clocks hold.
+    /// Returns the moment at which a share of the time is over; `None` if clocks cannot represent
+    /// that moment.
     pub fn at(self, share: f64) -> Option<Instant> {
         self.started.checked_add(Duration::try_from_secs_f64(share * self.seconds).ok()?)
     }

@@ -5,7 +5,7 @@ use crate::data::Scaling;
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// The power of a column's unit in a value, and the unit.
+/// The size, in the unit of a value, of 1 on the scale the model sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Unit(f64);
 
@@ -18,13 +18,14 @@ impl Unit {
         value / self.0
     }
 
-    /// The size of 1 on the scale the model sees.
+    /// Returns the size, in this unit, of 1 on the scale the model sees.
     pub(super) fn size(self) -> f64 {
         self.0
     }
 }
 
-/// A column by name, with the size of 1 on the scale the model sees; no size if the column is warped.
+/// A column by name, with the size, in its unit, of 1 on the scale the model sees; no size if the
+/// column is warped.
 #[derive(Clone, Debug, PartialEq)]
 struct Column {
     name: String,
@@ -38,17 +39,17 @@ pub struct Columns {
     target: Option<Column>,
 }
 
-/// The values that are variances of a Gaussian target.
+/// The value that is a variance of a Gaussian target, and so has its unit squared.
 const OF_TARGET: &str = "likelihood.noise_variance";
 
 impl Columns {
-    /// Names the inputs and the target, on the scale of the rows themselves.
+    /// Names the inputs and the target; units are those of the rows, without scaling.
     pub fn named(inputs: Vec<String>, target: String) -> Columns {
         let column = |name| Column { name, size: Some(1.0) };
         Columns { inputs: inputs.into_iter().map(column).collect(), target: Some(column(target)) }
     }
 
-    /// Returns the columns with the units of a scaling.
+    /// Returns the columns with the units that follow from a scaling.
     pub fn scaled(mut self, scaling: &Scaling) -> Columns {
         for (input, column) in self.inputs.iter_mut().enumerate() {
             let affine = scaling.inputs.get(input).filter(|_| !scaling.warps_input(input));
@@ -72,8 +73,8 @@ impl Columns {
         format!("the inputs are {}{}", inputs.join(", "), target.unwrap_or_default())
     }
 
-    /// Keeps the values, as pairs of full name and inputs along which it is a length, that suit the column of a name. Returns them with
-    /// their unit.
+    /// Returns those of the values (pairs of a full name and the inputs along which the value is a
+    /// length) that belong to the column in a name, with their unit.
     ///
     /// # Errors
     /// A usage error for a column that does not exist, that has no unit, or that no value belongs to.

@@ -44,7 +44,7 @@ impl NamePattern {
         }
     }
 
-    /// Splits a text behind the name at its start.
+    /// Splits a text after the name at its start.
     fn split(text: &str, stop: char) -> Option<(&str, &str)> {
         NamePattern::end(text, stop).map(|end| (&text[..end], &text[end + stop.len_utf8()..]))
     }
@@ -53,7 +53,8 @@ impl NamePattern {
 /// Returns true if `text` matches `pattern`, where `*` stands for any run of characters.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // The position to retry if the rest after the last star does not match: behind the star, with one more character under it.
+    // The position to retry if the rest after the last star does not match: after the star, with
+    // one more character matched by it.
     let mut retry = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -256,7 +257,7 @@ fn finite(text: &str, expected: &str) -> Result<f64> {
     number.ok_or_else(|| Error::usage(format!("'{text}' is not a number, expected {expected}")))
 }
 
-/// Values that are one free number.
+/// Values that are tied to one free number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tie {
@@ -267,7 +268,7 @@ pub struct Tie {
 impl FromStr for Tie {
     type Err = Error;
 
-    /// `NAME,NAME,…`; a single name suffices if it means several values.
+    /// `NAME,NAME,…`; a single name suffices if it matches several values.
     fn from_str(text: &str) -> Result<Self> {
         let (mut names, mut rest) = (Vec::new(), text);
         while let Some((name, behind)) = NamePattern::split(rest, ',') {
@@ -300,7 +301,7 @@ pub struct Constraints {
     pub start: Vec<StartFor>,
     /// Fixed values.
     pub fix: Vec<FixFor>,
-    /// Values that are one free number.
+    /// Values that are tied to one free number.
     #[serde(rename = "ties", alias = "tie")]
     pub tie: Vec<Tie>,
     /// Priors, whose `−log p` is added to the objective in training (once for tied values).

@@ -13,7 +13,7 @@ struct Pair {
     rho: f64,
 }
 
-/// The inverse Hessian, estimated from the last steps (Nocedal & Wright 2006, section 7.2).
+/// The inverse Hessian, estimated from the latest steps (Nocedal & Wright 2006, section 7.2).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct InverseHessian {
     /// The stored steps, from the oldest to the latest.
@@ -39,7 +39,7 @@ impl InverseHessian {
         self.pairs.push_back(Pair { s, y, rho: 1.0 / sy });
     }
 
-    /// The search direction `−H g`, by the two-loop recursion (algorithm 7.4).
+    /// Returns the search direction `−H g`, by the two-loop recursion (algorithm 7.4).
     pub(crate) fn descent(&self, gradient: &[f64]) -> Vec<f64> {
         let mut r = gradient.to_vec();
         let mut alpha = vec![0.0; self.pairs.len()];

@@ -50,15 +50,16 @@ pub enum Stage {
         /// The maximum number of inducing inputs.
         most: usize,
     },
-    /// A short fit to a part of the rows that held-out rows judge, to choose a part of the options.
+    /// A short fit to a part of the rows, judged on held-out rows, that helps to choose one
+    /// setting.
     Choice {
-        /// The name of the part.
+        /// The name of the setting.
         part: &'static str,
         /// The number of rows of the fit.
         rows: usize,
         /// The number of this short fit, from 1.
         number: usize,
-        /// The number of short fits, as far as it is known.
+        /// The number of short fits, as far as known.
         of: usize,
         /// The seconds that this and later fits may take, once one fit has been timed.
         left: Option<f64>,

@@ -8,14 +8,16 @@ use crate::error::{Error, Result};
 use sparsegp_kernels::{Prior, Transform};
 use std::fmt;
 
-/// The share of the range at which a start outside its bounds is put inside.
+/// The distance from the edge, as a share of the range, at which a start outside its bounds is
+/// moved inside.
 const START_SHARE: f64 = 0.1;
 
 impl Constraints {
-    /// Applies the constraints: records them in `settings`, and moves `values` inside their bounds, to their fixed values, and together if
-    /// they are tied. Starting values are only checked, because a fit that continues another one imposes its constraints again: see
-    /// [`Constraints::start`]. `descriptors` describe the values with the previous `settings`; `lengths` has for each of the first ones the inputs
-    /// along which it is a length.
+    /// Applies the constraints: records them in `settings`, and moves `values` inside their bounds,
+    /// to their fixed values, and together if they are tied. Starting values are only checked,
+    /// because a fit that continues another one imposes its constraints again: see
+    /// [`Constraints::start`]. `descriptors` describe the values with the previous `settings`;
+    /// `lengths` has, for each of the first values, the inputs along which the value is a length.
     ///
     /// # Errors
     /// Usage errors for names without a match, values and priors outside a range, and settings without an effect.
@@ -124,7 +126,7 @@ impl Imposing<'_> {
             let (found, _) = self.find("⟨tie⟩", tie, name)?;
             members.extend(found.into_iter().filter(|index| !members.contains(index)).collect::<Vec<_>>());
         }
-        // Ties of ties are one: the values tied to a member are in its group already.
+        // Ties are transitive: values that are already tied to a member join the group.
         let groups: Vec<usize> = members.iter().filter_map(|&index| self.group(index)).collect();
         let along = named(self.own).map(|(index, _)| index);
         let along = along.filter(|&index| self.group(index).is_some_and(|group| groups.contains(&group)));
@@ -140,7 +142,7 @@ impl Imposing<'_> {
         let prior = said.next();
         if said.any(|other| Some(other) != prior) {
             return Err(Error::usage(format!("⟨tie {tie}⟩: the values have different priors"))
-                .hint("one free number has one prior: give it with ⟨prior⟩ once they are tied"));
+                .hint("tied values are one free number with one prior: set it with ⟨prior⟩"));
         }
         let group = 1 + self.settings.by_name.values().filter_map(|s| s.tie).max().unwrap_or(0);
         for &index in &members {
@@ -228,7 +230,7 @@ impl Imposing<'_> {
         own.fixed || self.settings.setting(&own.name).is_some_and(|setting| setting.fixed)
     }
 
-    /// Returns the values that match a name, and the unit of numbers about them.
+    /// Returns the values that match a name, and the unit of numbers given for them.
     fn find(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<(Vec<usize>, Unit)> {
         let mut found = named(self.own).filter(|(_, d)| name.matches(&d.name)).peekable();
         if found.peek().is_some() {
@@ -244,7 +246,8 @@ impl Imposing<'_> {
         })
     }
 
-    /// Returns the matching values that are trained, and the unit of numbers about them.
+    /// Returns the matching values that are not fixed, at least one, and the unit of numbers given
+    /// for them.
     fn free(&self, option: &str, text: &dyn fmt::Display, name: &NamePattern) -> Result<(Vec<usize>, Unit)> {
         let (mut found, unit) = self.find(option, text, name)?;
         found.retain(|&index| !self.is_fixed(index));
@@ -256,7 +259,7 @@ impl Imposing<'_> {
     }
 }
 
-/// The names of all values, numbered ones in one piece.
+/// Returns the names of all values; numbered values are listed as a range.
 fn known_names(descriptors: &[Descriptor]) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut last: Option<&str> = None;
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_said_again_leave_values_on_their_edge() {
+    fn repeated_bounds_leave_values_on_their_edge() {
         let bounds = vec!["kernel.variance=1,2".parse().expect("bounds")];
         let (constraints, own) = (Constraints { bounds, ..Constraints::default() }, own());
         let (mut settings, mut values) = (ValueSettings::default(), vec![1.0; 6]);
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn default_priors_stand_back() {
+    fn default_priors_give_way_to_others() {
         let (mut settings, own, mut values) = (ValueSettings::default(), own(), vec![1.0; 6]);
         let priors = ["kernel.variance=none", "kernel.lengthscales.0=gamma(3,1)"];
         let priors = priors.iter().map(|text| text.parse().expect("prior")).collect();
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_names() {
+    fn invalid_constraints_are_refused_with_the_names() {
         for (lines, words) in [
             ("fix kernel.nothing=1", "no hyper-parameter 'kernel.nothing'"),
             ("fix inducing.0.0=1", "no hyper-parameter 'inducing.0.0'"),

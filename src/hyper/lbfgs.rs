@@ -45,7 +45,7 @@ struct State {
     /// The start of the current run, and the length of its first step.
     from: Vec<f64>,
     first_step: f64,
-    /// The best value before the present run.
+    /// The best value before the current run.
     before: Option<f64>,
     run: Option<Run>,
     known: Evaluations,
@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// Returns true if the state has vectors of `n` numbers, and no longer memory.
+    /// Returns true if the state has vectors of `n` numbers, and at most `memory` stored steps.
     fn suits(&self, n: usize, memory: usize) -> bool {
         self.restarts <= MOST
             && self.iterations <= MOST
@@ -184,7 +184,8 @@ impl Descent<'_, '_> {
         let improved = state.before.is_none_or(|b| best.value < b - 1e-12 * b.abs());
         state.from.clone_from(&best.theta);
         state.restarts += 1;
-        // A run that gained something is resumed at the normal step; one that did not, at a tenth of the last.
+        // After a run that improved the objective the next run starts with the normal step;
+        // otherwise with a tenth of the last one.
         state.first_step = if improved { self.options.first_step } else { state.first_step * 0.1 };
         if norm(&best.gradient) <= 1e-9 * self.data_count {
             self.monitor.stop(StopReason::Converged);
@@ -195,7 +196,8 @@ impl Descent<'_, '_> {
 
     fn save_if_due(&mut self) {
         let Descent { objective, monitor, options, state, .. } = self;
-        // Without the score of its last point a state is not what it would have been.
+        // An exhausted objective has not scored its last point, so the state would differ from that
+        // of an uninterrupted fit.
         if objective.exhausted() && monitor.stopped() != Some(StopReason::Interrupted) {
             return;
         }

@@ -76,8 +76,9 @@ impl Evaluator<'_, '_> {
         Some(self.known.trials.push(point))
     }
 
-    /// Returns true if the user wants the fit to end before `theta` is evaluated; the monitor then knows. Known points are not checked, so
-    /// a repeated search reaches the point where it was interrupted.
+    /// Returns true if the user wants the fit to end before `theta` is evaluated; the monitor is
+    /// then stopped. Known points are not checked, so a repeated search reaches the point where it
+    /// was interrupted.
     fn is_interrupted_at(&mut self, theta: &[f64]) -> bool {
         let interrupted = self.known.trials.find(theta).is_none() && self.monitor.is_interrupted();
         if interrupted {
@@ -108,7 +109,7 @@ impl Evaluator<'_, '_> {
         search.search_direction(direction);
         let start =
             |state: Iterate| state.param(from.theta.clone()).cost(from.value).gradient(from.gradient.clone());
-        // argmin drops what it was given when it fails; the evaluator is only lent to it.
+        // argmin drops its problem if it fails, so it only borrows the evaluator.
         let ray = Scaled { evaluator: RefCell::new(self), scale };
         let mut state = Executor::new(ray, search).configure(start).ctrlc(false).timer(false).run()?.state;
         let (theta, gradient) = (state.take_param(), state.take_gradient());

@@ -1,4 +1,5 @@
-//! The monitor of a running minimisation: clock, trace, and the points where it may end or be saved; no solver.
+//! The monitor of a running minimisation: clock, trace, and the points at which it can end or be
+//! saved; no solver.
 
 use super::event::{Event, Stage};
 use super::session::{Listener, Session};
@@ -8,7 +9,8 @@ use crate::checkpoint::{Archive, Checkpoint};
 use crate::error::Result;
 use std::time::{Duration, Instant};
 
-/// Watches a minimisation: keeps the trace, tells the session, decides when to stop.
+/// Watches a minimisation: keeps the trace, reports events to the session, and decides when to
+/// stop.
 pub struct Monitor<'a> {
     stopping: Stopping,
     started: Instant,
@@ -67,8 +69,8 @@ impl<'a> Monitor<'a> {
         Limits { seconds, ..*self.limits() }
     }
 
-    /// Ends the fit between epochs if its time or its steps are over, or if the user wants it to end. `taken` is the number of steps, if
-    /// they count.
+    /// Ends the fit between epochs if the limit of time or steps is reached, or if the user
+    /// interrupted it. `taken` is the number of steps, if they are limited.
     pub fn look_around(&mut self, taken: Option<usize>) {
         if taken.is_some_and(|taken| self.stopping.out_of_steps(taken)) {
             self.stop(StopReason::MaxSteps);
@@ -89,7 +91,7 @@ impl<'a> Monitor<'a> {
         self.session.enter(stage);
     }
 
-    /// Returns true if the user wants the fit to end.
+    /// Returns true if the user interrupted the fit.
     pub fn is_interrupted(&self) -> bool {
         self.session.is_interrupted()
     }
@@ -149,7 +151,8 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Saves the state of the current stage with `write`, if it is time to or the fit was interrupted.
+    /// Saves the state of the current stage with `write`, if a state is due or the fit was
+    /// interrupted.
     pub(crate) fn save_if_due(&mut self, write: impl FnOnce(&mut Monitor<'a>, &mut Archive)) {
         let interrupted = self.stopped() == Some(StopReason::Interrupted);
         if self.session.checkpoint().is_some_and(|checkpoint| interrupted || checkpoint.is_due()) {
@@ -179,7 +182,8 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// The error of a fit that was interrupted, for which the checkpoint is written, or whose saved state did not fit.
+    /// Returns the error of a fit that was interrupted (after writing its checkpoint), or whose
+    /// saved state did not fit.
     ///
     /// # Errors
     /// `Interrupted` and `Data`.
@@ -187,7 +191,7 @@ impl<'a> Monitor<'a> {
         self.session.check()
     }
 
-    /// Passes the trace and what decides about stopping through an archive.
+    /// Passes the trace and the state of the stopping rules through an archive.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let mut seconds = self.elapsed().as_secs_f64();
         archive.value(&mut seconds);

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// A listener of every stage and epoch. It can be sent, so that a fit can run on another thread than its caller.
+/// A listener of every stage and epoch. It is `Send`, so that a fit can run on a different thread
+/// than its caller.
 pub type Listener<'a> = dyn FnMut(&Event) + Send + 'a;
 
 /// The source of an interruption.
@@ -39,7 +40,7 @@ impl Interrupt<'_> {
     }
 }
 
-/// Who hears of a fit's epochs, who may interrupt it, and where its state is kept.
+/// The connection of a fit to its surroundings: the listener, the interruption, and the checkpoint.
 ///
 /// ```
 /// use faer::Mat;
@@ -109,8 +110,9 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Ends the training with what it has got to once `flag` is true at the end of an epoch, as a limit of epochs would: for a listener
-    /// that has seen enough. Short fits that come before end after their first epoch then.
+    /// Ends the training, like a limit of epochs, once `flag` is true at the end of an epoch, and
+    /// keeps its result. A listener can set the flag. Earlier short fits then end after their first
+    /// epoch.
     ///
     /// ```
     /// use faer::Mat;
@@ -145,7 +147,8 @@ impl<'a> Session<'a> {
         self.has_intervals
     }
 
-    /// Counts the time limit of fits from the start of a command, and over all of them. Without it, every fit has the whole limit.
+    /// Applies the time limit to all fits of a command together, from its start. Without a clock,
+    /// every fit has the whole limit.
     pub fn with_clock(self, clock: Option<Clock>) -> Self {
         Session { clock, ..self }
     }
@@ -215,7 +218,7 @@ impl<'a> Session<'a> {
         self.checkpoint.as_deref_mut()
     }
 
-    /// Returns true if the user wants the fit to end.
+    /// Returns true if the user interrupted the fit.
     pub fn is_interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(|interrupt| interrupt.is_wanted())
     }
@@ -231,7 +234,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The error of a fit that was interrupted, for which the checkpoint is written, or whose saved state did not fit.
+    /// Returns the error of a fit that was interrupted (after writing its checkpoint), or whose
+    /// saved state did not fit.
     ///
     /// # Errors
     /// `Interrupted` and `Data`.

@@ -30,14 +30,14 @@ impl PriorChoice {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ValueSetting {
-    /// The range within its bounds.
+    /// The range, limited by the bounds.
     pub transform: Option<Transform>,
-    /// Its prior; files know it as `belief`.
+    /// The prior; in files it is called `belief`.
     #[serde(rename = "belief")]
     pub prior: Option<PriorChoice>,
     /// True if the value is fixed.
     pub fixed: bool,
-    /// The group of values that are one free number.
+    /// The group of values that are tied to one free number.
     pub tie: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ impl ValueSettings {
     }
 }
 
-/// Returns the descriptors of all values with names, which are all except inducing inputs, with their places.
+/// Returns the descriptors of all named values (all except inducing inputs), with their indices.
 pub(crate) fn named(descriptors: &[Descriptor]) -> impl Iterator<Item = (usize, &Descriptor)> + Clone {
     descriptors.iter().enumerate().filter(|(_, descriptor)| descriptor.is_named())
 }

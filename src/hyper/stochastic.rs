@@ -24,7 +24,8 @@ pub trait StochasticObjective {
         false
     }
 
-    /// Called after an epoch, or the part of the last one that ran; returns the validation score at `theta`, if there is one.
+    /// Called after an epoch, even if only a part of the last epoch ran; returns the validation
+    /// score at `theta`, if there is one.
     fn end_epoch(&mut self, theta: &[f64]) -> Option<f64>;
 
     /// Called when the epoch just ended has the best validation score so far.
@@ -139,7 +140,7 @@ impl Run<'_, '_> {
         gradient.fill(0.0);
         let value = self.objective.step(self.adam.theta(), gradient);
         if self.objective.exhausted() {
-            // The state within a step is not kept: a checkpoint has that of an earlier one.
+            // A state within a step is not saved; the checkpoint has the state of an earlier step.
             self.monitor.stop(StopReason::Interrupted);
             return;
         }
@@ -160,7 +161,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Checks if the minimisation ends here, and saves the state if it is time to.
+    /// Checks if the minimisation ends here, and saves the state if one is due.
     fn look_around(&mut self) {
         self.monitor.look_around(Some(self.adam.steps()));
         let limited = matches!(self.monitor.stopped(), Some(StopReason::MaxSteps | StopReason::MaxSeconds));

@@ -29,7 +29,7 @@ pub enum StopReason {
     Stopped,
     /// No step that could be evaluated improved the objective.
     NoProgress,
-    /// The user interrupted it.
+    /// The user interrupted the fit.
     Interrupted,
 }
 
@@ -57,7 +57,7 @@ impl StopReason {
             StopReason::MaxSteps => "the limit of steps was reached",
             StopReason::MaxSeconds => "the time limit was reached",
             StopReason::EarlyStop => "the validation score stopped improving; the best parameters were kept",
-            StopReason::TargetReached => "the score that was asked for was reached",
+            StopReason::TargetReached => "the requested target was reached",
             StopReason::Stopped => "a callback requested the stop",
             StopReason::NoProgress => "no step improved the objective any more",
             StopReason::Interrupted => "it was interrupted",
@@ -106,8 +106,9 @@ impl Limits {
     }
 }
 
-/// A range that the objective stays in once training has converged: the stopping rule of Wei, Sheth & Khardon 2021, who take 50 iterations
-/// for regression, 20 for classes and counts, and 1e-4.
+/// A range within which the objective stays once training has converged: the stopping rule of Wei,
+/// Sheth & Khardon 2021, who take 50 iterations for regression, 20 for classes and counts, and
+/// 1e-4.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StopRange {
@@ -154,7 +155,7 @@ pub struct Record {
     /// The term `−Σ log p` per row, up to constants, that training adds if hyper-parameters have priors.
     #[serde(default)]
     pub prior_terms: f64,
-    /// Validation NLL, when a validation part exists.
+    /// Validation NLL, if there are validation rows.
     pub validation_nll: Option<f64>,
 }
 
@@ -171,7 +172,7 @@ impl Record {
     }
 }
 
-/// The epochs so far, and the decision to continue.
+/// The epochs so far, and the state of the stopping rules.
 #[derive(Clone, Debug)]
 pub(super) struct Stopping {
     limits: Limits,
@@ -297,7 +298,7 @@ impl Stopping {
         }
     }
 
-    /// Passes the epochs and what decides about stopping through an archive.
+    /// Passes the epochs and the state of the stopping rules through an archive.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         archive.value(&mut self.records);
         archive.value(&mut self.best_validation);

@@ -18,11 +18,12 @@ impl Point {
     }
 }
 
-/// The points evaluated last.
+/// The latest evaluated points.
 ///
-/// The two latest points are always stored: a line search asks for the value and the gradient of a point separately, and the next search
-/// starts where it ended. All points of the current search are stored too. A search is determined by the values it receives, so an
-/// interrupted one is repeated from its beginning with these values, without evaluations.
+/// The two latest points are always stored: a line search requests the value and the gradient of a
+/// point separately, and the next search starts at its end. All points of the current search are
+/// stored too. A search is determined by the values it receives, so an interrupted one is repeated
+/// from its beginning with these values, without evaluations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Trials {
     points: Vec<Point>,

@@ -2,7 +2,7 @@
 
 use sparsegp_kernels::{Parameter, Prior, Transform};
 
-/// One natural value as an optimiser needs to know it.
+/// One natural value, with what an optimiser needs to know about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Descriptor {
     /// The full name, such as `kernel.lengthscales.0`.
@@ -21,7 +21,8 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Descriptors of all values of a parameter under `prefix`; `.0`, `.1`, … tell several values apart.
+    /// Descriptors of all values of a parameter under `prefix`; several values are numbered `.0`,
+    /// `.1`, ….
     pub fn of(prefix: &str, name: &str, parameter: &Parameter) -> Vec<Descriptor> {
         let count = parameter.values.len();
         (0..count)
@@ -45,8 +46,8 @@ impl Descriptor {
 /// The prefix of the names of inducing inputs, after the name of a function if each function has a layer.
 pub(crate) const INDUCING: &str = "inducing.";
 
-/// The name of the parameter that a numbered value belongs to: `kernel.lengthscales` of `kernel.lengthscales.3`. `None` for a
-/// parameter of one value.
+/// Returns the name of the parameter of a numbered value: `kernel.lengthscales` for
+/// `kernel.lengthscales.3`. `None` for a parameter with one value.
 pub fn stem(name: &str) -> Option<&str> {
     let (stem, index) = name.rsplit_once('.')?;
     index.bytes().all(|digit| digit.is_ascii_digit()).then_some(stem)
@@ -61,7 +62,7 @@ struct Free {
     unit: f64,
 }
 
-/// The free numbers behind the natural values, with their transforms and ties.
+/// The free numbers that determine the natural values, with their transforms and ties.
 #[derive(Clone, Debug)]
 pub struct FreeVector {
     free: Vec<Free>,
@@ -74,8 +75,9 @@ impl FreeVector {
     /// relative to the edge.
     const EDGE: f64 = 1e-9;
 
-    /// The free entries among `descriptors`, which are in the order of the natural vector. Tied values are one free number with the prior
-    /// of the first value; if one of them is fixed, none is free.
+    /// Creates the free vector of `descriptors`, which are in the order of the natural vector. Tied
+    /// values are one free number with the prior of the first value; if one of them is fixed, none
+    /// is free.
     pub fn new(descriptors: &[Descriptor]) -> Self {
         let held: Vec<usize> = descriptors.iter().filter(|d| d.fixed).filter_map(|d| d.tie).collect();
         let mut leaders: Vec<(usize, usize)> = Vec::new();

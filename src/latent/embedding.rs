@@ -1,4 +1,5 @@
-//! Coordinates in which points with categories are compared by Euclidean distances; numbers stay coordinates; no kernels.
+//! Coordinates in which points with categories are compared by Euclidean distances. Numbers stay
+//! unchanged; no kernels.
 
 use faer::{Mat, MatRef};
 use sparsegp_kernels::Dimension;
@@ -33,7 +34,7 @@ impl Axes {
         }
     }
 
-    /// Coordinate `axis` of a value, levels being 1 apart.
+    /// Returns coordinate `axis` of a value; two different levels have distance 1.
     fn coordinate(self, axis: usize, value: f64) -> f64 {
         match self {
             Axes::Number => value,
@@ -45,7 +46,8 @@ impl Axes {
     }
 }
 
-/// A random sign for every code and axis (the finaliser of SplitMix64; Steele, Lea & Flood 2014).
+/// Returns a random sign for every code and axis (the finaliser of SplitMix64; Steele, Lea & Flood
+/// 2014).
 fn sign(code: u64, axis: usize) -> f64 {
     let mut bits = code.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -55,7 +57,8 @@ fn sign(code: u64, axis: usize) -> f64 {
 }
 
 impl Embedding {
-    /// An embedding of points with `dims` columns; `dimensions` gives their kinds (all numbers if it is empty).
+    /// Creates an embedding of points with `dims` columns; `dimensions` gives their kinds (all
+    /// numbers if it is empty).
     pub fn new(dimensions: &[Dimension], dims: usize) -> Embedding {
         let axes = |d: usize| match dimensions.get(d) {
             Some(&Dimension::Category { levels }) if levels <= MOST_AXES => Axes::Levels(levels),
@@ -65,7 +68,7 @@ impl Embedding {
         Embedding { columns: (0..dims).map(axes).collect() }
     }
 
-    /// True if points are their own coordinates.
+    /// Returns true if the coordinates of a point are the point itself.
     pub(crate) fn is_identity(&self) -> bool {
         self.columns.iter().all(|axes| matches!(axes, Axes::Number))
     }
@@ -75,7 +78,8 @@ impl Embedding {
         !matches!(self.columns[d], Axes::Number)
     }
 
-    /// The coordinates of the rows of `x` (`n × D`): numbers divided by `units`, levels of a category one over its unit apart.
+    /// Returns the coordinates of the rows of `x` (`n × D`): numbers divided by `units`; different
+    /// levels of a category have the distance 1/unit.
     pub(crate) fn coordinates(&self, x: MatRef<'_, f64>, units: &[f64]) -> Mat<f64> {
         let axes: Vec<(usize, Axes, usize)> = (0..self.columns.len())
             .flat_map(|d| (0..self.columns[d].count()).map(move |axis| (d, axis)))
@@ -87,7 +91,8 @@ impl Embedding {
         })
     }
 
-    /// Points (`n × D`) with numbers from the coordinates and codes from the rows `codes` of `x`.
+    /// Returns points (`n × D`) with the numbers in the coordinates and the codes in the rows
+    /// `codes` of `x`.
     pub fn points(&self, coordinates: &Mat<f64>, x: MatRef<'_, f64>, codes: &[usize]) -> Mat<f64> {
         let firsts: Vec<usize> = self
             .columns
@@ -110,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_equally_far_apart_and_numbers_stay_what_they_are() {
+    fn levels_are_equally_far_apart_and_numbers_stay_unchanged() {
         for levels in [2, 5, 32, 670] {
             let embedding =
                 Embedding::new(&[Dimension::Number, Dimension::Category { levels }, Dimension::Number], 3);

@@ -14,9 +14,10 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Jitter {
-    /// Exactly this much (zero allowed).
+    /// This amount (zero is allowed).
     Absolute(f64),
-    /// This times the mean diagonal of `K_uu`; it moves with the kernel and enters the gradient.
+    /// This factor times the mean diagonal of `K_uu`; it changes with the kernel and enters the
+    /// gradient.
     Relative(f64),
 }
 
@@ -25,7 +26,7 @@ impl Jitter {
     /// keeps some nine digits; larger values visibly cost accuracy on low-noise data.
     pub const DEFAULT: Jitter = Jitter::Relative(1e-6);
 
-    /// The largest relative jitter that the ladder climbs to.
+    /// The maximum relative jitter, if factorisation needs more than the requested jitter.
     const CEILING: f64 = 1e-4;
 }
 
@@ -40,7 +41,7 @@ impl FromStr for Jitter {
             None => number(text).map(Jitter::Relative),
         };
         jitter.ok_or_else(|| {
-            Error::usage(format!("jitter {text} is not a finite number, or a text such as abs:1e-6"))
+            Error::usage(format!("jitter {text} is neither a finite number nor text such as abs:1e-6"))
         })
     }
 }
@@ -67,7 +68,7 @@ pub struct FactorizationFailure {
 /// The prior of a sparse GP: a kernel, inducing inputs `Z` (`M × D`), a constant mean for each process that shares them, and the jitter
 /// of `K_uu`.
 ///
-/// This is the part that is edited and stored. [`InducingPrior::factorised`] adds the factor of `K_uu`.
+/// The prior can be edited and stored. [`InducingPrior::factorised`] adds the factor of `K_uu`.
 #[derive(Clone)]
 pub struct InducingPrior {
     kernel: Box<dyn Kernel>,
@@ -78,8 +79,9 @@ pub struct InducingPrior {
 
 /// The prior of a sparse GP with the factor `L` of its `K_uu = k(Z, Z) + jitter·I`.
 ///
-/// The factor always belongs to the prior: only [`InducingPrior::factorised`] makes a layer, and a change of the prior
-/// ([`LatentModel::set_natural`](crate::model::LatentModel::set_natural)) factorises again.
+/// The factor always fits the prior: only [`InducingPrior::factorised`] makes a layer, and a change
+/// of the prior ([`LatentModel::set_natural`](crate::model::LatentModel::set_natural)) factorises
+/// again.
 pub struct InducingLayer {
     prior: InducingPrior,
     used_jitter: Jitter,
@@ -125,10 +127,10 @@ impl AsRef<InducingPrior> for InducingLayer {
 }
 
 impl InducingPrior {
-    /// A prior with a mean that stays zero.
+    /// Creates a prior with a mean that stays zero.
     ///
-    /// Without inducing inputs (`0 × D`) all that is known comes from neighbours. Errors when `Z` has no columns or fewer than the
-    /// kernel needs, or is not finite.
+    /// Without inducing inputs (`0 × D`) all information comes from neighbours. Returns an error if
+    /// `Z` has no columns or fewer than the kernel needs, or is not finite.
     pub fn new(kernel: Box<dyn Kernel>, z: Mat<f64>, jitter: Jitter) -> Result<Self> {
         let (m, d) = z.shape();
         if d == 0 {
@@ -162,7 +164,7 @@ impl InducingPrior {
     ///
     /// If `constants` is empty.
     pub fn with_means(mut self, constants: Vec<f64>, fixed: bool) -> Self {
-        assert!(!constants.is_empty(), "a layer has one process at least");
+        assert!(!constants.is_empty(), "a layer has at least one process");
         self.mean.values = constants;
         self.mean.fixed = fixed;
         self
@@ -172,10 +174,10 @@ impl InducingPrior {
     ///
     /// # Panics
     ///
-    /// If `more` has another number of columns.
+    /// If the number of columns of `more` differs.
     pub(crate) fn extended(&self, more: MatRef<'_, f64>) -> Self {
         let ((old, d), m) = (self.z.shape(), self.z.nrows() + more.nrows());
-        assert_eq!(more.ncols(), d, "columns of the inducing inputs");
+        assert_eq!(more.ncols(), d, "number of columns of the inducing inputs");
         InducingPrior {
             kernel: self.kernel.clone(),
             mean: self.mean.clone(),
@@ -285,17 +287,17 @@ impl InducingLayer {
         self.l.as_ref()
     }
 
-    /// Its inverse.
+    /// The inverse of `L`.
     pub fn inverse_factor(&self) -> MatRef<'_, f64> {
         self.linv.as_ref()
     }
 
-    /// The jitter of the factor; larger than the requested one where the ladder had to be climbed.
+    /// The jitter of the factor; larger than the requested jitter if that was too small.
     pub(crate) fn used_jitter(&self) -> Jitter {
         self.used_jitter
     }
 
-    /// The jitter of the factor, relative to the mean diagonal of `K_uu`.
+    /// Returns the jitter of the factor, relative to the mean diagonal of `K_uu`.
     pub fn relative_jitter(&self) -> f64 {
         match self.used_jitter {
             Jitter::Relative(ratio) => ratio,
@@ -303,7 +305,7 @@ impl InducingLayer {
         }
     }
 
-    /// The jitter of the factor as it was added to the diagonal of `K_uu`.
+    /// Returns the jitter of the factor as it was added to the diagonal of `K_uu`.
     pub fn absolute_jitter(&self) -> f64 {
         match self.used_jitter {
             Jitter::Relative(ratio) => ratio * trace(self.k_uu.as_ref()) / self.z.nrows().max(1) as f64,
@@ -332,8 +334,8 @@ impl InducingLayer {
         self.prior.for_each_parameter_mut(&mut |p| p.fixed |= which(p));
     }
 
-    /// Changes the prior and factorises again in the same buffers. After a failure the factor is NaN, so that no number that is
-    /// computed with it passes for one of the prior.
+    /// Changes the prior and factorises again in the same buffers. After a failure the factor is
+    /// NaN, so that no number computed with it can be mistaken for a result of the prior.
     pub(crate) fn change(
         &mut self,
         edit: impl FnOnce(&mut InducingPrior),

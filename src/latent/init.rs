@@ -1,7 +1,9 @@
-//! Choosing where the inducing inputs start: k-means, greedy conditional variance or random rows; no factorisation.
+//! The choice of the initial inducing inputs: k-means, greedy conditional variance or random rows;
+//! no factorisation.
 //!
-//! Everything here is a pure function of the data, the options and the seed. Parallel loops run over blocks of a
-//! fixed size and every reduction is made in block order, so the number of threads never changes a result.
+//! All functions here are pure functions of the data, the options and the seed. Parallel loops run
+//! over blocks of a fixed size and every reduction is made in block order, so the number of threads
+//! never changes a result.
 
 use super::pivots::{Pivoting, RESIDUAL_FLOOR};
 use super::{Embedding, InducingLayer};
@@ -16,31 +18,37 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use sparsegp_kernels::{Dimension, Kernel};
 
-/// K-means and random rows look at no more rows than this, or [`ROWS_PER_CENTRE`] for each inducing input.
+/// The maximum number of rows for k-means and random rows, unless [`ROWS_PER_CENTRE`] rows for each
+/// inducing input are more.
 const KMEANS_ROWS: usize = 10_000;
 const ROWS_PER_CENTRE: usize = 20;
 
-/// The greedy choice looks at no more rows than this, or [`ROWS_PER_PIVOT`] for each inducing input.
+/// The maximum number of rows for the greedy choice, unless [`ROWS_PER_PIVOT`] rows for each
+/// inducing input are more.
 const GREEDY_ROWS: usize = 10_000;
 const ROWS_PER_PIVOT: usize = 5;
 
-/// The greedy choice of more inducing inputs looks at no more rows than this, or [`ROWS_PER_PIVOT`] for each of them.
+/// The maximum number of rows for the greedy choice of additional inducing inputs, unless
+/// [`ROWS_PER_PIVOT`] rows for each of them are more.
 const GROWTH_ROWS: usize = 5000;
 
 /// An inducing input that explains less variance than this many jitters adds little but a bad condition number.
 const JITTERS: f64 = 10.0;
 
-/// Rows in one unit of parallel work; fixed, so that rounding does not depend on the number of threads.
+/// The number of rows in one unit of parallel work; fixed, so that rounding does not depend on the
+/// number of threads.
 const BLOCK: usize = 512;
 
-/// Lloyd's iterations at most; inducing inputs are only a start, and most of the gain is in the first few.
+/// The maximum number of Lloyd's iterations. The result is only a start, and the first few
+/// iterations bring most of the gain.
 const LLOYD_ITERATIONS: usize = 10;
 
 /// Lloyd's iterations end when the sum of squared distances falls by less than this fraction.
 const LLOYD_GAIN: f64 = 1e-3;
 
-/// Two rows closer than this many standard deviations are one: a squared-exponential covariance of unit lengthscale,
-/// `1 − r²/2`, rounds to 1 there, so a second inducing input could add nothing but a singular matrix.
+/// Two rows closer than this many standard deviations count as one: a squared-exponential
+/// covariance of unit lengthscale, `1 − r²/2`, rounds to 1 there, so a second inducing input could
+/// add nothing but a singular matrix.
 const SAME: f64 = 1.5e-8;
 
 word_option! {
@@ -51,8 +59,9 @@ word_option! {
         /// Centres of k-means, seeded by k-means++ (Arthur and Vassilvitskii 2007), on a random part of the rows.
         #[default]
         KMeans = "kmeans",
-        /// Rows picked one by one where the prior variance left by those before is largest, that is a pivoted Cholesky
-        /// factorisation of the kernel matrix (Burt, Rasmussen and van der Wilk 2020), on a random part of the rows.
+        /// Rows picked one by one, each where the prior variance given the earlier ones is largest:
+        /// a pivoted Cholesky factorisation of the kernel matrix (Burt, Rasmussen and van der Wilk
+        /// 2020), on a random part of the rows.
         Greedy = "greedy",
         /// Distinct rows, uniformly.
         Random = "random",
@@ -64,16 +73,19 @@ impl InducingInit {
     pub const ALL: [InducingInit; 3] = [InducingInit::KMeans, InducingInit::Greedy, InducingInit::Random];
 }
 
-/// Initial inducing inputs `Z` (`M' × D`, rows are points) for the data `x` (`n × D`, rows are points too).
+/// Returns initial inducing inputs `Z` (`M' × D`, rows are points) for the data `x` (`n × D`, rows
+/// are points too).
 ///
-/// `M' = min(m, number of distinct points)`. The greedy choice may return fewer points, when the kernel at its present parameters leaves
-/// no variance to explain. Points within rounding of each other (about 1.5e-8 standard deviations of the columns) count as one, and no two
-/// rows of `Z` are that close.
+/// `M' = min(m, number of distinct points)`. The greedy choice may return fewer points, when no
+/// variance is left to explain under the kernel with its current parameters. Points within rounding
+/// of each other (about 1.5e-8 standard deviations of the columns) count as one, and no two rows of
+/// `Z` are that close.
 ///
-/// Columns that the kernel treats as categories have codes of rows of `x`: a centre takes the codes of the nearest row, and two different
-/// levels are as far apart as two typical numbers. Distances are computed after each input is divided by its standard deviation, so the
-/// units of the data do not affect `KMeans`. `kernel` affects only `Greedy`. When all distinct points fit into `m`, `KMeans` and `Random`
-/// return exactly these points.
+/// In columns that the kernel treats as categories a centre has the codes of the nearest row of
+/// `x`, and two different levels are as far apart as two typical numbers. Distances are computed
+/// after each input is divided by its standard deviation, so the units of the data do not affect
+/// `KMeans`. `kernel` affects only `Greedy`. When all distinct points fit into `m`, `KMeans` and
+/// `Random` return exactly these points.
 ///
 /// Work and memory are bounded for large n. At most `max(20 m, 10 000)` random rows enter `KMeans` and `Random`, and at most `max(5 m, 10
 /// 000)` enter `Greedy`, which takes `O(rows · M'²)` time and `O(rows · M')` memory. All data is searched only when these rows hold fewer
@@ -116,13 +128,14 @@ pub fn choose_inducing(
         InducingInit::Greedy => {
             if kernel.min_dims() > x.nrows() {
                 return Err(Error::usage(format!(
-                    "the kernel {} needs {} inputs and the data has {}",
+                    "the kernel {} needs {} inputs, but the data have {}",
                     kernel.expression(),
                     kernel.min_dims(),
                     x.nrows()
                 )));
             }
-            // A stationary kernel starts with equal variances everywhere: the order decides which row comes first.
+            // A stationary kernel starts with equal variances everywhere: the order of the rows
+            // decides which one comes first.
             candidates.rows.shuffle(&mut rng);
             let points = gather(x, &candidates.rows);
             let pivots = Pivoting::new(points.as_ref(), kernel).choose(m, RESIDUAL_FLOOR)?;
@@ -136,15 +149,16 @@ pub fn choose_inducing(
     }
 }
 
-/// At most `m` more inducing inputs (rows) for a layer that already has some. They are rows of `x` (`n × D`), each picked where the prior
-/// variance left by the layer's inputs and the earlier picks is largest, at the layer's present parameters.
+/// Returns at most `m` more inducing inputs (rows) for a layer that already has some. They are rows
+/// of `x` (`n × D`), each picked where the prior variance given the layer's inputs and the earlier
+/// picks is largest, at the layer's current parameters.
 ///
-/// At most `max(5 m, 5000)` random rows are examined, in O(rows · (M + m)²) time. There are fewer than `m`, or none, when the remaining
-/// variance is within the layer's jitter. The layer must be refreshed; the result depends only on the arguments, not on the number of
-/// threads.
+/// At most `max(5 m, 5000)` random rows are examined, in O(rows · (M + m)²) time. The result has
+/// fewer than `m` rows, or none, if the remaining variance is within the layer's jitter. It depends
+/// only on the arguments, not on the number of threads.
 ///
 /// # Errors
-/// A data error for values that are not finite, a fit error when the kernel gives one.
+/// A data error for values that are not finite, a fit error if the kernel returns such a value.
 pub fn more_inducing(x: MatRef<'_, f64>, layer: &InducingLayer, m: usize, seed: u64) -> Result<Mat<f64>> {
     let x = x.transpose();
     let frame = Frame::of(x)?;
@@ -158,7 +172,7 @@ pub fn more_inducing(x: MatRef<'_, f64>, layer: &InducingLayer, m: usize, seed: 
     Ok(rows_of(&points, &pivots))
 }
 
-/// Chosen rows of a matrix.
+/// Returns the chosen rows of a matrix.
 fn rows_of(points: &Mat<f64>, rows: &[usize]) -> Mat<f64> {
     Mat::from_fn(rows.len(), points.ncols(), |i, d| points[(rows[i], d)])
 }
@@ -168,7 +182,8 @@ fn gather(x: MatRef<'_, f64>, rows: &[usize]) -> Mat<f64> {
     Mat::from_fn(rows.len(), x.nrows(), |i, d| x[(d, rows[i])])
 }
 
-/// Centre and scale of every input, so that distances do not depend on units and large offsets cancel first.
+/// Centre and scale of every input, so that distances do not depend on units, and large offsets are
+/// subtracted first.
 struct Frame {
     centre: Vec<f64>,
     scale: Vec<f64>,
@@ -229,7 +244,7 @@ impl Frame {
         Ok(Frame { centre, scale })
     }
 
-    /// The same frame, in which codes stay unchanged.
+    /// Returns this frame with codes left unchanged.
     fn with_codes(mut self, dimensions: &[Dimension]) -> Frame {
         for (d, _) in dimensions.iter().enumerate().filter(|(_, dimension)| dimension.is_category()) {
             (self.centre[d], self.scale[d]) = (0.0, 1.0);
@@ -241,7 +256,7 @@ impl Frame {
         (value - self.centre[d]) / self.scale[d]
     }
 
-    /// Scaled points (rows) back in the units of the data.
+    /// Converts scaled points (rows) to the units of the data.
     fn unscale(&self, mut points: Mat<f64>) -> Mat<f64> {
         for d in 0..points.ncols() {
             for value in points.col_mut(d).iter_mut() {
@@ -252,14 +267,16 @@ impl Frame {
     }
 }
 
-/// Data rows that are pairwise distinct, in increasing order, each with how many sampled rows it stands for.
+/// Data rows that are pairwise distinct, in increasing order, each with the number of sampled rows
+/// that equal it.
 struct Candidates {
     rows: Vec<usize>,
     counts: Vec<f64>,
 }
 
 impl Candidates {
-    /// At most `limit` rows, holding at least `min(m, distinct points of x)` distinct ones; `m ≤ limit`.
+    /// Draws at most `limit` rows with at least `min(m, distinct points of x)` distinct ones;
+    /// `m ≤ limit`.
     fn draw(x: MatRef<'_, f64>, frame: &Frame, m: usize, limit: usize, rng: &mut ChaCha8Rng) -> Candidates {
         let n = x.ncols();
         if n <= limit {
@@ -270,7 +287,8 @@ impl Candidates {
         if drawn.rows.len() >= m {
             return drawn;
         }
-        // Few distinct points, many copies: rare points can hide from a sample, so look at every row.
+        // With few distinct points and many copies, a sample can miss rare points, so every row is
+        // examined.
         let mut all = Candidates::distinct(x, frame, (0..n).collect(), rng);
         if all.rows.len() > limit {
             let mut keep = index::sample(rng, all.rows.len(), limit).into_vec();
@@ -283,8 +301,9 @@ impl Candidates {
 
     /// Keeps one of every group of equal points.
     ///
-    /// Points within [`SAME`] of each other are within it along any direction too. Along a random direction hardly
-    /// any others are, so after sorting by that coordinate each point meets only a few kept ones.
+    /// Points within [`SAME`] of each other are also within it along any direction. Along a random
+    /// direction hardly any other points are, so after sorting by that coordinate each point is
+    /// compared with only a few kept ones.
     fn distinct(x: MatRef<'_, f64>, frame: &Frame, rows: Vec<usize>, rng: &mut ChaCha8Rng) -> Candidates {
         let mut direction: Vec<f64> = (0..x.nrows()).map(|_| rng.random_range(0.5..1.0)).collect();
         let norm = direction.iter().map(|w| w * w).sum::<f64>().sqrt();
@@ -317,7 +336,7 @@ impl Candidates {
         }
     }
 
-    /// The candidates as scaled points, rows of the result.
+    /// Returns the candidates as scaled points (rows).
     fn scaled(&self, x: MatRef<'_, f64>, frame: &Frame) -> Mat<f64> {
         Mat::from_fn(self.rows.len(), x.nrows(), |i, d| frame.scaled(d, x[(d, self.rows[i])]))
     }
@@ -328,7 +347,7 @@ fn k_means(points: &Mat<f64>, weights: &[f64], m: usize, rng: &mut ChaCha8Rng) -
     let seeds = plus_plus(points, weights, m, rng);
     let start = Mat::from_fn(m, points.ncols(), |i, d| points[(seeds[i], d)]);
     let centres = lloyd(points, weights, start.clone());
-    // Seeds are distinct points of the data; means are distinct only nearly always.
+    // Seeds are distinct points of the data; means may coincide in rare cases.
     if all_distinct(centres.as_ref(), rng) { centres } else { start }
 }
 
@@ -340,7 +359,7 @@ fn k_means_of_codes(
     m: usize,
     rng: &mut ChaCha8Rng,
 ) -> Mat<f64> {
-    // Two numbers of variance 1 are √2 apart.
+    // Two numbers of variance 1 are typically √2 apart.
     let apart = [1.0, std::f64::consts::FRAC_1_SQRT_2];
     let units: Vec<f64> = (0..points.ncols()).map(|d| apart[usize::from(embedding.is_category(d))]).collect();
     let space = embedding.coordinates(points.as_ref(), &units);
@@ -358,8 +377,8 @@ fn all_distinct(points: MatRef<'_, f64>, rng: &mut ChaCha8Rng) -> bool {
     Candidates::distinct(points.transpose(), &unit, (0..n).collect(), rng).rows.len() == n
 }
 
-/// Seeds of k-means++: each next point with probability proportional to its weighted squared distance to the nearest
-/// seed so far (Arthur and Vassilvitskii 2007).
+/// Returns the seeds of k-means++: each next point is drawn with probability proportional to its
+/// weighted squared distance to the nearest seed so far (Arthur and Vassilvitskii 2007).
 fn plus_plus(points: &Mat<f64>, weights: &[f64], m: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut nearest = vec![f64::INFINITY; points.nrows()];
     let mut odds = weights.to_vec();
@@ -387,7 +406,8 @@ fn plus_plus(points: &Mat<f64>, weights: &[f64], m: usize, rng: &mut ChaCha8Rng)
     seeds
 }
 
-/// An index with probability proportional to its odds (not all 0); never one whose odds are 0.
+/// Draws an index with probability proportional to its odds, which are not all 0; never an index
+/// with odds 0.
 fn pick(odds: &[f64], rng: &mut ChaCha8Rng) -> usize {
     let mut left = rng.random::<f64>() * odds.iter().sum::<f64>();
     let mut last = 0;
@@ -403,7 +423,8 @@ fn pick(odds: &[f64], rng: &mut ChaCha8Rng) -> usize {
     last
 }
 
-/// A few of Lloyd's iterations from `centres`; a centre that owns no point moves to the worst served one.
+/// Makes a few of Lloyd's iterations from `centres`; a centre without points moves to the point
+/// with the largest weighted squared distance to its centre.
 fn lloyd(points: &Mat<f64>, weights: &[f64], mut centres: Mat<f64>) -> Mat<f64> {
     let mut before = f64::INFINITY;
     for _ in 0..LLOYD_ITERATIONS {
@@ -441,7 +462,8 @@ fn lloyd(points: &Mat<f64>, weights: &[f64], mut centres: Mat<f64>) -> Mat<f64> 
     centres
 }
 
-/// The nearest centre of every point and the squared distance to it; the inner products are matrix products.
+/// Returns the nearest centre of every point and the squared distance to it; inner products are
+/// computed as matrix products.
 fn assign(points: &Mat<f64>, centres: MatRef<'_, f64>) -> Vec<(usize, f64)> {
     let squares = |row: faer::RowRef<'_, f64>| row.iter().map(|v| v * v).sum::<f64>();
     let half: Vec<f64> = centres.row_iter().map(|c| 0.5 * squares(c)).collect();
@@ -459,7 +481,8 @@ fn assign(points: &Mat<f64>, centres: MatRef<'_, f64>) -> Vec<(usize, f64)> {
                         best = (c, half - inner);
                     }
                 }
-                // Half the squared distance is this plus half the squared length of the point, up to rounding.
+                // The squared distance is twice this number plus the squared length of the point,
+                // up to rounding.
                 (best.0, (2.0 * best.1 + squares(rows.row(i))).max(0.0))
             })
             .collect();

@@ -1,4 +1,5 @@
-//! The layers a model can have, as one type: inducing points or linear features, with what is trained in them; no y.
+//! The layers a model can have, as one type: inducing points or linear features, with their
+//! trainable parameters; no y.
 
 use super::inducing::FactorizationFailure;
 use super::{InducingLayer, InducingPrior, Jitter, LatentLayer, LinearLayer};
@@ -6,7 +7,8 @@ use faer::{Mat, MatMut, MatRef};
 use sparsegp_kernels::{Inputs, Parameter, Scratch};
 use std::ops::Deref;
 
-/// Who produces the features of a model: a sparse GP with its factor ([`InducingLayer`]) or without ([`InducingPrior`]), or a linear model.
+/// The layer that produces the features of a model: a sparse GP with its factor ([`InducingLayer`])
+/// or without ([`InducingPrior`]), or a linear model.
 #[derive(Clone)]
 pub enum Layer<G = InducingLayer> {
     /// A sparse GP.
@@ -108,8 +110,8 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
         }
     }
 
-    /// The matrix (`n × n`) at the points of `x` (`n × D`) whose diagonal is `base`: the prior covariance for inducing points
-    /// and reduced linear layers, 0 for whole ones.
+    /// Returns the matrix (`n × n`) at the points of `x` (`n × D`) whose diagonal is `base`: the
+    /// prior covariance for inducing points and reduced linear layers, 0 for whole linear layers.
     pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         match self {
             Layer::Inducing(layer) => {
@@ -124,7 +126,7 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
 }
 
 impl Layer<InducingPrior> {
-    /// The inducing points, to change them.
+    /// Returns the inducing points, mutably.
     pub fn inducing_mut(&mut self) -> Option<&mut InducingPrior> {
         match self {
             Layer::Inducing(prior) => Some(prior),
@@ -179,7 +181,7 @@ impl Layer {
     }
 }
 
-/// The operations of its layer.
+/// The operations of the layer inside.
 impl Deref for Layer {
     type Target = dyn LatentLayer;
 

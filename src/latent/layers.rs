@@ -1,12 +1,13 @@
-//! The layers of a model and which latent process each of them makes the features of; no y.
+//! The layers of a model, and the latent processes that use the features of each layer; no y.
 
 use super::{InducingLayer, InducingPrior, Layer};
 use std::ops::Range;
 
-/// The layers of P latent processes: one that all of them share, or one each.
+/// The layers of P latent processes: one layer that all of them share, or one for each process.
 ///
-/// Processes that share a layer have the same features and a posterior each. Matrices of all layers, or of all processes, stand one
-/// below the other, in the [rows](Layers::rows) that a layer or a process has of them.
+/// Processes that share a layer have the same features but separate posteriors. The matrices of all
+/// layers, or of all processes, are stacked one below the other; [`Layers::rows`] returns the rows
+/// of a layer.
 pub struct Layers<'a, G = InducingLayer> {
     all: &'a [Layer<G>],
     processes: usize,
@@ -31,7 +32,7 @@ impl<'a, G> Layers<'a, G> {
         Layers { all, processes }
     }
 
-    /// The layer of one process.
+    /// Creates the view of the layer of a single process.
     pub fn one(layer: &'a Layer<G>) -> Self {
         Layers { all: std::slice::from_ref(layer), processes: 1 }
     }
@@ -68,13 +69,13 @@ impl<'a, G> Layers<'a, G> {
 }
 
 impl<G: AsRef<InducingPrior>> Layers<'_, G> {
-    /// The rows of a layer in what stands below each other for all layers.
+    /// Returns the rows of a layer in a matrix that stacks all layers.
     pub fn rows(self, layer: usize) -> Range<usize> {
         let before = self.all[..layer].iter().map(Layer::dim).sum::<usize>();
         before..before + self.all[layer].dim()
     }
 
-    /// The rows of a process in what stands below each other for all processes.
+    /// Returns the rows of a process in a matrix that stacks all processes.
     pub(crate) fn process_rows(self, process: usize) -> Range<usize> {
         if self.all.len() > 1 {
             return self.rows(process);
@@ -83,12 +84,12 @@ impl<G: AsRef<InducingPrior>> Layers<'_, G> {
         process * m..(process + 1) * m
     }
 
-    /// The dimensions of all layers together.
+    /// Returns the sum of the dimensions of all layers.
     pub fn dim(self) -> usize {
         self.all.iter().map(Layer::dim).sum()
     }
 
-    /// The dimensions of all processes together.
+    /// Returns the sum of the dimensions of all processes.
     pub(crate) fn process_dim(self) -> usize {
         self.process_rows(self.processes - 1).end
     }

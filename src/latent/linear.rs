@@ -18,9 +18,10 @@ enum Root {
 /// `f = x̃ᵀβ` with `β = m₀ + L_P w`, `P = L_P L_Pᵀ` and `w ~ N(0, I)`, so that `a = L_Pᵀ x̃` and `o = x̃ᵀm₀`; x̃ is x, followed by a 1 if
 /// there is an intercept.
 ///
-/// With more coefficients than data the posterior differs from the prior only in the span of the data's rows. A layer
-/// that was [reduced](LinearLayer::reduced_to) keeps an orthonormal basis U of it and works with `a = Uᵀ L_Pᵀ x̃` of
-/// dimension n, the rest of `x̃ᵀP x̃` being residual variance: the same posterior, in time and memory of n.
+/// With more coefficients than data the posterior differs from the prior only in the span of the
+/// data's rows. A [reduced](LinearLayer::reduced_to) layer has an orthonormal basis U of this span
+/// and uses `a = Uᵀ L_Pᵀ x̃` of dimension n; the rest of `x̃ᵀP x̃` is residual variance. The
+/// posterior is the same, but time and memory are those of dimension n.
 #[derive(Clone, Debug)]
 pub struct LinearLayer {
     prior_mean: Vec<f64>,
@@ -30,8 +31,8 @@ pub struct LinearLayer {
 }
 
 impl LinearLayer {
-    /// A layer without intercept from the prior covariance `P` (`D × D`), with prior mean 0; an error when P is not positive
-    /// definite.
+    /// Creates a layer without intercept from the prior covariance `P` (`D × D`), with prior mean 0.
+    /// Returns an error if P is not positive definite.
     pub fn new(prior: MatRef<'_, f64>) -> Result<Self> {
         let (rows, columns) = prior.shape();
         if rows != columns || rows == 0 {
@@ -47,8 +48,9 @@ impl LinearLayer {
         Ok(LinearLayer { prior_mean: vec![0.0; rows], root, intercept: false, basis: None })
     }
 
-    /// A layer without intercept from the prior means and variances (D each) of independent coefficients; an error when the
-    /// lengths differ or are 0, a mean is not finite or a variance not positive.
+    /// Creates a layer without intercept from the prior means and variances (D each) of independent
+    /// coefficients. Returns an error if the lengths differ or are 0, a mean is not finite, or a
+    /// variance is not positive.
     pub fn independent(means: &[f64], variances: &[f64]) -> Result<Self> {
         if means.len() != variances.len() || means.is_empty() {
             return Err(Error::usage(format!(
@@ -72,12 +74,13 @@ impl LinearLayer {
         LinearLayer { prior_mean, root: Root::Deviations(deviations), intercept: false, basis: None }
     }
 
-    /// A layer for `d` inputs whose coefficients are `N(mean, variance)` each.
+    /// Creates a layer for `d` inputs, whose coefficients all have the prior `N(mean, variance)`.
     pub fn isotropic(d: usize, mean: f64, variance: f64) -> Result<Self> {
         LinearLayer::independent(&vec![mean; d], &vec![variance; d])
     }
 
-    /// Takes the last coefficient as the intercept: inputs then have one column less than there are coefficients.
+    /// Makes the last coefficient the intercept; inputs then have one column less than there are
+    /// coefficients.
     pub fn with_intercept(mut self) -> Self {
         self.intercept = true;
         self
@@ -122,7 +125,7 @@ impl LinearLayer {
         &self.prior_mean
     }
 
-    /// The prior standard deviations, where coefficients are independent.
+    /// The prior standard deviations, if coefficients are independent.
     pub fn prior_deviations(&self) -> Option<&[f64]> {
         match &self.root {
             Root::Deviations(d) => Some(d),
@@ -135,7 +138,8 @@ impl LinearLayer {
         self.basis.as_ref().map(|u| u.as_ref())
     }
 
-    /// Puts back a basis that [`LinearLayer::basis`] gave; an error when it does not have one row per coefficient.
+    /// Restores a basis that [`LinearLayer::basis`] returned. Returns an error if it does not have
+    /// one row per coefficient.
     pub(crate) fn with_basis(mut self, basis: Mat<f64>) -> Result<Self> {
         if basis.nrows() != self.prior_mean.len() {
             let (rows, p) = (basis.nrows(), self.prior_mean.len());
@@ -164,8 +168,10 @@ impl LinearLayer {
         }
     }
 
-    /// The least weights w for which no coefficient is negative, if coefficients are independent: `−m₀/d` each, and no limit for the
-    /// intercept. Empty for other priors and for a reduced layer, in which a weight does not belong to a single coefficient.
+    /// Returns the smallest weights w for which no coefficient is negative, if coefficients are
+    /// independent: `−m₀/d`, where d is the standard deviation, without a limit for the intercept.
+    /// Empty for other priors and for a reduced layer, in which a weight does not belong to a
+    /// single coefficient.
     pub fn nonnegative_weights(&self) -> Vec<f64> {
         let Some(deviations) = self.prior_deviations().filter(|_| self.basis.is_none()) else {
             return Vec::new();
@@ -177,8 +183,8 @@ impl LinearLayer {
         least
     }
 
-    /// `x̃ᵀP x̃′` for a reduced layer, from which features subtract their part; 0 for a whole layer, whose features explain everything; x
-    /// is `n × D`.
+    /// Returns `x̃ᵀP x̃′` at the rows of x (`n × D`) for a reduced layer, of which the features
+    /// explain a part; 0 for a whole layer, whose features explain everything.
     pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         if self.basis.is_none() {
             return Mat::zeros(x.nrows(), x.nrows());
@@ -188,7 +194,7 @@ impl LinearLayer {
         whole.transpose() * &whole
     }
 
-    /// `L_Pᵀ x̃`, a column per datum, into `out` (`p × c`).
+    /// Writes `L_Pᵀ x̃`, a column per row of x, into `out` (`p × c`).
     fn whitened(&self, x: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
         let d = x.ncols();
         out.as_mut().subrows_mut(0, d).copy_from(x.transpose());

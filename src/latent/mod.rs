@@ -1,4 +1,5 @@
-//! The latent layer: who produces the feature rows a_i, residual variances and offsets of the latent linear model; no y.
+//! The latent layer, which produces the features a_i, residual variances and offsets of the latent
+//! linear model; no y.
 
 mod embedding;
 pub mod inducing;
@@ -39,14 +40,14 @@ impl LayerGradient {
         LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z }
     }
 
-    /// Back to zero.
+    /// Sets all entries to zero.
     pub fn clear(&mut self) {
         self.kernel.fill(0.0);
         self.mean.fill(0.0);
         self.z.as_mut().fill(0.0);
     }
 
-    /// True if the two are for layers of the same shape.
+    /// Returns true if both gradients are for layers of the same shape.
     pub(crate) fn is_like(&self, other: &LayerGradient) -> bool {
         let shape = |of: &LayerGradient| (of.kernel.len(), of.mean.len(), of.z.shape());
         shape(self) == shape(other)
@@ -81,22 +82,25 @@ pub struct FeaturesAdjoint<'a> {
 /// μ = o + aᵀm,   v = base + aᵀ(S − κI)a
 /// ```
 ///
-/// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = I`, `a = L_Pᵀ x`, `base = 0`, `κ = 0` for a
-/// linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `c × D` blocks, a row per datum, in any strides; columns behind the first D,
-/// which grouped effects have, are ignored.
+/// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = I`, `a = L_Pᵀ x`,
+/// `base = 0`, `κ = 0` for a linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `c × D`
+/// blocks, a row per datum, in any strides; columns after the first D, which belong to grouped
+/// effects, are ignored.
 pub trait LatentLayer: Send + Sync {
     /// The dimension M of `w`.
     fn dim(&self) -> usize;
 
-    /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity. A layer whose features are whitened
-    /// by construction has no parameters to train: nothing but the offset flows back into it.
+    /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity. A layer whose
+    /// features are whitened by construction has no parameters to train: only its offset has a
+    /// gradient.
     fn whitening(&self) -> Option<Operand<'_>>;
 
-    /// κ: 1 when `base` holds the prior variance, which `aᵀa` then has to be taken from; 0 when it does not.
+    /// Returns κ: 1 if `base` is the prior variance, from which `aᵀa` has to be subtracted;
+    /// otherwise 0.
     fn kappa(&self) -> f64;
 
-    /// The constant mean of a further process (1, 2, …) that shares the layer; `None` if it has process 0's offset, which
-    /// [`features`](Self::features) writes.
+    /// Returns the constant mean of a further process (1, 2, …) that shares the layer; `None` if it
+    /// has the offset of process 0, which [`features`](Self::features) writes.
     fn constant(&self, process: usize) -> Option<f64> {
         let _ = process;
         None
@@ -130,7 +134,7 @@ pub trait LatentLayer: Send + Sync {
     fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch);
 }
 
-/// `A = W K`; does nothing if features are whitened already.
+/// Computes `A = W K`; does nothing if features are whitened by construction.
 pub(crate) fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<'_, f64>) {
     match layer.whitening() {
         Some(whitening) => block_product(a, Accum::Replace, whitening, k, 1.0),
@@ -153,7 +157,7 @@ pub struct LayerScratch {
 }
 
 impl LayerScratch {
-    /// Buffers for a layer of dimension `m`.
+    /// Creates buffers for a layer of dimension `m`.
     pub fn new(m: usize) -> Self {
         LayerScratch { product: linalg::spread(m, m), kernel: Scratch::new() }
     }

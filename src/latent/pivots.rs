@@ -1,6 +1,8 @@
-//! The order of rows in a pivoted Cholesky factorisation of their kernel matrix, from nothing or given inducing inputs.
+//! The order of rows in a pivoted Cholesky factorisation of their kernel matrix, with or without
+//! given inducing inputs.
 //!
-//! Blocks of rows have a fixed size and reductions are made in their order, so threads never change a result; no data.
+//! Blocks of rows have a fixed size and reductions are made in the order of the blocks, so results
+//! do not depend on the number of threads; no data.
 
 use super::{InducingLayer, LatentLayer, whiten};
 use crate::error::{Error, Result};
@@ -8,14 +10,14 @@ use faer::{Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 
-/// Rows in one unit of parallel work.
+/// The number of rows in one unit of parallel work.
 const BLOCK: usize = 512;
 
-/// Pivots end when every residual variance is below this fraction of the largest prior variance: what a Cholesky factor
-/// in double precision still resolves.
+/// Pivots end when every residual variance is below this fraction of the largest prior variance:
+/// this is about what a Cholesky factor in double precision can resolve.
 pub(super) const RESIDUAL_FLOOR: f64 = 1e-12;
 
-/// Part of the rows of a pivoted Cholesky factor, with the variance the pivots so far leave to each row.
+/// Some rows of a pivoted Cholesky factor, with the variance of each row given the pivots so far.
 struct Block {
     start: usize,
     residual: Vec<f64>,
@@ -25,12 +27,12 @@ struct Block {
 }
 
 impl Block {
-    /// Entries of the factor in the row `row` of all points.
+    /// Returns the entries of the factor in row `row`, counted over all points.
     fn row(&self, row: usize) -> Vec<f64> {
         self.factor.iter().skip(row - self.start).step_by(self.residual.len()).copied().collect()
     }
 
-    /// Adds the column of the pivot `at`, whose row of the factor and residual variance are given.
+    /// Adds the column of the pivot `at`, given its row of the factor and its residual variance.
     fn extend(
         &mut self,
         points: MatRef<'_, f64>,
@@ -53,7 +55,8 @@ impl Block {
             *entry /= root;
             *residual -= *entry * *entry;
         }
-        // Exact where rounding would leave a trace, and where a kernel is not continuous on the diagonal.
+        // The column is set exactly at the pivot, where rounding would leave a small rest, or the
+        // kernel is not continuous on the diagonal.
         if (self.start..self.start + len).contains(&at) {
             column[at - self.start] = root;
             self.residual[at - self.start] = 0.0;
@@ -63,8 +66,8 @@ impl Block {
     }
 }
 
-/// A pivoted Cholesky factorisation under way, of the kernel matrix of points (rows) or of what some inducing inputs leave
-/// of it.
+/// An unfinished pivoted Cholesky factorisation of the kernel matrix of points (rows), or of its
+/// residual given some inducing inputs.
 pub(super) struct Pivoting<'a> {
     points: MatRef<'a, f64>,
     kernel: &'a dyn Kernel,
@@ -74,7 +77,7 @@ pub(super) struct Pivoting<'a> {
 }
 
 impl<'a> Pivoting<'a> {
-    /// The start, with nothing explained.
+    /// Starts without inducing inputs.
     pub(super) fn new(points: MatRef<'a, f64>, kernel: &'a dyn Kernel) -> Self {
         let mut blocks: Vec<Block> = (0..points.nrows())
             .step_by(BLOCK)
@@ -89,7 +92,7 @@ impl<'a> Pivoting<'a> {
         Pivoting { points, kernel, blocks, scale }
     }
 
-    /// The start with what the inducing inputs of a layer, which must be refreshed, explain.
+    /// Starts with the part of the variance that the inducing inputs of a layer explain.
     pub(super) fn given(points: MatRef<'a, f64>, layer: &'a InducingLayer) -> Self {
         let mut pivoting = Pivoting::new(points, layer.kernel());
         let m = layer.dim();
@@ -109,8 +112,9 @@ impl<'a> Pivoting<'a> {
         pivoting
     }
 
-    /// The next rows in order, at most `m`: until what is left is below the fraction `floor` of the largest prior variance.
-    /// From nothing there is at least one.
+    /// Returns the next pivots in order, at most `m`, until all residual variances are at most the
+    /// fraction `floor` of the largest prior variance. Without inducing inputs there is at least
+    /// one pivot.
     pub(super) fn choose(mut self, m: usize, floor: f64) -> Result<Vec<usize>> {
         let floor = floor * self.scale;
         let mut chosen = Vec::new();
@@ -133,7 +137,7 @@ impl<'a> Pivoting<'a> {
     }
 }
 
-/// The first row with the largest residual variance.
+/// Returns the first row with the largest residual variance, and that variance.
 fn largest(blocks: &[Block], kernel: &dyn Kernel) -> Result<(usize, f64)> {
     let mut best = (0, f64::NEG_INFINITY);
     for block in blocks {

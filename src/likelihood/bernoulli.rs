@@ -27,7 +27,7 @@ fn sign(at: Observation) -> f64 {
     if at.y > 0.5 { 1.0 } else { -1.0 }
 }
 
-/// The share of class 1, away from 0 and 1.
+/// Returns the share of class 1, kept away from 0 and 1.
 fn share_of_ones(y: &[f64]) -> f64 {
     let ones = y.iter().filter(|y| **y > 0.5).count() as f64;
     (ones + 0.5) / (y.len() as f64 + 1.0)
@@ -37,7 +37,8 @@ fn draw(probability: f64, random: &mut ChaCha8Rng) -> f64 {
     f64::from(u8::from(random.random::<f64>() < probability))
 }
 
-/// The common part of both links, given the probability of class 1 as a function of f and in prediction.
+/// The common part of both links, given the probability of class 1 as a function of f, and its
+/// predictive probability.
 macro_rules! bernoulli {
     ($entry:expr, $probability:expr, $predictive:expr, $inverse:expr) => {
         own_parameters!();
@@ -48,7 +49,8 @@ macro_rules! bernoulli {
             sign(at) * 40.0
         }
 
-        /// Classes as ±2: a probability within a few per cent of certainty.
+        /// Returns ±2 for the two classes: the probability of the class is then within a few per
+        /// cent of 1.
         fn working_response(&self, at: Observation) -> f64 {
             2.0 * sign(at)
         }
@@ -76,7 +78,7 @@ macro_rules! bernoulli {
             _: f64,
             integrator: &mut Integrator,
         ) -> (f64, f64) {
-            // Quadrature may end a rounding above 1.
+            // Rounding in quadrature may give a number slightly above 1.
             let p = f64::clamp($predictive(latent, integrator), 0.0, 1.0);
             (p, p * (1.0 - p))
         }
@@ -111,12 +113,12 @@ impl Likelihood for BernoulliProbit {
         -hazard * (x + hazard)
     }
 
-    /// 1: classes are signs of a variable `N(f, 1)`.
+    /// Returns 1: the class is the sign of a variable `N(f, 1)`.
     fn observation_variance(&self, _: f64) -> Option<f64> {
         Some(1.0)
     }
 
-    /// The negative log of Φ has the second derivative `h (f + h)`, h the hazard, which rises from 0 to 1.
+    /// `−log Φ` has the second derivative `h (f + h)`, where h is the hazard; it is between 0 and 1.
     fn loss_curvature(&self) -> Option<(f64, f64)> {
         Some((0.0, 1.0))
     }
@@ -174,7 +176,7 @@ impl Likelihood for BernoulliLogit {
         dispatch(LogLogistic { sign: sign(at), f, value, first });
     }
 
-    /// π²/3: classes are signs of a logistic variable around f.
+    /// Returns π²/3: the class is the sign of a logistic variable around f.
     fn observation_variance(&self, _: f64) -> Option<f64> {
         Some(PI * PI / 3.0)
     }

@@ -41,7 +41,7 @@ pub trait Link: Copy + Debug + Send + Sync + 'static {
     /// `m″/m′`.
     fn bend(f: f64) -> f64;
 
-    /// The f whose mean is m, within ±30.
+    /// Returns the f whose mean is m, limited to ±30.
     fn inverse(m: f64) -> f64;
 
     /// The half-width of the strip in which `log Γ(s m)` and `log Γ(s (1 − m))` are analytic.
@@ -77,7 +77,8 @@ impl Link for Logit {
         (m.ln() - (-m).ln_1p()).clamp(-30.0, 30.0)
     }
 
-    /// `s m` is 0, −1, −2, … only on the lines ±iπ, where its poles lie as well: log Γ is large short of them.
+    /// `s m` is 0, −1, −2, … only on the lines ±iπ, which also contain the poles of m; log Γ is
+    /// already large near them.
     fn strip(_: f64) -> f64 {
         0.9 * PI
     }
@@ -109,7 +110,8 @@ impl Link for Probit {
         normal::quantile(m).clamp(-30.0, 30.0)
     }
 
-    /// `s Φ(f) = −1` first at −1.0 ± 2.1i for s = 1, at −2.5 ± 1.1i for s = 100, and like π/√(2 log s) further on.
+    /// The solution of `s Φ(f) = −1` nearest to the real line is −1.0 ± 2.1i for s = 1, −2.5 ± 1.1i
+    /// for s = 100, and at a distance of about π/√(2 log s) for larger s.
     fn strip(scale: f64) -> f64 {
         2.1 / (1.0 + 0.2 * scale.max(1.0).ln())
     }
@@ -132,7 +134,8 @@ pub type BetaLogit = Beta<Logit>;
 pub type BetaProbit = Beta<Probit>;
 
 impl<L: Link> Beta<L> {
-    /// With the sum s of the shapes (must be positive): the variance given f is `m (1 − m)/(s + 1)`.
+    /// Creates the likelihood with the sum s of the shapes, which must be positive; the variance
+    /// given f is `m (1 − m)/(s + 1)`.
     pub fn new(scale: f64) -> Self {
         Beta { scale: Parameter::positive("scale", vec![scale]), link: PhantomData }
     }
@@ -167,7 +170,8 @@ impl<L: Link> Likelihood for Beta<L> {
 
     named!(L::KIND);
 
-    /// `log Γ(a) = log Γ(1 + a) − log a`: what is singular in the tails is the logarithm of the link.
+    /// `log Γ(a) = log Γ(1 + a) − log a`: the only term that is singular in the tails is the
+    /// logarithm of the link.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let s = self.scale();
         let logs = (at.y.ln(), (-at.y).ln_1p());
@@ -187,14 +191,15 @@ impl<L: Link> Likelihood for Beta<L> {
         own[0] += weights.iter().sum::<f64>() * (digamma(s) + 2.0 / s) + sum;
     }
 
-    /// The density has a width of `√(m (1 − m)/s)/m′` or so in f, at least 1.25/√s for both links; and for small s it looks
-    /// like that of a Poisson rate.
+    /// The density has a width of about `√(m (1 − m)/s)/m′` in f, at least 1.25/√s for both links.
+    /// For small s it resembles that of a Poisson rate.
     fn resolution(&self, _: Observation) -> Resolution {
         let s = self.scale();
         Resolution { strip: L::strip(s), step: 0.33 / (1.0 + 0.25 * s).sqrt(), concave: false, pole: None }
     }
 
-    /// The zero of the slope, which is positive far below and negative far above, by Newton's method in a bracket.
+    /// Returns the zero of the slope, which is positive far below and negative far above, by
+    /// Newton's method in a bracket.
     fn peak(&self, at: Observation) -> f64 {
         let (mut low, mut high) = (-40.0, 40.0);
         let start = L::inverse(at.y);
@@ -236,7 +241,7 @@ impl<L: Link> Likelihood for Beta<L> {
     fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
         let (a, b) = self.shapes(f);
         let draw = rand_distr::Beta::new(a, b).map_or(f64::NAN, |d| d.sample(random));
-        // Where a shape is too small to draw with, all mass lies next to an end.
+        // If a shape is too small for the sampler, all mass is next to one end.
         let draw = if draw.is_nan() { if a < b { 0.0 } else { 1.0 } } else { draw };
         draw.clamp(f64::MIN_POSITIVE, 1.0 - 0.5 * f64::EPSILON)
     }
@@ -248,7 +253,7 @@ impl<L: Link> Likelihood for Beta<L> {
         let strip = L::strip(1.0);
         let mean_of = |f: f64| self.conditional_moments(f, 1.0).0;
         let mean = L::mean(latent).unwrap_or_else(|| integrator.average(mu, v, strip, &mut |f| mean_of(f)));
-        // Quadrature may end a rounding above 1.
+        // Rounding in quadrature may give a number slightly above 1.
         let mean = mean.clamp(0.0, 1.0);
         let spread = integrator.average(mu, v, strip, &mut |f| (mean_of(f) - mean).powi(2));
         (mean, (mean * (1.0 - mean) + s * spread) / (s + 1.0))
@@ -261,7 +266,7 @@ impl<L: Link> Likelihood for Beta<L> {
         strip_of_width((y * (1.0 - y) / (self.scale() + 1.0)).sqrt() / slope)
     }
 
-    /// Half of the targets' variance is left to f.
+    /// Chooses s such that half of the variance of the targets is left to f.
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         let n = y.len() as f64;
         let mean = y.iter().sum::<f64>() / n;

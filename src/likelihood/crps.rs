@@ -1,9 +1,11 @@
 //! The continuous ranked probability score of a prediction from its distribution function, by quadrature; no likelihoods.
 //!
-//! `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), for whole numbers the sum over them: the integral of F² below y and of
-//! (1 − F)² above, both smooth, by adaptive Gauss–Kronrod panels that leave y and grow with the distance from the median. Panels
-//! end where F² or (1 − F)² over all that is left, or over a range as wide again, no longer counts: by Markov's inequality
-//! `t (1 − F(t)) ≤ E Y`, so that the tail beyond t is at most `(E Y)²/t` and halves with every doubling.
+//! `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), for whole numbers the sum over
+//! them. It is the integral of F² below y and of (1 − F)² above, both smooth, by adaptive
+//! Gauss–Kronrod panels that start at y and grow with the distance from the median. Panels end
+//! where the integral of F² or (1 − F)² over the rest of the range, or over an equally wide further
+//! range, is negligible: by Markov's inequality `t (1 − F(t)) ≤ E Y`, so that the tail beyond t is
+//! at most `(E Y)²/t` and halves with every doubling.
 
 use super::quantile::{self, Effort};
 use crate::likelihood::TargetKind;
@@ -24,20 +26,21 @@ const KRONROD: [(f64, f64, f64); 7] = [
 /// The weights of the node in the middle.
 const MIDDLE: (f64, f64) = (0.209_482_141_084_727_82, 0.417_959_183_673_469_4);
 
-/// The two rules may differ by this share of the score: that with 15 nodes is then off by much less where F is smooth.
+/// The largest accepted difference of the two rules, as a share of the score; the error of the rule
+/// with 15 nodes is then much smaller if F is smooth.
 const DIFFERENCE: f64 = 2e-5;
 
-/// The rest of a tail may be this share of the score.
+/// The share of the score that the rest of a tail may have.
 const NEGLIGIBLE: f64 = 1e-7;
 
-/// Panels are halved so often at most.
+/// The maximum number of halvings of a panel.
 const HALVINGS: u32 = 16;
 
-/// No side takes more panels.
+/// The maximum number of panels on each side.
 const MOST_PANELS: usize = 400;
 
-/// Whole numbers below this are summed one by one. From here on a distribution of counts varies over several of them, so that
-/// integrals with Euler–Maclaurin terms for their ends are sums.
+/// Whole numbers below this are summed one by one. From here on a distribution of counts varies so
+/// slowly that sums can be replaced by integrals with Euler–Maclaurin terms for their ends.
 const SUMMED: f64 = 32.0;
 
 /// From this number on, distribution functions of counts are also evaluated at fractional numbers.
@@ -55,7 +58,7 @@ enum Axis {
 }
 
 impl Axis {
-    /// t and dt/dx.
+    /// Returns t and dt/dx.
     fn target(self, x: f64) -> (f64, f64) {
         match self {
             Axis::Line => (x, 1.0),
@@ -68,7 +71,7 @@ impl Axis {
         }
     }
 
-    /// x.
+    /// Returns x.
     fn locate(self, t: f64) -> f64 {
         match self {
             Axis::Line => t,
@@ -77,7 +80,7 @@ impl Axis {
         }
     }
 
-    /// The widest panel that resolves dt/dx.
+    /// Returns the width of the widest panel that resolves dt/dx.
     fn widest(self) -> f64 {
         if self == Axis::Line { f64::INFINITY } else { 4.0 }
     }
@@ -125,7 +128,7 @@ pub(super) fn counts(y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
             }
         }
     }
-    // A count k is the cell from k to k + 1 of a positive variable t.
+    // Count k corresponds to the interval from k to k + 1 of a positive variable t.
     let mut shifted = |t: f64| cdf(t - 0.5);
     let cut = y.max(SUMMED);
     let mut score = Score::new(Axis::Log, cut.ln(), SUMMED.ln(), &mut shifted);
@@ -155,8 +158,8 @@ fn square_error(k: f64, y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     if k < y { below * below } else { (1.0 - below).powi(2) }
 }
 
-/// A distribution function of counts as a smooth function of real numbers from 31 on: the polynomial through its values at the six
-/// whole numbers around.
+/// Extends a distribution function of counts to a smooth function of real numbers from 31 on: the
+/// polynomial through its values at the six nearest whole numbers.
 pub(super) fn between(k: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     let whole = k.floor();
     if whole == k || k < SMOOTH {
@@ -176,7 +179,7 @@ pub(super) fn between(k: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
 struct End([f64; 4]);
 
 impl End {
-    /// The end just below the whole number `first`.
+    /// Creates the end just below the whole number `first`.
     fn at(first: f64, cdf: &mut dyn FnMut(f64) -> f64) -> End {
         End([-2.0, -1.0, 0.0, 1.0].map(|step| cdf(first + step)))
     }
@@ -237,7 +240,7 @@ impl<'a> Score<'a> {
         }
     }
 
-    /// `F²` or `(1 − F)²`.
+    /// Returns `F²` or `(1 − F)²`.
     fn square(&mut self, t: f64, sign: f64) -> f64 {
         let below = (self.cdf)(t);
         if sign < 0.0 { below * below } else { (1.0 - below) * (1.0 - below) }
@@ -267,7 +270,8 @@ impl<'a> Score<'a> {
         let Score { centre, spread, .. } = *self;
         let passed = sign * (x - centre) / spread;
         let next = match () {
-            // Towards a far centre, as heavy tails vary over their distance from it.
+            // Towards a distant centre the panels are wide, because heavy tails vary on the scale
+            // of their distance from it.
             () if passed < -1.01 * BULK => (passed / 8.0).min(-BULK),
             () if passed < -1.5 => 0.0,
             () if passed < 0.5 * BULK => BULK,
@@ -292,13 +296,13 @@ impl<'a> Score<'a> {
         self.panel(middle, to, sign, scale, halvings - 1);
     }
 
-    /// Both rules over a panel.
+    /// Evaluates both rules over a panel.
     fn rules(&mut self, from: f64, to: f64, sign: f64) -> (f64, f64) {
         let (middle, half) = (0.5 * (from + to), 0.5 * (to - from).abs());
         let mut at = |x: f64| {
             let (t, slope) = self.axis.target(x);
             let square = self.square(t, sign);
-            // Where e^x has overflown nothing may be left.
+            // If e^x has overflowed, the integrand may be 0.
             if square == 0.0 { 0.0 } else { square * slope }
         };
         let centre = at(middle);

@@ -14,7 +14,7 @@ pub struct DensityBounds {
 }
 
 impl DensityBounds {
-    /// Bounds that are alike on both sides.
+    /// Creates bounds that are symmetric around 0.
     pub(super) fn symmetric(density: f64, slope: f64, curvature: f64) -> Self {
         DensityBounds { density, slope: (-slope, slope), curvature: (-curvature, curvature) }
     }
@@ -24,7 +24,7 @@ impl DensityBounds {
 mod tests {
     use crate::likelihood::{LikelihoodKind, Observation};
 
-    /// The extremes over a fine grid of f: of φ, φ′ and φ″, and of −(log φ)″.
+    /// Returns the extremes of φ, φ′, φ″ and −(log φ)″ over a fine grid of f.
     fn extremes(kind: LikelihoodKind, at: Observation) -> [(f64, f64); 4] {
         let likelihood = kind.build(0);
         let mut out = [(f64::INFINITY, f64::NEG_INFINITY); 4];

@@ -7,11 +7,12 @@ use crate::quadrature::{Integrator, Interval, REACH, smallest};
 use sparsegp_kernels::vector_math::exp_in_place;
 use std::f64::consts::PI;
 
-/// `log p` may fall by this much from its peak before nodes are left out: 6e-16 of the integral's scale.
+/// Nodes where `log p` is lower than at its peak by more than this are left out; they are worth
+/// 6e-16 of the integral's scale.
 const DROP: f64 = 35.0;
 
-/// The step in units of the width of a log-concave peak: for a gamma density in the logarithm, the most skewed that is
-/// met, the error is 1e-12.
+/// The step in units of the width of a log-concave peak: for the logarithm of a gamma variable, the
+/// most skewed case that occurs, the error is 1e-12.
 const WIDTH: f64 = 0.5;
 
 /// The step for a normal peak, with an error of 1e-15.
@@ -52,7 +53,8 @@ impl Integrator {
         Local { value, ..self.sum(likelihood, at, sd, own) }
     }
 
-    /// Nodes that hold the product `N(f; μ, v) p(y|f)`, weighted by it, normalised; returns the log of its integral.
+    /// Places nodes over the product `N(f; μ, v) p(y|f)`, with the normalised product as weights;
+    /// returns the log of its integral.
     fn tilt<L: Likelihood + ?Sized>(&mut self, likelihood: &L, at: Observation, mu: f64, sd: f64) -> f64 {
         let (low, high, step) = match &self.fixed {
             Some(rule) => (-REACH, REACH, rule.step),
@@ -142,7 +144,8 @@ impl Integrator {
             mode + sign * x
         };
         let (low, high) = (reach(-1.0), reach(1.0));
-        // The less of the curvature is the likelihood's, the closer the product is to a normal density.
+        // The smaller the share of the likelihood in the curvature is, the closer the product is to
+        // a normal density.
         let step = (WIDTH + (NORMAL_WIDTH - WIDTH) * width * width) * width;
         (low, high, step.min(likelihood.resolution(at).step / sd))
     }
@@ -169,21 +172,22 @@ impl Integrator {
     }
 }
 
-/// The number of steps of a grid that looks for the range of a product.
+/// The number of steps of a grid in the search for the range of a product.
 pub(super) const SCAN_STEPS: usize = 63;
 
-/// No range is looked for with more grids.
+/// The maximum number of grids in the search for a range.
 pub(super) const SCANS: usize = 12;
 
-/// The standardised range in which `p(y|f) N(f)` has its mass, if p(y|f) peaks at `peak`.
+/// Returns the standardised range in which `p(y|f) N(f)` has its mass, if p(y|f) peaks at `peak`.
 pub(super) fn range_around(peak: f64) -> Interval {
-    // Where p(y|f) peaks beyond the normal's mass, the product may have its mass anywhere in between; further than
-    // this it cannot, as the normal alone has fallen below anything that matters.
+    // If p(y|f) peaks beyond the mass of the normal density, the product may have its mass anywhere
+    // in between, but not beyond ±200, where the normal density is negligible.
     let far = peak.clamp(-200.0, 200.0);
     Interval { low: (-REACH).min(far - 1.0), high: REACH.max(far + 1.0) }
 }
 
-/// The part of a grid with values of `log p` in which the product matters, and true if the grid was fine enough to tell.
+/// Returns the part of a grid in which the product matters, given `log p` on the grid, and true if
+/// the grid is fine enough to tell.
 pub(super) fn inside(z: &[f64], value: &[f64]) -> (Interval, bool) {
     let tilted = |k: usize| value[k] - 0.5 * z[k] * z[k];
     let last = z.len() - 1;
@@ -194,7 +198,8 @@ pub(super) fn inside(z: &[f64], value: &[f64]) -> (Interval, bool) {
     (Interval { low: z[from], high: z[to] }, 2 * (to - from) > last)
 }
 
-/// The step that resolves a product in a range, for so many standard deviations of f per step of the likelihood.
+/// Returns the step that resolves a product in a range; `ratio` is the standard deviation of f
+/// divided by the step of the likelihood.
 pub(super) fn step_of_product(Interval { low, high }: Interval, ratio: f64) -> f64 {
     // Each factor is resolved by its own step, their product by a little less.
     let step = (1.0 / NORMAL_WIDTH).hypot(ratio).recip();
@@ -213,7 +218,7 @@ pub(super) fn tilted_weights(weight: &mut [f64], z: &[f64], value: &mut [f64], f
     }
     weight.iter_mut().for_each(|w| *w -= top);
     exp_in_place(weight);
-    // Where nothing is left of p(y|f) its logarithm may have overflown.
+    // Where p(y|f) has underflowed its logarithm may have overflowed.
     for (w, (value, first)) in weight.iter().zip(value.iter_mut().zip(first)) {
         if *w == 0.0 {
             (*value, *first) = (0.0, 0.0);
@@ -253,11 +258,12 @@ impl<L: Likelihood + ?Sized> Tilted<'_, L> {
         let (mut low, mut high) = (end.min(0.0), end.max(0.0));
         let mut z = 0.0;
         let mut slope = slope;
-        // Halving alone takes this many steps from the widest bracket of floats to neighbours around 1.
+        // Halving alone takes at most this many steps from the widest bracket to neighbouring
+        // floats.
         for _ in 0..200 {
             let curvature =
                 1.0 - self.sd * self.sd * self.likelihood.curvature(self.at, self.mu + self.sd * z);
-            // An exponential that has overflown makes both infinite.
+            // An exponential that has overflowed makes both infinite.
             let at_top =
                 slope.is_finite() && curvature.is_finite() && slope.abs() <= 0.1 * curvature.max(1.0).sqrt();
             if slope.is_nan() || at_top {

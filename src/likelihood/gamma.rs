@@ -61,7 +61,7 @@ macro_rules! log_scale {
         }
 
         fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
-            // In logarithms, as y and e^f may both be too small or too large for a float.
+            // Computed with logarithms, because y and e^f may both underflow or overflow.
             if y <= 0.0 { 0.0 } else { gamma_cdf($shape(self), (y.ln() - f).exp()) }
         }
 
@@ -73,12 +73,12 @@ macro_rules! log_scale {
         fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
             let unit = rand_distr::Gamma::new($shape(self), 1.0)
                 .map_or(f64::NAN, |d| d.sample(random).max(f64::MIN_POSITIVE));
-            // A scale that has underflown leaves the smallest number, one that has overflown infinity.
+            // An underflowed scale gives the smallest positive number, an overflowed one infinity.
             let y = unit * f.exp();
             if y < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { y }
         }
 
-        /// `Y ≤ y` where f is at most `log y` less the logarithm of a gamma variable of shape k.
+        /// `Y ≤ y` if f is at most `log y` minus the logarithm of a gamma variable of shape k.
         fn crps(&self, at: Observation, marginal: LatentMarginal, integrator: &mut Integrator) -> f64 {
             let threshold = Threshold::LogGamma($shape(self));
             crps::continuous(TargetKind::Positive, at.y, &mut |y| {
@@ -104,7 +104,7 @@ pub struct Gamma {
 }
 
 impl Gamma {
-    /// With shape k (must be positive).
+    /// Creates the likelihood with shape k, which must be positive.
     pub fn new(shape: f64) -> Self {
         Gamma { shape: Parameter::positive("shape", vec![shape]) }
     }
@@ -138,7 +138,8 @@ impl Likelihood for Gamma {
         terms(at.y, self.shape()).expectation(latent)
     }
 
-    /// Half of the squared coefficient of variation 1/k of the targets is left to f.
+    /// Chooses k such that half of the squared coefficient of variation of the targets, 1/k for a
+    /// constant f, is left to f.
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         let mean = mean(y);
         let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / y.len() as f64;

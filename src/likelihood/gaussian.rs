@@ -17,7 +17,7 @@ pub(super) const GAUSSIAN: Entry = Entry {
     build: Build::One(|_| Box::new(Gaussian::new(1.0))),
 };
 
-/// `p(y | f) = N(y; f, σ²)` with the noise variance σ² as its one parameter.
+/// `p(y | f) = N(y; f, σ²)` with the noise variance σ² as its only parameter.
 #[derive(Clone, Debug)]
 pub struct Gaussian {
     noise: Parameter,
@@ -26,10 +26,12 @@ pub struct Gaussian {
 impl Gaussian {
     /// The floor under σ² during training, in units of the (standardised) target's variance.
     ///
-    /// Without it a fit of noise-free data runs to σ² = 0, where the collapsed bound's 1/σ² terms lose all digits.
+    /// Without it a fit to noise-free data tends to σ² = 0, where the collapsed bound's 1/σ² terms
+    /// lose all digits.
     pub const NOISE_FLOOR: f64 = 1e-6;
 
-    /// Noise variance σ² (must be positive), trained above [`Gaussian::NOISE_FLOOR`] or above 0 if it starts below.
+    /// Creates the likelihood with noise variance σ², which must be positive. Training keeps it
+    /// above [`Gaussian::NOISE_FLOOR`], or above 0 if it starts below that floor.
     pub fn new(noise_variance: f64) -> Self {
         let lower = if noise_variance > Self::NOISE_FLOOR { Self::NOISE_FLOOR } else { 0.0 };
         Gaussian {
@@ -164,7 +166,7 @@ impl Likelihood for Gaussian {
         sd * normal::crps((at.y - latent.mean) / sd)
     }
 
-    /// A tenth of the target's variance is noise, to begin with.
+    /// Starts with a noise variance of a tenth of the variance of the targets.
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         let moments = Moments::of(y.iter().copied());
         let (mean, variance) = (moments.mean().unwrap_or(0.0), moments.variance().unwrap_or(0.0));

@@ -21,14 +21,14 @@ pub struct LikelihoodKind {
 /// Builds a likelihood for targets with a number of ordered levels or classes (ignored for other targets).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Build {
-    /// One of one latent function.
+    /// A likelihood with one latent function.
     One(fn(usize) -> Box<dyn Likelihood>),
-    /// One of several.
+    /// A likelihood with several latent functions.
     Joint(fn(usize) -> Box<dyn JointLikelihood>),
 }
 
 impl Build {
-    /// The likelihood.
+    /// Builds the likelihood.
     pub fn make(self, levels: usize) -> ObservationModel {
         match self {
             Build::One(build) => build(levels).into(),
@@ -37,7 +37,7 @@ impl Build {
     }
 }
 
-/// A line of the list of likelihoods, which each of them states in its file.
+/// A line of the list of likelihoods; the file of each likelihood defines its own.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub kind: LikelihoodKind,
@@ -51,12 +51,12 @@ impl LikelihoodKind {
         LikelihoodKind { name, target_kind, scales_target, has_gaussian_noise: false, is_joint: false }
     }
 
-    /// Adds the fact that it has normal noise around f.
+    /// Adds the fact that the likelihood has normal noise around f.
     pub(super) const fn with_gaussian_noise(self) -> Self {
         LikelihoodKind { has_gaussian_noise: true, ..self }
     }
 
-    /// Adds the fact that it has several latent functions.
+    /// Adds the fact that the likelihood has several latent functions.
     pub(super) const fn with_several_functions(self) -> Self {
         LikelihoodKind { is_joint: true, ..self }
     }

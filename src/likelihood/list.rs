@@ -1,4 +1,4 @@
-//! The list of the built-in likelihoods, and what is looked up in it: constants, words, descriptions, defaults.
+//! The list of the built-in likelihoods, with their constants, names, descriptions and defaults.
 
 use super::kind::{Build, Entry, LikelihoodKind};
 use super::{
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer, de};
 use std::str::FromStr;
 
-/// The list of the built-in likelihoods: their kinds as constants, their words and descriptions.
+/// The list of the built-in likelihoods: their kinds as constants, their names and descriptions.
 macro_rules! built_in {
     ($(#[doc = $description:literal] $name:ident = $file:ident::$entry:ident),+ $(,)?) => {
         #[allow(non_upper_case_globals)] // they are used like the variants of an enum
@@ -49,7 +49,7 @@ built_in! {
     BetaProbit = beta::PROBIT,
     /// A level: the interval between edges that f plus normal noise falls in.
     Ordinal = ordinal::ORDINAL,
-    /// One of several classes, c with probability e^{f_c} over the sum of them.
+    /// One of several classes: class c has a probability proportional to e^{f_c}.
     Softmax = joint_kinds::SOFTMAX,
     /// y = f₁ + normal noise whose standard deviation is e^{f₂}.
     GaussianHeteroskedastic = joint_kinds::GAUSSIAN_NOISE,
@@ -61,18 +61,18 @@ built_in! {
     GammaShaped = joint_kinds::SHAPED,
     /// A number between 0 and 1, beta distributed with mean 1/(1 + e^{−f₁}) and a + b = e^{f₂}.
     BetaPrecise = joint_kinds::PRECISE,
-    /// A Poisson count with rate e^{f₁}, or 0 by a chance of its own, 1/(1 + e^{−f₂}).
+    /// A Poisson count with rate e^{f₁}, or an additional 0 with probability 1/(1 + e^{−f₂}).
     ZeroInflatedPoisson = joint_kinds::INFLATED_POISSON,
-    /// A negative binomial count with mean e^{f₁}, or 0 by a chance of its own, 1/(1 + e^{−f₂}).
+    /// A negative binomial count with mean e^{f₁}, or an additional 0 with probability 1/(1 + e^{−f₂}).
     ZeroInflatedNegativeBinomial = joint_kinds::INFLATED_BINOMIAL,
-    /// 0 with the chance 1/(1 + e^{−f₂}), else a Poisson count of rate e^{f₁} above 0.
+    /// 0 with probability 1/(1 + e^{−f₂}), otherwise a Poisson count of rate e^{f₁} above 0.
     HurdlePoisson = joint_kinds::HURDLE_POISSON,
-    /// 0 with the chance 1/(1 + e^{−f₂}), else a negative binomial count of mean e^{f₁} above 0.
+    /// 0 with probability 1/(1 + e^{−f₂}), otherwise a negative binomial count of mean e^{f₁} above 0.
     HurdleNegativeBinomial = joint_kinds::HURDLE_BINOMIAL,
 }
 
 impl LikelihoodKind {
-    /// One line about a built-in likelihood; empty for others.
+    /// Returns a one-line description of a built-in likelihood; empty for others.
     pub fn description(self) -> &'static str {
         self.entry().map_or("", |(_, description)| description.trim_ascii())
     }
@@ -87,7 +87,7 @@ impl LikelihoodKind {
         }
     }
 
-    /// The likelihood of a kind of target when none is named.
+    /// Returns the default likelihood for a kind of target.
     pub fn default_of(kind: TargetKind) -> Self {
         match kind {
             TargetKind::Class => LikelihoodKind::Softmax,
@@ -95,20 +95,22 @@ impl LikelihoodKind {
         }
     }
 
-    /// How a built-in likelihood is made.
+    /// Returns the constructor of a built-in likelihood.
     pub(crate) fn maker(self) -> Option<Build> {
         self.entry().map(|(entry, _)| entry.build)
     }
 
-    /// A built-in likelihood of this kind and of one function for targets with `levels` ordered levels (of no matter elsewhere).
+    /// Builds a built-in likelihood with one latent function, for targets with `levels` ordered
+    /// levels (ignored for other targets).
     ///
     /// # Panics
     ///
-    /// When it is not a built-in one of one function: [`Registry::likelihood`](crate::Registry::likelihood) makes all.
+    /// If this is not a built-in likelihood with one latent function;
+    /// [`Registry::likelihood`](crate::Registry::likelihood) builds every likelihood.
     pub fn build(self, levels: usize) -> Box<dyn Likelihood> {
         match self.maker() {
             Some(Build::One(build)) => build(levels),
-            _ => panic!("the {self} likelihood is not a built-in one of one function"),
+            _ => panic!("the {self} likelihood is not built in, or has several latent functions"),
         }
     }
 
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_say_what_their_likelihoods_say() {
+    fn entries_agree_with_their_likelihoods() {
         for ((entry, _), word) in BUILT_IN.iter().zip(LikelihoodKind::WORDS) {
             assert_eq!(LikelihoodKind::of(&entry.build.make(3)), entry.kind);
             assert_eq!(word.parse(), Ok(entry.kind));

@@ -14,7 +14,7 @@ pub(super) struct LogRate {
     pub sign: f64,
     /// The value of u at f = 0.
     pub offset: f64,
-    /// The rest.
+    /// The constant term c.
     pub constant: f64,
 }
 
@@ -29,7 +29,7 @@ impl LogRate {
         dispatch(Terms { of: self, f, value, first });
     }
 
-    /// The expectation under N(f; μ, v): e^u is log-normal.
+    /// Returns the expectation under N(f; μ, v), under which e^u is log-normal.
     pub fn expectation(self, latent: LatentMarginal) -> Local {
         let LatentMarginal { mean: mu, variance: v } = latent;
         let u = self.sign * mu + self.offset;
@@ -47,7 +47,7 @@ pub(super) fn log_normal(latent: LatentMarginal) -> (f64, f64, f64) {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let square = (2.0 * (mu + v)).exp();
     let share = -(-v).exp_m1();
-    // In this form 0·∞ arises for v = 0 only.
+    // In this form 0·∞ arises only for v = 0.
     ((mu + 0.5 * v).exp(), square, if share > 0.0 { square * share } else { 0.0 })
 }
 

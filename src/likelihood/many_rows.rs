@@ -5,7 +5,7 @@ use super::{Likelihood, Local, Observation};
 use crate::quadrature::{Integrator, Interval, REACH, smallest, weighted_sums};
 use std::ops::Range;
 
-/// Nodes are evaluated together until there are this many.
+/// The number of collected nodes at which the likelihood is evaluated.
 const NODES: usize = 8192;
 
 /// Values of f at which the likelihood is evaluated, row after row.
@@ -71,7 +71,7 @@ impl Nodes {
         self.weight.clear();
     }
 
-    /// Appends the nodes that the integrator holds: they belong to the next row.
+    /// Appends the nodes that the integrator holds: they become the nodes of the next row.
     fn push(&mut self, integrator: &Integrator) {
         self.z.extend_from_slice(&integrator.z);
         self.f.extend_from_slice(&integrator.f);
@@ -141,7 +141,8 @@ impl Integrator {
         });
     }
 
-    /// Places the nodes of row after row, and evaluates the likelihood whenever there are many; `finish` takes the nodes of these rows.
+    /// Places the nodes of one row after the other, and evaluates the likelihood whenever there are
+    /// enough; `finish` then receives the nodes of these rows.
     fn by_parts<L: Likelihood + ?Sized>(
         &mut self,
         likelihood: &L,
@@ -171,7 +172,7 @@ impl Integrator {
         own: &mut [f64],
         out: &mut [Local],
     ) {
-        // Grids that look for the range have 64 nodes per row.
+        // Grids in the search for the range have 64 nodes per row.
         for start in (0..of.rows.len()).step_by(NODES / 64) {
             let end = (start + NODES / 64).min(of.rows.len());
             self.log_predictives_of_some(likelihood, of.range(start..end), own, &mut out[start..end]);
@@ -251,7 +252,7 @@ mod tests {
     use crate::likelihood::LatentMarginal;
     use crate::likelihood::{PoissonExp, StudentT};
 
-    /// Rows enough for several evaluations, with marginals from narrow to wide.
+    /// Compares on enough rows for several evaluations, with marginals from narrow to wide.
     fn compare(likelihood: &dyn Likelihood, targets: &[f64], nodes: Option<usize>) {
         let rows: Vec<_> = (0..300).map(|i| Observation::of(targets[i % targets.len()])).collect();
         let mean: Vec<f64> = (0..300).map(|i| (0.37 * i as f64).sin()).collect();

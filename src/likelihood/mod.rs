@@ -1,7 +1,8 @@
 //! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions; no q, no kernels.
 //!
-//! A likelihood is a type that implements [`Likelihood`]. The built-in likelihoods are listed by name as [`LikelihoodKind`]s. Your own
-//! likelihood is passed to a fit in the model it starts from, or entered in a [`Registry`](crate::Registry) and then named in options.
+//! A likelihood is a type that implements [`Likelihood`]. The built-in likelihoods are listed by
+//! name as [`LikelihoodKind`]s. To fit with your own likelihood, start the fit from a model that
+//! contains it, or add it to a [`Registry`](crate::Registry) and name it in the options.
 //!
 //! ```
 //! use rand::RngExt;
@@ -224,8 +225,9 @@ pub trait Likelihood: Send + Sync + Debug {
         self.target_kind() == TargetKind::Real
     }
 
-    /// σ², where `p(y|f) = N(y; f, σ²)` and σ² is the one own parameter: the best q, and bounds without a q, then have closed
-    /// forms, which fits use. `None` for anything else.
+    /// Returns σ² if `p(y|f) = N(y; f, σ²)` and σ² is the only own parameter. The best q, and
+    /// bounds without a q, then have closed forms, which fits use. `None` for all other
+    /// likelihoods.
     fn gaussian_noise(&self) -> Option<f64> {
         None
     }
@@ -241,7 +243,8 @@ pub trait Likelihood: Send + Sync + Debug {
     /// `log p(y|f_k)` and `∂_f log p(y|f_k)` at every `f_k`.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]);
 
-    /// `∂²_f log p(y|f)`, exact: steps towards modes and estimators of gradients are made of it.
+    /// `∂²_f log p(y|f)`, which must be exact: steps towards modes and estimators of gradients use
+    /// it.
     fn curvature(&self, at: Observation, f: f64) -> f64;
 
     /// Returns bounds on p(y|f) and its first two derivatives over all f, or `None` if they are unknown or infinite.
@@ -250,8 +253,8 @@ pub trait Likelihood: Send + Sync + Debug {
         None
     }
 
-    /// θ_min and θ_max: the smallest and the largest `−∂²_f log p(y|f)` over all f and targets of the kind, or `None` if they are unknown or
-    /// unbounded.
+    /// Returns θ_min and θ_max: the smallest and the largest `−∂²_f log p(y|f)` over all f and
+    /// targets of the kind, or `None` if they are unknown or unbounded.
     fn loss_curvature(&self) -> Option<(f64, f64)> {
         None
     }
@@ -290,8 +293,9 @@ pub trait Likelihood: Send + Sync + Debug {
     /// Returns the resolution that quadrature needs for this likelihood.
     fn resolution(&self, at: Observation) -> Resolution;
 
-    /// The f that maximises `p(y|f)`, which has a single peak; a finite f near the supremum when that is at infinity. Found by
-    /// bisection of the slope unless there is a formula, which is much quicker.
+    /// Returns the f that maximises `p(y|f)`, which has a single peak, or a finite f near the
+    /// supremum if that is at infinity. By default it is found by bisection of the slope; a formula
+    /// is much quicker.
     fn peak(&self, at: Observation) -> f64 {
         peak::climb(&mut |f| {
             let (mut value, mut first) = ([0.0], [0.0]);
@@ -372,7 +376,8 @@ pub trait Likelihood: Send + Sync + Debug {
             .clamp(0.0, 1.0)
     }
 
-    /// The half-width of the strip in which `P(Y ≤ y | f)` is analytic, or as good as that, in f.
+    /// Returns the half-width of the strip in which `P(Y ≤ y | f)` is analytic in f, or practically
+    /// so.
     fn cdf_strip(&self, at: Observation) -> f64 {
         self.resolution(at).strip
     }
@@ -389,10 +394,11 @@ pub trait Likelihood: Send + Sync + Debug {
         quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
     }
 
-    /// Returns the continuous ranked probability score of an observation under the predictive distribution, `∫ (F(t) − 1{y ≤ t})² dt`
-    /// (Gneiting & Raftery 2007, eq. 20), in units of the target as the model sees it. For counts and levels it is the sum over them
-    /// (Epstein 1969), for classes `(P(y = 1) − y)²`. Computed by quadrature of the predictive distribution function unless there is a
-    /// quicker way; NaN if that function is NaN.
+    /// Returns the continuous ranked probability score of an observation under the predictive
+    /// distribution, `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), in units of the
+    /// target as the model sees it. For counts and levels it is the sum over them (Epstein 1969),
+    /// for classes `(P(y = 1) − y)²`. By default it is computed by quadrature of the predictive
+    /// distribution function; NaN if that function is NaN.
     fn crps(&self, at: Observation, marginal: LatentMarginal, integrator: &mut Integrator) -> f64 {
         let Observation { y, exposure, .. } = at;
         if ![y, marginal.mean, marginal.variance].iter().all(|value| value.is_finite()) {
@@ -409,7 +415,8 @@ pub trait Likelihood: Send + Sync + Debug {
         }
     }
 
-    /// `P(Y ≤ k)` of counts under the predictive distribution as a function of real numbers k that is smooth from 31 on.
+    /// `P(Y ≤ k)` of counts under the predictive distribution as a function of real numbers k,
+    /// which must be smooth from 31 on.
     fn smooth_count_cdf(
         &self,
         k: f64,
@@ -425,7 +432,7 @@ pub trait Likelihood: Send + Sync + Debug {
         2
     }
 
-    /// A value of f that explains the observation about as well as any: what a regression is started on.
+    /// Returns a value of f that explains the observation well; regressions for a start use it.
     fn working_response(&self, at: Observation) -> f64 {
         self.peak(at)
     }
@@ -448,7 +455,7 @@ pub trait Likelihood: Send + Sync + Debug {
     fn boxed_clone(&self) -> Box<dyn Likelihood>;
 }
 
-/// The methods of [`Likelihood`] that say what a [`LikelihoodKind`] says.
+/// The methods of [`Likelihood`] that follow from its [`LikelihoodKind`].
 macro_rules! named {
     ($kind:expr) => {
         fn name(&self) -> &'static str {
@@ -462,7 +469,8 @@ macro_rules! named {
 }
 use named;
 
-/// The methods of [`Likelihood`] that walk the own parameters, which are the named fields, and that copy.
+/// The methods of [`Likelihood`] that visit the own parameters (the named fields), and that copy
+/// the likelihood.
 macro_rules! own_parameters {
     ($($field:ident),*) => {
         fn for_each_parameter<'a>(&'a self, _visit: &mut dyn FnMut(&'a sparsegp_kernels::Parameter)) {

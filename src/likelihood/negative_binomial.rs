@@ -74,8 +74,8 @@ impl Likelihood for NegativeBinomial {
         own[0] += weights.iter().sum::<f64>() * ln_rising(at.y, alpha).1 + sum;
     }
 
-    /// `log(1 + αm)` has singularities at ±iπ from its bend, like the logistic function. Below the bend the density resembles that of
-    /// Poisson counts.
+    /// `log(1 + αm)` has singularities at a distance of ±iπ from its bend, like the logistic
+    /// function. Below the bend the density resembles that of Poisson counts.
     fn resolution(&self, _: Observation) -> Resolution {
         Resolution { strip: PI, step: LogRate::RESOLUTION.step, concave: true, pole: None }
     }
@@ -111,7 +111,7 @@ impl Likelihood for NegativeBinomial {
         strip_of_width((1.0 / (at.y.max(0.0) + 1.0) + self.alpha()).sqrt())
     }
 
-    /// `Y ≤ k` where αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
+    /// `Y ≤ k` if αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
     fn smooth_count_cdf(
         &self,
         k: f64,
@@ -135,7 +135,7 @@ impl Likelihood for NegativeBinomial {
     fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
         let (mean, alpha) = (exposure * f.exp(), self.alpha());
         let relative = Gamma::new(1.0 / alpha, alpha).map_or(f64::NAN, |d| d.sample(random));
-        // 0·∞ is no rate.
+        // Avoids the rate 0·∞.
         poisson_draw(if relative == 0.0 { 0.0 } else { mean * relative }, random)
     }
 
@@ -160,7 +160,7 @@ impl Likelihood for NegativeBinomial {
     }
 }
 
-/// `log(1 + e^{−|x|})`, which is `log(1 + e^x)` less x where that is positive, and `1/(1 + e^{−x})`.
+/// Returns `log(1 + e^{−|x|})`, which is `log(1 + e^x) − max(x, 0)`, and `1/(1 + e^{−x})`.
 #[inline(always)]
 fn bend_and_share<S: Simd>(x: f64) -> (f64, f64) {
     let e = exp::<S>(-x.abs());
@@ -181,7 +181,7 @@ impl Terms for AlphaTerms {
         let x = f + self.offset;
         let (bend, t) = bend_and_share::<S>(x);
         let softplus = if x > 0.0 { x + bend } else { bend };
-        // (−log(1 − t) − t)/t² = ½ + t/3 + t²/4 + … where the two agree.
+        // (−log(1 − t) − t)/t² = ½ + t/3 + t²/4 + … where the two terms cancel.
         let mut series = 0.0;
         for k in (2..18).rev() {
             series = mul_add::<S>(series, t, 1.0 / f64::from(k));

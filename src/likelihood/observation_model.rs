@@ -1,4 +1,5 @@
-//! How targets are observed through one latent function or several, as one type: what does not depend on how many there are.
+//! Likelihoods with one or several latent functions as one type, with the operations that both
+//! have.
 
 use super::joint::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use super::{Likelihood, Observation, TargetKind};
@@ -34,7 +35,7 @@ impl From<Box<dyn JointLikelihood>> for ObservationModel {
     }
 }
 
-/// Calls the same method of whichever likelihood it is.
+/// Calls the same method of either kind of likelihood.
 macro_rules! either {
     ($model:expr, $likelihood:ident => $call:expr) => {
         match $model {
@@ -45,7 +46,7 @@ macro_rules! either {
 }
 
 impl ObservationModel {
-    /// The likelihood of one function, if it is one.
+    /// Returns the likelihood if it has one function.
     pub fn one(&self) -> Option<&dyn Likelihood> {
         match self {
             ObservationModel::One(likelihood) => Some(likelihood.as_ref()),
@@ -53,7 +54,7 @@ impl ObservationModel {
         }
     }
 
-    /// The likelihood of several functions, if it is one.
+    /// Returns the likelihood if it has several functions.
     pub fn joint(&self) -> Option<&dyn JointLikelihood> {
         match self {
             ObservationModel::One(_) => None,
@@ -198,7 +199,7 @@ impl ObservationModel {
         }
     }
 
-    /// The probability of every class, where the target is one of several.
+    /// Writes the probability of every class, if the target is one of several classes.
     pub fn probabilities(&self, marginal: Marginal<'_>, tools: &mut JointIntegrator, out: &mut [f64]) {
         match self {
             ObservationModel::One(likelihood) => {

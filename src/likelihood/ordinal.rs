@@ -27,7 +27,7 @@ pub struct Ordinal {
     gaps: Parameter,
 }
 
-/// Two edges and their distance, in units of f or, around f, in units of σ.
+/// Two edges and their distance: in units of f, or relative to f in units of σ.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
     low: f64,
@@ -46,7 +46,7 @@ struct Mass {
     square: f64,
 }
 
-/// Infinite ends are put here, where products of them are still finite.
+/// The substitute for infinite ends; products of two such ends are still finite.
 const FAR: f64 = 1e150;
 
 /// Bins narrower than this lose digits as a difference of distribution functions.
@@ -96,7 +96,7 @@ fn narrow_mass(centre: f64, width: f64) -> Mass {
 }
 
 impl Mass {
-    /// The weight, and times it what gradients in own parameters are made of.
+    /// Returns the weight, and the weighted terms of gradients in own parameters.
     fn weighted(self, weight: f64) -> [f64; 4] {
         [weight, weight * self.mean, weight * self.square, weight * self.high]
     }
@@ -124,13 +124,14 @@ impl Bin {
 }
 
 impl Ordinal {
-    /// For at least two levels, with edges one apart around 0 and σ = 1 fixed: the amplitude of f covers it.
+    /// Creates the likelihood for at least two levels, with edges one apart around 0 and σ fixed at
+    /// 1, because the amplitude of f has the same effect.
     pub fn new(levels: usize) -> Self {
         let edges = levels.max(2) - 1;
         Ordinal::with_edges(&(0..edges).map(|k| k as f64 - 0.5 * (edges - 1) as f64).collect::<Vec<_>>(), 1.0)
     }
 
-    /// With increasing edges (at least one) and σ, which is fixed.
+    /// Creates the likelihood with increasing edges (at least one) and a fixed σ.
     pub fn with_edges(edges: &[f64], scale: f64) -> Self {
         let mut scale = Parameter::positive("scale", vec![scale]);
         scale.fixed = true;
@@ -154,7 +155,7 @@ impl Ordinal {
         }
     }
 
-    /// The level that a coded target stands for.
+    /// Returns the level of a coded target.
     fn level(&self, y: f64) -> i64 {
         (y.round() as i64).clamp(0, self.levels() as i64 - 1)
     }
@@ -183,7 +184,7 @@ impl Ordinal {
         }
     }
 
-    /// `P(Y ≤ y)` given a normal variable of mean and variance.
+    /// `P(Y ≤ y)` given the mean and variance of the normal variable.
     fn cdf(&self, y: f64, mean: f64, variance: f64) -> f64 {
         if y < 0.0 {
             return 0.0;
@@ -247,7 +248,7 @@ impl Likelihood for Ordinal {
         Resolution { strip: 2.7 * scale, step: 0.65 * scale, concave: true, pole: None }
     }
 
-    /// The middle of the bin, or ten σ beyond the outermost edges.
+    /// Returns the middle of the bin; for the outermost levels, ten σ beyond the edge.
     fn peak(&self, at: Observation) -> f64 {
         match self.bin(at.y) {
             Bin { low, high, .. } if low.is_infinite() => high - 10.0 * self.scale(),
@@ -256,7 +257,7 @@ impl Likelihood for Ordinal {
         }
     }
 
-    /// The normal score of the middle of the level.
+    /// Returns the normal score of the middle of the level.
     fn working_response(&self, at: Observation) -> f64 {
         let Bin { low, high, .. } = self.bin(at.y);
         let scale = self.scale();
@@ -316,7 +317,8 @@ impl Likelihood for Ordinal {
         self.gaps.values.len() + 2
     }
 
-    /// Edges at the normal quantiles of cumulative shares, half a target added to each level.
+    /// Sets the edges to the normal quantiles of the cumulative shares of the levels, after adding
+    /// half a target to each level.
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         let levels = self.levels();
         let mut counts = vec![0.5; levels];

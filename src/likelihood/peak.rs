@@ -1,10 +1,11 @@
 //! The maximiser of a function with one peak from its slope alone, by doubling and bisection; no likelihoods.
 
-/// A supremum at infinity is not looked for beyond this.
+/// The search for a supremum at infinity ends at this distance.
 const FARTHEST: f64 = 1e8;
 
-/// Returns the point at which `slope` turns from positive to negative, to nearly the last digit; a finite point far out if it never does.
-/// A slope that has underflown to zero counts as past the peak.
+/// Returns the point at which `slope` turns from positive to negative, to nearly the last digit; a
+/// finite point far out if it never does. A slope that has underflowed to zero counts as past the
+/// peak.
 pub(super) fn climb(slope: &mut dyn FnMut(f64) -> f64) -> f64 {
     let at_zero = slope(0.0);
     if at_zero == 0.0 || at_zero.is_nan() {

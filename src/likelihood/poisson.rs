@@ -26,11 +26,12 @@ pub(super) const SOFTPLUS: Entry = Entry {
     build: Build::One(|_| Box::new(PoissonSoftplus)),
 };
 
-/// The widest strip in which distribution functions of counts behave as functions of a log rate.
+/// The widest strip in which distribution functions of counts are well-behaved functions of a log
+/// rate.
 const WIDEST: f64 = 1.5;
 
-/// The strip of a distribution function that falls like a normal one of standard deviation `width` in f: it is entire,
-/// but grows by `exp(½ (strip/width)²)`.
+/// Returns the strip of a distribution function that falls like a normal one of standard deviation
+/// `width` in f: it is entire, but grows by `exp(½ (strip/width)²)`.
 pub(super) fn strip_of_width(width: f64) -> f64 {
     (3.8 * width).min(WIDEST)
 }
@@ -40,8 +41,9 @@ fn poisson_cdf(y: f64, rate: f64) -> f64 {
     if y < 0.0 { 0.0 } else { gamma_upper(y.floor() + 1.0, rate) }
 }
 
-/// Returns `P(Y ≤ k)` of a count whose rate is e·r(f), for real k. `Y ≤ k` holds if the rate is at most a gamma variable of shape k + 1;
-/// `inverse` finds f from this variable, and `steep` is its slope in the variable's logarithm.
+/// Returns `P(Y ≤ k)` of a count whose rate is e·r(f), for real k. `Y ≤ k` holds if the rate is at
+/// most a gamma variable of shape k + 1; `inverse` finds f from this variable, and `steep` is the
+/// slope of f in the logarithm of the variable.
 fn smooth_cdf(
     likelihood: &dyn Likelihood,
     Observation { y: k, exposure, .. }: Observation,
@@ -76,7 +78,8 @@ pub(super) fn log_ratio(y: f64, mean: f64) -> f64 {
     if y > 0.0 { y * (y / mean).ln() } else { 0.0 }
 }
 
-/// A draw from a Poisson distribution: the rate itself from 1.8e19 on, where draws differ from it by parts in 10⁹.
+/// Returns a draw from a Poisson distribution; from a rate of 1.8e19 on it is the rate itself, from
+/// which draws differ by about one part in 10⁹.
 pub(super) fn poisson_draw(rate: f64, random: &mut ChaCha8Rng) -> f64 {
     if rate == 0.0 {
         return 0.0;
@@ -84,14 +87,14 @@ pub(super) fn poisson_draw(rate: f64, random: &mut ChaCha8Rng) -> f64 {
     Poisson::new(rate).map_or(rate, |d| d.sample(random))
 }
 
-/// The mean count per unit of exposure, away from 0.
+/// Returns the mean count per unit of exposure, kept away from 0.
 pub(super) fn mean_rate(y: &[f64], exposure: &[f64]) -> f64 {
     let exposed = if exposure.is_empty() { y.len() as f64 } else { exposure.iter().sum() };
     let rate = (y.iter().sum::<f64>() + 0.5) / exposed;
     if rate.is_finite() && rate > 0.0 { rate } else { 1.0 }
 }
 
-/// The latent value whose rate e·e^f is the count, or far below for no events.
+/// The latent value whose rate e·e^f is the count, or a very low value for a count of 0.
 pub(super) fn log_link_peak(at: Observation) -> f64 {
     if at.y > 0.0 { (at.y / at.exposure).ln() } else { -40.0 - at.exposure.ln() }
 }
@@ -122,7 +125,7 @@ impl Likelihood for PoissonExp {
         -(f + at.exposure.ln()).exp()
     }
 
-    /// The exposure moves f alone.
+    /// The exposure only shifts f.
     fn density_bounds(&self, at: Observation) -> Option<DensityBounds> {
         let y = at.y;
         let curvature = (-y - 0.25, 2.0 * y * y + 3.0 * y + 2.0);
@@ -231,8 +234,9 @@ impl Likelihood for PoissonSoftplus {
         at.y * relative * (rest - relative) - at.exposure * slope * rest
     }
 
-    /// With the rate e·g(f) and differences of probabilities of neighbouring counts, which are at most 1 in size,
-    /// `|φ′| ≤ e g′ ≤ e` and `|φ″| ≤ e g″ + 2 (e g′)² ≤ e/4 + 2e²`.
+    /// The rate is e·g(f). Derivatives in it are differences of probabilities of neighbouring
+    /// counts, which are at most 1 in size, so `|φ′| ≤ e g′ ≤ e` and
+    /// `|φ″| ≤ e g″ + 2 (e g′)² ≤ e/4 + 2e²`.
     fn density_bounds(&self, at: Observation) -> Option<DensityBounds> {
         let e = at.exposure;
         Some(DensityBounds::symmetric(1.0, e, 0.25 * e + 2.0 * e * e))

@@ -3,7 +3,8 @@
 use crate::likelihood::TargetKind;
 use crate::quadrature::Interval;
 
-/// The smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is not finite, and for classes without an order.
+/// Returns the smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is
+/// not finite, and for classes without an order.
 pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     match kind {
         TargetKind::Class => f64::NAN,
@@ -23,7 +24,7 @@ pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) 
 /// The limits of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Effort {
-    /// The most steps inside the bracket.
+    /// The maximum number of steps inside the bracket.
     pub steps: usize,
     /// The search ends if the distribution function is this close to p.
     pub close: f64,
@@ -32,10 +33,10 @@ pub(super) struct Effort {
 /// The bracket that a search begins with.
 const AROUND_0: Interval = Interval { low: -2.0, high: 2.0 };
 
-/// To the last digits.
+/// A search to the last digits.
 const EXACT: Effort = Effort { steps: 200, close: 1e-15 };
 
-/// The smallest whole number ≥ 0 with `cdf ≥ p`, by doubling and bisection.
+/// Returns the smallest whole number ≥ 0 with `cdf ≥ p`, by doubling and bisection.
 fn whole(p: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     let (mut below, mut above) = (-1.0, 0.0);
     while cdf(above) < p {
@@ -52,8 +53,8 @@ fn whole(p: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     above
 }
 
-/// The root of `cdf(x) = p` for an increasing function, from a bracket that widens until it holds the root; secant steps
-/// (the Illinois rule) inside.
+/// Returns the root of `cdf(x) = p` for an increasing function. The bracket widens until it
+/// contains the root; inside it, secant steps (the Illinois rule) are used.
 pub(super) fn bisect(
     p: f64,
     cdf: &mut dyn FnMut(f64) -> f64,

@@ -27,17 +27,19 @@ pub struct StudentT {
 }
 
 impl StudentT {
-    /// Degrees of freedom stay within these in training. From 2 down the variance is infinite, and close above 2 it says nothing about
-    /// errors: at 2.1 it is 21 times the squared scale. Above 100 the distribution is nearly normal. Values outside are for
-    /// ⟨fix likelihood.df=VALUE⟩.
+    /// The range of the degrees of freedom in training. Up to 2 the variance is infinite, and just
+    /// above 2 it says little about typical errors: at 2.1 it is 21 times the squared scale. Above
+    /// 100 the distribution is nearly normal. ⟨fix likelihood.df=VALUE⟩ allows values outside the
+    /// range.
     pub const DF_RANGE: (f64, f64) = (2.1, 100.0);
 
-    /// The floor under the scale during training, in units of the (standardised) target's standard deviation: the root of
-    /// [`Gaussian::NOISE_FLOOR`](super::Gaussian::NOISE_FLOOR). Without it targets that are tied let the density rise without end.
+    /// The floor under the scale during training, in units of the (standardised) target's standard
+    /// deviation: the root of [`Gaussian::NOISE_FLOOR`](super::Gaussian::NOISE_FLOOR). Without it
+    /// the density could grow without bound if many targets are equal.
     pub const SCALE_FLOOR: f64 = 1e-3;
 
-    /// With a scale and degrees of freedom (both positive), trained above [`StudentT::SCALE_FLOOR`] and within [`StudentT::DF_RANGE`] if
-    /// they start there.
+    /// Creates the likelihood with a scale and degrees of freedom, both positive. Training keeps
+    /// them above [`StudentT::SCALE_FLOOR`] and within [`StudentT::DF_RANGE`] if they start there.
     pub fn new(scale: f64, df: f64) -> Self {
         let floor = if scale > Self::SCALE_FLOOR { Self::SCALE_FLOOR } else { 0.0 };
         let (lower, upper) = Self::DF_RANGE;
@@ -53,7 +55,7 @@ impl StudentT {
         (self.scale.values[0], self.df.values[0])
     }
 
-    /// Fills these buffers with the mixture whose average is taken of `N(residual; 0, v + scale²/w)`.
+    /// Fills these buffers with the mixture over w of `N(residual; 0, v + scale²/w)`.
     fn mixture(
         &self,
         residual: f64,
@@ -61,14 +63,15 @@ impl StudentT {
         [mut u, mut variance, mut log_weight]: [Vec<f64>; 3],
     ) -> Mixture {
         let (scale, df) = self.values();
-        // exp of (df + 1)/2 u − (df + (residual/scale)²)/2 e^u is what is integrated when v = 0, and its peak lies
-        // furthest to the left then. Both sides fall by e^{−40} from the peak, as e^u − 1 − u ≥ max(−1 − u, u²/3, …).
+        // For v = 0 the integrand is exp of (df + 1)/2 u − (df + (residual/scale)²)/2 e^u, whose
+        // peak is then farthest to the left. Both sides fall by e^{−40} from the peak, as e^u − 1 −
+        // u ≥ max(−1 − u, u²/3, …).
         let peak = ((df + 1.0) / (df + (residual / scale).powi(2))).ln().clamp(-600.0, 0.0);
         let drop = 80.0 / df;
         let left = if drop < 1.0 / 3.0 { (3.0 * drop).sqrt() } else { 1.0 + drop };
         let right = (2.0 * drop).sqrt().min(drop.ln_1p() + 1.0);
-        // The rule's error is |Γ(k + 2πi/step)|/Γ(k), k = (df + 1)/2: 1e-14 for small k by the first step, by the second,
-        // in standard deviations of u, for large k.
+        // The rule's error is |Γ(k + 2πi/step)|/Γ(k), k = (df + 1)/2: 1e-14 for small k with the
+        // first step, and for large k with the second, which is in standard deviations of u.
         let span = right + left - peak;
         let step = (0.6 * (2.0 / (df + 1.0)).sqrt()).min(0.25).max(span / 4000.0);
         u.clear();
@@ -84,7 +87,8 @@ impl StudentT {
 
 /// `log p(y|f)` is `log E N(y; f, scale²/w)` for `w ~ Gamma(df/2, rate df/2)`: components at evenly spaced u = log w.
 struct Mixture {
-    /// `u − e^u`: the derivative of the log density of u in df/2, a constant aside. Until it is computed, u.
+    /// `u − e^u`: the derivative of the log density of u in df/2, up to a constant. Before it is
+    /// computed, the field holds u.
     score: Vec<f64>,
     /// `v + scale²/w`.
     variance: Vec<f64>,
@@ -173,7 +177,8 @@ impl Likelihood for StudentT {
         at.y
     }
 
-    /// Over the mixture, everything is smooth on the scale of log w, for all y and v.
+    /// Averages over the mixture, in which everything is smooth on the scale of log w for all y and
+    /// v.
     fn log_predictive(
         &self,
         at: Observation,
@@ -237,7 +242,8 @@ impl Likelihood for StudentT {
         self.cdf(y - latent.mean, latent.variance, integrator)
     }
 
-    /// A tenth of the target's variance is noise, to begin with, as for Gaussian noise; robustly by the median.
+    /// Starts with a tenth of the variance of the targets as noise, as for Gaussian noise,
+    /// estimated robustly with medians.
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         let centre = median(y.to_vec());
         let spread = 1.4826 * median(y.iter().map(|y| (y - centre).abs()).collect());
@@ -287,7 +293,8 @@ impl Pass for LogNormals<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
         let Mixture { variance, log_weight, .. } = self.mixture;
-        // The variances fall with u: relative to the last one, logarithms are of 1 + something ≥ 0.
+        // The variances fall with u, so relative to the last one the logarithms are log(1 + x) with
+        // x ≥ 0.
         let least = variance.last().copied().unwrap_or(1.0);
         let constant = -0.5 * (2.0 * PI * least).ln();
         let square = self.residual * self.residual;

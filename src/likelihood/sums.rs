@@ -5,7 +5,8 @@ use sparsegp_kernels::vector_math::{Pass, dispatch};
 
 /// Three functions of f; unneeded ones are 0.
 pub(super) trait Terms {
-    /// Their values; `#[inline(always)]` and without branches, to be compiled once per instruction set.
+    /// Returns their values. Implementations must be `#[inline(always)]` and without branches,
+    /// because they are compiled once per instruction set.
     fn at<S: Simd>(&self, f: f64) -> [f64; 3];
 }
 
@@ -20,7 +21,7 @@ struct Sums<'a, T> {
     weights: &'a [f64],
 }
 
-/// Terms are computed for this many nodes before they are summed.
+/// The number of nodes for which terms are computed before they are summed.
 const CHUNK: usize = 32;
 
 impl<T: Terms> Pass for Sums<'_, T> {

@@ -12,10 +12,10 @@ use sparsegp_kernels::Parameter;
 /// The result of a check: the violated clause, if any.
 pub(super) type Verdict = Result<(), String>;
 
-/// Latent values that densities are differentiated at, none of them a likely kink.
+/// The latent values at which densities are differentiated; none of them is likely to be a kink.
 const LATENT: [f64; 7] = [-5.03, -2.21, -0.87, 0.13, 1.09, 2.77, 5.41];
 
-/// Means and variances that expectations are taken over.
+/// The marginals over which expectations are taken.
 const MARGINALS: [LatentMarginal; 6] = [
     LatentMarginal::new(0.31, 0.02),
     LatentMarginal::new(-1.27, 0.4),
@@ -25,18 +25,19 @@ const MARGINALS: [LatentMarginal; 6] = [
     LatentMarginal::new(0.07, 6.0),
 ];
 
-/// Draws that moments and the distribution function are compared with: none is further off than would happen by chance once in
-/// a million times (moments, 5 standard errors) or 1500 times (Kolmogorov's distance, 2/√n), and the seed is fixed.
+/// The number of draws with which moments and the distribution function are compared. By chance
+/// they differ more than allowed once in a million times (moments, 5 standard errors) or once in
+/// 1500 times (Kolmogorov's distance, 2/√n); the seed is fixed.
 const DRAWS: usize = 20_000;
 
 /// The number of steps of Simpson's rule on either side of the peak of `p(y|f)`, where there may be a kink.
 const STEPS: usize = 4000;
 
-/// How far slow integration goes, in standard deviations of f.
+/// The range of slow integration, in standard deviations of f.
 const REACH: f64 = 9.0;
 
-/// Checks the whole contract of a likelihood at some observations, which have to be in its domain and about as probable as
-/// targets that a model of it would meet, at latent values within ±5.
+/// Checks the whole contract of a likelihood at some observations, which have to be in its domain
+/// and about as probable as targets of a model with it typically are, at latent values within ±5.
 ///
 /// ```
 /// use sparsegp::likelihood::{Observation, StudentT, testkit::check_likelihood};
@@ -47,7 +48,7 @@ const REACH: f64 = 9.0;
 ///
 /// # Errors
 ///
-/// Names the first clause that is violated, and where.
+/// Describes the first violation of the contract, and where it occurs.
 pub fn check_likelihood(likelihood: &dyn Likelihood, observations: &[Observation]) -> Verdict {
     check_parameters(likelihood)?;
     for &at in observations {
@@ -137,7 +138,7 @@ pub(crate) fn check_parameters(likelihood: &dyn Likelihood) -> Verdict {
     for (i, value) in values(likelihood).into_iter().enumerate() {
         let changed = values(with_own(likelihood, i, 0.9 * value).as_ref());
         let as_set = changed.iter().enumerate().all(|(j, &now)| j != i || now == 0.9 * value);
-        ensure(as_set, || format!("own value {i} does not stay as it is set"))?;
+        ensure(as_set, || format!("own value {i} does not keep the value that was set"))?;
     }
     copy.for_each_parameter_mut(&mut |parameter| parameter.fixed = true);
     let fixed = values(copy.as_ref());
@@ -149,7 +150,7 @@ pub(crate) fn check_parameters(likelihood: &dyn Likelihood) -> Verdict {
     check_noise(likelihood)
 }
 
-/// A noise variance is the one own parameter, and the density is the normal one.
+/// Checks that a noise variance is the only own parameter, and that the density is normal.
 fn check_noise(likelihood: &dyn Likelihood) -> Verdict {
     let Some(noise) = likelihood.gaussian_noise() else { return Ok(()) };
     ensure(values(likelihood) == [noise], || {
@@ -264,7 +265,7 @@ fn slowly(latent: LatentMarginal, kink: f64, g: &mut dyn FnMut(&[f64], &mut [f64
     for (from, to) in [(low, middle), (middle, high)] {
         let step = (to - from) / STEPS as f64;
         f.iter_mut().enumerate().for_each(|(k, f)| *f = from + k as f64 * step);
-        // A point on the kink belongs to the side that is integrated.
+        // Points on the kink are moved into the side that is integrated.
         let inside = 1e-12 * (to - from);
         (f[0], f[STEPS]) = (from + inside, to - inside);
         g(&f, &mut values);
@@ -302,7 +303,7 @@ pub(crate) fn check_integrals(
     ensure(value >= bound - 1e-9 * (1.0 + bound.abs()), || {
         format!("log E p {} is {value}, below E log p = {bound}", what())
     })?;
-    // Integrands beyond the range of slow integration belong to improbable targets.
+    // For improbable targets the integrand lies beyond the range of slow integration.
     if value > -15.0 {
         let mut exponentials = |f: &[f64], out: &mut [f64]| {
             likelihood.log_density(at, f, out, &mut first);
@@ -323,8 +324,9 @@ pub(crate) fn check_integrals(
     Ok(())
 }
 
-/// Checks what a likelihood says of y at an exposure: the distribution given f = μ against the density, and the predictive one under
-/// `N(f; μ, v)` against averages over f, its own quantiles and samples.
+/// Checks the distributions of y at an exposure: the distribution given f = μ against the density,
+/// and the predictive distribution under `N(f; μ, v)` against averages over f, its quantiles and
+/// samples.
 ///
 /// # Errors
 ///
@@ -346,10 +348,11 @@ fn is_discrete(likelihood: &dyn Likelihood) -> bool {
     matches!(likelihood.target_kind(), TargetKind::Binary | TargetKind::Count | TargetKind::Ordinal)
 }
 
-/// Levels at which distributions are looked at.
+/// The probabilities at which distributions are checked.
 const LEVELS: [f64; 7] = [0.001, 0.025, 0.3, 0.5, 0.8, 0.975, 0.9999];
 
-/// The distribution function given f has the density for a derivative, or its values for jumps, and is the predictive one at v = 0.
+/// Checks that the derivative of the distribution function given f is the density (or its jumps are
+/// the probabilities), and that the predictive distribution at v = 0 equals it.
 fn check_conditional(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verdict {
     let (certain, mut integrator) = (LatentMarginal::new(f, 0.0), Integrator::default());
     let mut quantile = |p| likelihood.predictive_quantile(p, certain, exposure, &mut integrator);
@@ -391,8 +394,9 @@ fn check_conditional(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verd
     })
 }
 
-/// Checks that mean and variance given f, if they are finite, agree with the distribution function: with S = 1 − F above and S = F below a
-/// centre c, `E(Y − c) = ±∫ S dy` and `E(Y − c)² = 2 ∫ |y − c| S dy`.
+/// Checks that mean and variance given f, if they are finite, agree with the distribution function:
+/// with a centre c, S = 1 − F above it and S = F below it, `E(Y − c) = ±∫ S dy` and
+/// `E(Y − c)² = 2 ∫ |y − c| S dy`.
 fn check_moments(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verdict {
     let (mean, variance) = likelihood.conditional_moments(f, exposure);
     if !(mean.is_finite() && variance.is_finite()) {
@@ -433,7 +437,8 @@ fn check_moments(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verdict 
     })
 }
 
-/// Predictive moments and the distribution function are averages over f of those given f.
+/// Checks that predictive moments and the distribution function are averages over f of those given
+/// f.
 fn check_averages(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentMarginal) -> Verdict {
     let mut integrator = Integrator::default();
     let (mean, variance) = likelihood.predictive_moments(marginal, exposure, &mut integrator);
@@ -454,7 +459,7 @@ fn check_averages(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentMa
     for p in LEVELS {
         let y = likelihood.predictive_quantile(p, marginal, exposure, &mut integrator);
         let got = likelihood.predictive_cdf(y, marginal, exposure, &mut integrator);
-        // As a function of f the distribution function of a density with a kink has one at y.
+        // If the density has a kink, the distribution function as a function of f has a kink at y.
         let want = slowly(marginal, y, &mut |f, out| {
             out.iter_mut().zip(f).for_each(|(out, f)| *out = likelihood.conditional_cdf(y, *f, exposure));
         });
@@ -463,7 +468,7 @@ fn check_averages(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentMa
     Ok(())
 }
 
-/// Quantiles invert the distribution function.
+/// Checks that quantiles invert the distribution function.
 fn check_quantiles(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentMarginal) -> Verdict {
     let mut integrator = Integrator::default();
     for p in LEVELS {
@@ -473,7 +478,7 @@ fn check_quantiles(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentM
         let inverts = if is_discrete(likelihood) {
             below >= p && (y == 0.0 || cdf(y - 1.0) < p)
         } else {
-            // Next to 1 numbers are too far apart for a density that rises there.
+            // Just below 1, floats are too coarse for a density that rises there.
             (below - p).abs() < 1e-9 || (likelihood.target_kind() == TargetKind::UnitInterval && y == 1.0)
         };
         ensure(inverts, || format!("{below} is below the quantile {y} of {p}"))?;
@@ -481,12 +486,13 @@ fn check_quantiles(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentM
     Ok(())
 }
 
-/// Checks the continuous ranked probability score, at quantiles of the predictive distribution and a target outside most of it, against slow
-/// integration of the predictive distribution function, or against the sum where the target is discrete.
+/// Checks the continuous ranked probability score, at quantiles of the predictive distribution and
+/// at a target far in its tail. It is compared with slow integration of the predictive distribution
+/// function, or with the sum if the target is discrete.
 ///
 /// # Errors
 ///
-/// Names the first target for which it is off.
+/// Describes the first target for which the score is wrong.
 pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: LatentMarginal) -> Verdict {
     let mut integrator = Integrator::default();
     for p in [1e-4, 0.3, 0.9, 1.0 - 1e-7] {
@@ -516,7 +522,8 @@ fn slow_score(likelihood: &dyn Likelihood, at: Observation, marginal: LatentMarg
         let error = |k: u64| cdf(k as f64) - f64::from(u8::from(y <= k as f64));
         return (0..=last).map(error).map(|error| error * error).sum();
     }
-    // An even grid in x: steps grow with the distance from the centre, or from the ends of the range.
+    // An even grid in x gives steps in t that grow with the distance from the centre, or from the
+    // ends of the range.
     let x = |t: f64| match likelihood.target_kind() {
         TargetKind::Positive => t.ln(),
         TargetKind::UnitInterval => t.ln() - (-t).ln_1p(),
@@ -545,7 +552,7 @@ fn slow_score(likelihood: &dyn Likelihood, at: Observation, marginal: LatentMarg
     side(low, y, 0.0) + side(y, high, 1.0)
 }
 
-/// Samples have the predictive moments and distribution.
+/// Checks that samples have the predictive moments and distribution.
 fn check_samples(likelihood: &dyn Likelihood, exposure: f64, latent: LatentMarginal) -> Verdict {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let (mut random, mut integrator) = (ChaCha8Rng::seed_from_u64(20), Integrator::default());

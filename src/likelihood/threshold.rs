@@ -9,16 +9,17 @@ use crate::quadrature::Integrator;
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 
-/// The density of X may fall by this exponent before nodes are left out: 5e-12 of its peak.
+/// Nodes where the log density of X is lower than at its peak by more than this are left out: 5e-12
+/// of the peak.
 const DROP: f64 = 26.0;
 
 /// The widest step: the rule for the logarithm of a gamma variable of shape 1 is off by `|Γ(1 + 2πi/step)|`, 2e-9.
 const STEP: f64 = 0.45;
 
-/// Steps in standard deviations that leave 1e-9 or less.
+/// The widest step in standard deviations of u, with an error of at most 1e-9.
 const WIDTH: f64 = 0.8;
 
-/// The number of nodes beyond which averages over f cost less.
+/// The number of nodes above which averages over f are cheaper.
 const MOST_NODES: usize = 400;
 
 /// The distribution of a variable u; X is a function of u.
@@ -31,8 +32,9 @@ pub(super) enum Threshold {
 }
 
 impl Threshold {
-    /// The log density at a distance d from the peak, relative to that there: `a (d − (e^d − 1))`, and `a d − (a + b) log(1 + p (e^d − 1))`
-    /// with p = a/(a + b). In this form nothing cancels that is larger than a d.
+    /// The log density at a distance d from the peak, relative to that there: `a (d − (e^d − 1))`,
+    /// and `a d − (a + b) log(1 + p (e^d − 1))` with p = a/(a + b). In this form no terms larger
+    /// than a d cancel.
     #[inline(always)]
     fn log_density<S: Simd>(self, d: f64) -> f64 {
         let mut series = 0.0;
@@ -51,7 +53,7 @@ impl Threshold {
         }
     }
 
-    /// The peak, and minus the second derivative there.
+    /// Returns the position of the peak, and minus the second derivative of the log density there.
     fn peak(self) -> (f64, f64) {
         match self {
             Threshold::LogGamma(shape) => (shape.ln(), shape),
@@ -82,7 +84,7 @@ impl Threshold {
         let own = STEP.min(WIDTH * width);
         let step = own.recip().hypot(steep(peak + high) / (WIDTH * v.sqrt())).recip();
         let count = ((high - low) / step).ceil();
-        // A variance of 0 and all that is not a number end here as well.
+        // A variance of 0 and arguments that are not numbers also end here.
         if count.is_nan() || count >= MOST_NODES as f64 || !mu.is_finite() {
             return None;
         }
@@ -94,7 +96,7 @@ impl Threshold {
         let precision = v.sqrt().recip();
         z.extend(weight.iter().map(|&d| (x(peak + d) - mu) * precision));
         dispatch(Weights { threshold: self, d: &mut weight });
-        // Weights keep the signs of z, as its buffer is needed for densities.
+        // The weights keep the signs of z, because the buffer of z is reused for densities.
         weight.iter_mut().zip(&z).for_each(|(weight, z)| *weight = weight.copysign(*z));
         tails.clear();
         tails.extend(z.iter().map(|z| z.abs().min(40.0)));

@@ -42,7 +42,7 @@ impl Shape {
     }
 }
 
-/// A factor of a product: a matrix, and which of its entries may differ from zero.
+/// A factor of a product: a matrix, and the shape of its nonzero entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a, T = f64> {
     /// The matrix.
@@ -52,17 +52,17 @@ pub struct Operand<'a, T = f64> {
 }
 
 impl<'a, T> Operand<'a, T> {
-    /// A matrix whose entries may all differ from zero.
+    /// Creates an operand whose entries may all differ from zero.
     pub fn full(matrix: MatRef<'a, T>) -> Self {
         Operand { matrix, shape: Shape::Full }
     }
 
-    /// A matrix that is zero above the diagonal.
+    /// Creates an operand that is zero above the diagonal.
     pub fn lower(matrix: MatRef<'a, T>) -> Self {
         Operand { matrix, shape: Shape::Lower }
     }
 
-    /// A matrix that is zero below the diagonal.
+    /// Creates an operand that is zero below the diagonal.
     pub fn upper(matrix: MatRef<'a, T>) -> Self {
         Operand { matrix, shape: Shape::Upper }
     }
@@ -82,14 +82,16 @@ pub enum Part {
     Lower,
 }
 
-/// The side of a tile of a matrix of `n` rows. It never depends on the number of threads, so that results do not either. GEMM works on
-/// 24 rows at a time with AVX-512 (12 elsewhere), and what a tile reaches beyond a triangle is wasted, as is the end of the longest
-/// strip that others wait for: tiles of 48 were measured a tenth slower.
+/// Returns the side of a tile of a matrix of `n` rows. It does not depend on the number of threads,
+/// so that results do not either. GEMM processes 24 rows at a time with AVX-512 (12 elsewhere). The
+/// part of a tile outside a triangle is wasted work, and so is the time in which threads wait for
+/// the longest strip: tiles of 48 were measured to be a tenth slower.
 fn tile(n: usize) -> usize {
     if n >= 192 { 24 } else { 16 }
 }
 
-/// The inner indices, of k, at which the row tile `rows` of the left and the column tile `columns` of the right can both be nonzero.
+/// Returns the inner indices, out of k, at which the row tile `rows` of the left operand and the
+/// column tile `columns` of the right one can both be nonzero.
 fn inner_range(
     left: Shape,
     rows: Range<usize>,
@@ -111,11 +113,11 @@ fn inner_range(
     (lo, hi.max(lo))
 }
 
-/// Numbers in a cache line.
+/// The number of `f64` values in a cache line.
 const LINE: usize = 8;
 
-/// Zeros, with columns that start a few cache lines off a power of two: the rows of a tile of such columns would map to the
-/// same cache set.
+/// Returns a matrix of zeros whose columns are spaced a few cache lines more than a power of two,
+/// at which the columns of a tile would map to the same cache set.
 pub fn spread(rows: usize, cols: usize) -> Mat<f64> {
     let apart = if rows.is_multiple_of(8 * LINE) && cols > 0 { rows + LINE } else { rows };
     let mut out = Mat::with_capacity(apart, cols);
@@ -123,7 +125,7 @@ pub fn spread(rows: usize, cols: usize) -> Mat<f64> {
     out
 }
 
-/// A copy whose columns are spaced as in [`spread`].
+/// Returns a copy whose columns are spaced as in [`spread`].
 pub fn spread_copy(a: MatRef<'_, f64>) -> Mat<f64> {
     let mut out = spread(a.nrows(), a.ncols());
     out.copy_from(a);
@@ -144,7 +146,8 @@ struct Tiles {
     side: usize,
 }
 
-/// One row strip of a structured product: the rows from `i0` on; `left` holds only these rows.
+/// Computes one row strip of a structured product: the rows from `i0` on. `left` contains only
+/// these rows.
 fn product_strip<T: Number>(
     mut out: MatMut<'_, T>,
     i0: usize,
@@ -165,7 +168,8 @@ fn product_strip<T: Number>(
     let mut j0 = 0;
     while j0 < columns {
         let (mut j1, (lo, hi)) = range(j0);
-        // Tiles that need the same inner indices are one GEMM, which packs its left operand once.
+        // Tiles that need the same inner indices are computed by one GEMM, which packs its left
+        // operand once.
         while j1 < columns && range(j1).1 == (lo, hi) {
             j1 = range(j1).0;
         }
@@ -181,10 +185,11 @@ fn product_strip<T: Number>(
     }
 }
 
-/// `out = scale · left · right` (or `out += …`), skipping the blocks that `left`'s shape makes zero.
+/// Computes `out = scale · left · right` (or `out += …`), and skips the blocks of `left` that are
+/// zero by its shape.
 ///
-/// Meant for the columns of one block of data, where the caller runs the blocks in parallel: strips are there for threads
-/// that have no block.
+/// It is meant for the columns of one block of data, when the caller runs the blocks in parallel;
+/// threads without a block can compute some of the strips.
 pub fn block_product<T: Number>(
     out: MatMut<'_, T>,
     accum: Accum,
@@ -192,18 +197,20 @@ pub fn block_product<T: Number>(
     right: MatRef<'_, T>,
     scale: T,
 ) {
-    // Vectors hold twice as many numbers of half the size.
+    // A vector holds twice as many single-precision numbers.
     let side = tile(out.nrows()) * size_of::<f64>() / size_of::<T>();
-    // Whole tiles of the GEMM that is fastest for many rows: 48 rows, and 96 in single precision.
+    // A multiple of the tile height of the GEMM that is fastest for many rows: 48 rows, or 96 in
+    // single precision.
     let most = out.nrows().div_ceil(4).next_multiple_of(96);
     let height = if left.shape == Shape::Full { most } else { side };
     strips(out, Tiles { part: Part::All, side }, height, accum, left, Operand::full(right), scale);
 }
 
-/// `out = scale · left · right` (or `out += …`), skipping zero blocks and unwanted tiles, in parallel over rows.
+/// Computes `out = scale · left · right` (or `out += …`), in parallel over rows; it skips zero
+/// blocks and tiles that are not requested.
 ///
-/// Every large product of the engine is one of these: tiles of GEMM calls, since a GEMM on contiguous tiles runs
-/// faster than the triangular and symmetric products built into linear algebra libraries.
+/// Every large product of this crate is computed here, as GEMM calls on contiguous tiles, which are
+/// faster than the triangular and symmetric products of linear algebra libraries.
 pub fn product(
     out: MatMut<'_, f64>,
     part: Part,
@@ -216,7 +223,7 @@ pub fn product(
     strips(out, Tiles { part, side }, side, accum, left, right, scale);
 }
 
-/// A product in strips of `height` rows, shared out unless there is too little to do.
+/// Computes a product in strips of `height` rows, in parallel unless there is too little work.
 fn strips<T: Number>(
     mut out: MatMut<'_, T>,
     tiles: Tiles,
@@ -238,7 +245,8 @@ fn strips<T: Number>(
         }
         return;
     }
-    // One strip at a time: the strips of a triangle differ in length, so larger shares would be uneven.
+    // Threads take one strip at a time: the strips of a triangle differ in length, so larger shares
+    // would be uneven.
     let strips = out.par_row_chunks_mut(height).enumerate().with_max_len(1);
     strips.for_each(|(i, out)| strip(i * height, out));
 }
@@ -272,8 +280,8 @@ pub struct NotPositiveDefinite {
     pub pivot: usize,
 }
 
-/// Factorisations above this size are split in two, and the halves' products run in parallel. The split depends on the
-/// size alone, so results do not depend on the number of threads.
+/// Factorisations above this size are split in two, and the products of the halves run in parallel.
+/// The split depends on the size alone, so results do not depend on the number of threads.
 const LEAF: usize = 128;
 
 /// Returns the row at which `n` rows are split: a multiple of the tile near the middle.
@@ -281,7 +289,7 @@ fn half(n: usize) -> usize {
     (n / 2).next_multiple_of(64)
 }
 
-/// Scratch memory for factorisations, so that repeating them allocates nothing.
+/// Scratch memory for factorisations, so that repeated factorisations allocate nothing.
 pub struct Factorizer {
     memory: MemBuffer,
 }
@@ -298,8 +306,9 @@ impl Factorizer {
         self.factor(a, None)
     }
 
-    /// [`Factorizer::cholesky`] with the factor's inverse into `inverse`, zeros above the diagonal: part of its products are made
-    /// while the rest of the matrix is factorised.
+    /// Like [`Factorizer::cholesky`], and writes the inverse of the factor into `inverse`, with
+    /// zeros above the diagonal. Some of its products are computed while the rest of the matrix is
+    /// factorised.
     pub fn cholesky_with_inverse(
         &mut self,
         a: MatMut<'_, f64>,
@@ -323,8 +332,8 @@ impl Factorizer {
         }
     }
 
-    /// `L₁₁` of the leading half, `L₂₁ = A₂₁ L₁₁⁻ᵀ`, then the factor of `A₂₂ − L₂₁L₂₁ᵀ`; of the inverse X
-    /// `X₂₁ = −X₂₂ L₂₁ X₁₁`.
+    /// Computes `L₁₁` of the leading half, `L₂₁ = A₂₁ L₁₁⁻ᵀ`, then the factor of `A₂₂ − L₂₁L₂₁ᵀ`.
+    /// The inverse X has `X₂₁ = −X₂₂ L₂₁ X₁₁`.
     fn lower_factor(
         &mut self,
         mut a: MatMut<'_, f64>,
@@ -362,13 +371,14 @@ impl Factorizer {
     }
 }
 
-/// `(L₂₁ X₁₁)ᵀ` of `X₂₁ = −X₂₂ L₂₁ X₁₁`, in the room that the zero block above the diagonal of X lends.
+/// Computes `(L₂₁ X₁₁)ᵀ`, a factor of `X₂₁ = −X₂₂ L₂₁ X₁₁`, in `room`, the block of X above the
+/// diagonal.
 fn inner_of_inverse(l21: MatRef<'_, f64>, x11: MatRef<'_, f64>, room: MatMut<'_, f64>) {
     let (left, right) = (Operand::upper(x11.transpose()), Operand::full(l21.transpose()));
     product(room, Part::All, Accum::Replace, left, right, 1.0);
 }
 
-/// `X₂₁` from what [`inner_of_inverse`] left, which becomes zero again.
+/// Computes `X₂₁` from the result of [`inner_of_inverse`] in `room`, and sets `room` to zero.
 fn corner_of_inverse(x22: MatRef<'_, f64>, mut room: MatMut<'_, f64>, x21: MatMut<'_, f64>) {
     let (left, right) = (Operand::lower(x22), Operand::full(room.as_ref().transpose()));
     product(x21, Part::All, Accum::Replace, left, right, -1.0);
@@ -404,7 +414,8 @@ pub fn gram_of_inverse(linv: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     reflect_lower(out);
 }
 
-/// `s ← w · s · wᵀ` for a symmetric `s`, whose lower triangle is read; `room` is for one product.
+/// `s ← w · s · wᵀ` for a symmetric `s`, whose lower triangle is read; `room` is a buffer for one
+/// product.
 ///
 /// With `s = N + Nᵀ` it is `R + Rᵀ`, `R = w N wᵀ`. For a triangular `w` this takes M³ flops, while `w s` and half of `(w s) wᵀ` take
 /// 4/3·M³.
@@ -413,8 +424,8 @@ pub fn congruence(w: Operand<'_>, mut s: MatMut<'_, f64>, room: MatMut<'_, f64>)
     add_transpose(s);
 }
 
-/// `s ← scale · w · N · wᵀ`, where `s = N + Nᵀ` with a lower-triangular N: half of [`congruence`], all of it for what asks for
-/// no more than the symmetric part.
+/// Computes `s ← scale · w · N · wᵀ`, where `s = N + Nᵀ` with a lower-triangular N. This is half of
+/// [`congruence`]; its symmetric part is that of the whole result.
 pub fn half_congruence(w: Operand<'_>, mut s: MatMut<'_, f64>, mut room: MatMut<'_, f64>, scale: f64) {
     clear_upper(s.as_mut());
     for i in 0..s.nrows() {
@@ -422,8 +433,8 @@ pub fn half_congruence(w: Operand<'_>, mut s: MatMut<'_, f64>, mut room: MatMut<
     }
     let (n, shape) = (Operand::lower(s.as_ref()), w.shape);
     let (left, right) = (w, w.transposed());
-    // With a triangular w one of the inner products is lower-triangular. Entries above its diagonal's tiles are neither written nor read,
-    // and within these tiles they are zero.
+    // With a triangular w one of the two products is lower-triangular. Entries above its diagonal's
+    // tiles are neither written nor read, and within these tiles they are zero.
     if shape == Shape::Upper {
         product(room.as_mut(), Part::Lower, Accum::Replace, n, right, 1.0);
         product(s, Part::All, Accum::Replace, left, Operand::lower(room.as_ref()), scale);
@@ -434,18 +445,18 @@ pub fn half_congruence(w: Operand<'_>, mut s: MatMut<'_, f64>, mut room: MatMut<
     }
 }
 
-/// `x ← (L Lᵀ)⁻¹ x` for a lower-triangular factor; its upper triangle is not looked at.
+/// `x ← (L Lᵀ)⁻¹ x` for a lower-triangular factor; its upper triangle is not read.
 pub fn solve_factored(l: MatRef<'_, f64>, x: &mut [f64]) {
     solve_lower(l, x);
     solve_lower_transposed(l, x);
 }
 
-/// `x ← L⁻¹ x` for a lower-triangular factor; its upper triangle is not looked at.
+/// `x ← L⁻¹ x` for a lower-triangular factor; its upper triangle is not read.
 pub fn solve_lower(l: MatRef<'_, f64>, x: &mut [f64]) {
     solve_lower_triangular_in_place(l, faer::ColMut::from_slice_mut(x).as_mat_mut(), Par::Seq);
 }
 
-/// `x ← L⁻ᵀ x` for a lower-triangular factor; its upper triangle is not looked at.
+/// `x ← L⁻ᵀ x` for a lower-triangular factor; its upper triangle is not read.
 pub(crate) fn solve_lower_transposed(l: MatRef<'_, f64>, x: &mut [f64]) {
     solve_upper_triangular_in_place(l.transpose(), faer::ColMut::from_slice_mut(x).as_mat_mut(), Par::Seq);
 }
@@ -461,10 +472,11 @@ pub(crate) fn outer_of_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     reflect_lower(out);
 }
 
-/// The triangular factor `R` (upper, `n × n`) of a QR decomposition of the `m × n` matrix `a`, zeros below.
+/// Returns the triangular factor `R` (upper, `n × n`) of a QR decomposition of the `m × n` matrix
+/// `a`, zeros below.
 ///
-/// Rows beyond `min(m, n)` are zero, so `RᵀR = aᵀa` for every shape. Sequential, because faer's parallel QR rounds differently for
-/// different numbers of threads.
+/// Rows beyond `min(m, n)` are zero, so `RᵀR = aᵀa` for every shape. It runs on one thread, because
+/// faer's parallel QR rounds differently for different numbers of threads.
 pub fn qr_factor(mut a: Mat<f64>) -> Mat<f64> {
     let (m, n) = a.shape();
     let block = recommended_block_size::<f64>(m, n);
@@ -480,16 +492,17 @@ pub(crate) fn thin_orthonormal(a: Mat<f64>) -> Mat<f64> {
     a.qr().compute_thin_Q()
 }
 
-/// Eigenvalues, ascending, and eigenvectors (columns) of the symmetric `a`; `None` when the iteration fails, which it
-/// does only on numbers that are not finite.
+/// Returns the ascending eigenvalues and the eigenvectors (columns) of the symmetric `a`; `None` if
+/// the iteration fails, which happens only with numbers that are not finite.
 pub fn symmetric_eigen(a: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
     let mut solver = EigenSolver::new(a.nrows());
     solver.decompose(a).then_some((solver.values, solver.vectors))
 }
 
-/// Memory for eigendecompositions of symmetric matrices of one size, so that repeating them allocates nothing.
+/// Memory for eigendecompositions of symmetric matrices of one size, so that repeated
+/// decompositions allocate nothing.
 ///
-/// Sequential for the same reason as [`qr_factor`].
+/// It runs on one thread for the same reason as [`qr_factor`].
 pub(crate) struct EigenSolver {
     values: Vec<f64>,
     vectors: Mat<f64>,
@@ -499,7 +512,7 @@ pub(crate) struct EigenSolver {
 }
 
 impl EigenSolver {
-    /// Memory for `n × n` matrices.
+    /// Allocates memory for `n × n` matrices.
     pub fn new(n: usize) -> Self {
         let req = self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, Par::Seq, Default::default());
         EigenSolver {
@@ -511,8 +524,8 @@ impl EigenSolver {
         }
     }
 
-    /// `a = V diag(d) Vᵀ` (lower triangle read), the values ascending; false when the iteration fails, which it does only
-    /// on numbers that are not finite.
+    /// Computes `a = V diag(d) Vᵀ` (lower triangle read), with ascending values. Returns false if
+    /// the iteration fails, which happens only with numbers that are not finite.
     pub(crate) fn decompose(&mut self, a: MatRef<'_, f64>) -> bool {
         let stack = MemStack::new(&mut self.memory);
         let (values, vectors) = (self.diagonal.as_mut(), Some(self.vectors.as_mut()));
@@ -523,12 +536,12 @@ impl EigenSolver {
         self.values.iter().all(|d| d.is_finite())
     }
 
-    /// The values d.
+    /// The eigenvalues d.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The vectors V, a column each.
+    /// The eigenvectors, the columns of V.
     pub(crate) fn vectors(&self) -> MatRef<'_, f64> {
         self.vectors.as_ref()
     }
@@ -538,7 +551,7 @@ impl EigenSolver {
         self.values.iter_mut().for_each(|d| *d = f(*d));
     }
 
-    /// `V diag(f(d)) Vᵀ` into `out`, both triangles.
+    /// Writes `V diag(f(d)) Vᵀ` into `out`, both triangles.
     pub(crate) fn rebuild(&mut self, f: impl Fn(f64) -> f64, mut out: MatMut<'_, f64>) {
         self.scaled.copy_from(&self.vectors);
         for (column, d) in self.scaled.as_mut().col_iter_mut().zip(&self.values) {
@@ -554,7 +567,8 @@ impl EigenSolver {
 /// An estimate from below of `‖aᵀa‖₂` for a square `a`, by a few power iterations from a fixed start.
 pub fn gram_norm(a: MatRef<'_, f64>) -> f64 {
     let n = a.nrows();
-    // A start without structure, so that it is not orthogonal to the leading eigenvector of a regular matrix.
+    // The start has no regular structure, so that it is not orthogonal to the leading eigenvector
+    // of a structured matrix.
     let mut x: Vec<f64> = (0..n).map(|i| 1.0 + (i as f64 * 0.754_877_666).fract()).collect();
     let mut y = vec![0.0; n];
     let mut norm = 0.0;
@@ -568,7 +582,7 @@ pub fn gram_norm(a: MatRef<'_, f64>) -> f64 {
     norm
 }
 
-/// True if every entry is finite.
+/// Returns true if every entry is finite.
 pub(crate) fn all_finite(a: MatRef<'_, f64>) -> bool {
     (0..a.ncols()).all(|j| a.col(j).iter().all(|x| x.is_finite()))
 }

@@ -1,15 +1,16 @@
 //! Matrices in serde's data model, for `#[serde(with = "…")]`: their size and plain numbers, only one triangle if the matrix is symmetric;
 //! no files.
 //!
-//! Numbers keep every bit in formats that hold every `f64`, as postcard does; JSON has no infinities and no NaN.
+//! Numbers keep every bit in formats that can represent every `f64`, such as postcard; JSON has no
+//! infinities and no NaN.
 
 use super::spread;
 use faer::Mat;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Rows, columns and numbers by columns: the `M(M+1)/2` numbers of the lower triangle if the matrix equals its transpose bit by bit, and
-/// otherwise all numbers.
+/// The numbers of rows and columns, and the entries by columns: the `M(M+1)/2` numbers of the lower
+/// triangle if the matrix equals its transpose bit by bit, otherwise all numbers.
 #[derive(Deserialize)]
 struct Stored(usize, usize, Vec<f64>);
 
@@ -27,7 +28,7 @@ pub(crate) fn serialize<S: Serializer>(a: &Mat<f64>, serializer: S) -> Result<S:
     (a.nrows(), a.ncols(), numbers).serialize(serializer)
 }
 
-/// Reads a matrix; an error when there are more or fewer numbers than it has.
+/// Reads a matrix. Returns an error if the number of entries does not fit its size.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mat<f64>, D::Error> {
     let Stored(rows, columns, numbers) = Stored::deserialize(deserializer)?;
     let count = numbers.len();
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn another_count_of_numbers_is_refused() {
+    fn a_wrong_count_of_numbers_is_refused() {
         for text in ["[2,2,[1.0,2.0]]", "[2,3,[1.0,2.0,3.0]]", "[18446744073709551615,2,[]]"] {
             let error = serde_json::from_str::<Holder>(text).err().expect("an error").to_string();
             assert!(error.contains("is not made of"), "{error}");

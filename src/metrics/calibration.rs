@@ -6,7 +6,8 @@ use crate::data::Moments;
 /// The probabilities of the central intervals whose coverage is reported.
 const CENTRAL: [f64; 4] = [0.5, 0.8, 0.9, 0.95];
 
-/// The part about the predictive distribution function and intervals, for any real or ordered target.
+/// The metrics of the predictive distribution function and intervals, for any real or ordered
+/// target.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calibration {
     mass: [f64; BINS],
@@ -32,8 +33,9 @@ impl Calibration {
         }
     }
 
-    /// One row's mass, uniform over [low, high]: the non-randomised histogram of Czado, Gneiting & Held (2009), whose
-    /// expectation is flat when the predictions are right although the distribution function jumps at y.
+    /// Adds the mass of one row, uniform over [low, high]: the non-randomised histogram of Czado,
+    /// Gneiting & Held (2009). Its expectation is flat for correct predictions, although the
+    /// distribution function jumps at y.
     fn spread(&mut self, low: f64, high: f64) {
         if low == high {
             self.mass[bin(low)] += 1.0;
@@ -73,10 +75,11 @@ fn interval_score(lower: f64, upper: f64, y: f64) -> f64 {
 /// True if y, with `low` = P(Y < y) and `high` = P(Y ≤ y), lies in the central interval of a probability.
 fn is_inside(low: f64, high: f64, central: f64) -> bool {
     if low == high {
-        // No jump at y: it is inside exactly when its distribution function is this close to one half.
+        // Without a jump, y is inside exactly if its distribution function is this close to one
+        // half.
         return (low - 0.5).abs() <= central / 2.0;
     }
-    // y is at or above the lower quantile when P(Y ≤ y) has reached its level, and at or below the upper one when no
-    // smaller value has reached that level.
+    // y is at or above the lower quantile if P(Y ≤ y) has reached the level of that quantile, and
+    // at or below the upper quantile if no smaller value has reached the level of that one.
     high >= (1.0 - central) / 2.0 && low < (1.0 + central) / 2.0
 }

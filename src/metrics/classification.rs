@@ -1,9 +1,11 @@
-//! How good predicted probabilities of classes are: ranking, squared error and calibration; no other targets.
+//! The metrics of predicted class probabilities: ranking, squared error and calibration; no other
+//! targets.
 
 use super::{BINS, ClassScores, Report, bin, finite, unit};
 use crate::data::Moments;
 
-/// The part about the probability of the positive class, or of the most probable one of several.
+/// The metrics of the probability of the positive class or, with several classes, of the most
+/// probable one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
     squared: Moments,
@@ -55,8 +57,8 @@ impl Classes {
         report.ece = self.calibration_error();
     }
 
-    /// The share of pairs of a positive and a negative row in which the positive one has the higher probability; equal
-    /// ones count one half. `None` without such a pair.
+    /// Returns the share of pairs of a positive and a negative row in which the positive row has
+    /// the higher probability; equal probabilities count one half. `None` without such pairs.
     fn auc(&self) -> Option<f64> {
         let [negative, positive] = &self.probabilities;
         if negative.is_empty() || positive.is_empty() {
@@ -73,8 +75,9 @@ impl Classes {
         Some(pairs as f64 / (2.0 * negative.len() as f64 * positive.len() as f64))
     }
 
-    /// The receiver operating characteristic: for every threshold that makes a difference, from the highest down, the shares of negative and
-    /// of positive rows at or above it; from (0, 0) to (1, 1). `None` without rows of both classes.
+    /// Returns the receiver operating characteristic: for every distinct threshold, from the
+    /// highest down, the shares of negative and of positive rows at or above it; from (0, 0) to (1,
+    /// 1). `None` without rows of both classes.
     pub(super) fn roc(&self) -> Option<Vec<(f64, f64)>> {
         let [negative, positive] = &self.probabilities;
         if negative.is_empty() || positive.is_empty() || self.unusable {
@@ -91,15 +94,15 @@ impl Classes {
         Some(points)
     }
 
-    /// The mean over rows of what their bin is off: |mean predicted − observed share|.
+    /// Returns the mean over rows of the error of their bin, |mean predicted − observed share|.
     fn calibration_error(&self) -> Option<f64> {
         let (rows, bins) = (self.squared.count() as f64, self.reliability()?);
         let off = |(predicted, observed, count): (f64, f64, u64)| count as f64 * (predicted - observed).abs();
         Some(bins.into_iter().map(off).sum::<f64>() / rows)
     }
 
-    /// The mean predicted probability, the observed share of positives and the number of rows of the bins that have
-    /// some; `None` without rows.
+    /// Returns the mean predicted probability, the observed share of positives and the number of
+    /// rows of every nonempty bin; `None` without rows.
     pub(super) fn reliability(&self) -> Option<Vec<(f64, f64, u64)>> {
         let point = |bin: &Bin| {
             let count = bin.predicted.count();

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// The maximum number of classes of a table.
 const MOST: usize = 100;
 
-/// The numbers of rows by true class (one row of numbers each) and by the most probable one, both in the order of the target's levels.
+/// The numbers of rows by true class (one row of the table for each) and by most probable class
+/// (columns), both in the order of the target's levels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Confusion {
@@ -15,7 +16,7 @@ pub struct Confusion {
 }
 
 impl Confusion {
-    /// Adds a row, both classes being whole numbers from 0.
+    /// Adds a row; both classes are whole numbers from 0.
     pub(super) fn push(&mut self, target: f64, most_probable: f64) {
         let class =
             |code: f64| (code >= 0.0 && code < MOST as f64 && code.fract() == 0.0).then_some(code as usize);
@@ -31,7 +32,7 @@ impl Confusion {
         self.counts[target][taken] += 1;
     }
 
-    /// The table, if every row could be added.
+    /// Returns the table, if every row could be added.
     pub(super) fn known(&self) -> Option<Confusion> {
         (!self.unusable && !self.counts.is_empty()).then(|| self.clone())
     }
@@ -46,12 +47,14 @@ impl Confusion {
         self.counts.get(class).and_then(|row| row.get(taken)).copied().unwrap_or(0)
     }
 
-    /// The share of the rows predicted as a class that belong to it; `None` without such rows.
+    /// Returns the share of the rows predicted as a class that belong to that class; `None` without
+    /// such rows.
     pub fn precision(&self, class: usize) -> Option<f64> {
         self.share(class, (0..self.classes()).map(|other| self.count(other, class)).sum())
     }
 
-    /// The share of the rows of a class that were predicted as it; `None` without such rows.
+    /// The share of the rows of a class that were predicted as that class; `None` without such
+    /// rows.
     pub fn recall(&self, class: usize) -> Option<f64> {
         self.share(class, (0..self.classes()).map(|other| self.count(class, other)).sum())
     }

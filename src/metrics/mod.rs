@@ -1,4 +1,4 @@
-//! Test figures of predictions for every task, gathered one row at a time; no models.
+//! Metrics of predictions for every task, gathered one row at a time; no models.
 
 mod calibration;
 mod classification;
@@ -19,12 +19,14 @@ const BINS: usize = 10;
 pub struct Compared {
     /// The target y. Classification: 1 for the positive class, 0 for the other. Ordinal: the index of the level.
     pub target: f64,
-    /// The predictive mean of y. Two classes: the probability of the positive one; NaN of several.
+    /// The predictive mean of y. Two classes: the probability of the positive one; NaN for several
+    /// classes.
     pub mean: f64,
     /// The log predictive density, or probability, of y; NaN when the model defines none.
     pub log_density: f64,
-    /// The predictive distribution function just below and at y, P(Y < y) and P(Y ≤ y): equal for a continuous target.
-    /// Their range is where the probability integral transform lies. NaN when not defined.
+    /// The predictive distribution function just below and at y, P(Y < y) and P(Y ≤ y): equal for a
+    /// continuous target. The probability integral transform lies between them. NaN when not
+    /// defined.
     pub pit: (f64, f64),
     /// The ends of the central 95 % predictive interval of y; NaN when not defined.
     pub interval_95: (f64, f64),
@@ -65,10 +67,10 @@ pub struct Coverage {
     pub central_95: Option<f64>,
 }
 
-/// The test figures, in original units of the target.
+/// The metrics of predictions, in original units of the target.
 ///
-/// A figure that does not apply to the kind of target, or that is not a finite number (the log density of an impossible
-/// observation, say), is `None`: null in JSON.
+/// A metric is `None` (null in JSON) if it does not apply to the kind of target, or is not a finite
+/// number, such as the log density of an impossible observation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Minus the mean log predictive density.
@@ -87,23 +89,25 @@ pub struct Report {
     /// Classification and ordinal: the confusion matrix; `None` for more than 100 classes or levels.
     #[serde(default)]
     pub confusion: Option<Confusion>,
-    /// For each class or level of the confusion matrix, the share of the rows predicted as it that belong to it; null without such rows.
+    /// For each class or level of the confusion matrix, the share of the rows predicted as that
+    /// class that belong to it; null without such rows.
     #[serde(default)]
     pub precision: Option<Vec<Option<f64>>>,
-    /// For each class or level of the confusion matrix, the share of its rows that were predicted as it; null without such rows.
+    /// For each class or level of the confusion matrix, the share of its rows that were predicted
+    /// as that class; null without such rows.
     #[serde(default)]
     pub recall: Option<Vec<Option<f64>>>,
     /// Classification: the area under the receiver operating characteristic, exact, ties counted one half; `None` when
     /// there are rows of one class only.
     pub auc: Option<f64>,
-    /// Classification: the mean squared error of the predicted probability of the positive class; of several classes the sum over
-    /// them, `Σ_c (p_c − 1{y = c})²`.
+    /// Classification: the mean squared error of the predicted probability of the positive class;
+    /// for several classes the sum over them, `Σ_c (p_c − 1{y = c})²`.
     pub brier: Option<f64>,
     /// Counts: the mean of |predictive mean − y| / max(1, y).
     pub mre: Option<f64>,
     /// The mean squared error divided by the population variance of the target over the same rows.
     pub smse: Option<f64>,
-    /// One minus that, the coefficient of determination R².
+    /// The coefficient of determination R², one minus `smse`.
     #[serde(default)]
     pub r2: Option<f64>,
     /// Counts: the mean deviance.
@@ -121,17 +125,19 @@ pub struct Report {
     /// The mean interval score of the central 95 % interval `[l, u]`, its width plus 2/0.05 times the distance by which y is outside:
     /// `(u − l) + 40 (l − y)₊ + 40 (y − u)₊` (Gneiting & Raftery 2007, eq. 43), in units of the target.
     pub interval_score_95: Option<f64>,
-    /// The mean continuous ranked probability score, `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), in units of the target:
-    /// the absolute error of a forecast without spread. Counts and levels: the sum over them, levels being one apart, not divided by
-    /// their number (Epstein 1969). Classification: `(p − y)²`, which is the Brier score.
+    /// The mean continuous ranked probability score, `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery
+    /// 2007, eq. 20), in units of the target: the absolute error of a forecast without spread.
+    /// Counts and levels: the sum over them, with levels one apart, not divided by their number
+    /// (Epstein 1969). Classification: `(p − y)²`, which is the Brier score.
     pub crps: Option<f64>,
     /// The shares of rows inside the central intervals, which for a discrete target include both their end points.
     pub coverage: Option<Coverage>,
 }
 
-/// Gathers the figures of the rows of one task; rows come in any order.
+/// Gathers the metrics of the rows of one task; rows come in any order.
 ///
-/// Rows are not kept, except for one number each in classification, which the area under the curve needs.
+/// Rows are not stored, except for one number per row in classification, which the area under the
+/// curve needs.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     task: Task,
@@ -146,7 +152,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// No rows yet.
+    /// Creates metrics without rows.
     pub fn new(task: Task) -> Metrics {
         Metrics {
             task,
@@ -190,12 +196,13 @@ impl Metrics {
         self.log_density.count()
     }
 
-    /// The standard error of the NLL, by the variance of log densities over the rows; `None` of fewer than two rows.
+    /// Returns the standard error of the NLL, from the variance of log densities over the rows;
+    /// `None` for fewer than two rows.
     pub fn nll_error(&self) -> Option<f64> {
         finite(self.log_density.standard_error())
     }
 
-    /// The figures of the rows so far; all `None` of no rows.
+    /// Returns the metrics of the rows so far; all are `None` without rows.
     pub fn report(&self) -> Report {
         let confusion = self.confusion.known();
         let each = |share: fn(&Confusion, usize) -> Option<f64>| {
@@ -211,28 +218,31 @@ impl Metrics {
             confusion,
             ..Report::default()
         };
-        // Parts that the task does not push to have no rows and leave their figures alone.
+        // Groups of metrics that do not apply to the task have no rows, and leave their metrics
+        // unset.
         self.errors.report(&mut report);
         self.calibration.report(&mut report);
         self.classes.report(&mut report);
         self.counts.report(&mut report);
         if self.task == Task::Ordinal {
-            // The variance of level indices depends on how the levels were cut: no yardstick across data sets.
+            // The variance of level indices depends on how the levels were defined, so it is not
+            // comparable across data sets.
             (report.smse, report.r2) = (None, None);
         }
         report
     }
 
-    /// Classification: the reliability curve. For every tenth of [0, 1] that some predicted probabilities fall into, their
-    /// mean, the share of positives (of several classes: of right ones) among these rows, and the number of rows. `None` for other tasks, without rows, and
-    /// when a probability was not a number in [0, 1].
+    /// Classification: the reliability curve. For every tenth of [0, 1] that some predicted
+    /// probabilities fall into, their mean, the share of positives (for several classes, of correct
+    /// predictions) among these rows, and the number of rows. `None` for other tasks, without rows,
+    /// and when a probability was not a number in [0, 1].
     pub fn reliability(&self) -> Option<Vec<(f64, f64, u64)>> {
         self.classes.reliability()
     }
 
-    /// Two classes: the receiver operating characteristic, points of the false positive rate and the true positive rate from (0, 0) to
-    /// (1, 1), one for each threshold that makes a difference. The area below it is [`Report::auc`]. `None` for other tasks, and without
-    /// rows of both classes.
+    /// Two classes: the receiver operating characteristic, points of the false positive rate and
+    /// the true positive rate from (0, 0) to (1, 1), one for each distinct threshold. The area
+    /// below it is [`Report::auc`]. `None` for other tasks, and without rows of both classes.
     pub fn roc(&self) -> Option<Vec<(f64, f64)>> {
         self.classes.roc()
     }
@@ -243,7 +253,7 @@ fn wrong(row: &Compared) -> f64 {
     if row.most_probable.is_nan() { f64::NAN } else { f64::from(row.most_probable != row.target) }
 }
 
-/// The part about numbers of events.
+/// The metrics of counts.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     relative: Moments,
@@ -262,7 +272,7 @@ impl Counts {
     }
 }
 
-/// The part about the predictive mean.
+/// The metrics of the predictive mean.
 #[derive(Clone, Debug, Default)]
 struct Errors {
     squared: Moments,
@@ -282,7 +292,7 @@ impl Errors {
         report.mse = finite(self.squared.mean());
         report.rmse = report.mse.map(f64::sqrt);
         report.mae = finite(self.absolute.mean());
-        // A constant target has no variance to compare with; the quotient is not finite then.
+        // The variance of a constant target is 0; the quotient is then not finite.
         report.smse = match (self.squared.mean(), self.target.variance()) {
             (Some(mse), Some(variance)) => finite(Some(mse / variance)),
             _ => None,
@@ -296,7 +306,8 @@ fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
 }
 
-/// The value if it is a probability; what rounding put just outside [0, 1], as in a sum of probabilities, is put back.
+/// Returns the value if it is a probability. Values just outside [0, 1], as by rounding in a sum of
+/// probabilities, are moved to 0 or 1.
 fn unit(value: f64) -> Option<f64> {
     let clamped = value.clamp(0.0, 1.0);
     ((value - clamped).abs() < 1e-9).then_some(clamped)

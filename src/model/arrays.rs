@@ -1,4 +1,4 @@
-//! The arrays of a model file: as they are written, and as they are read, each checked as it is taken; no model.
+//! The arrays of a model file, for writing, and for reading with a check of each array; no model.
 
 use super::posterior::Root;
 use super::unusable::{Checked, Unusable};
@@ -77,7 +77,7 @@ impl Array {
     }
 }
 
-/// The arrays of a file, each checked as it is taken.
+/// The arrays of a file; each is checked when it is read.
 pub(super) struct Arrays<'a> {
     pub tensors: SafeTensors<'a>,
 }
@@ -119,7 +119,7 @@ impl Arrays<'_> {
         Ok(self.tensors.tensor(name).map_err(Unusable::damaged)?.shape().to_vec())
     }
 
-    /// The root of a part of the variance, which may be absent.
+    /// Returns the root of a part of the variance, if the file contains it.
     pub fn root(&self, name: &str, m: usize) -> Checked<Option<Root>> {
         if !self.has(name) {
             return Ok(None);

@@ -16,7 +16,7 @@ pub struct Coefficient {
     pub name: String,
     /// The posterior mean.
     pub mean: f64,
-    /// The posterior standard deviation; absent where the objective leaves it undefined (dlm-square).
+    /// The posterior standard deviation; absent if the objective leaves it undefined (dlm-square).
     pub sd: Option<f64>,
     /// The lower end of the central 95 % interval.
     pub lower: Option<f64>,
@@ -25,8 +25,9 @@ pub struct Coefficient {
 }
 
 impl Model {
-    /// The coefficients of a linear model, whose inputs have these names, or `None` for another model. The intercept comes
-    /// first: the value of f where all inputs are 0. It is left out where the model goes through the origin of the original units.
+    /// Returns the coefficients of a linear model whose inputs have these names, or `None` for
+    /// another model. The intercept, the value of f where all inputs are 0, comes first. It is
+    /// omitted if f is 0 at the origin of the original units.
     pub fn coefficients(&self, names: &[String]) -> Option<Vec<Coefficient>> {
         let layer = self.latent().layer().linear()?;
         let scale = self.scaling().target.scale;
@@ -39,8 +40,9 @@ impl Model {
         Some(self.intercept(layer).into_iter().chain(slopes).collect())
     }
 
-    /// The covariance of the coefficients of a linear model, in the order and the units of [`Model::coefficients`]; `None` for another
-    /// model, and where the objective leaves it undefined (dlm-square).
+    /// The covariance of the coefficients of a linear model, in the order and the units of
+    /// [`Model::coefficients`]; `None` for another model, or if the objective leaves it undefined
+    /// (dlm-square).
     pub fn coefficient_covariance(&self) -> Option<Mat<f64>> {
         let layer = self.latent().layer().linear().filter(|_| !self.mean_only())?;
         let (_, own) = layer.coefficient_posterior(self.q());
@@ -57,7 +59,8 @@ impl Model {
         Some(&change * own * change.transpose())
     }
 
-    /// f where all inputs are 0: a linear functional of all coefficients, since inputs are centred inside the model.
+    /// Returns f where all inputs are 0. It is a linear functional of all coefficients, because the
+    /// model centres the inputs.
     fn intercept(&self, layer: &LinearLayer) -> Option<Coefficient> {
         let (scaling, functional) = (self.scaling(), self.intercept_functional(layer)?);
         let (mean, variance) = layer.functional_moments(&functional, self.q());

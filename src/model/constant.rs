@@ -1,4 +1,5 @@
-//! A distribution that knows no input, as the posterior of an intercept that is known; no estimates.
+//! A distribution that does not depend on inputs, as the posterior of a known intercept; no
+//! estimates.
 
 use super::latent::LatentModel;
 use super::posterior::Posterior;
@@ -9,7 +10,7 @@ use crate::likelihood::ObservationModel;
 use crate::variational::{Family, Normal};
 use faer::Mat;
 
-/// The standard deviation of the latent value: likelihoods expect one above 0.
+/// The standard deviation of the latent value, because likelihoods expect one above 0.
 const DEVIATION: f64 = 1e-150;
 
 /// A model whose prediction is the same for all inputs.

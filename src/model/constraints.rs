@@ -1,4 +1,5 @@
-//! Constraints and weak priors put onto a model's hyper-parameters, and told again; no text, no training.
+//! The constraints and weak priors of a model's hyper-parameters: applying and describing them; no
+//! parsing, no training.
 
 use super::latent::{LatentModel, LatentPrior};
 use crate::error::Result;
@@ -42,7 +43,8 @@ impl LatentPrior {
 }
 
 impl LatentModel {
-    /// Makes tied values one number again, the first one's, after a part of the model was replaced.
+    /// Sets tied values to the first value of their group again, after a part of the model was
+    /// replaced.
     ///
     /// # Errors
     ///
@@ -55,9 +57,11 @@ impl LatentModel {
 }
 
 impl<G: AsRef<InducingPrior>> LatentModel<G> {
-    /// Weak priors of the lengthscales of stationary kernels, by full name, for standardised inputs: log-normal with
-    /// σ = √3, as in Hvarfner, Hellsten & Nardi (2024), and `mu = ln √D + σ²` for the D inputs that the kernel sees. The
-    /// density of ln ℓ then has its mode at ln √D, where training starts. (Their mu, ln √D + √2, has it at a fifth of that.)
+    /// Weak priors of the lengthscales of stationary kernels, by full name, for standardised
+    /// inputs: log-normal with σ = √3, as in Hvarfner, Hellsten & Nardi (2024), and
+    /// `mu = ln √D + σ²` for the D inputs that the kernel sees. The density of ln ℓ then has its
+    /// mode at ln √D, where training starts. (Their mu, ln √D + √2, puts the mode at a fifth of
+    /// √D.)
     pub fn weak_priors(&self) -> Vec<(String, Prior)> {
         // Values with a prior that was set in Rust keep it.
         let without = self.own_descriptors().into_iter().filter(|d| d.prior.is_none());
@@ -104,8 +108,8 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     }
 }
 
-/// The lengthscales of stationary kernels that compare inputs by distance, by name within the kernel, with their start on
-/// numbers of unit spread.
+/// The lengthscales of stationary kernels that compare inputs by distance, by name within the
+/// kernel, with the lengthscale at which they start for inputs of unit spread.
 fn weak_lengthscales(kernel: &dyn Kernel, dims: usize) -> Vec<(String, f64)> {
     let mut unit = kernel.boxed_clone();
     unit.for_each_parameter_mut(&mut |p| (p.fixed, p.given) = (false, false));

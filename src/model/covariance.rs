@@ -9,16 +9,18 @@ use rayon::prelude::*;
 /// The number of Hermite polynomials in an expansion: for functions as smooth as link functions the remainder is below rounding.
 const ORDER: usize = 40;
 
-/// Nodes of the trapezoidal rule over ±8 standard deviations.
+/// The number of nodes of the trapezoidal rule over ±8 standard deviations.
 const NODES: usize = 257;
 
 impl Model {
-    /// Mean (n) and covariance (`n × n`) of the targets at all rows of `x` (`n × D`, original units) together, with these exposures (none
-    /// when all are 1): off the diagonal `Cov(E[y_i | f_i], E[y_j | f_j])`, on it the predictive variance.
+    /// Returns mean (n) and covariance (`n × n`) of the targets at all rows of `x` (`n × D`,
+    /// original units) together, with these exposures (none when all are 1): off the diagonal
+    /// `Cov(E[y_i | f_i], E[y_j | f_j])`, on it the predictive variance.
     ///
     /// # Errors
     ///
-    /// As for [`Model::joint`], and usage errors for likelihoods of several functions and models that define a mean alone.
+    /// As for [`Model::joint`], and usage errors for likelihoods of several functions and models
+    /// that define only a mean.
     pub fn target_joint(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<(Vec<f64>, Mat<f64>)> {
         let predictions = self.predict(x, exposure)?;
         if self.latent().processes() > 1 || self.mean_only() {
@@ -45,7 +47,8 @@ impl Model {
         Ok((at.iter().map(|at| at.mean).collect(), out))
     }
 
-    /// Mean and covariance of the function in units of the target, where the target is warped, from those on the scale the model sees.
+    /// Returns mean and covariance of the function in units of a warped target, from those on the
+    /// scale the model sees.
     pub(super) fn unwarped(&self, mean: &[f64], covariance: &Mat<f64>) -> (Vec<f64>, Mat<f64>) {
         let scaling = self.scaling();
         let invert = |_: &mut JointIntegrator, _: usize, f: f64| scaling.unscaled_target(f);
@@ -86,7 +89,7 @@ fn mapped(
     Mat::from_fn(n, n, |i, j| {
         let both = deviation[i] * deviation[j];
         let rho = if both > 0.0 { (covariance[(i, j)] / both).clamp(-1.0, 1.0) } else { 0.0 };
-        // Horner's rule from the highest order on.
+        // Horner's rule, from the highest order down.
         (1..=ORDER).rev().fold(0.0, |sum, k| rho * (sum + all[i][k] * all[j][k]))
     })
 }

@@ -33,8 +33,8 @@ use std::path::Path;
 /// The name of the format in the metadata of a file.
 const FORMAT: &str = "sparsegp-model";
 
-/// The highest version of the format; files of a higher version are refused. A file has the lowest version that can hold its model, so that
-/// older programs can read it.
+/// The highest version of the format; files of a higher version are refused. A file has the lowest
+/// version that can represent its model, so that older programs can read it.
 pub(super) const VERSION: u32 = 9;
 
 /// The version for models without inputs from longitude and latitude.
@@ -351,8 +351,8 @@ fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
 fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
     check_start(bytes.get(..8).unwrap_or(bytes), bytes.len() as u64)?;
     let header = SafeTensors::read_metadata(bytes);
-    // The header is read before the arrays because it decides the message: a file whose header is unreadable may not be a
-    // model file at all.
+    // The header is read before the arrays because it determines the error message: a file whose
+    // header is unreadable may not be a model file at all.
     let (_, header) = header.map_err(|error| match error {
         safetensors::SafeTensorError::MetadataIncompleteBuffer => {
             Unusable::damaged("its length differs from the length in its header")
@@ -400,7 +400,7 @@ fn described(text: &str, registry: &Registry) -> Checked<Description> {
     Ok(description)
 }
 
-/// Puts a model together from its parts, each checked against the others.
+/// Builds a model from its parts, after checking that they match.
 fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) -> Checked<Model> {
     let dims = checked_inputs(&description)?;
     let several = !description.more_layers.is_empty();
@@ -476,7 +476,8 @@ fn checked_inputs(description: &Description) -> Checked<usize> {
     Ok(dims)
 }
 
-/// The posterior q of every process, and the factors from which its predictions are computed.
+/// Returns the posterior q of every process, and the factors from which its predictions are
+/// computed.
 fn posteriors(
     description: &Description,
     latent: &LatentPrior,
@@ -511,7 +512,7 @@ struct Inputs<'a> {
     registry: &'a Registry,
 }
 
-/// The layer, and whether its inducing inputs are fixed.
+/// Returns the layer, and true if its inducing inputs are fixed.
 fn layer(
     description: &LayerDescription,
     named: &dyn Fn(&str) -> String,
@@ -558,14 +559,15 @@ fn layer(
     }
 }
 
-/// The kind of the model's likelihood.
+/// Returns the kind of the model's likelihood.
 fn kind_of(description: &Description, registry: &Registry) -> Checked<LikelihoodKind> {
     let name = &description.likelihood;
     registry.likelihood_kind(name).ok_or_else(|| Unusable::Unknown(format!("the likelihood '{name}'")))
 }
 
 fn likelihood(description: &Description, registry: &Registry) -> Checked<ObservationModel> {
-    // The likelihood allocates memory for each level, so the number is checked first: all levels but two have a parameter or a posterior.
+    // The likelihood allocates memory for each level, so the number is checked first: each level
+    // beyond two has a parameter or a posterior.
     let values: usize = description.likelihood_parameters.iter().map(|stored| stored.values.len()).sum();
     let values = values.saturating_add(description.more_log_det_q.len());
     let kind = kind_of(description, registry)?;

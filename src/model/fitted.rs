@@ -128,7 +128,7 @@ impl Model {
         &self.posterior
     }
 
-    /// The training rows that predictions look neighbours up in, if they do.
+    /// The training rows in which predictions search neighbours, if the model has them.
     pub fn neighbours(&self) -> Option<&Nearby> {
         self.posterior.neighbours().map(|nearby| &**nearby)
     }
@@ -205,7 +205,8 @@ impl Model {
         Ok(self.predict_rows(x, exposure.to_owned()))
     }
 
-    /// Predicts at inputs in original units that are known to be usable (`n × D`, a row per datum); [`predict`](Self::predict) checks them.
+    /// Predicts at inputs in original units (`n × D`, a row per datum) without checking them, as
+    /// [`predict`](Self::predict) does.
     pub fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions<'_> {
         self.predict_by(&self.posterior, x, exposure)
     }
@@ -322,7 +323,7 @@ impl Model {
         Ok((means, covariance * Scale(unit)))
     }
 
-    /// Mean and covariance as of [`Model::joint`], on the scale the model sees.
+    /// Returns mean and covariance like [`Model::joint`], on the scale the model sees.
     pub(super) fn joint_on_scale(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
         self.check_joint(x)?;
         let on_scale = self.on_scale(x);
@@ -369,7 +370,7 @@ impl Model {
         Some((output.weights().to_vec(), output.offset()))
     }
 
-    /// The processes that the function of the target is a sum of.
+    /// Returns the processes whose weighted sum is the function of the target.
     fn parts(&self) -> Vec<FunctionPart> {
         match self.mixed() {
             Some((weights, _)) => {

@@ -15,19 +15,23 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use sparsegp_kernels::{Chance, Gradient, Inputs, RandomFeature, Scratch};
 
-/// The features of a draw of a prior: its covariance is off by some 3 % of the variance, without bias.
+/// The number of features of a draw of a prior. The covariance of one draw has an error of about 3
+/// % of the variance, without bias.
 const FEATURES: usize = 1024;
 
-/// Rows that are evaluated together.
+/// The number of rows that are evaluated together.
 const ROWS: usize = 128;
 
-/// Rows up to which targets are drawn by their exact covariance, which is quicker there than features are.
+/// The number of rows up to which targets are drawn by their exact covariance, which is then
+/// quicker than features.
 const EXACT_ROWS: usize = 500;
 
-/// Functions drawn from the posterior of a model, by pathwise conditioning (Wilson et al. 2020, eq. 10–13):
-/// `f(x) = g(x) + k(x, Z) (K_uu + jI)⁻¹ (u − g(Z) − √j ε)`, where g is a draw of the prior made of random features, and u one of the inducing
-/// variables. Of models with neighbours, their values pull on every row in the same way: `f(x) + rᵀC⁻¹(y_N − f(N) − ε_N)` with the covariance
-/// that the inducing inputs leave. Over draws, mean and covariance equal the posterior's; each draw alone has the prior's covariance approximately.
+/// Functions drawn from the posterior of a model, by pathwise conditioning (Wilson et al. 2020, eq.
+/// 10–13): `f(x) = g(x) + k(x, Z) (K_uu + jI)⁻¹ (u − g(Z) − √j ε)`, where g is a draw of the prior
+/// made of random features, and u a draw of the inducing variables. In models with neighbours,
+/// their values correct every row in the same way: `f(x) + rᵀC⁻¹(y_N − f(N) − ε_N)`, with the
+/// residual covariance given the inducing inputs. Over draws, mean and covariance equal the
+/// posterior's; each draw alone has the prior's covariance approximately.
 pub struct FunctionDraws {
     processes: Vec<Process>,
     offset: f64,
@@ -51,12 +55,14 @@ struct Process {
 }
 
 impl Model {
-    /// Draws functions of the target without its noise, in units of the target, that can be evaluated anywhere. Outputs that mix processes
-    /// share draws with the same seed; other models draw by the place of their `output` among several.
+    /// Draws functions of the target without its noise, in units of the target, that can be
+    /// evaluated anywhere. Outputs that mix processes share draws with the same seed; for other
+    /// models the draws also depend on `output`, the index among several outputs.
     ///
     /// # Errors
     ///
-    /// Usage errors for linear models, kernels without random features and models that define a mean alone.
+    /// Usage errors for linear models, kernels without random features and models that define only
+    /// a mean.
     pub fn function_draws(&self, count: usize, seed: u64, output: u64) -> Result<FunctionDraws> {
         self.check_no_groups("draws of the function")?;
         let mixed = self.mixed();
@@ -66,7 +72,7 @@ impl Model {
         Ok(FunctionDraws { offset, ..self.draws_of(&weights, count, seed, output)? })
     }
 
-    /// The draws of a weighted sum of processes on the scale the model sees.
+    /// Returns draws of a weighted sum of processes on the scale the model sees.
     fn draws_of(
         &self,
         weights: &[(usize, f64)],
@@ -76,7 +82,7 @@ impl Model {
     ) -> Result<FunctionDraws> {
         if self.mean_only() {
             return Err(Error::usage(
-                "functions cannot be drawn from a model of ⟨objective dlm-square⟩, which defines only a mean",
+                "functions cannot be drawn from a model fitted with ⟨objective dlm-square⟩, which defines only a mean",
             ));
         }
         let random = |stream: u64, draw: usize| part_generator(seed, Purpose::Functions, stream, draw as u64);
@@ -95,12 +101,14 @@ impl Model {
         Ok(FunctionDraws { processes, offset: 0.0, scaling: self.scaling().clone(), count, local })
     }
 
-    /// Draws targets at all rows of `x` (`n × D`, original units) together, with these exposures (none when all are 1): latent functions as
-    /// the posterior has them at all rows, then a target around them at every row. `count` vectors of n.
+    /// Draws targets at all rows of `x` (`n × D`, original units) together, with these exposures
+    /// (none when all are 1): first the latent functions at all rows from the posterior, then a
+    /// target at every row. Returns `count` vectors of n.
     ///
     /// # Errors
     ///
-    /// As for [`Model::predict`], and when functions of the model cannot be drawn at so many rows.
+    /// As for [`Model::predict`], and if there are too many rows and functions of the model cannot
+    /// be drawn.
     pub fn target_draws(
         &self,
         x: MatRef<'_, f64>,
@@ -169,7 +177,7 @@ impl Process {
         }
     }
 
-    /// Adds the gradients of a draw at some rows (`n × D`), a row each.
+    /// Adds the gradients of a draw at some rows (`n × D`) to the rows of `out`.
     fn add_gradients(&self, draw: usize, x: MatRef<'_, f64>, out: &mut Mat<f64>) {
         let (n, m) = (x.nrows(), self.updates.nrows());
         let (k, mut scratch) = (self.cross(x), Scratch::new());
@@ -264,11 +272,12 @@ impl FunctionDraws {
         self.count
     }
 
-    /// The values of every function at inputs in original units (`n × D`), `count` vectors of n.
+    /// Returns the values of every function at inputs in original units (`n × D`): `count` vectors
+    /// of n.
     ///
     /// # Errors
     ///
-    /// Data errors for another number of columns.
+    /// Data errors for a wrong number of columns.
     pub fn values(&self, x: MatRef<'_, f64>) -> Result<Vec<Vec<f64>>> {
         let mut all = self.latent(x)?;
         let in_units = |f: &mut f64| *f = self.scaling.unscaled_target(*f + self.offset);
@@ -293,7 +302,7 @@ impl FunctionDraws {
         Ok(values)
     }
 
-    /// Values by inducing variables alone at scaled inputs.
+    /// Returns the values at scaled inputs that follow from inducing variables alone.
     fn global(&self, scaled: MatRef<'_, f64>) -> Vec<Vec<f64>> {
         let n = scaled.nrows();
         let blocks = (0..n).step_by(ROWS).collect::<Vec<_>>();
@@ -307,7 +316,8 @@ impl FunctionDraws {
         (0..self.count).map(|draw| found.iter().flat_map(|block| &block[draw]).copied().collect()).collect()
     }
 
-    /// The neighbours of scaled inputs, and how far each draw is from them.
+    /// Returns the neighbours of scaled inputs, with the difference of each draw from their
+    /// targets.
     fn locals(&self, scaled: MatRef<'_, f64>) -> Option<Locals<'_>> {
         let (posterior, noise) = self.local.as_ref()?;
         let (nearby, count, given) = posterior.beside()?;
@@ -354,7 +364,8 @@ impl FunctionDraws {
         Ok((0..self.count).into_par_iter().map(of_draw).collect())
     }
 
-    /// For every row the gradients of what its neighbours add to each draw; none of models without neighbours.
+    /// Returns, for every row, the gradients of the correction of each draw by the neighbours;
+    /// empty for models without neighbours.
     fn local_gradients(&self, scaled: MatRef<'_, f64>) -> Vec<Vec<Mat<f64>>> {
         let Some(local) = self.locals(scaled) else { return Vec::new() };
         let of_row = |row: usize| {

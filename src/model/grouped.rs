@@ -24,7 +24,7 @@ pub struct LevelEffect {
     pub effect: usize,
     /// The posterior mean, in units of the target (per unit of the column for a slope).
     pub estimate: f64,
-    /// The posterior standard deviation, likewise.
+    /// The posterior standard deviation, in the unit of the estimate.
     pub sd: f64,
 }
 
@@ -51,12 +51,14 @@ impl Model {
         self.summary.effects.as_ref()?.intervals.as_ref()
     }
 
-    /// The standard deviation of Gaussian noise beside grouped effects, in units of the target.
+    /// The standard deviation of Gaussian noise in a model with grouped effects, in units of the
+    /// target.
     pub fn residual_deviation(&self) -> Option<f64> {
         Some(self.scaling.target.scale * self.latent.noise_variance()?.sqrt())
     }
 
-    /// The 95 % interval of the standard deviation of Gaussian noise beside grouped effects, in units of the target, if it is known.
+    /// The 95 % interval of the standard deviation of Gaussian noise in a model with grouped
+    /// effects, in units of the target, if it is known.
     pub fn residual_interval(&self) -> Option<Ends> {
         Some(self.intervals()?.noise?.map(|end| self.scaling.target.scale * end))
     }
@@ -76,9 +78,10 @@ impl Model {
         effects.terms().iter().enumerate().filter_map(of_term).collect()
     }
 
-    /// The log likelihood of a linear mixed model, or the log evidence bound of a model with a latent function, at the estimates in original
-    /// units; of REML fits the restricted one. If the noise is not Gaussian, it is a lower bound in both cases. None for models without grouped
-    /// effects, and for ⟨beta⟩ other than 1.
+    /// The log likelihood of a linear mixed model, or the log evidence bound of a model with a
+    /// latent function, at the estimates, in original units; for REML fits the restricted log
+    /// likelihood. If the noise is not Gaussian, it is a lower bound in both cases. `None` for
+    /// models without grouped effects, and for ⟨beta⟩ other than 1.
     pub fn grouped_log_likelihood(&self) -> Option<f64> {
         let value = self.summary.elbo_sum.filter(|_| !self.latent.effects.is_empty())?;
         let (n, scale) = (self.rows as f64, self.scaling.target.scale);
@@ -126,7 +129,7 @@ impl Model {
             .hint("predictions and intervals of single rows are available"))
     }
 
-    /// The scale of every column behind the inputs of f.
+    /// The scale of every column after the inputs of f.
     fn effect_units(&self) -> impl Iterator<Item = f64> + '_ {
         self.scaling.inputs[self.latent.layer().input_dims()..].iter().map(|input| input.scale)
     }
@@ -158,14 +161,14 @@ pub(super) fn arrays(posterior: &EffectPosterior) -> Vec<Array> {
     arrays
 }
 
-/// A posterior with the grouped effects that the file has.
+/// Returns the posterior with the grouped effects in the file.
 pub(super) fn beside(
     posterior: Posterior,
     latent: &LatentPrior,
     q: &Normal,
     arrays: &Arrays<'_>,
 ) -> Checked<Posterior> {
-    // Beside neighbours no term is eliminated.
+    // In models with neighbours no term is eliminated.
     let is_joint = !arrays.has(name::EFFECT_STARTS);
     let terms = latent.effects.terms();
     let eliminated = if is_joint { terms.len() } else { latent.effects.eliminated() };
@@ -194,7 +197,7 @@ pub(super) fn beside(
     Ok(posterior.with_effects(EffectPosterior::new(latent.effects.clone(), moments, factorised.layer())))
 }
 
-/// The loads of the eliminated term beside `others` coefficients.
+/// Reads the loads of the eliminated term, for `others` other coefficients.
 fn loads(term: &EffectTerm, others: usize, arrays: &Arrays<'_>) -> Checked<Sparse> {
     let whole = |name: &str, length: usize, most: usize| -> Checked<Vec<usize>> {
         let values = arrays.values(name, &[length])?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The criterion by which inducing inputs are enough.
+/// The criterion that decides if the inducing inputs are enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -93,7 +93,7 @@ pub struct Certificate {
 
 impl Certificate {
     pub(crate) fn new(lower: f64, upper: f64, n: usize) -> Option<Certificate> {
-        // Rounding may take an upper bound that is met exactly below the lower one.
+        // If the bounds are equal, rounding may put the upper one below the lower one.
         let kl = (upper - lower).max(0.0);
         kl.is_finite().then(|| Certificate { lower, upper, kl, kl_per_row: kl / n as f64 })
     }
@@ -108,8 +108,9 @@ impl Certificate {
 }
 
 impl InducingCurve {
-    /// Returns true if a size is enough, given the next one. A small gap alone does not suffice, because it refers to the current
-    /// hyper-parameters: few inducing inputs favour much noise and long lengthscales, for which few are enough.
+    /// Returns true if a size is enough, given the next one. A small gap alone does not suffice,
+    /// because it refers to the current hyper-parameters: with few inducing inputs, training
+    /// prefers much noise and long lengthscales, for which few inducing inputs are enough.
     pub(crate) fn is_enough(&self, point: &InducingPoint, next: &InducingPoint) -> bool {
         let close =
             self.criterion == Criterion::Validation || point.gap.is_some_and(|gap| gap <= self.tolerance);
@@ -142,9 +143,9 @@ impl InducingCurve {
                 self.validation_rows
             ),
             (GrowthEnd::Most, _) => "the most allowed".to_owned(),
-            (GrowthEnd::Exhausted, _) => "which explain all that the jitter lets them".to_owned(),
-            (GrowthEnd::OutOfTime, _) => "when the time was over".to_owned(),
-            (GrowthEnd::Failed, _) => "as more could not be evaluated".to_owned(),
+            (GrowthEnd::Exhausted, _) => "which explain all the variance that the jitter allows".to_owned(),
+            (GrowthEnd::OutOfTime, _) => "reached when half of the time limit was over".to_owned(),
+            (GrowthEnd::Failed, _) => "because more could not be evaluated".to_owned(),
         };
         let known = self.certificate.map_or(String::new(), |known| format!("; {}", known.words()));
         format!("{chosen} inducing inputs, {why}{known}")
@@ -168,7 +169,7 @@ impl InducingCurve {
             GrowthEnd::Tolerance => None,
             GrowthEnd::Exhausted if gap.is_none_or(|gap| gap <= tolerance) => None,
             GrowthEnd::Exhausted => Some(format!(
-                "{m} inducing inputs explain all that the jitter lets them: {left}; try a smaller ⟨jitter⟩"
+                "{m} inducing inputs explain all the variance that the jitter allows: {left}; try a smaller ⟨jitter⟩"
             )),
             GrowthEnd::Most => Some(format!(
                 "{m} inducing inputs, the most allowed, are not known to be enough: {left}; try more ⟨max_inducing⟩ or a larger ⟨inducing_tolerance⟩"

@@ -1,4 +1,5 @@
-//! A model's trainable part: kernel, constant mean, likelihood and inducing inputs as one flat vector.
+//! The trainable part of a model: kernel, constant mean, likelihood and inducing inputs as one flat
+//! vector.
 
 use crate::effects::Effects;
 use crate::hyper::{Descriptor, INDUCING, ValueSettings};
@@ -10,8 +11,9 @@ use sparsegp_kernels::{Parameter, Transform};
 
 /// The layers of the latent processes with the likelihood that observes them.
 ///
-/// The flat natural vector holds for each layer the kernel's values and the constant means, then the likelihood's values, each layer's `Z`
-/// column by column and, last, the factors of grouped effects; of a linear layer, nothing.
+/// The flat natural vector holds for each layer the kernel's values and the constant means, then
+/// the likelihood's values, each layer's `Z` column by column and, last, the factors of grouped
+/// effects. A linear layer has no values in it.
 ///
 /// For training, sparse GPs contain the factors of their `K_uu`. A [`LatentPrior`] has no factors: it can be edited, and is enough for
 /// predictions.
@@ -26,7 +28,7 @@ pub struct LatentModel<G = InducingLayer> {
     pub fix_inducing: bool,
     /// The constraints on single values by name: bounds, priors, fixed and tied values.
     pub settings: ValueSettings,
-    /// Grouped effects beside the latent function.
+    /// Grouped effects in addition to the latent function.
     pub effects: Effects,
 }
 
@@ -47,7 +49,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     pub fn of_layers(layers: Vec<Layer<G>>, likelihood: ObservationModel, fix_inducing: bool) -> Self {
         let (settings, effects) = (ValueSettings::default(), Effects::default());
         let model = LatentModel { layers, likelihood, fix_inducing, settings, effects };
-        // Fails where layers and functions do not go together.
+        // Panics if the numbers of layers and functions do not match.
         model.layers();
         model
     }
@@ -67,7 +69,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         self.likelihood.functions()
     }
 
-    /// The number of columns of inputs: the inputs of f, and the columns of grouped effects behind them.
+    /// The number of columns of inputs: the inputs of f, then the columns of grouped effects.
     pub fn input_dims(&self) -> usize {
         self.layers[0].input_dims() + self.effects.columns()
     }
@@ -114,7 +116,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
             let (z, dimensions) = (prior.z(), prior.kernel().dimensions());
             for j in 0..z.ncols() {
                 let unit = inducing_unit(z, j);
-                // A code that rounding moved would be that of another level.
+                // Training must not change a code, which would then belong to another level.
                 let is_code = dimensions.get(j).is_some_and(|dimension| dimension.is_category());
                 out.extend((0..z.nrows()).map(|i| Descriptor {
                     name: format!("{prefix}{INDUCING}{i}.{j}"),
@@ -184,7 +186,8 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         effects.for_each_parameter_mut(&mut |p| fill(p, &mut factors));
     }
 
-    /// Writes a gradient, with that of every layer, in the order of the flat vector; that of the factors of grouped effects follows.
+    /// Writes the gradients of the layers and of the likelihood in the order of the flat vector;
+    /// the caller appends the gradient of the factors of grouped effects.
     pub fn flatten_gradient(&self, layers: &[LayerGradient], likelihood: &[f64], out: &mut Vec<f64>) {
         out.clear();
         for layer in layers {
@@ -197,7 +200,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         }
     }
 
-    /// Returns the model with its likelihood and settings, and other layers.
+    /// Returns a model with the likelihood and settings of this one, and other layers.
     pub(crate) fn with_layers<H>(&self, layers: Vec<Layer<H>>) -> LatentModel<H> {
         LatentModel {
             layers,
@@ -210,7 +213,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
 }
 
 impl LatentPrior {
-    /// The only layer, or the first one, to change it.
+    /// Returns the only layer, or the first one, mutably.
     pub fn layer_mut(&mut self) -> &mut Layer<InducingPrior> {
         &mut self.layers[0]
     }
@@ -227,7 +230,7 @@ impl LatentPrior {
     ///
     /// If the number of values is not that of the model.
     pub fn set_natural(&mut self, values: &[f64]) {
-        assert_eq!(values.len(), self.natural().len(), "values of the model");
+        assert_eq!(values.len(), self.natural().len(), "number of values of the model");
         let mut values = values.iter().copied();
         self.for_each_parameter_mut(&mut |p| fill(p, &mut values));
         for prior in self.layers.iter_mut().filter_map(Layer::inducing_mut) {
@@ -257,14 +260,14 @@ impl LatentModel {
     ///
     /// # Errors
     ///
-    /// If a `K_uu` has no factor; the model is then as it was.
+    /// If a `K_uu` has no factor; the model is then unchanged.
     ///
     /// # Panics
     ///
     /// If the number of values is not that of the model.
     pub fn set_natural(&mut self, values: &[f64]) -> Result<(), FactorizationFailure> {
         let before = self.natural();
-        assert_eq!(values.len(), before.len(), "values of the model");
+        assert_eq!(values.len(), before.len(), "number of values of the model");
         let moved = self.move_to(values);
         if moved.is_err() {
             // The earlier parameters had a factor, so they have one now. A kernel that is not a function of its parameters may fail
@@ -296,12 +299,12 @@ impl LatentModel {
     }
 }
 
-/// Overwrites a parameter by the next values.
+/// Overwrites a parameter with the next values.
 fn fill(parameter: &mut Parameter, values: &mut impl Iterator<Item = f64>) {
     parameter.values.iter_mut().zip(values).for_each(|(old, new)| *old = new);
 }
 
-/// Overwrites inducing inputs, column by column, by the next values.
+/// Overwrites inducing inputs, column by column, with the next values.
 fn move_inputs(prior: &mut InducingPrior, values: &mut impl Iterator<Item = f64>) {
     let mut z = prior.z_mut();
     for j in 0..z.ncols() {
@@ -309,10 +312,10 @@ fn move_inputs(prior: &mut InducingPrior, values: &mut impl Iterator<Item = f64>
     }
 }
 
-/// The unit in which input `j` of the inducing inputs is trained: twice their spread. A step of one unit then means
-/// about as much as a step of one in the logarithm of a lengthscale. Measured over 100 iterations of L-BFGS with
-/// M = 200 (1, 2, 3 times the spread): the objective on kin40k 0.215, 0.196, 0.189; on bike −1.81, −1.73, −1.64; on pol
-/// −0.400, −0.397, −0.389.
+/// Returns the unit in which column `j` of the inducing inputs is trained: twice their spread. A
+/// step of one unit then means about as much as a step of one in the logarithm of a lengthscale.
+/// Measured over 100 iterations of L-BFGS with M = 200 (1, 2, 3 times the spread): the objective on
+/// kin40k 0.215, 0.196, 0.189; on bike −1.81, −1.73, −1.64; on pol −0.400, −0.397, −0.389.
 fn inducing_unit(z: MatRef<'_, f64>, j: usize) -> f64 {
     let m = z.nrows() as f64;
     let mean = z.col(j).iter().sum::<f64>() / m;

@@ -44,7 +44,7 @@ impl<'a> Local<'a> {
         Local { given, near, features, factor, loads }
     }
 
-    /// The gradients of mean and variance at the row, except the gradient of `k(x, x)`.
+    /// Returns the gradients of mean and variance at the row, except the gradient of `k(x, x)`.
     pub fn slopes(&self, point: MatRef<'_, f64>) -> (Mat<f64>, Mat<f64>) {
         let q = self.given.q;
         let (a, r) = self.at(point);
@@ -66,7 +66,7 @@ impl<'a> Local<'a> {
         (mean, self.pull_back(point, of_variance))
     }
 
-    /// `a` and `r` of a row.
+    /// Returns `a` and `r` of a row.
     fn at(&self, point: MatRef<'_, f64>) -> (Mat<f64>, Mat<f64>) {
         let a = whitened(self.given, point);
         let mut r = Mat::zeros(self.near.nrows(), 1);
@@ -85,7 +85,8 @@ impl<'a> Local<'a> {
         weights
     }
 
-    /// The gradient of that correction with respect to the point (`1 × D`), given the brackets `rest = y_N − f_N − ε_N` (u).
+    /// Returns the gradient of the correction `rᵀC⁻¹(y_N − f_N − ε_N)` with respect to the point
+    /// (`1 × D`), given `rest = y_N − f_N − ε_N` (u).
     pub fn update_slopes(&self, point: MatRef<'_, f64>, mut rest: Vec<f64>) -> Mat<f64> {
         solve_factored(self.factor.as_ref(), &mut rest);
         let near = Mat::from_fn(rest.len(), 1, |i, _| rest[i]);

@@ -1,4 +1,5 @@
-//! Checks whether single precision is precise enough, by its objectives of some batches in both precisions; no arithmetic.
+//! Checks whether single precision is precise enough, by comparing the objectives of some batches
+//! in both precisions; no arithmetic.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +18,9 @@ impl MixedUse {
     /// The largest acceptable difference in nats per datum, a tenth of the smallest difference between fits that matters.
     pub const TOLERANCE: f64 = 1e-3;
 
-    /// The number of batches for each batch that is computed in both precisions. The first batches are checked more often, but a check of
-    /// the very first alone would say little: at the prior S − I is zero.
+    /// One batch in this many is computed in both precisions. The first batches are checked more
+    /// often; a check of only the very first one would not suffice, because S − I is zero at the
+    /// prior.
     const EVERY: usize = 50;
 
     /// Returns true if the next batch must be computed in both precisions.

@@ -21,33 +21,34 @@ use std::sync::Arc;
 /// The maximum number of training rows that joint predictions are conditioned on.
 const MOST_JOINT: usize = 3000;
 
-/// The parts of a prediction besides its neighbours.
+/// The parts of a prediction other than its neighbours.
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
     pub layer: &'a InducingLayer,
     /// Grouped effects, whose columns follow the inputs of f.
     pub effects: &'a Effects,
-    /// The posterior of the whitened inducing variables and, behind them, of the whitened coefficients of effects.
+    /// The posterior of the whitened inducing variables, followed by the whitened coefficients of
+    /// effects.
     pub q: &'a Normal,
-    /// The noise variance of the likelihood, for rows without their own.
+    /// The noise variance of the likelihood, for rows without a separate noise variance.
     pub noise: Option<f64>,
 }
 
-/// Training rows that a model keeps, on the scale it sees.
+/// Training rows that a model stores, on the scale the model sees.
 pub struct NearbyRows {
     /// Inputs and the columns of grouped effects, a column for each row.
     pub(super) x: Mat<f64>,
     /// Targets, n, or the targets of sites.
     pub(super) y: Vec<f64>,
-    /// Noise variances, n, if rows have their own.
+    /// Noise variances, n, if rows have separate ones.
     pub(super) noise: Option<Vec<f64>>,
     /// True if numbers are stored in single precision.
     pub(super) single: bool,
 }
 
 impl NearbyRows {
-    /// Returns the rows `x` (`n × D`, then the columns of grouped effects) with targets `y` and their noise variances, or the part of them that
-    /// `keeping` selects.
+    /// Returns the rows `x` (`n × D`, then the columns of grouped effects) with targets `y` and
+    /// their noise variances, or the rows that `keeping` selects.
     pub fn new(
         x: MatRef<'_, f64>,
         y: &[f64],
@@ -70,7 +71,7 @@ impl NearbyRows {
 }
 
 impl NearbyRows {
-    /// The rows that a model file holds.
+    /// Reads the rows in a model file.
     pub(super) fn read(arrays: &Arrays<'_>) -> Checked<NearbyRows> {
         let single = arrays.tensors.tensor(name::NEIGHBOUR_INPUTS).is_ok_and(|x| x.dtype() == Dtype::F32);
         let shape = arrays.shape(name::NEIGHBOUR_INPUTS)?;
@@ -102,7 +103,8 @@ pub struct Nearby {
 }
 
 impl Nearby {
-    /// Indexes the rows; a prediction uses the `count` nearest ones by the layer's kernel.
+    /// Indexes the rows; a prediction uses the `count` nearest ones in the metric of the layer's
+    /// kernel.
     pub fn new(layer: &InducingLayer, rows: NearbyRows, count: usize) -> Nearby {
         let inputs = inputs_of(layer, rows.x.as_ref().transpose());
         let units = half_lengths(layer.kernel(), inputs);
@@ -137,8 +139,9 @@ impl Nearby {
         columns * self.len() * if self.rows.single { 4 } else { 8 }
     }
 
-    /// Inputs (`n × D`, then the columns of grouped effects) and targets, on the scale the model sees; of data whose noise is not Gaussian, the targets of the sites that stand for
-    /// them.
+    /// Inputs (`n × D`, then the columns of grouped effects) and targets, on the scale the model
+    /// sees. If the noise is not Gaussian, the targets are those of the sites that approximate the
+    /// likelihood.
     pub fn data(&self) -> (MatRef<'_, f64>, &[f64]) {
         (self.rows.x.as_ref().transpose(), &self.rows.y)
     }
@@ -153,7 +156,8 @@ impl Nearby {
         self.noise().map_or(noise, |noise| Some(noise[row as usize])).unwrap_or(f64::NAN)
     }
 
-    /// Means and variances of f at the rows `x` (`Q × D`) by `count` neighbours of each.
+    /// Returns means and variances of f at the rows `x` (`Q × D`), each given its `count` nearest
+    /// stored rows.
     pub(super) fn marginals(
         &self,
         Beside { layer, effects, q, noise }: Beside<'_>,
@@ -174,8 +178,9 @@ impl Nearby {
         (0..x.nrows()).map(|row| lists.get(row).to_vec()).collect()
     }
 
-    /// Means and variances of f at some of these rows by `count` nearest others of each, without what they told q, in which every row
-    /// counted `1/beta` times.
+    /// Returns means and variances of f at some of the stored rows, each given its `count` nearest
+    /// other rows and without the contribution of the row to q, in which every row counted `1/beta`
+    /// times.
     pub(super) fn left_out(
         &self,
         Beside { layer, effects, q, noise }: Beside<'_>,
@@ -193,8 +198,8 @@ impl Nearby {
         (of_rows(&mean), of_rows(&variance))
     }
 
-    /// Returns the joint covariance of f at the rows `x` (`Q × D`), given the nearest stored rows of each of them; each has fewer nearest
-    /// rows if they are too many together.
+    /// Returns the joint covariance of f at the rows `x` (`Q × D`), given the nearest stored rows of each of them; fewer of them if they are
+    /// too many in total.
     pub(super) fn covariance(&self, beside: Beside<'_>, x: MatRef<'_, f64>, mut count: usize) -> Mat<f64> {
         let Beside { layer, noise, .. } = beside;
         let near = in_units_of(layer.kernel(), inputs_of(layer, x), &self.units);
@@ -222,7 +227,7 @@ impl Nearby {
     }
 }
 
-/// The inputs of f: the columns before the columns of grouped effects.
+/// Returns the inputs of f: the columns before the columns of grouped effects.
 fn inputs_of<'x>(layer: &InducingLayer, x: MatRef<'x, f64>) -> MatRef<'x, f64> {
     x.subcols(0, layer.z().ncols())
 }
@@ -256,7 +261,7 @@ pub(super) fn beside(
     Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
 }
 
-/// The covariance of f at the last of some points given values at the first ones with these noise variances, and q(w):
+/// Returns the covariance of f at the last points, given q(w) and values at the first points with these noise variances:
 /// `R_QQ − B R_NQ + Ã S Ãᵀ` with `B = R_QN (R_NN + Σ)⁻¹` and `Ã = A_Q − B A_N`. Whitened effects are features behind those of w, without
 /// a part in R.
 fn conditional_covariance(

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
 
-/// Latent means and variances, one per datum, or one per function of every datum.
+/// Latent means and variances, one for every function of every datum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marginals {
     /// `μ_i`; with several functions, the values of a datum are side by side.
@@ -62,12 +62,13 @@ pub(crate) struct Factors {
     pub roots: Roots,
 }
 
-/// Neighbours in addition to inducing inputs; their predictions need q(w) itself.
+/// Neighbours in addition to inducing inputs; predictions from neighbours need q(w) itself.
 #[derive(Clone)]
 struct Neighbours {
     layer: Arc<InducingLayer>,
     nearby: Arc<Nearby>,
-    /// The posterior of the whitened inducing variables and, behind them, of the whitened coefficients of effects.
+    /// The posterior of the whitened inducing variables, followed by the whitened coefficients of
+    /// effects.
     q: Normal,
     count: usize,
 }
@@ -91,7 +92,7 @@ pub(crate) enum Root {
 }
 
 impl Root {
-    /// `variance ± ‖Q k_j‖²` for every column; `t` is room for `Q k`.
+    /// Adds `± ‖Q k_j‖²` to the variance of every column; `t` is a buffer for `Q k`.
     fn add(&self, sign: f64, k: MatRef<'_, f64>, mut t: MatMut<'_, f64>, variance: &mut [f64]) {
         match self {
             Root::Upper(q) => {
@@ -129,13 +130,13 @@ pub enum Score {
 }
 
 impl Score {
-    /// Returns the score that a loss improves.
+    /// Returns the score that corresponds to a loss.
     pub fn of(loss: LossKind) -> Score {
         if loss == LossKind::Square { Score::SquaredError } else { Score::LogLoss }
     }
 }
 
-/// Columns per parallel block of a prediction.
+/// The number of columns per parallel block of a prediction.
 const COLUMNS: usize = 256;
 
 impl Posterior {
@@ -159,8 +160,8 @@ impl Posterior {
         Posterior { layers, likelihood, factors, neighbours: None, effects: None }
     }
 
-    /// Adds training rows as neighbours to the posterior; `q` is the posterior of the whitened inducing variables of `layer`. Grouped effects
-    /// come first.
+    /// Adds training rows as neighbours to the posterior; `q` is the posterior of the whitened
+    /// inducing variables of `layer`. If the model has grouped effects, add them before.
     pub fn with_neighbours(self, layer: InducingLayer, nearby: Arc<Nearby>, q: &Normal) -> Self {
         let (layer, count) = (Arc::new(layer), nearby.count());
         let joint = self.effects().and_then(|known| known.moments().joint());
@@ -216,7 +217,8 @@ impl Posterior {
         &self.likelihood
     }
 
-    /// Latent marginals at `x` (`n × D`, a row per datum), b·M² flops a block of b, parallel over blocks.
+    /// Returns latent marginals at `x` (`n × D`, a row per datum), with b·M² flops per block of b
+    /// rows, in parallel over blocks.
     pub fn marginals(&self, x: MatRef<'_, f64>) -> Marginals {
         if let Some((nearby, count, given)) = self.beside() {
             let (mean, variance) = nearby.marginals(given, x, count);
@@ -243,14 +245,15 @@ impl Posterior {
     pub(super) fn left_out(&self, rows: &[u32], beta: f64) -> Option<Marginals> {
         let (nearby, count, given) = self.beside()?;
         let (mean, mut variance) = nearby.left_out(given, rows, count, beta);
-        // Rounding may leave them at or below zero; what is no number stays none.
+        // Rounding may leave variances at or below zero; NaN stays NaN.
         variance.iter_mut().filter(|v| **v <= 0.0).for_each(|v| *v = f64::MIN_POSITIVE);
         Some(Marginals { mean, variance, functions: 1 })
     }
 
     /// The score of predictions of a data set, on the scale of the model.
     pub fn score(&self, data: Dataset<'_>, score: Score) -> f64 {
-        // Collected before they are summed, so that the sum does not depend on the threads.
+        // Losses are collected before they are summed, so that the sum does not depend on the
+        // threads.
         let losses = self.losses(data, score);
         let terms = losses.iter().enumerate().map(|(i, loss)| data.targets.weight(i) * loss);
         terms.sum::<f64>() / data.targets.total_weight()
@@ -313,14 +316,16 @@ impl Posterior {
                 mean.chunks_exact_mut(self.factors.len()).zip(variance.chunks_exact_mut(self.factors.len()));
             for (i, (mean, variance)) in rows.enumerate() {
                 mean[process] = own_mean[i];
-                // Cancellation can leave a variance below zero by rounding of the prior's; never more, since the exact value
-                // is a quadratic form of a covariance matrix.
+                // Cancellation can leave a variance below zero, but only by rounding errors of the
+                // prior variance, because the exact value is a quadratic form of a covariance
+                // matrix.
                 variance[process] = own_variance[i].max(f64::EPSILON * base[i]);
             }
         }
     }
 
-    /// Latent means of the only function, or of the first, at `x` (`n × D`), b·M flops a block.
+    /// Latent means of the only function, or of the first, at `x` (`n × D`), with b·M flops per
+    /// block of b rows.
     pub fn means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
         self.means_of(0, x)
     }
@@ -425,7 +430,8 @@ fn roots(layer: &Layer, q: &Normal) -> Roots {
     let m = q.dim();
     let mut cov = q.cov().to_dense();
     if share == 0.0 {
-        // Without a prior part the root of S itself is exact; q was positive definite when it was made.
+        // Without a prior term the root of S itself is exact; q was positive definite when it was
+        // created.
         if Factorizer::new(m).cholesky(cov.as_mut()).is_err() {
             cov.as_mut().fill(f64::NAN);
         }
@@ -439,7 +445,7 @@ fn roots(layer: &Layer, q: &Normal) -> Roots {
     Roots { reduction: Some(Root::Upper(reduction)), increase: increase.map(Root::Upper) }
 }
 
-/// Upper-triangular `Q₊`, `Q₋` with `linvᵀ · shrinkage · linv = Q₊ᵀQ₊ − Q₋ᵀQ₋`.
+/// Returns upper-triangular `Q₊` and `Q₋` with `linvᵀ · shrinkage · linv = Q₊ᵀQ₊ − Q₋ᵀQ₋`.
 fn signed_factors(shrinkage: &Mat<f64>, linv: MatRef<'_, f64>) -> (Mat<f64>, Option<Mat<f64>>) {
     let m = shrinkage.nrows();
     let Some((values, vectors)) = symmetric_eigen(shrinkage.as_ref()) else {

@@ -73,8 +73,8 @@ impl Predictions<'_> {
         self.moments(row, &mut JointIntegrator::default())
     }
 
-    /// The quantile of y for `p` in (0, 1): the smallest t with P(y ≤ t) ≥ p, in units of the target. NaN for models that define a mean
-    /// alone.
+    /// The quantile of y for `p` in (0, 1): the smallest t with P(y ≤ t) ≥ p, in units of the
+    /// target. NaN for models that define only a mean.
     pub fn quantile(&self, row: usize, p: f64) -> f64 {
         self.quantile_with(row, p, &mut JointIntegrator::default())
     }
@@ -84,8 +84,8 @@ impl Predictions<'_> {
         self.log_density_with(row, target, &mut JointIntegrator::default())
     }
 
-    /// The continuous ranked probability score of y = `target`, in units of the target (Gneiting & Raftery 2007, eq. 20); NaN for models
-    /// that define a mean alone.
+    /// The continuous ranked probability score of y = `target`, in units of the target (Gneiting &
+    /// Raftery 2007, eq. 20); NaN for models that define only a mean.
     pub fn crps(&self, row: usize, target: f64) -> f64 {
         self.crps_with(row, target, &mut JointIntegrator::default())
     }
@@ -136,7 +136,8 @@ impl Predictions<'_> {
         self.posterior.likelihood().joint().map_or(&[], |joint| joint.details())
     }
 
-    /// A draw of y at a row: first the latent functions are drawn, then y given their values. NaN for models that define a mean alone.
+    /// A draw of y at a row: first the latent functions are drawn, then y given their values. NaN
+    /// for models that define only a mean.
     pub fn draw(&self, row: usize, random: &mut ChaCha8Rng) -> f64 {
         let functions = self.draw_functions(row, random);
         self.draw_given(row, &functions, random)
@@ -307,7 +308,8 @@ impl Predictions<'_> {
         }
     }
 
-    /// The most probable of several classes, and the scores of the probabilities against the target.
+    /// Returns the most probable of several classes, and the scores of the probabilities against
+    /// the target.
     fn class_scores(
         &self,
         row: usize,

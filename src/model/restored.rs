@@ -1,9 +1,9 @@
-//! Stored parameters put into the place of those of a kernel or a likelihood; no files.
+//! Replaces the parameters of a kernel or a likelihood by stored ones; no files.
 
 use super::unusable::{Checked, Unusable};
 use sparsegp_kernels::{Parameter, Transform};
 
-/// Visits the parameters that stored ones are put into.
+/// A function that visits the parameters to be replaced.
 type Visit<'a> = dyn FnMut(&mut dyn FnMut(&mut Parameter)) + 'a;
 
 /// Replaces parameters by stored ones of the same names and lengths.

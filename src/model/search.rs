@@ -4,7 +4,7 @@ use super::inducing_curve::InducingCurve;
 use crate::options::Part;
 use serde::{Deserialize, Serialize};
 
-/// The searches before a fit; empty if the fit used the start computed from the data.
+/// The searches before a fit; empty if there was no search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Search {
@@ -34,7 +34,7 @@ pub struct Choices {
 pub struct Choice {
     /// The setting.
     pub part: Part,
-    /// The values; the first is the one that was in place before.
+    /// The values; the first one is the value before this choice.
     pub tried: Vec<Tried>,
 }
 
@@ -59,10 +59,10 @@ pub struct Tried {
 pub struct Restart {
     /// The number of the start; 0 is the start computed from the data.
     pub start: usize,
-    /// The seed of its inducing inputs and of the random factors of its hyper-parameters.
+    /// The seed of the inducing inputs and of the random factors of the hyper-parameters.
     pub seed: u64,
-    /// Its score after each short fit that it took part in: the validation score if there is one, otherwise the objective per datum. Lower
-    /// is better; `None` if the fit failed.
+    /// The scores after each short fit of this start: the validation score if there is one,
+    /// otherwise the objective per datum. Lower is better; `None` if the fit failed.
     pub scores: Vec<Option<f64>>,
     /// The error, if a fit from this start failed.
     pub error: Option<String>,
@@ -73,9 +73,10 @@ pub struct Restart {
 /// One value of a grid of β, with its fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BetaPoint {
-    /// Its β.
+    /// The value of β.
     pub beta: f64,
-    /// Its score on the validation rows, on the scale the model sees; lower is better. `None` if the score is not finite.
+    /// The score of the fit on the validation rows, on the scale the model sees; lower is better.
+    /// `None` if the score is not finite.
     pub score: Option<f64>,
     /// Seconds of training.
     pub seconds: f64,

@@ -11,7 +11,7 @@ use faer::{Mat, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::{Gradient, Inputs, Scratch};
 
-/// Rows of a block.
+/// The number of rows of a block.
 const ROWS: usize = 128;
 
 /// Gradients in the inputs at some rows, `n × D`, in original units; gradients in codes of categories are 0.
@@ -28,12 +28,14 @@ pub struct Slopes {
 }
 
 impl Model {
-    /// The gradients of predictions in the inputs at rows in original units (`n × D`) with these exposures (none when all are 1). With
-    /// neighbours, a row's own neighbours are held fixed; predictions jump where these change.
+    /// Returns the gradients of predictions in the inputs at rows in original units (`n × D`) with
+    /// these exposures (none when all are 1). With neighbours, a row's own neighbours are held
+    /// fixed; predictions jump where these change.
     ///
     /// # Errors
     ///
-    /// As for [`Model::predict`], and usage errors for warped inputs and for models that define a mean alone.
+    /// As for [`Model::predict`], and usage errors for warped inputs and for models that define
+    /// only a mean.
     pub fn slopes(&self, x: MatRef<'_, f64>, exposure: &[f64]) -> Result<Slopes> {
         self.check_no_groups("the gradient of predictions")?;
         let predictions = self.predict(x, exposure)?;
@@ -111,7 +113,8 @@ impl Chain {
         Chain { mean: vec![(0.0, 0.0); functions], variance: vec![(0.0, 0.0); functions] }
     }
 
-    /// By central differences of fourth order: the moments are smooth, and no likelihood has these derivatives in closed form.
+    /// Computes the derivatives by central differences of fourth order: the moments are smooth, and
+    /// likelihoods do not provide these derivatives in closed form.
     fn of(at: Marginal<'_>, moments: &mut MomentsAt<'_>) -> Chain {
         let functions = at.mean.len();
         let mut chain = Chain::zeros(functions);
@@ -138,7 +141,7 @@ impl Chain {
     }
 }
 
-/// The derivative of a pair at 0: `(8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h`.
+/// Returns the derivative of a pair at 0: `(8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h`.
 fn difference(of: &mut dyn FnMut(f64) -> (f64, f64), h: f64) -> (f64, f64) {
     let (near, far) = ((of(h), of(-h)), (of(2.0 * h), of(-2.0 * h)));
     let one = |near: (f64, f64), far: (f64, f64)| (8.0 * (near.0 - near.1) - (far.0 - far.1)) / (12.0 * h);
@@ -202,7 +205,8 @@ impl Posterior {
         (mean, variance)
     }
 
-    /// Slopes of a linear model by differences, which are exact: the mean is linear and the variance quadratic.
+    /// Returns the slopes of a linear model by differences, which are exact, because the mean is
+    /// linear and the variance quadratic.
     fn linear_slopes(&self, process: usize, x: MatRef<'_, f64>) -> Pair {
         let (n, d) = x.shape();
         let shifted = |column: usize, by: f64| {

@@ -17,7 +17,8 @@ pub struct FitSummary {
     /// The number of training rows that the objective was estimated on, unless it was summed over all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_on: Option<usize>,
-    /// The evidence lower bound (a sum), if the objective is an ELBO with β = 1 that is known exactly for the returned q.
+    /// The evidence lower bound (a sum), if the objective is an ELBO with β = 1 whose value for the
+    /// returned q is exact.
     pub elbo_sum: Option<f64>,
     /// An upper bound on the log evidence at the final parameters, if all rows were used at once.
     pub evidence_upper_bound: Option<f64>,

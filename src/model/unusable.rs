@@ -1,4 +1,4 @@
-//! Why a model file cannot be used, and how that is said; no reading.
+//! The reasons why a model file cannot be used, and their error messages; no reading.
 
 use super::file::VERSION;
 use super::fitted::Model;
@@ -14,7 +14,7 @@ pub(super) enum Unusable {
     Several,
     Newer(String),
     Damaged(String),
-    /// A part of a model whose name the registry does not know.
+    /// A kernel or likelihood that the registry does not know.
     Unknown(String),
 }
 
@@ -63,7 +63,7 @@ pub(super) fn check_predictions(model: &Model) -> Checked<()> {
     let dims = model.scaling().dims();
     let places = Mat::from_fn(1 + known, dims, |i, j| match (i.checked_sub(1), inducing) {
         (Some(place), Some(z)) if j < z.ncols() => z[(place, j)],
-        // Of groupings the first level.
+        // The first level of a grouping.
         _ => 0.0,
     });
     let Marginals { mean, variance, .. } = posterior.marginals(places.as_ref());

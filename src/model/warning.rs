@@ -33,17 +33,17 @@ pub enum Severity {
     Problem,
 }
 
-/// Something about a fit that looks wrong, with the evidence for it.
+/// A possible problem of a fit, with the evidence for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Warning {
-    /// Something odd in the data.
+    /// An anomaly in the data.
     Data {
         /// The message.
         text: String,
     },
-    /// The number of inducing inputs that was found is not known to be enough.
+    /// The chosen number of inducing inputs is not known to be enough.
     Inducing {
         /// The message.
         text: String,
@@ -134,7 +134,7 @@ pub enum Warning {
         /// … over this number of epochs.
         epochs: usize,
     },
-    /// The bounds on the log evidence are far apart: inducing inputs are too few.
+    /// The bounds on the log evidence are far apart: there are too few inducing inputs.
     LooseBound {
         /// The distance between the bounds, in nats per datum.
         gap: f64,
@@ -286,7 +286,7 @@ impl fmt::Display for Marked<'_> {
             ),
             Warning::HyperSteps { count, of, halved: false } => write!(
                 f,
-                "{count} of {of} trial points of hyper-parameters could not be evaluated; try ⟨bounds⟩ on the one that runs away"
+                "{count} of {of} trial points of hyper-parameters could not be evaluated; try ⟨bounds⟩ on the hyper-parameter that diverges"
             ),
             Warning::QSteps { count, of } => write!(
                 f,
@@ -294,7 +294,7 @@ impl fmt::Display for Marked<'_> {
             ),
             Warning::TooRough { disagreement } => write!(
                 f,
-                "in single precision the objective was off by {disagreement:.0e} nats per row, so that training went on in double: ⟨precision f64⟩ does that from the start"
+                "in single precision the objective was off by {disagreement:.0e} nats per row, so training continued in double precision; ⟨precision f64⟩ uses it from the start"
             ),
             Warning::FellBack { error, instead } => {
                 write!(f, "the fit with the chosen options failed ({error}): it was made again with {instead}")
@@ -319,7 +319,7 @@ impl fmt::Display for Marked<'_> {
     }
 }
 
-/// The most inputs that are named.
+/// The maximum number of inputs that are named.
 const MOST_NAMED: usize = 5;
 
 fn write_irrelevant(f: &mut fmt::Formatter<'_>, inputs: &[Input]) -> fmt::Result {
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_option_to_try_is_in_the_words() {
+    fn every_suggested_option_is_in_the_text() {
         let input = Input { index: 3, name: None };
         let warnings = [
             Warning::NoiseExplainsAll { share: 0.99, sparse: true },

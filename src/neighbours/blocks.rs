@@ -1,41 +1,44 @@
-//! Rows in blocks of near ones and blocks in windows, each with the union of its rows and their neighbours; no algebra.
+//! Divides rows into blocks of near rows, and blocks into windows, each with the union of its rows
+//! and their neighbours; no algebra.
 
 use super::cells::cut;
 use super::lists::Lists;
 use faer::MatRef;
 
-/// Rows of one unit of work, at most.
+/// The maximum number of rows in a block.
 const MOST_ROWS: usize = 128;
 
-/// The most rows and neighbours that a block has, unless one row has more.
+/// The maximum number of rows and neighbours in a block, unless a single row has more.
 const MOST_MEMBERS: usize = 1024;
 
-/// Bytes that one matrix of a window's features may take.
+/// The maximum size in bytes of one matrix of features of a window.
 const WINDOW_BYTES: usize = 96 << 20;
 
-/// Some rows with their neighbours: what one thread works on at a time.
+/// Some rows with their neighbours: the unit of work of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The block's members within the window: its rows, then rows that are only neighbours.
+    /// The members of the block, as indices into the members of the window: its rows, then rows
+    /// that are only neighbours.
     pub members: Vec<u32>,
-    /// How many of them are rows of the block.
+    /// The number of rows of the block.
     pub count: usize,
-    /// Neighbours of the block's rows, as places in `members`.
+    /// The neighbours of the rows of the block, as indices into `members`.
     pub lists: Lists,
 }
 
 /// Blocks that share the features of their members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Which queries or data: the rows of the blocks, one block after the other, and data that are neighbours only.
+    /// The indices of the members among queries or data: the rows of the blocks, one block after
+    /// the other, then data that are only neighbours.
     pub members: Vec<u32>,
-    /// How many of them, from the first on, are queries and none of the data.
+    /// The number of leading members that are queries, which do not belong to the data.
     pub queries: usize,
     /// The blocks.
     pub blocks: Vec<Block>,
 }
 
-/// All rows in windows of blocks, in an order in which near rows follow each other.
+/// All rows in windows of blocks, ordered so that near rows follow each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
     /// The windows.
@@ -44,21 +47,24 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The most members of a window, for features of dimension `m` (a few more if a single block has them).
+    /// Returns the maximum number of members of a window for features of dimension `m`; a single
+    /// large block may exceed it.
     pub fn most_members(m: usize) -> usize {
         WINDOW_BYTES / (8 * m.max(16))
     }
 
-    /// Windows of `most` members of the rows `order` of the data, which has near ones next to each other, for these neighbours.
+    /// Creates windows of at most `most` members for the rows `order` of the data, with their
+    /// neighbours in `lists`. In `order`, near rows should follow each other.
     pub fn new(order: &[u32], lists: &Lists, most: usize) -> Windows {
         Windows::of(order, lists, Places { own: true, of: vec![UNUSED; lists.len()] }, most)
     }
 
-    /// Windows of some rows of the data, known to the search as `near` (`n × D'`), for these neighbours, which come before them in
-    /// an order that has these rows in their own.
+    /// Creates windows for some rows of the data, in the order in which `lists` has nearest
+    /// predecessors; `near` (`n × D'`) has the rows in the coordinates of the search.
     ///
-    /// Rows of one half of an order have their neighbours at about one distance, half as many rows in a wider circle: each half has
-    /// blocks of its own, so that what the rows of a block have for neighbours overlaps.
+    /// The second half of the order, the second half of its first half, and so on have separate
+    /// blocks. In each of these ranges rows have their predecessors at similar distances, so the
+    /// neighbours of the rows of a block overlap.
     pub fn near(near: MatRef<'_, f64>, order: &[u32], lists: &Lists, most: usize) -> Windows {
         let (mut rows, mut from) = (order.to_vec(), 0);
         while from < rows.len() {
@@ -69,7 +75,8 @@ impl Windows {
         Windows::new(&rows, lists, most)
     }
 
-    /// Windows of `most` members of queries in this order, for these neighbours of theirs among `n` data.
+    /// Creates windows of at most `most` members for queries in this order, with their neighbours
+    /// among `n` data.
     pub(crate) fn of_queries(order: &[u32], lists: &Lists, n: usize, most: usize) -> Windows {
         Windows::of(order, lists, Places { own: false, of: vec![UNUSED; n] }, most)
     }
@@ -89,39 +96,42 @@ impl Windows {
         Windows { all, rows: order.len() }
     }
 
-    /// The number of rows in all windows together.
+    /// Returns the number of rows in all windows together.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many features are computed for each row, neighbours that a window shares being counted once.
+    /// Returns the mean number of members whose features are computed per row; neighbours that rows
+    /// of a window share count once.
     pub fn overhead(&self) -> f64 {
         self.all.iter().map(|window| window.members.len()).sum::<usize>() as f64 / self.rows.max(1) as f64
     }
 
-    /// The longest list of neighbours.
+    /// Returns the length of the longest list of neighbours.
     pub fn longest(&self) -> usize {
         self.blocks().map(|block| block.lists.longest()).max().unwrap_or(0)
     }
 
-    /// All blocks.
+    /// Returns all blocks.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.all.iter().flat_map(|window| &window.blocks)
     }
 }
 
-/// The place of a row of the data that is not used.
+/// The index of a row of the data that is not a member.
 const UNUSED: u32 = u32::MAX;
 
-/// Where the rows of the data are in the block or window that is made; all unused before and after.
+/// The index of every row of the data in the block or window under construction; all are unused
+/// before and after.
 struct Places {
-    /// True if the rows of blocks are themselves data, and so neighbours of others.
+    /// True if the rows of blocks are data themselves, and therefore may be neighbours of other
+    /// rows.
     own: bool,
     of: Vec<u32>,
 }
 
 impl Places {
-    /// Gives a row of the data the place `place` unless it has one; whether it had none.
+    /// Gives a row of the data the index `place` unless it has one; returns true if it had none.
     fn take(&mut self, row: u32, place: usize) -> bool {
         let unused = self.of[row as usize] == UNUSED;
         if unused {
@@ -134,7 +144,7 @@ impl Places {
         rows.iter().for_each(|&row| self.of[row as usize] = UNUSED);
     }
 
-    /// How many of the rows make the next block.
+    /// Returns the number of leading rows that fit into the next block.
     fn fitting(&mut self, order: &[u32], lists: &Lists) -> usize {
         let (mut met, mut taken) = (Vec::new(), 0);
         for row in order.iter().take(MOST_ROWS) {
@@ -153,7 +163,7 @@ impl Places {
         taken
     }
 
-    /// The block of these rows, its members being queries and data.
+    /// Returns the block of these rows, whose members are indices of queries and data.
     fn block(&mut self, rows: &[u32], lists: &Lists) -> Block {
         let mut members = rows.to_vec();
         if self.own {
@@ -173,7 +183,7 @@ impl Places {
         Block { count: rows.len(), lists: Lists::of(local.iter().map(Vec::as_slice)), members }
     }
 
-    /// How many of the blocks make the next window.
+    /// Returns the number of leading blocks that fit into the next window.
     fn fitting_blocks(&mut self, blocks: &[Block], most: usize) -> usize {
         let (mut met, mut queries, mut taken) = (Vec::new(), 0, 0);
         for block in blocks {
@@ -193,7 +203,8 @@ impl Places {
         taken
     }
 
-    /// The window of these blocks, whose members become places in it.
+    /// Returns the window of these blocks, whose members become indices into the members of the
+    /// window.
     fn window(&mut self, mut blocks: Vec<Block>) -> Window {
         let rows = |block: &Block| block.members[..block.count].to_vec();
         let mut members: Vec<u32> = blocks.iter().flat_map(rows).collect();

@@ -1,17 +1,19 @@
-//! Cells that a query may look into, nearest first by its own distance from their boxes; the points in them are the search's business.
+//! The cells that a query may look into, nearest first by the distance of the query from their
+//! boxes; no points.
 
 use super::cells::Group;
 use super::distances::{LANES, to_boxes};
 
-/// Intervals of distance that cells are sorted into: nearest first need not be more exact than this.
+/// The number of intervals of distance by which cells are sorted; a more exact order is not needed.
 const INTERVALS: usize = 64;
 
-/// Cells with their boxes, laid out for distances from one query to many boxes.
+/// Cells with their boxes, stored for computing the distances from one query to many boxes.
 #[derive(Default)]
 pub(super) struct Candidates {
     /// Indices of the cells among the groups of the index.
     cells: Vec<u32>,
-    /// `2D × LANES` numbers for as many boxes: of each coordinate the least values, then the largest.
+    /// Blocks of `2D × LANES` numbers for `LANES` boxes: for each coordinate the least values, then
+    /// the largest.
     boxes: Vec<f64>,
 }
 
@@ -32,7 +34,7 @@ impl Candidates {
         self.cells.len()
     }
 
-    /// Adds `cell`, group `at` of the index.
+    /// Adds `cell`, which is group `at` of the index.
     pub fn push(&mut self, cell: &Group, at: usize) {
         let (lane, size) = (self.len() % LANES, 2 * LANES * cell.bounds.len());
         if lane == 0 {
@@ -45,7 +47,7 @@ impl Candidates {
         self.cells.push(at as u32);
     }
 
-    /// The cells nearer to `point` than `farthest` (squared distances).
+    /// Returns the cells nearer to `point` than `farthest` (squared distances).
     #[inline(always)]
     pub fn near<'a>(&self, point: &[f64], farthest: f64, near: &'a mut Near) -> &'a [(f64, u32)] {
         near.unsorted.resize(self.len(), (0.0, 0));
@@ -53,7 +55,8 @@ impl Candidates {
         for (block, cells) in self.cells.chunks(LANES).enumerate() {
             let gaps = to_boxes(point, &self.boxes[block * size..(block + 1) * size]);
             for (&cell, &gap) in cells.iter().zip(&gaps) {
-                // Without a branch, which would be hard to predict.
+                // A branch would be hard to predict, so every cell is written, and `found` advances
+                // only if the cell is near.
                 near.unsorted[found] = (gap, cell);
                 found += usize::from(gap < farthest);
             }
@@ -64,7 +67,8 @@ impl Candidates {
 }
 
 impl Near {
-    /// Sorts by intervals of `[0, farthest)`, within one in the order that was. All are in one where `farthest` is infinite.
+    /// Sorts by intervals of `[0, farthest)`, stably within an interval. If `farthest` is infinite,
+    /// all cells are in one interval.
     #[inline(always)]
     fn sort(&mut self, farthest: f64) -> &[(f64, u32)] {
         let scale = INTERVALS as f64 / farthest;

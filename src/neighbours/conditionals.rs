@@ -22,7 +22,8 @@ use crate::linalg::{self, Factorizer};
 use faer::{Mat, MatMut, MatRef};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
 
-/// Rows that have been conditioned on their neighbours: a linear model with a noise variance of its own for each row.
+/// Rows that have been conditioned on their neighbours: a linear model in which each row has a
+/// separate noise variance.
 pub struct Rows<'a> {
     /// `ã`, with the features of grouped effects, a column for each row.
     pub features: MatMut<'a, f64>,
@@ -44,19 +45,20 @@ pub struct RowsBar<'a> {
 
 /// The adjoint that flows from rows to the parameters of their prior, except for the part through features.
 pub struct PriorBar<'a> {
-    /// One entry per kernel parameter value.
+    /// The derivatives in the kernel parameters, one entry per value.
     pub kernel: &'a mut [f64],
-    /// The constant mean.
+    /// The derivative in the constant mean.
     pub mean: &'a mut f64,
-    /// A common addition to all noise variances.
+    /// The derivative with respect to a common addition to all noise variances.
     pub noise: &'a mut f64,
     /// `∂F/∂F_j` of every term of grouped effects.
     pub factors: &'a mut [Mat<f64>],
 }
 
-/// The buffers for computing a block, which grow to the largest block and stay.
+/// The buffers for computing a block; they grow to the size of the largest block and are kept.
 pub struct Conditionals {
-    /// Of every row, one after the other: prior covariances of its neighbours and itself, the factor of C, both by columns, and b.
+    /// For every row, one after the other: the prior covariances of its neighbours and itself, the
+    /// factor of C, both by columns, and b.
     priors: Vec<f64>,
     factors: Vec<f64>,
     weights: Vec<f64>,
@@ -66,22 +68,24 @@ pub struct Conditionals {
     factorizer: Factorizer,
 }
 
-/// One row's neighbours, and it itself as the last: k + 1 members.
+/// The neighbours of a row, followed by the row itself: k + 1 members.
 struct Near {
-    /// Which members of the window.
+    /// Their indices in the members of the window.
     places: Vec<u32>,
-    /// Their places in the block.
+    /// Their indices in the members of the block.
     local: Vec<u32>,
     /// Their inputs, `D × (k + 1)`.
     x: Mat<f64>,
-    /// Residual covariances, `(k + 1) × (k + 1)` by columns, or their adjoint; lower triangle.
+    /// Their residual covariances, `(k + 1) × (k + 1)` by columns, or the adjoint of these; lower
+    /// triangle.
     residual: Vec<f64>,
-    /// The weights that `Ā` is combined with: for every member the weights of all members' features and of `ã̄`.
+    /// The weights of the linear combinations in `Ā`: for every member the weights of the features
+    /// of all members, and that of `ã̄`.
     weights: Vec<f64>,
 }
 
 impl Near {
-    /// No row's yet.
+    /// Creates empty buffers.
     fn new() -> Self {
         let (places, local, x) = (Vec::new(), Vec::new(), Mat::new());
         Near { places, local, x, residual: Vec::new(), weights: Vec::new() }
@@ -97,12 +101,13 @@ impl Near {
         columns::gather(x, &self.places, room(&mut self.x, x.nrows(), self.places.len()));
     }
 
-    /// The inputs as points, `(k + 1) × D`.
+    /// Returns the inputs as points, `(k + 1) × D`.
     fn points(&self) -> MatRef<'_, f64> {
         self.x.as_ref().subcols(0, self.places.len()).transpose()
     }
 
-    /// The lower triangle of `R̄` from `t − D̄ b`, b and D̄: an entry off the diagonal stands for its mirror image too.
+    /// Computes the lower triangle of `R̄` from `t − D̄ b`, b and D̄; an entry off the diagonal
+    /// includes its mirror image.
     fn residual_bar(&mut self, solved: &[f64], b: &[f64], variance: f64) {
         let (k, n) = (b.len(), b.len() + 1);
         self.residual.clear();
@@ -117,7 +122,8 @@ impl Near {
         self.residual[n * n - 1] = variance;
     }
 
-    /// Adds `Ā = −A (R̄ + R̄ᵀ) + ã̄ (−b, 1)` to the block's features, since `R = K − AᵀA`.
+    /// Adds `Ā = −A (R̄ + R̄ᵀ) + ã̄ (−b, 1)`, which follows from `R = K − AᵀA`, to the adjoint of
+    /// the features of the block.
     fn add_features_bar(&mut self, a: MatRef<'_, f64>, feature: &[f64], b: &[f64], out: MatMut<'_, f64>) {
         let n = self.places.len();
         self.weights.clear();
@@ -134,7 +140,7 @@ impl Near {
 }
 
 impl Conditionals {
-    /// Buffers for lists of up to `k` neighbours.
+    /// Creates buffers for lists of up to `k` neighbours.
     pub fn new(k: usize) -> Self {
         Conditionals {
             priors: Vec::new(),
@@ -179,7 +185,7 @@ impl Conditionals {
         }
     }
 
-    /// Appends prior covariances, the factor of C and b of the row that is gathered; its D.
+    /// Appends the prior covariances, the factor of C and b of the gathered row, and returns its D.
     fn condition(&mut self, kernel: &dyn Kernel, members: &Members) -> f64 {
         let near = &mut self.near;
         let k = near.places.len() - 1;
@@ -206,13 +212,14 @@ impl Conditionals {
         let weights = &mut self.weights[start..];
         linalg::solve_factored(factor.as_ref(), weights);
         let explained: f64 = cross.iter().zip(weights.iter()).map(|(r, b)| r * b).sum();
-        // Rounding may leave less than nothing of a row that its neighbours determine; what is not a number stays that.
+        // If the neighbours determine a row, rounding may make its residual variance negative; NaN
+        // stays NaN.
         let left = residual[(k, k)] - explained;
         if left < 0.0 { noise(k, &near.places) } else { left + noise(k, &near.places) }
     }
 
-    /// Adds what flows back from the block that was conditioned last: to `prior`, and into the features of the block's members (`out`,
-    /// `M × u`).
+    /// Adds the adjoint of the block that was conditioned last to `prior`, and to the adjoint `out`
+    /// of the features of the block's members (`M × u`).
     pub fn adjoint(
         &mut self,
         kernel: &dyn Kernel,

@@ -1,15 +1,19 @@
-//! Squared distances from one point to many points or boxes, compiled for the widest SIMD the machine has; no search.
+//! Squared distances from one point to many points or boxes, with the widest SIMD instructions of
+//! the machine; no search.
 //!
-//! Sums run over the coordinates in order, multiplied and added separately: they have the same bits on every machine, and since
-//! rounding keeps order, no point is nearer than the box around it.
+//! Sums run over the coordinates in order, with separate multiplications and additions, so they are
+//! the same bit for bit on every machine. Because rounding is monotonic, no point is nearer than
+//! its bounding box.
 
-/// Points or boxes whose distances are found in one go, few enough for their sums to stay in registers.
+/// The number of points or boxes whose distances are computed together, small enough that the sums
+/// stay in registers.
 pub(super) const LANES: usize = 32;
 
-/// Distances to as many points or boxes.
+/// The squared distances to `LANES` points or boxes.
 pub(super) type Distances = [f64; LANES];
 
-/// To the points of a block, `D` runs of `LANES` coordinates.
+/// Returns the squared distances to the points of a block, which has `D` runs of `LANES`
+/// coordinates.
 #[inline(always)]
 pub(super) fn to_points(point: &[f64], block: &[f64]) -> Distances {
     let mut sums = [0.0; LANES];
@@ -22,7 +26,8 @@ pub(super) fn to_points(point: &[f64], block: &[f64]) -> Distances {
     sums
 }
 
-/// To the boxes of a block: for each coordinate a run of their least values and one of their largest.
+/// Returns the squared distances to the boxes of a block, which has a run of least values and a run
+/// of largest values for each coordinate.
 #[inline(always)]
 pub(super) fn to_boxes(point: &[f64], block: &[f64]) -> Distances {
     let mut sums = [0.0; LANES];
@@ -42,7 +47,7 @@ pub(super) fn to_boxes(point: &[f64], block: &[f64]) -> Distances {
 pub(super) fn for_each_below(distances: &Distances, bound: f64, mut take: impl FnMut(usize)) {
     let below: [u8; LANES] = std::array::from_fn(|lane| u8::from(distances[lane] < bound));
     for (part, bytes) in below.as_chunks::<8>().0.iter().enumerate() {
-        // Few are below: eight comparisons at a time are passed over.
+        // Few distances are below the bound, so eight comparisons at a time are skipped.
         let mut bits = u64::from_le_bytes(*bytes);
         while bits != 0 {
             take(part * 8 + bits.trailing_zeros() as usize / 8);

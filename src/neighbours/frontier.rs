@@ -1,10 +1,11 @@
-//! The cells of an index in the order in which a cell of queries meets them; what queries find in a cell is the search's business.
+//! The cells of an index in the order in which the search for a cell of queries visits them; no
+//! points.
 
 use super::cells::{Group, Parts};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A distance that has an order; none is NaN.
+/// A distance with a total order; it is never NaN.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Ordered(pub f64);
 
@@ -22,15 +23,16 @@ impl Ord for Ordered {
     }
 }
 
-/// Groups of points that are still ahead, by their distance from the middle of the queries: only those on the way to near cells are
-/// ever opened, so that a search costs no more among more cells.
+/// The groups of points that are still to be visited, ordered by their distance from the middle of
+/// the queries. Only groups that contain near cells are divided, so the cost of a search hardly
+/// depends on the number of cells.
 #[derive(Default)]
 pub(super) struct Frontier {
     ahead: BinaryHeap<Reverse<(Ordered, usize)>>,
 }
 
 impl Frontier {
-    /// Goes back to the whole of `groups`, for the queries of the cell `queries`.
+    /// Starts again at the root of `groups`, for the queries of the cell `queries`.
     pub(crate) fn reset(&mut self, groups: &[Group], queries: &Group) {
         self.ahead.clear();
         if !groups.is_empty() {
@@ -42,7 +44,8 @@ impl Frontier {
         self.ahead.push(Reverse((Ordered(groups[at].squared_distance_to_middle(queries)), at)));
     }
 
-    /// The next cell, as an index into `groups`, among the cells nearer than `farthest` (a squared distance) to the box of the queries.
+    /// Returns the next cell, as an index into `groups`, among the cells nearer than `farthest` (a
+    /// squared distance) to the box of the queries.
     pub(crate) fn next_cell(&mut self, groups: &[Group], queries: &Group, farthest: f64) -> Option<usize> {
         while let Some(Reverse((_, at))) = self.ahead.pop() {
             if groups[at].squared_distance(queries) >= farthest {

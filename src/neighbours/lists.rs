@@ -1,4 +1,4 @@
-//! Lists of neighbours, one for every row; how they are found is the search's business.
+//! Lists of neighbours, one for every row; no search.
 
 /// Neighbours of rows: a list of row numbers for each, nearest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,14 +8,14 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Of these lists.
+    /// Creates the lists of rows from single lists.
     pub fn of<'a>(lists: impl IntoIterator<Item = &'a [u32]>) -> Lists {
         let mut all = Lists::default();
         lists.into_iter().for_each(|list| all.push(list));
         all
     }
 
-    /// Of `n` queries, each with its list, in any order.
+    /// Creates the lists of `n` queries from pairs of a query and its list, in any order.
     pub(super) fn by_query(n: usize, found: Vec<(u32, Vec<u32>)>) -> Lists {
         let mut by_query = vec![Vec::new(); n];
         found.into_iter().for_each(|(query, points)| by_query[query as usize] = points);
@@ -27,23 +27,23 @@ impl Lists {
         self.ends.push(self.rows.len());
     }
 
-    /// The neighbours of row `row`.
+    /// Returns the neighbours of row `row`.
     pub fn get(&self, row: usize) -> &[u32] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.rows[start..self.ends[row]]
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// True if there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The longest list.
+    /// Returns the length of the longest list.
     pub fn longest(&self) -> usize {
         (0..self.len()).map(|row| self.get(row).len()).max().unwrap_or(0)
     }

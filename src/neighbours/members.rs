@@ -1,4 +1,5 @@
-//! The members of a window: their inputs, centred targets and whitened features, computed once, and what flows back into them.
+//! The members of a window: their inputs, centred targets and whitened features, computed once, and
+//! the adjoint of the features.
 
 use super::blocks::{Block, Window};
 use crate::columns;
@@ -10,13 +11,13 @@ use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 
-/// Members whose features are computed together.
+/// The number of members whose features are computed together.
 const COLUMNS: usize = 256;
 
-/// Rows of features that a thread adds up at a time, at least.
+/// The minimum number of rows of features that a thread adds at a time.
 const STRIPE: usize = 32;
 
-/// Where the members of windows come from.
+/// The data and queries that members of windows are taken from.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     /// Inputs of the data, `n × D`, followed by the columns of grouped effects if there are any.
@@ -25,16 +26,17 @@ pub struct Source<'a> {
     pub y: &'a [f64],
     /// Noise variances of the data: one for all, or n.
     pub noise: &'a [f64],
-    /// The rows of windows (as many columns), if they are not rows of the data. Their targets are not known, so their c and their noise are 0.
+    /// The rows of windows (with the columns of `x`), if they are not rows of the data. Their
+    /// targets are unknown, so their c and noise are 0.
     pub queries: Option<MatRef<'a, f64>>,
     /// Grouped effects, whose columns follow the inputs of f.
     pub effects: &'a Effects,
 }
 
-/// Buffers of a window's members, which grow to the largest window and stay.
+/// The members of a window, in buffers that grow to the size of the largest window and are kept.
 pub struct Members {
     count: usize,
-    /// Which data or queries they are.
+    /// Their indices among data or queries.
     rows: Vec<u32>,
     /// The number D of inputs of f.
     inputs: usize,
@@ -59,7 +61,7 @@ struct ThreadRoom {
     scratch: Scratch,
 }
 
-/// The leading `rows × columns` of a buffer, which grows if necessary.
+/// Returns the leading `rows × columns` of a buffer, which grows if necessary.
 pub(super) fn room(buffer: &mut Mat<f64>, rows: usize, columns: usize) -> MatMut<'_, f64> {
     if buffer.nrows() != rows || buffer.ncols() < columns {
         *buffer = Mat::zeros(rows, columns.max(buffer.ncols()));
@@ -85,22 +87,22 @@ impl Default for Members {
 }
 
 impl Members {
-    /// Inputs, `D × u`.
+    /// Returns the inputs, `D × u`.
     pub(super) fn x(&self) -> MatRef<'_, f64> {
         self.x.as_ref().submatrix(0, 0, self.inputs, self.count)
     }
 
-    /// Which data or queries the members at these places are.
+    /// Returns the indices, among data or queries, of the members with these indices.
     pub fn rows<'a>(&'a self, places: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
         places.iter().map(|&place| self.rows[place as usize])
     }
 
-    /// Whitened features `a`, `M × u`.
+    /// Returns the whitened features `a`, `M × u`.
     pub(super) fn a(&self) -> MatRef<'_, f64> {
         self.a.as_ref().subcols(0, self.count)
     }
 
-    /// Takes in the members of a window, with nothing flowing back yet.
+    /// Loads the members of a window, and computes their features.
     pub fn load(&mut self, layer: &InducingLayer, source: Source<'_>, window: &Window) {
         let (m, u, d) = (layer.dim(), window.members.len(), source.x.ncols());
         (self.count, self.inputs) = (u, layer.z().ncols());
@@ -135,20 +137,21 @@ impl Members {
         });
     }
 
-    /// Makes room for what flows back into the members that are loaded.
+    /// Sets the adjoint of the loaded members' features to zero.
     pub(crate) fn clear_adjoint(&mut self) {
         let (m, u) = (self.a.nrows(), self.count);
         room(&mut self.a_bar, m, u).fill(0.0);
     }
 
-    /// Adds the adjoints (`M × u'` each, for blocks of u' members) of some blocks' features.
+    /// Adds the adjoints of the features of some blocks (`M × u'` each, for blocks of u' members).
     pub(crate) fn add_blocks(&mut self, blocks: &[(&Block, MatRef<'_, f64>)]) {
         let count = self.count;
         if self.a.nrows() == 0 {
             return;
         }
         let all = self.a_bar.as_mut().subcols_mut(0, count);
-        // Each thread has rows of its own, and takes the blocks in their order.
+        // Each thread has separate rows, and adds the blocks in their order, so the sums do not
+        // depend on the threads.
         let height = STRIPE.max(all.nrows().div_ceil(4 * rayon::current_num_threads()));
         let stripes = all.par_row_chunks_mut(height).enumerate();
         stripes.for_each(|(at, mut stripe)| {
@@ -159,7 +162,8 @@ impl Members {
         });
     }
 
-    /// Adds what flows through the members' features to the layer's gradient and, as the lower triangle of `Ā Aᵀ`, to `g`.
+    /// Adds the adjoint of the members' features to the gradient of the layer and, as the lower
+    /// triangle of `Ā Aᵀ`, to `g`.
     pub fn adjoint(&self, layer: &InducingLayer, gradient: &mut LayerGradient, g: MatMut<'_, f64>) {
         let bar = self.a_bar.as_ref().subcols(0, self.count);
         if bar.nrows() == 0 {
@@ -184,7 +188,7 @@ impl ThreadRoom {
         ThreadRoom { raw: Mat::new(), raw_bar: Mat::new(), numbers: Vec::new(), scratch: Scratch::new() }
     }
 
-    /// Raw features of the inputs `x` (`D × u`).
+    /// Computes the raw features of the inputs `x` (`D × u`).
     fn features(&mut self, layer: &InducingLayer, x: MatRef<'_, f64>) {
         let u = x.ncols();
         self.numbers.resize(2 * COLUMNS, 0.0);

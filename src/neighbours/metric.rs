@@ -1,29 +1,34 @@
-//! The metric in which neighbours are near: each input in units of the distance at which the prior's correlation has halved; no search.
+//! The metric of the search for neighbours: each input in units of the distance at which the prior
+//! correlation has halved; no search.
 
 use crate::latent::Embedding;
 use faer::{Mat, MatMut, MatRef};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
 
-/// Rows at which correlations are looked at.
+/// The number of rows at which correlations are evaluated.
 const SAMPLE: usize = 24;
 
-/// Distances that are looked at, in units of the inputs.
+/// The range of distances, in units of the inputs.
 const RANGE: (f64, f64) = (1e-6, 1e6);
 
-/// The most inputs that are moved one by one, each move an evaluation of the kernel on all of them.
+/// The maximum number of inputs that are moved one by one; each move evaluates the kernel on all
+/// inputs.
 const MOST_ALONE: usize = 256;
 
-/// For every input the distance at which the correlation with a row that differs only in this input is half of its value at distance 0, on
-/// average over some of the rows `x` (`n × D`). It is infinite if the correlation never falls so far. For a stationary kernel with a
-/// lengthscale for each input these distances are proportional to the lengthscales. With more than 256 inputs only one is moved. The
-/// others follow from the slopes of the log correlation between rows that differ in all inputs, which one adjoint gives for all.
+/// Returns the half length of every input: the distance at which the correlation with a row that
+/// differs only in this input is half of its value at distance 0, on average over some of the rows
+/// `x` (`n × D`). It is infinite if the correlation never falls that far. For a stationary kernel
+/// with a lengthscale for each input, half lengths are proportional to the lengthscales. With more
+/// than 256 inputs, the half length of only one input is searched for. The others follow from the
+/// slopes of the log correlation between rows that differ in all inputs, which one adjoint gives
+/// for all inputs.
 ///
-/// For a category it is the unit h for which two levels are 1/h apart: their correlation is `ρ = 2^(−r²)` at the distance r = 1/h, as for
-/// a squared exponential.
+/// The half length h of a category says that two levels are 1/h apart: their correlation is
+/// `ρ = 2^(−r²)` at the distance r = 1/h, as for a squared exponential.
 ///
 /// # Panics
 ///
-/// When the kernel needs another number of inputs.
+/// If the kernel needs another number of inputs.
 pub fn half_lengths(kernel: &dyn Kernel, x: MatRef<'_, f64>) -> Vec<f64> {
     let (n, dims) = x.shape();
     let count = n.min(SAMPLE);
@@ -41,15 +46,16 @@ pub fn half_lengths(kernel: &dyn Kernel, x: MatRef<'_, f64>) -> Vec<f64> {
     lengths
 }
 
-/// The half length of a category between whose levels rows have this correlation.
+/// Returns the half length of a category between whose levels rows have this correlation.
 fn length_of_levels(correlation: f64) -> f64 {
-    /// Levels are no further apart than rows of this correlation.
+    /// The correlation at the largest distance between levels.
     const LEAST: f64 = 1e-6;
     if correlation < 1.0 { 1.0 / (-correlation.max(LEAST).log2()).sqrt() } else { f64::INFINITY }
 }
 
-/// Half lengths in time linear in the inputs. With `r² = Σ_d (δ_d/ℓ_d)²` the slope of `ln ρ(r²)` along input d is `2 (ln ρ)′ δ_d/ℓ_d²`, so
-/// at equal `δ_d` slopes are to each other as squared inverse lengths.
+/// Returns half lengths in time linear in the number of inputs. With `r² = Σ_d (δ_d/ℓ_d)²` the
+/// slope of `ln ρ(r²)` along input d is `2 (ln ρ)′ δ_d/ℓ_d²`, so at equal `δ_d` slopes are
+/// proportional to squared inverse lengths.
 fn by_slopes(at: &mut Correlations<'_>, numbers: &[usize]) -> Vec<f64> {
     let dims = at.rows.ncols();
     let mut lengths = vec![f64::INFINITY; dims];
@@ -66,7 +72,8 @@ fn by_slopes(at: &mut Correlations<'_>, numbers: &[usize]) -> Vec<f64> {
     lengths
 }
 
-/// Where a correlation that starts at 1 is first seen to be ½, to six digits.
+/// Returns the first distance found at which a correlation that starts at 1 is ½, to six digits;
+/// infinite if there is none.
 fn half_length(correlation: &mut dyn FnMut(f64) -> f64) -> f64 {
     let far = |correlation: f64| correlation < 0.5;
     let (mut near, mut distance) = (0.0, RANGE.0);
@@ -83,7 +90,7 @@ fn half_length(correlation: &mut dyn FnMut(f64) -> f64) -> f64 {
     distance
 }
 
-/// Correlations of some rows with themselves, moved.
+/// The correlations of some rows with moved copies of themselves.
 struct Correlations<'a> {
     kernel: &'a dyn Kernel,
     rows: Mat<f64>,
@@ -108,7 +115,8 @@ impl<'a> Correlations<'a> {
         new
     }
 
-    /// The covariance of every row with its moved copy, or of two draws at the moved row, so that noise within the kernel is left out.
+    /// Returns the covariance of every row with its moved copy, or of two draws at the moved row,
+    /// so that noise within the kernel is left out.
     fn cross(&mut self, both_moved: bool) -> Vec<f64> {
         let right = self.moved.as_ref();
         let left = if both_moved { right } else { self.rows.as_ref() };
@@ -123,7 +131,7 @@ impl<'a> Correlations<'a> {
         }
     }
 
-    /// The mean correlation of the rows with themselves moved along these inputs.
+    /// Returns the mean correlation of the rows with copies moved along these inputs.
     fn mean(&mut self, inputs: &[usize], distance: f64) -> f64 {
         let n = self.rows.nrows();
         self.shift(inputs, distance);
@@ -136,12 +144,14 @@ impl<'a> Correlations<'a> {
         (0..n).map(correlation).filter(|c| c.is_finite()).sum::<f64>() / n.max(1) as f64
     }
 
-    /// How fast the log correlation of the rows with themselves, moved along these inputs, falls with the move along each, summed over the rows.
+    /// Returns the rate at which the log correlation of the rows with copies moved along these
+    /// inputs falls, for the move along each input, summed over the rows.
     fn falls(&mut self, inputs: &[usize], distance: f64) -> Vec<f64> {
         let dims = self.rows.ncols();
         self.shift(inputs, distance);
         let mut slopes = Mat::zeros(self.rows.nrows(), dims);
-        // d ln ρ = dk(x, x′)/k(x, x′) − ½ dk(x′, x′)/k(x′, x′), and moving both arguments of the latter counts each.
+        // d ln ρ = dk(x, x′)/k(x, x′) − ½ dk(x′, x′)/k(x′, x′), and a move of both arguments of
+        // k(x′, x′) counts twice.
         self.add_slopes(slopes.as_mut(), false, 1.0);
         self.add_slopes(slopes.as_mut(), true, -1.0);
         self.shift(inputs, 0.0);
@@ -149,7 +159,8 @@ impl<'a> Correlations<'a> {
         (0..dims).map(fall).collect()
     }
 
-    /// Adds `share · ∂ ln k(x_i, x′_i)/∂x′_i`, or the same of `k(x′_i, x′_i)` in its second argument alone.
+    /// Adds `share · ∂ ln k(x_i, x′_i)/∂x′_i`, or the same derivative of `k(x′_i, x′_i)` in its
+    /// second argument only.
     fn add_slopes(&mut self, slopes: MatMut<'_, f64>, both_moved: bool, share: f64) {
         let own = self.cross(both_moved);
         let weigh = |i: usize, j: usize| if i == j { share / own[i] } else { 0.0 };
@@ -162,8 +173,9 @@ impl<'a> Correlations<'a> {
     }
 }
 
-/// The rows `x` (`n × D`) in units of these distances, as the kernel sees them: a row per row, a column per number, several for a category, at
-/// whose levels rows are one over its distance apart. An input whose distance is infinite does not count.
+/// Returns the rows `x` (`n × D`) in units of these distances, one row per row. A number has one
+/// column. A category has several columns, in which rows of different levels are one over its
+/// distance apart. An input whose distance is infinite does not count.
 pub fn in_units_of(kernel: &dyn Kernel, x: MatRef<'_, f64>, distances: &[f64]) -> Mat<f64> {
     Embedding::new(kernel.dimensions(), x.ncols()).coordinates(x, distances)
 }

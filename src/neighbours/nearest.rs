@@ -1,9 +1,10 @@
-//! The nearest points of one query so far, in order; which points to offer is the search's business.
+//! The nearest points of one query so far, in order; no search.
 
-/// Room that a list begins with, at most: a caller may ask for more points than there are.
+/// The maximum initial capacity of a list, because a caller may request more points than there are.
 const LONGEST: usize = 1024;
 
-/// At most `most` points with their squared distances, nearest first, of equally near ones the lower index first.
+/// At most `most` points with their squared distances, nearest first; equally near points are in
+/// the order of their indices.
 pub(super) struct Nearest {
     most: usize,
     found: Vec<(f64, u32)>,
@@ -14,7 +15,7 @@ impl Nearest {
         Nearest { most, found: Vec::with_capacity(most.min(LONGEST)) }
     }
 
-    /// The squared distance that a point has to be nearer than.
+    /// Returns the squared distance that a point has to be nearer than.
     #[inline(always)]
     pub(crate) fn farthest(&self) -> f64 {
         match self.found.last() {
@@ -36,7 +37,7 @@ impl Nearest {
         self.found.insert(at, (distance, point));
     }
 
-    /// The points, nearest first.
+    /// Returns the points, nearest first.
     pub fn points(&self) -> Vec<u32> {
         self.found.iter().map(|&(_, point)| point).collect()
     }

@@ -13,19 +13,23 @@ use crate::threads::PerThread;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
-/// Queries whose neighbours are searched for, and whose features are shared, together.
+/// The number of queries that are processed together: their neighbours are searched for in one go,
+/// and their features are shared.
 const QUERIES: usize = 1 << 16;
 
-/// The most that a row may have told q of what it was predicted to be, as a share of what there is to know.
+/// The maximum share of its predictive variance that a row may have contributed to the information
+/// in q.
 const MOST_KNOWN: f64 = 0.99;
 
-/// Everything that predicts: layer, q(w) = N(m, S) and the data that neighbours are chosen among.
+/// The components of predictions: layer, q(w) = N(m, S), and the data among which neighbours are
+/// searched.
 pub struct Predictor<'a> {
     /// Kernel, inducing inputs and mean.
     pub layer: &'a InducingLayer,
     /// Grouped effects, whose columns follow the inputs of f.
     pub effects: &'a Effects,
-    /// m (M) and S (`M × M`, both triangles) of w and, behind it, of the whitened coefficients of the effects.
+    /// m (M) and S (`M × M`, both triangles) of w followed by the whitened coefficients of the
+    /// effects.
     pub posterior: (&'a [f64], MatRef<'a, f64>),
     /// The data's inputs (`n × D`) and targets (n).
     pub data: (MatRef<'a, f64>, &'a [f64]),
@@ -34,9 +38,10 @@ pub struct Predictor<'a> {
 }
 
 impl Predictor<'_> {
-    /// Means and variances of f at the rows `x` (`Q × D`) given their `k` nearest data and w, which is integrated out:
-    /// `μ = o + Σ_j b_j c_j + ãᵀm`, `v = D + ãᵀSã` with no noise of the row's own in D. Nearness is that of `near` (`Q × D'`), the same
-    /// rows as `index` knows them.
+    /// Returns means and variances of f at the rows `x` (`Q × D`) given their `k` nearest data and
+    /// w, which is integrated out: `μ = o + Σ_j b_j c_j + ãᵀm`, `v = D + ãᵀSã`, where D does not
+    /// contain the noise of the row. `near` (`Q × D'`) has the same rows in the coordinates of
+    /// `index`.
     pub fn marginals(
         &self,
         x: MatRef<'_, f64>,
@@ -55,15 +60,17 @@ impl Predictor<'_> {
         (mean, variance)
     }
 
-    /// Means and variances of f at the rows `x` (`Q × D`) given the data in `lists`, worked on in this order, in which near rows
-    /// should follow each other.
+    /// Returns means and variances of f at the rows `x` (`Q × D`) given the data in `lists`. Rows
+    /// are processed in the order `order`, in which near rows should follow each other.
     pub fn given(&self, x: MatRef<'_, f64>, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
         self.predict(x, None, order, lists)
     }
 
-    /// The same at rows of the data, each predicted from the other rows in `lists` as if it were not part of the data. Its contribution to
-    /// q is removed too. Row i contributed `counted[i]` times (n; a share 1/β of each under a KL term of weight β). Since `p(y | w) =
-    /// p(y_−i | w) p(y_i | y_−i, w)`, the precision without it is `S⁻¹ − κ ããᵀ/D`, which takes `r = ãᵀSã` and `ãᵀm` to `r/(1 − κr/D)` and
+    /// Returns means and variances of f at rows of the data, each predicted from the other rows in
+    /// `lists` as if it were not part of the data. The contribution of the row to q is removed too:
+    /// q counts row i with the weight κ = `counted[i]` (n numbers, with the factor 1/β if the KL
+    /// term has the weight β). Since `p(y | w) = p(y_−i | w) p(y_i | y_−i, w)`, the precision
+    /// without row i is `S⁻¹ − κ ããᵀ/D`. This changes `r = ãᵀSã` and `ãᵀm` to `r/(1 − κr/D)` and
     /// `(ãᵀm − κ r c̃/D)/(1 − κr/D)`. Rows that are not in `order` have zeros.
     pub fn left_out(&self, order: &[u32], lists: &Lists, counted: &[f64]) -> (Vec<f64>, Vec<f64>) {
         self.predict(self.data.0, Some(counted), order, lists)
@@ -132,7 +139,8 @@ impl Predictor<'_> {
         columns::add_moments(features, mean, t.as_ref(), &mut fit, &mut spread);
         for (i, row) in members.rows(&block.members[..b]).map(|row| row as usize).enumerate() {
             let noise = if self.noise.len() == 1 { self.noise[0] } else { self.noise[row] };
-            // Below 1 up to rounding, and except for rows that entered q with other neighbours.
+            // This share is below 1, except for rounding and for rows that entered q with other
+            // neighbours.
             let known = (counted[row] * spread[i] / (variance[i] + noise)).min(MOST_KNOWN);
             centred[i] += (fit[i] - known * (self.data.1[row] - centred[i])) / (1.0 - known);
             variance[i] += spread[i] / (1.0 - known);

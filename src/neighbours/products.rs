@@ -4,14 +4,14 @@ use crate::columns::column;
 use crate::linalg::{Operand, Part, block_product, dot, product};
 use faer::{Accum, MatMut, MatRef};
 
-/// The places and values that are not zero in the part of a column that is sparse.
+/// Returns the indices and values of the nonzero entries in the sparse part of a column.
 fn sparse(column: &[f64], dense: usize) -> Vec<(usize, f64)> {
     let values = column.iter().enumerate().skip(dense);
     values.filter(|(_, value)| **value != 0.0).map(|(place, value)| (place, *value)).collect()
 }
 
-/// `out = scale · G X` for a symmetric G, where X is dense in its first `dense` rows. In the sparse rows only the places where X is not zero
-/// are computed: the others remain zero.
+/// Computes `out = scale · G X` for a symmetric G, where X is dense in its first `dense` rows. In
+/// the sparse rows only entries at which X is not zero are computed; all others remain zero.
 pub(crate) fn image(
     symmetric: MatRef<'_, f64>,
     x: MatRef<'_, f64>,

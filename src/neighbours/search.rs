@@ -1,9 +1,11 @@
 //! The k nearest points of every point, among all others or among those before it in an order; distances alone, no covariances.
 //!
-//! A k-d tree that is walked for a whole cell of queries at a time (J. L. Bentley 1975; J. H. Friedman, J. L. Bentley & R. A. Finkel
-//! 1977): they share the cells that the walk meets, and each looks into those whose boxes are nearer than the farthest of its k nearest
-//! so far, nearest first. In many dimensions few boxes are farther; a budget of comparisons then makes the search approximate. The result
-//! depends on neither threads nor the processor nor the order of the rows.
+//! A k-d tree is walked for a whole cell of queries at a time (J. L. Bentley 1975; J. H. Friedman,
+//! J. L. Bentley & R. A. Finkel 1977). The queries share the cells that the walk visits. Each query
+//! looks into the cells whose boxes are nearer than the farthest of its k nearest points so far,
+//! nearest first. In many dimensions few boxes are farther; a budget of comparisons then makes the
+//! search approximate. The result does not depend on the threads, the processor or the order of the
+//! rows.
 
 use super::candidates::{Candidates, Near};
 use super::cells::{CELL, Group, Parts, cells, cut};
@@ -16,42 +18,45 @@ use pulp::Simd;
 use rayon::prelude::*;
 use sparsegp_kernels::vector_math::{Pass, dispatch};
 
-/// Points that every point is compared with at most, by default: all that matter in up to some ten dimensions, and more than 98 % of
-/// the nearest 30 of 36,000 points that fill a cube of twenty.
+/// The default maximum number of points that a query is compared with. In up to about ten
+/// dimensions the search is then exact; of the nearest 30 among 36,000 points that fill a cube in
+/// twenty dimensions it finds more than 98 %.
 pub const COMPARISONS: usize = 1 << 14;
 
-/// Cells that a walk begins with: they bring the farthest of the nearest close before the rest of the cells is gathered.
+/// The number of cells that a walk begins with. They limit the distance of the k nearest points
+/// before more cells are gathered.
 const FIRST: usize = 16;
 
-/// Cells that a walk gathers, for each that a query may look into.
+/// The number of cells that a walk gathers for each cell that a query may look into.
 const CONSIDERED: usize = 8;
 
-/// Points to look among, cut into cells.
+/// The points that are searched, cut into cells.
 pub struct Index {
     /// The points' indices, in the order of the cells.
     members: Vec<u32>,
     groups: Vec<Group>,
-    /// Coordinates of the members: `CELL / LANES` blocks a cell of `D × LANES` numbers, infinite where a cell has fewer points.
+    /// Coordinates of the members: per cell, `CELL / LANES` blocks of `D × LANES` numbers, infinite
+    /// for missing points.
     coordinates: Vec<f64>,
     dims: usize,
-    /// Cells that a query looks into, at most.
+    /// The maximum number of cells that a query looks into.
     budget: usize,
 }
 
-/// Which of the points a query may be given.
+/// The points that a query may find.
 #[derive(Clone, Copy)]
 enum Allowed<'a> {
-    /// All but the query itself, which is one of them.
+    /// All points except the query, which is one of the points.
     Others,
     /// Points of a lower rank than the query.
     Before(&'a [u32]),
-    /// All: queries are other points.
+    /// All points; queries do not belong to the points.
     All,
 }
 
 impl Index {
-    /// An index of the points `points`, rows of `x` (`N × D`), each compared with at most `comparisons` others (rounded up to
-    /// whole cells).
+    /// Creates an index of the points `points`, rows of `x` (`N × D`). Every query is compared with
+    /// at most `comparisons` points (rounded up to whole cells).
     pub fn new(x: MatRef<'_, f64>, mut points: Vec<u32>, comparisons: usize) -> Index {
         let (groups, dims) = (cut(x, &mut points), x.ncols());
         let mut coordinates = vec![f64::INFINITY; cells(&groups).count() * dims * CELL];
@@ -66,8 +71,8 @@ impl Index {
         Index { members: points, groups, coordinates, dims, budget: comparisons.div_ceil(CELL).max(1) }
     }
 
-    /// The `k` nearest indexed points of every row of `queries` (`Q × D`), with an order of the queries in which near ones follow each
-    /// other.
+    /// Returns the `k` nearest indexed points of every row of `queries` (`Q × D`), with an order of
+    /// the queries in which near queries follow each other.
     pub(crate) fn nearest(&self, queries: MatRef<'_, f64>, k: usize) -> (Vec<u32>, Lists) {
         let mut order: Vec<u32> = (0..queries.nrows() as u32).collect();
         let groups = cut(queries, &mut order);
@@ -75,7 +80,7 @@ impl Index {
         (order, Lists::by_query(queries.nrows(), found))
     }
 
-    /// The `k` nearest points of every cell of queries.
+    /// Returns the `k` nearest points of every cell of queries.
     fn search(
         &self,
         x: MatRef<'_, f64>,
@@ -104,7 +109,7 @@ impl Index {
         frontier.reset(&self.groups, cell);
         let mut farthest = f64::INFINITY;
         for most in [1, FIRST, CONSIDERED * self.budget] {
-            // The first round is over when all queries have k points, or there are no more.
+            // A round is repeated until all queries have k points, or no cells are left.
             loop {
                 candidates.clear();
                 while candidates.len() < most
@@ -158,7 +163,7 @@ struct Query<'a> {
     point: Vec<f64>,
     allowed: Allowed<'a>,
     nearest: Nearest,
-    /// Cells that it has looked into.
+    /// The number of cells that it has looked into.
     seen: usize,
 }
 
@@ -177,7 +182,7 @@ struct Scratch {
     near: Near,
 }
 
-/// A query looks into those candidates that may have points for it.
+/// The pass in which a query looks into the candidates that may contain nearer points.
 struct Look<'a, 'q> {
     index: &'a Index,
     candidates: &'a Candidates,
@@ -201,8 +206,8 @@ impl Pass for Look<'_, '_> {
     }
 }
 
-/// The `k` nearest others among the rows of `x` (`N × D`) of each of `rows`, with an order of these in which near ones follow each other;
-/// the lists of other rows are empty.
+/// Returns the `k` nearest other rows of `x` (`N × D`) for each of `rows`, with an order of `rows`
+/// in which near rows follow each other. The lists of all other rows are empty.
 pub fn nearest_others(x: MatRef<'_, f64>, rows: &[u32], k: usize, comparisons: usize) -> (Vec<u32>, Lists) {
     let index = Index::new(x, (0..x.nrows() as u32).collect(), comparisons);
     let mut order = rows.to_vec();
@@ -211,8 +216,9 @@ pub fn nearest_others(x: MatRef<'_, f64>, rows: &[u32], k: usize, comparisons: u
     (order, Lists::by_query(x.nrows(), found))
 }
 
-/// For each of `rows` the `k` nearest of those rows of `x` (`N × D`) that come before it in `order`, a permutation of all of them; fewer
-/// at its beginning. `rows` are in this order too, and the lists of other rows are empty.
+/// Returns, for each of `rows`, the `k` nearest rows of `x` (`N × D`) that come before it in
+/// `order`, a permutation of all rows; the first rows have fewer. `rows` must be in this order too.
+/// The lists of all other rows are empty.
 pub fn nearest_before(
     x: MatRef<'_, f64>,
     order: &[u32],
@@ -223,7 +229,8 @@ pub fn nearest_before(
     let mut rank = vec![0_u32; order.len()];
     order.iter().zip(0..).for_each(|(&point, at)| rank[point as usize] = at);
     let (mut found, mut rest) = (Vec::with_capacity(rows.len()), rows);
-    // Points of the later half of a prefix of the order search the whole prefix, and half of it comes before them.
+    // The points of the second half of a prefix of the order search the whole prefix, of which at
+    // least half comes before them.
     let mut to = CELL.min(order.len());
     while !rest.is_empty() {
         let (own, later) = rest.split_at(rest.partition_point(|&row| (rank[row as usize] as usize) < to));
@@ -263,7 +270,7 @@ mod tests {
         nearest_others(x, &rows, k, comparisons).1
     }
 
-    /// Brute force, which tests hold the search against.
+    /// Finds the nearest points by brute force, as a reference for the search.
     fn slowly(x: MatRef<'_, f64>, query: usize, allowed: impl Fn(usize) -> bool, k: usize) -> Vec<u32> {
         let mut all: Vec<(Ordered, u32)> = (0..x.nrows())
             .filter(|&other| allowed(other))
@@ -320,7 +327,8 @@ mod tests {
     }
 
     proptest! {
-        /// Points on a grid repeat and are equally near: the points that the search returns are as near as the points of brute force.
+        /// Points on a grid repeat and are equally near, so only the distances of the points are
+        /// compared with brute force.
         #[test]
         fn lists_are_as_near_as_those_of_brute_force(
             (n, d, k) in (1usize..400, 1usize..12, 1usize..60), values in 1u32..5, seed in 0u64..1000,
@@ -359,7 +367,7 @@ mod tests {
 
     #[test]
     fn ties_and_threads_do_not_change_the_lists() {
-        // With a budget that is spent too.
+        // The second case exhausts its budget.
         for (x, budget) in [(Mat::from_fn(500, 1, |i, _| (i % 10) as f64), 500), (points(2000, 12, 6), 200)] {
             let run = |threads: usize| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");

@@ -1,16 +1,19 @@
-//! Products of a few columns that lie anywhere in a matrix, in vectors: their Gram matrix and linear combinations of them; no GPs.
+//! Vectorised products of a few scattered columns of a matrix: their Gram matrix and linear
+//! combinations of them; no GPs.
 
 use crate::columns::column;
 use faer::{MatMut, MatRef};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Columns of a tile of a Gram matrix on each side: with their sums they fit the registers of every machine.
+/// The number of columns of a tile of a Gram matrix on each side; the columns and their sums fit
+/// the registers of every machine.
 const TILE: usize = 3;
 
-/// Vectors of a column that are worked on together.
+/// The number of SIMD vectors of a column that are processed together.
 const RUN: usize = 4;
 
-/// Takes the inner products of the columns `places` of `a` from the lower triangle of `out` (a square by columns).
+/// Subtracts the inner products of the columns `places` of `a` from the lower triangle of `out` (a
+/// square matrix, by columns).
 pub(super) fn subtract_gram(a: MatRef<'_, f64>, places: &[u32], out: &mut [f64]) {
     Arch::new().dispatch(Gram { a, places, out });
 }
@@ -43,7 +46,8 @@ impl WithSimd for Gram<'_> {
     }
 }
 
-/// The inner products of each of the first with each of the second, all of one length.
+/// Returns the inner products of each of the first vectors with each of the second ones; all have
+/// the same length.
 #[inline(always)]
 fn inner_products<S: Simd, const N: usize>(
     simd: S,
@@ -71,7 +75,7 @@ fn inner_products<S: Simd, const N: usize>(
     out
 }
 
-/// `out_j += a_jᵀ x` for the columns `places` of `a`.
+/// Computes `out_j += a_jᵀ x` for the columns `places` of `a`.
 pub(super) fn add_inner_products(a: MatRef<'_, f64>, places: &[u32], x: &[f64], out: &mut [f64]) {
     Arch::new().dispatch(Inner { a, places, x, out });
 }
@@ -97,7 +101,7 @@ impl WithSimd for Inner<'_> {
     }
 }
 
-/// The operands of linear combinations: the columns `places` of `a` and one more.
+/// The operands of linear combinations: the columns `places` of `a` and one more column.
 #[derive(Clone, Copy)]
 pub(super) struct Combined<'a> {
     pub a: MatRef<'a, f64>,
@@ -105,7 +109,8 @@ pub(super) struct Combined<'a> {
     pub last: &'a [f64],
 }
 
-/// `out_{p_j} += Σ_i w_ij a_i + w_nj x` for the columns `a_i` and x of `from`, with the weights of each j one after the other (n + 1).
+/// Computes `out_{p_j} += Σ_i w_ij a_i + w_nj x` for the columns `a_i` and x of `from`; `weights`
+/// has the n + 1 weights of each j in turn.
 pub(super) fn add_combinations(out: MatMut<'_, f64>, to: &[u32], from: Combined<'_>, weights: &[f64]) {
     Arch::new().dispatch(Combinations { out, to, from, weights });
 }
@@ -146,7 +151,7 @@ impl WithSimd for Combinations<'_> {
 }
 
 impl Combinations<'_> {
-    /// `N` vectors of all columns from row `start` on.
+    /// Combines `N` SIMD vectors of all columns from row `start` on.
     #[inline(always)]
     fn runs<S: Simd, const N: usize>(&mut self, simd: S, start: usize) {
         let (n, length) = (self.from.places.len(), N * S::F64_LANES);

@@ -17,7 +17,7 @@ use std::str::FromStr;
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Estimator {
-    /// In closed form or by quadrature (both losses).
+    /// Exact gradients, in closed form or by quadrature (for both losses).
     Exact,
     /// bMC: `log ((1/L) Σ_l p(y|f_l))` over samples `f_l = μ + √v ε_l`, differentiated along the samples (the first form of the paper's
     /// eq. 6). Biased for `log E p`: it is exact for the bound `E log ((1/L) Σ_l p(y|f_l))`, which is the ELBO's term for one sample and
@@ -52,8 +52,8 @@ pub enum Estimator {
         /// Samples of w per batch.
         samples: usize,
     },
-    /// Reparameterised samples of the energy (minus the log joint), for rules that have the entropy's part without a
-    /// gradient: proximal and mixing ones (Domke, Gower & Garrigos 2023).
+    /// Reparameterised samples of the energy (minus the log joint), for rules that handle the
+    /// entropy without a gradient: proximal and mixing rules (Domke, Gower & Garrigos 2023).
     Energy {
         /// Samples of w per batch.
         samples: usize,
@@ -171,7 +171,7 @@ impl Estimator {
         self.facts().draws != Draws::Nothing
     }
 
-    /// Returns true if it works only for the log predictive density.
+    /// Returns true if the estimator works only for the log predictive density.
     pub fn is_predictive(self) -> bool {
         self.facts().draws == Draws::LatentValues
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The random draws of an estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draws {
-    /// Nothing: gradients are not random.
+    /// No draws: gradients are not random.
     Nothing,
     /// Values of f for each row, for the log predictive density.
     LatentValues,
@@ -21,7 +21,7 @@ pub enum EntropyPart {
     Exact,
     /// The entropy is left out, for rules that handle it without a gradient.
     LeftOut,
-    /// Its gradient is added in closed form.
+    /// The gradient of the entropy is added in closed form.
     Added,
     /// The gradient is that of log q along the sample path.
     AlongThePath,
@@ -43,7 +43,7 @@ pub struct EstimatorFacts {
 }
 
 impl EstimatorFacts {
-    /// In closed form or by quadrature, for every loss and likelihood.
+    /// The exact estimator, in closed form or by quadrature, for every loss and likelihood.
     pub(super) const EXACT: EstimatorFacts = EstimatorFacts {
         usage: "exact",
         draws: Draws::Nothing,
@@ -52,7 +52,7 @@ impl EstimatorFacts {
         likelihood: None,
     };
 
-    /// From samples of w, which `gradient::sampling` draws.
+    /// Returns the facts about an estimator from samples of w, which `gradient::sampling` draws.
     pub(super) const fn of_weights(usage: &'static str, entropy: EntropyPart) -> EstimatorFacts {
         EstimatorFacts {
             usage,

@@ -31,7 +31,7 @@ pub(super) struct JointScratch {
 }
 
 impl JointScratch {
-    /// Creates buffers for integrals as accurate as the objective wants them.
+    /// Creates buffers for integrals with the accuracy of the objective.
     pub(super) fn new(objective: Objective) -> Self {
         let integrator = JointIntegrator::new(objective.nodes).coarsely(objective.coarse);
         JointScratch { integrator, ..JointScratch::default() }
@@ -172,7 +172,7 @@ impl JointScratch {
         };
         let functions = self.f.len();
         for (&weight, f) in self.value.iter().zip(self.samples.chunks_exact(functions)) {
-            // A sample of no weight may have derivatives that overflow.
+            // A sample of weight 0 may have derivatives that overflow.
             if weight == 0.0 {
                 continue;
             }
@@ -195,8 +195,9 @@ impl JointScratch {
         log_average
     }
 
-    /// Estimates `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` from samples of the product `N(f) p(y|f)` by rejection (uPS); `peak` is a
-    /// bound on log p(y|f). Exact derivatives, which equal those of a sample on average, replace samples without an accepted proposal.
+    /// Estimates `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` from samples of the product
+    /// `N(f) p(y|f)` by rejection (uPS); `peak` is a bound on log p(y|f). A sample without an
+    /// accepted proposal is replaced by the exact derivatives, which are its expectation.
     fn reject(
         &mut self,
         likelihood: &dyn JointLikelihood,

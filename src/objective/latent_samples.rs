@@ -17,7 +17,8 @@ pub(super) const SMOOTHED: EstimatorFacts =
 
 pub(super) const PRODUCT: EstimatorFacts = EstimatorFacts { usage: "ups:L", ..BIASED };
 
-/// A datum whose log predictive density is wanted, with derivatives in the first `wanted` own parameters of the likelihood.
+/// A datum whose log predictive density is computed, with derivatives in the first `wanted` own
+/// parameters of the likelihood.
 pub(super) struct LatentDatum<'a> {
     pub likelihood: &'a dyn Likelihood,
     pub at: Observation<'a>,
@@ -25,7 +26,8 @@ pub(super) struct LatentDatum<'a> {
     pub wanted: usize,
 }
 
-/// How `∂/∂v` follows from samples `f = μ + √v ε`, φ being p(y|f) (eq. 6 of the paper, whose two forms agree in expectation).
+/// The form of `∂/∂v` from samples `f = μ + √v ε`, where φ is p(y|f) (eq. 6 of the paper, whose two
+/// forms agree in expectation).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum VarianceSlope {
     /// From `E φ′ ε/(2√v)`: the derivative of the samples' average itself.
@@ -44,17 +46,18 @@ pub(super) struct Averaging {
 }
 
 impl Averaging {
-    /// bMC along the samples.
+    /// Settings of bMC along the samples.
     pub fn path(samples: usize) -> Self {
         Averaging { samples, nu: 0.0, slope: VarianceSlope::Path }
     }
 
-    /// bMC with second derivatives.
+    /// Settings of bMC with second derivatives.
     pub fn price(samples: usize) -> Self {
         Averaging { slope: VarianceSlope::Price, ..Averaging::path(samples) }
     }
 
-    /// Turns log densities of samples into their weights `φ_l/(Σ φ + Lν)`; `log (ν + mean φ)`, or `None` if no density is a positive number.
+    /// Turns log densities of samples into their weights `φ_l/(Σ φ + Lν)`; returns
+    /// `log (ν + mean φ)`, or `None` if no density is a positive number.
     pub(crate) fn weigh(self, log_densities: &mut [f64]) -> Option<f64> {
         // The largest term is taken out first, so that no ratio is 0/0.
         let top = log_densities.iter().copied().fold(self.nu.ln(), f64::max);
@@ -69,11 +72,11 @@ impl Averaging {
         Some(top + (total / count).ln())
     }
 
-    /// The share of a sample f in `∂/∂v`, from `(log φ)′` and `φ″/φ` there.
+    /// Returns the contribution of a sample f to `∂/∂v`, given `(log φ)′` and `φ″/φ` at f.
     pub(crate) fn variance_slope(self, f: f64, latent: LatentMarginal, slope: f64, second: f64) -> f64 {
         let LatentMarginal { mean: mu, variance: v } = latent;
         match self.slope {
-            // Samples of a point are all at μ, where the two forms have one limit.
+            // For v = 0 all samples are at μ, where both forms have the same limit.
             VarianceSlope::Path if v > 0.0 => 0.5 * slope * (f - mu) / v,
             _ => 0.5 * second,
         }
@@ -100,7 +103,7 @@ impl LatentDatum<'_> {
         };
         let (mut mean, mut variance, mut second_moment) = (0.0, 0.0, 0.0);
         for ((w, slope), f) in value.iter().zip(&*first).zip(&*f) {
-            // A sample of no weight may have derivatives that overflow.
+            // A sample of weight 0 may have derivatives that overflow.
             if *w > 0.0 {
                 // φ″/φ = (log φ)″ + ((log φ)′)².
                 let second = likelihood.curvature(at, *f) + slope * slope;

@@ -25,8 +25,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Loss {
-    /// `−E_{N(f; μ, v)} log p(y|f)`: with β = 1 the evidence lower bound. The estimator concerns gradients, except for
-    /// `Estimator::Piecewise`, which replaces the expectation itself by a bound.
+    /// `−E_{N(f; μ, v)} log p(y|f)`: with β = 1 the evidence lower bound. The estimator affects
+    /// only gradients, except that `Estimator::Piecewise` replaces the expectation itself by a
+    /// bound.
     ExpectedLog(Estimator),
     /// `−log E_{N(f; μ, v)} p(y|f)`: direct loss minimisation for the predictive log loss (Wei, Sheth & Khardon 2021;
     /// Jankowiak, Pleiss & Gardner 2020). Sampling estimators estimate values as well as gradients, without quadrature;
@@ -265,7 +266,7 @@ impl Objective {
         sum
     }
 
-    /// Returns what [`losses`](Self::losses) returns, with few calls of the likelihood for all rows.
+    /// Like [`losses`](Self::losses), with few calls of the likelihood for all rows.
     fn losses_at_once(
         &self,
         likelihood: &dyn Likelihood,
@@ -299,7 +300,8 @@ impl Objective {
         sum
     }
 
-    /// Returns `−ℓ` of one row; the derivatives in the first `wanted` own parameters go to the scratch.
+    /// Returns `−ℓ` of one row; the derivatives in the first `wanted` own parameters are written to
+    /// the scratch.
     fn gain(
         &self,
         likelihood: &dyn Likelihood,
@@ -338,14 +340,15 @@ struct Gain {
 }
 
 impl Gain {
-    /// For an expected log density; its curvature is `2 ∂/∂v` (Price).
+    /// Creates the gain of an expected log density; its curvature is `2 ∂/∂v` (Price).
     fn expected(local: Local) -> Gain {
         let Local { value, mean, variance } = local;
         Gain { value, mean, variance, curvature: 2.0 * variance }
     }
 
-    /// For a log predictive density `L = log E p`: `∂²L/∂μ² = 2 ∂L/∂v − (∂L/∂μ)²`, since `∂_v E p = ½ ∂²_μ E p`. For a log-concave
-    /// likelihood it is never positive, even if `∂L/∂v` is.
+    /// Creates the gain of a log predictive density `L = log E p`: `∂²L/∂μ² = 2 ∂L/∂v − (∂L/∂μ)²`,
+    /// since `∂_v E p = ½ ∂²_μ E p`. For a log-concave likelihood it is never positive, even if
+    /// `∂L/∂v` is.
     fn predictive(local: Local) -> Gain {
         let Local { value, mean, variance } = local;
         Gain { value, mean, variance, curvature: 2.0 * variance - mean * mean }

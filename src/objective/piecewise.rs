@@ -1,17 +1,20 @@
 //! Lower bounds on the logistic E log p(y|f) by piecewise quadratics (Marlin, Khan & Murphy 2011); no sums over data.
 //!
-//! `log(1 + eˣ) = max(x, 0) + g(|x|)` with `g(t) = log(1 + e⁻ᵗ)`, and `g(t) + t/2 = log 2 cosh(t/2)` is even, so it is
-//! enough to bound g from above for `t ≥ 0` and to mirror the pieces. The outermost pieces are `g(t) ≤ ε` for `t ≥ T` with
-//! `g(T) = ε`. Each of the others is the best one-sided quadratic on its interval: since `g‴ < 0` for `t > 0`, the quadratic
-//! through `(a, g(a))` that touches g at `s > a` lies above g from a onwards, its error rises to a peak between a and s,
-//! is 0 at s and rises again. The longest interval from a with errors up to ε is therefore found by two scalar equations: s
-//! from the peak's height, then the end from the error there. These are the four alternating points of Chebyshev's theorem,
-//! shifted up by half their range. An odd number of inner pieces has one around 0, `γt² + c`, with the same two equations:
-//! log 2 cosh(t/2) is concave in t², so the error is largest at 0 and at the end.
-//! With the ε at which the longest intervals from 0 end exactly at T, no bound of R quadratic pieces has a smaller largest
-//! error. On a short interval of width w it is `|g‴| w³/96`, so `(96ε)^⅓` times the number of pieces tends to the integral of
-//! `|g‴|^⅓` over the real line, `2^{4/3} π/√3`, and `ε ≈ (π³/18√3)/(R − d)³`. Numerically d is 0.87 for even R and 0.25 for odd
-//! R: a piece across 0, where `log 2 cosh(t/2)` has no third derivative, is worth one and a half others.
+//! `log(1 + eˣ) = max(x, 0) + g(|x|)` with `g(t) = log(1 + e⁻ᵗ)`, and
+//! `g(t) + t/2 = log 2 cosh(t/2)` is even, so it is enough to bound g from above for `t ≥ 0` and to
+//! mirror the pieces. The outermost pieces are `g(t) ≤ ε` for `t ≥ T` with `g(T) = ε`. Each other
+//! piece is the best one-sided quadratic on its interval: since `g‴ < 0` for `t > 0`, the quadratic
+//! through `(a, g(a))` that touches g at `s > a` lies above g from a onwards, its error rises to a
+//! peak between a and s, is 0 at s and rises again. The longest interval from a with errors up to ε
+//! is therefore found by two scalar equations: s from the peak's height, then the end from the
+//! error there. These are the four alternating points of Chebyshev's theorem, shifted up by half
+//! their range. An odd number of inner pieces has one around 0, `γt² + c`, with the same two
+//! equations: log 2 cosh(t/2) is concave in t², so the error is largest at 0 and at the end. With
+//! the ε at which the longest intervals from 0 end exactly at T, no bound of R quadratic pieces has
+//! a smaller largest error. On a short interval of width w it is `|g‴| w³/96`, so `(96ε)^⅓` times
+//! the number of pieces tends to the integral of `|g‴|^⅓` over the real line, `2^{4/3} π/√3`, and
+//! `ε ≈ (π³/18√3)/(R − d)³`. Numerically d is 0.87 for even R and 0.25 for odd R: a piece across 0,
+//! where `log 2 cosh(t/2)` has no third derivative, counts as much as one and a half other pieces.
 
 use super::facts::EstimatorFacts;
 use crate::error::{Error, Result};
@@ -38,12 +41,13 @@ const REACH: f64 = 39.0;
 /// It gives a lower bound on `E_{N(f; μ, v)} log p(y|f)` of logistic regression in closed form, below the exact value by at most that
 /// error for all μ and v (Marlin, Khan & Murphy 2011, "Piecewise bounds for estimating Bernoulli-logistic latent Gaussian models").
 ///
-/// Neighbouring pieces need not meet: the best bound jumps by ε between most of them. The expectation is smooth for `v > 0`. Its
-/// derivatives are those of the bound, and not within ε of the exact ones if √v is well below the length of a piece.
+/// Neighbouring pieces need not meet: the best bound jumps by ε between most of them. The
+/// expectation is smooth for `v > 0`. Its derivatives are those of the bound; they can differ from
+/// the exact ones by more than ε if √v is well below the length of a piece.
 #[derive(Clone, Debug)]
 pub(crate) struct PiecewiseBound {
     pieces: Vec<Quadratic>,
-    /// The differences between neighbouring pieces, centred on the end of the former.
+    /// The differences between neighbouring pieces, centred on the end of the first of the two.
     steps: Vec<Quadratic>,
 }
 
@@ -81,12 +85,12 @@ impl PiecewiseBound {
         while Cover::new(high, inner).excess > 0.0 {
             high *= 1.25;
         }
-        // Every piece adds its rounding to where the next one begins.
+        // The rounding error of every piece also moves the start of the next one.
         let max_error = root(low, high, 50.0 * ROUNDING / guess, |error| Cover::new(error, inner).excess);
         Ok(Self::mirrored(max_error, Cover::new(max_error, inner), inner % 2 == 1))
     }
 
-    /// Both halves of the bound from the pieces that bound g.
+    /// Creates both halves of the bound from the pieces that bound g.
     fn mirrored(max_error: f64, cover: Cover, has_middle: bool) -> PiecewiseBound {
         let linear = |slope| Quadratic { centre: 0.0, value: max_error, slope, curvature: 0.0 };
         let (mut pieces, mut places) = (vec![linear(0.0)], Vec::new());
@@ -121,14 +125,15 @@ impl PiecewiseBound {
         self.pieces[self.place(x)].at(x)
     }
 
-    /// The piece that holds x.
+    /// Returns the index of the piece that contains x.
     fn place(&self, x: f64) -> usize {
         self.steps.partition_point(|step| step.centre <= x)
     }
 
-    /// A lower bound on `E_{N(f; μ, v)} log p(y|f)` for y of 0 or 1 and `p(y = 1|f) = 1/(1 + e⁻ᶠ)`, with the exact
-    /// derivatives of the bound in μ and v, finite for μ and v up to 1e100; as for quadrature, a v below `10⁻¹² (1 + μ²)` is taken
-    /// for that. In nats; rounding errors are of the order of `10⁻¹⁶ (1 + |μ| + v)`.
+    /// A lower bound on `E_{N(f; μ, v)} log p(y|f)` for y of 0 or 1 and `p(y = 1|f) = 1/(1 + e⁻ᶠ)`,
+    /// with the exact derivatives of the bound in μ and v, finite for μ and v up to 1e100; as for
+    /// quadrature, a smaller v is raised to `10⁻¹² (1 + μ²)`. In nats; rounding errors are of the
+    /// order of `10⁻¹⁶ (1 + |μ| + v)`.
     pub fn expectation(&self, y: f64, LatentMarginal { mean: mu, variance: v }: LatentMarginal) -> Local {
         // log p(y|f) = −log(1 + eˣ) with x = −f or x = f.
         let sign = if y > 0.5 { -1.0 } else { 1.0 };
@@ -136,8 +141,9 @@ impl PiecewiseBound {
         Local { value: -bound.value, mean: -sign * bound.mean, variance: -bound.variance }
     }
 
-    /// The bound's expectation under `N(x; μ, v)`: that of the piece q around μ, as if it went on for ever, corrected by
-    /// `E (q_{k+1} − q_k)(x)` over the part beyond each end of a piece, so that only tails that μ is not in are needed.
+    /// Returns the expectation of the bound under `N(x; μ, v)`: that of the piece q around μ,
+    /// extended to the whole line, plus `E (q_{k+1} − q_k)(x)` over the range beyond each end of a
+    /// piece. Only tails that do not contain μ are needed.
     fn mean_of_bound(&self, mu: f64, v: f64) -> Local {
         let sd = v.sqrt();
         let place = self.place(mu);
@@ -171,14 +177,14 @@ impl Quadratic {
         self.slope + 2.0 * self.curvature * (x - self.centre)
     }
 
-    /// Through `(a, g(a))` and touching g at s, where its centre is.
+    /// Creates the quadratic through `(a, g(a))` that touches g at s, its centre.
     fn touching(a: f64, s: f64) -> Quadratic {
         let ((at_a, _), (value, slope)) = (softplus(a), softplus(s));
         let d = a - s;
         Quadratic { centre: s, value, slope, curvature: (at_a - value - slope * d) / (d * d) }
     }
 
-    /// `γt² + c − t/2` that touches g at s.
+    /// Creates the quadratic `γt² + c − t/2` that touches g at s.
     fn even(s: f64) -> Quadratic {
         let (at_s, slope) = softplus(s);
         let curvature = (slope + 0.5) / (2.0 * s);
@@ -210,7 +216,7 @@ impl Quadratic {
         self.error(t)
     }
 
-    /// The difference from another one, centred on a place.
+    /// Returns the difference from another quadratic, centred on `at`.
     fn less(self, other: Quadratic, at: f64) -> Quadratic {
         Quadratic {
             centre: at,
@@ -220,8 +226,9 @@ impl Quadratic {
         }
     }
 
-    /// Adds ± its expectation under `N(x; μ, v)` over what lies beyond its centre as seen from μ, on the side ±, where the
-    /// tail's mass is `Φ(−z)` with density `φ(z)`, `z = |centre − μ|/√v`.
+    /// Adds ± the expectation of the quadratic under `N(x; μ, v)` over the tail beyond its centre
+    /// as seen from μ, on the side ±. The tail has mass `Φ(−z)` and density `φ(z)` with
+    /// `z = |centre − μ|/√v`.
     fn add_tail(
         self,
         sum: &mut Local,
@@ -246,7 +253,8 @@ impl Quadratic {
 /// The longest pieces from 0 towards T that bound g with errors up to ε, with their ends.
 struct Cover {
     pieces: Vec<(Quadratic, f64)>,
-    /// Rises with ε falling: negative when the pieces come to T with errors to spare, 0 when exactly.
+    /// A number that rises as ε falls: negative if pieces with smaller errors reach T, 0 if they
+    /// reach T exactly.
     excess: f64,
 }
 
@@ -260,7 +268,7 @@ impl Cover {
             let (piece, touch, peak) = Self::piece(from, last, max_error, even);
             let error = piece.error(last);
             if left == 0 || peak < max_error || error <= max_error {
-                // As a number of errors of ε to spare when there are pieces left over.
+                // Unused pieces count as spare errors of size ε.
                 let ratio =
                     if peak < max_error { peak / max_error - 1.0 } else { (error / max_error).sqrt() };
                 pieces.push((piece, last));
@@ -273,8 +281,8 @@ impl Cover {
         Cover { pieces, excess: 0.0 }
     }
 
-    /// Returns the piece from `from` whose error peaks at ε before it touches g, or that touches g at T, with the touching point and the
-    /// peak.
+    /// Returns the piece that starts at `from` and whose error peaks at ε before it touches g, or
+    /// that touches g at T; also the touching point and the peak.
     fn piece(from: f64, last: f64, max_error: f64, even: bool) -> (Quadratic, f64, f64) {
         let of = |s: f64| {
             if even {
@@ -302,8 +310,8 @@ fn softplus(t: f64) -> (f64, f64) {
     (e.ln_1p(), -e / (1.0 + e))
 }
 
-/// Where a function whose signs at the ends of the interval differ is 0 up to its rounding: the Illinois variant of regula
-/// falsi.
+/// Returns a zero, up to rounding, of a function whose signs at the ends of the interval differ, by
+/// the Illinois variant of regula falsi.
 fn root(mut a: f64, mut b: f64, rounding: f64, f: impl Fn(f64) -> f64) -> f64 {
     let (mut at_a, mut at_b) = (f(a), f(b));
     for _ in 0..100 {

@@ -1,4 +1,5 @@
-//! Samples of the product N(f; μ, v) p(y|f), normalised: rejection with an adapted proposal, inversion when rejection starves.
+//! Samples of the product N(f; μ, v) p(y|f), normalised: rejection with an adapted proposal,
+//! inversion if rejection takes too many proposals.
 //!
 //! Wei, Sheth & Khardon 2021 (uPS, appendix A) propose from `N(μ, k v)`, k ≤ 10, and accept f with probability
 //! `N(f; μ, v) p(y|f)/(K N(f; μ, k v))`, which needs a bound K on `r_k(f) = p(y|f) N(f; μ, v)/N(f; μ, k v)`. Here
@@ -7,10 +8,12 @@
 //! r_k(f) = √k exp(−(f − μ)² (1 − 1/k)/(2v)) p(y|f)
 //! ```
 //!
-//! and p(y|f) has one peak. Between two distances from μ on the side of the peak r_k is therefore at most the first factor at the nearer
-//! distance times p(y|f) at the point nearest to the peak; on the other side both factors fall, from r_k(μ) on. K is the largest of these
-//! over a few distances, and k the one with the smallest K, since a proposal is accepted with probability `E p(y|f)/K`. The paper's choice,
-//! the largest k whose K is at most `max p(y|f)`, is among those compared up to the grid of distances.
+//! and p(y|f) has one peak. Between two distances from μ on the side of the peak r_k is therefore
+//! at most the first factor at the nearer distance times p(y|f) at the point nearest to the peak;
+//! on the other side both factors fall, from r_k(μ) on. K is the largest of these over a few
+//! distances, and k the one with the smallest K, since a proposal is accepted with probability
+//! `E p(y|f)/K`. The paper's choice, the largest k whose K is at most `max p(y|f)`, is one of the
+//! compared k, up to the resolution of the grid of distances.
 
 use super::EstimatorCounts;
 use crate::likelihood::{LatentMarginal, Likelihood, Observation};
@@ -19,10 +22,10 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// Proposals per wanted sample before a datum counts as starved.
+/// The maximum number of proposals per sample; after that, a datum counts as starved.
 const MOST_PROPOSALS: usize = 200;
 
-/// The widest proposal.
+/// The largest spread k of a proposal.
 const MOST_SPREAD: u32 = 10;
 
 /// The number of distances between μ and the peak at which p(y|f) is evaluated.
@@ -36,20 +39,20 @@ pub(super) struct ProductSampler<'a> {
     likelihood: &'a dyn Likelihood,
     at: Observation<'a>,
     latent: LatentMarginal,
-    /// k.
+    /// The spread k of the proposal.
     spread: f64,
     /// `log K`.
     log_bound: f64,
 }
 
 impl<'a> ProductSampler<'a> {
-    /// The sampler with the proposal that is accepted most often.
+    /// Creates the sampler with the proposal that is accepted most often.
     pub fn new(likelihood: &'a dyn Likelihood, at: Observation<'a>, latent: LatentMarginal) -> Self {
         let (spread, log_bound) = proposal(likelihood, at, latent);
         ProductSampler { likelihood, at, latent, spread, log_bound }
     }
 
-    /// Fills `out` with `samples` draws; an estimate of `log E p(y|f)` comes back.
+    /// Fills `out` with `samples` draws; returns an estimate of `log E p(y|f)`.
     pub fn draw(
         &self,
         samples: usize,
@@ -139,7 +142,7 @@ mod tests {
         0.5 * sampler.spread.ln() - away + log_density(sampler.likelihood, sampler.at, f) - sampler.log_bound
     }
 
-    /// The log of the share of proposals that are accepted, `E p(y|f)/K`.
+    /// Returns the log of the share of accepted proposals, `E p(y|f)/K`.
     fn log_acceptance(sampler: &ProductSampler<'_>) -> f64 {
         let mut integrator = Integrator::new(None);
         let local = sampler.likelihood.log_predictive(sampler.at, sampler.latent, &mut [], &mut integrator);

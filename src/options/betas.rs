@@ -1,16 +1,16 @@
-//! Which values of β a fit chooses among; no choice.
+//! The values of β among which a fit chooses.
 
 use crate::error::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which values of β to choose among.
+/// The values of β among which a fit chooses.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Betas {
-    /// n, n/2, n/4, …, 0.01 for n training rows (Wei, Sheth & Khardon 2021).
+    /// The grid n, n/2, n/4, …, 0.01 for n training rows (Wei, Sheth & Khardon 2021).
     Auto,
-    /// These, all positive.
+    /// These values, all positive.
     List(Vec<f64>),
 }
 
@@ -18,7 +18,7 @@ impl Betas {
     /// The smallest β of the automatic grid.
     const SMALLEST: f64 = 0.01;
 
-    /// The values in falling order, for `n` training rows.
+    /// Returns the values in descending order, for `n` training rows.
     pub fn grid(&self, n: usize) -> Vec<f64> {
         let mut grid = match self {
             Betas::Auto => {

@@ -1,4 +1,4 @@
-//! The valid values of options and their valid combinations, checked before any work; no defaults.
+//! Checks of the values of options and of their combinations, before any work.
 
 use super::fit::FitOptions;
 use super::neighbours::MOST_NEIGHBOURS;
@@ -13,7 +13,7 @@ use crate::objective::{Draws, EntropyPart, Estimator};
 use crate::variational::{Average, Family, Guard, QUpdate, Rule, Schedule};
 use crate::words::either;
 
-/// The maximum number of starts; a larger number is probably a mistake.
+/// The maximum number of random starts; a larger number is probably a mistake.
 const MOST_RESTARTS: usize = 256;
 
 /// The maximum number of quadrature nodes per row, twice as many as any expectation chooses.
@@ -22,11 +22,11 @@ const MOST_NODES: usize = 1 << 15;
 /// The maximum number of threads per core.
 const THREADS_PER_CORE: usize = 16;
 
-/// Refuses zero threads, and more than 16 per core, which would only wait for each other.
+/// Checks a number of threads. More than 16 per core would only wait for each other.
 ///
 /// # Errors
 ///
-/// Usage errors.
+/// Returns a usage error for 0 threads or more than 16 per core.
 pub fn check_threads(threads: usize) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let most = THREADS_PER_CORE * cores;
@@ -46,11 +46,15 @@ fn positive(name: &str, value: f64) -> Result<()> {
     Err(Error::usage(format!("{name} is {value}, expected a positive number")))
 }
 
-/// A rule's fact about an option that only some rules have.
+/// A predicate on update rules: true if an option has an effect on the rule.
 type States = fn(&Rule) -> bool;
 
 impl FitOptions {
-    /// Refuses invalid values and combinations, before any work.
+    /// Checks all values and their combinations.
+    ///
+    /// # Errors
+    ///
+    /// Returns a usage error for the first invalid value or combination.
     pub fn validate(&self) -> Result<()> {
         self.check_numbers()?;
         self.check_limits()?;
@@ -59,7 +63,7 @@ impl FitOptions {
         self.validate_combination()
     }
 
-    /// Refuses numbers of the model and of steps outside their ranges.
+    /// Refuses numbers outside their ranges, among the options about the model and the steps.
     fn check_numbers(&self) -> Result<()> {
         positive("⟨beta⟩", self.beta)?;
         positive("⟨learning_rate⟩", self.learning_rate)?;
@@ -177,12 +181,12 @@ impl FitOptions {
         self.check_steps()
     }
 
-    /// Returns the first option about mini-batch steps without its default value, among those that no full-batch objective has.
+    /// Returns the first option, as messages mark it, that differs from its default and has no effect on closed-form objectives.
     fn step_option(&self) -> Option<&'static str> {
         self.steps.first_given().or(self.max_steps.map(|_| "⟨max_steps⟩"))
     }
 
-    /// Returns the first option of the other model without its default value.
+    /// Returns the first option, as messages mark it, that differs from its default and is for the other kind of model.
     fn foreign_option(&self) -> Option<&'static str> {
         let default = FitOptions::default();
         let options = match self.model {
@@ -199,7 +203,7 @@ impl FitOptions {
         options.into_iter().find_map(|(name, given)| given.then_some(name))
     }
 
-    /// Refuses options that only the other model has.
+    /// Refuses options that are for the other kind of model.
     fn check_model(&self) -> Result<()> {
         if let Some(name) = self.foreign_option() {
             return Err(foreign(name, self.model));
@@ -213,7 +217,8 @@ impl FitOptions {
         Ok(())
     }
 
-    /// Refuses warps of a target or inputs that are not standardised, or that have a fixed meaning.
+    /// Refuses warps of inputs and targets that are not standardised or whose units must be kept, and warps of targets without Gaussian
+    /// noise.
     fn check_warps(&self) -> Result<()> {
         let (inputs, target) = (self.warp_inputs, self.warp_target);
         let (warps_inputs, warps_target) = (inputs != InputWarp::None, target != TargetWarp::None);
@@ -298,9 +303,9 @@ impl FitOptions {
         }
     }
 
-    /// Refuses modes of tuning hyper-parameters that the objective or the solver does not allow.
+    /// Refuses a mode of hyper-parameters that the objective or the solver does not allow.
     fn check_hyper(&self) -> Result<()> {
-        // Both have modes of their own, which other checks know.
+        // Neighbours and grouped effects allow other modes, which `check_neighbours` and `check_groups` check.
         if self.neighbours.is_some() || !self.effects.is_empty() {
             return Ok(());
         }
@@ -317,7 +322,7 @@ impl FitOptions {
             Some(Hyper::Dual) => self.check_sites()?,
             _ => {}
         }
-        // With Gaussian noise an ELBO for L-BFGS is one that collapses, see `settled`.
+        // An ELBO with Gaussian noise collapses if L-BFGS is requested, see [`FitOptions::decided_for`].
         let collapses = self.hyper.is_none()
             && objective == ObjectiveKind::Elbo
             && self.likelihood_kind().has_gaussian_noise();
@@ -330,7 +335,7 @@ impl FitOptions {
         }
     }
 
-    /// Refuses the collapsed mode without a closed form.
+    /// Refuses the collapsed mode if q has no closed form.
     fn check_collapse(&self) -> Result<()> {
         let kind = self.likelihood_kind();
         if self.objective == ObjectiveKind::Elbo && kind.has_gaussian_noise() {
@@ -343,7 +348,7 @@ impl FitOptions {
         .hint("⟨hyper alternating⟩ solves for q by natural gradients instead"))
     }
 
-    /// Refuses options without an effect on alternating fits.
+    /// Refuses options that have no effect in the alternating mode.
     fn check_alternation(&self) -> Result<()> {
         let sampled = self.estimator.is_sampled();
         let name = [
@@ -364,7 +369,7 @@ impl FitOptions {
         }
     }
 
-    /// Refuses mixed precision if the objective of a batch is random.
+    /// Refuses mixed precision for estimators that draw samples, because the two precisions could not be compared.
     fn check_precision(&self) -> Result<()> {
         if self.steps.precision == Precision::Mixed && self.estimator.is_sampled() {
             return Err(Error::usage(format!(
@@ -376,7 +381,7 @@ impl FitOptions {
         Ok(())
     }
 
-    /// Refuses sites for a q without sites.
+    /// Refuses the dual mode if q cannot be stored as sites.
     fn check_sites(&self) -> Result<()> {
         let why = [
             (self.objective != ObjectiveKind::Elbo, "⟨objective elbo⟩"),
@@ -393,7 +398,7 @@ impl FitOptions {
         }
     }
 
-    /// Refuses invalid options of the search for a start.
+    /// Refuses invalid options of the searches for inducing inputs and random starts.
     fn check_search(&self) -> Result<()> {
         if let Some(growth) = self.growth {
             growth.validate()?;
@@ -425,7 +430,7 @@ impl FitOptions {
         Ok(())
     }
 
-    /// Refuses options that have no effect on the rule that moves q, or on fits without a rule.
+    /// Refuses options that have no effect with the update rule, or in fits that take no steps on q.
     fn check_steps(&self) -> Result<()> {
         if let (true, Some(name)) = (self.is_collapsed(), self.step_option()) {
             let (objective, hyper) = (self.objective, self.hyper_mode());
@@ -470,7 +475,7 @@ impl FitOptions {
         self.check_estimator()
     }
 
-    /// Refuses steps with a guarantee if the options show that there is none.
+    /// Refuses `⟨q_step theorem⟩` if the options do not satisfy the assumptions of the theorem.
     fn check_theorem(&self) -> Result<()> {
         let rule = self.steps.q_update.rule();
         let why = match self.estimator {
@@ -495,7 +500,7 @@ impl FitOptions {
         Err(Error::usage(format!("⟨q_step theorem⟩ {why}")))
     }
 
-    /// Refuses estimators of gradients that the rule cannot use, and numbers of samples for estimators that draw no w.
+    /// Refuses estimators that the update rule cannot use, and options about samples and smoothness without an effect.
     fn check_estimator(&self) -> Result<()> {
         let (update, estimator) = (self.steps.q_update, self.estimator);
         let rule = update.rule();
@@ -529,7 +534,7 @@ impl FitOptions {
     }
 }
 
-/// Creates the error for an option that another model has.
+/// Creates the error for an option that is for the other kind of model.
 pub fn foreign(name: &str, model: ModelKind) -> Error {
     let other = match model {
         ModelKind::Gp => ModelKind::Glm,

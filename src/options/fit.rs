@@ -1,4 +1,4 @@
-//! The options of a fit with their defaults, and the values of unset options; no checks.
+//! The options of a fit, their defaults, and the rules that resolve unset options.
 
 use super::growth::Growth;
 use super::open::Open;
@@ -18,8 +18,8 @@ use crate::variational::{Average, Family, QUpdate, Schedule};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Dimension, DimensionError, Kernel};
 
-/// All settings of a fit. [`FitOptions::default`] is what the command line uses when nothing is said; write others as below, since
-/// options may be added.
+/// All settings of a fit. [`FitOptions::default`] has the defaults of the command line with `--auto none`. Use the update syntax below,
+/// because fields may be added.
 ///
 /// ```
 /// use sparsegp::likelihood::LikelihoodKind;
@@ -41,15 +41,15 @@ use sparsegp_kernels::{Dimension, DimensionError, Kernel};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FitOptions {
-    /// The kind of target; `None` chooses it from the target. Used only by fits to tables.
+    /// The kind of target; `None` infers it from the values of the target. Only fits to tables use it.
     pub task: Option<Task>,
     /// The likelihood; `None` means Gaussian, or the default of the kind of target.
     pub likelihood: Option<LikelihoodKind>,
     /// The kind of model.
     pub model: ModelKind,
-    /// The prior mean of a linear model's coefficients, on the scale the model sees.
+    /// The prior mean of a linear model's coefficients, on the standardised scale.
     pub prior_mean: f64,
-    /// The prior variance of a linear model's coefficients, on the scale the model sees.
+    /// The prior variance of a linear model's coefficients, on the standardised scale.
     pub prior_variance: f64,
     /// The objective to minimise.
     pub objective: ObjectiveKind,
@@ -57,23 +57,26 @@ pub struct FitOptions {
     pub beta: f64,
     /// The estimator of gradients in q (elbo and dlm-log).
     pub estimator: Estimator,
-    /// A fixed number of quadrature nodes; `None` takes as many as each row needs.
+    /// A fixed number of quadrature nodes; with `None` each row gets as many as it needs.
     pub quadrature_nodes: Option<usize>,
     /// The kernel in the text grammar.
     pub kernel: String,
-    /// The contents of each input: a number or the code of a category; empty if all are numbers. A fit to a table sets it.
+    /// The kind of each input, such as a number or the code of a category; empty if all inputs are numbers. A fit to a table sets this
+    /// field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dimensions: Vec<Dimension>,
-    /// Grouped effects, whose columns are behind the inputs of f; none when empty. A fit to a table makes them of its columns.
+    /// The terms of grouped effects; may be empty. Their columns follow the inputs of f. A fit to a table derives the terms from its
+    /// columns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectTerm>,
-    /// True if the estimates of variance components integrate over the fixed effects (REML).
+    /// True if variance components are estimated by restricted maximum likelihood (REML), which integrates over the fixed effects.
     pub reml: bool,
     /// The prior mean.
     pub mean: MeanKind,
     /// The number of inducing inputs; `None` chooses it by the number of rows.
     pub inducing: Option<usize>,
-    /// The growth of the number of inducing inputs; `None` for a fixed number. A start model has its own inducing inputs.
+    /// The search for the number of inducing inputs; `None` for a fixed number. A fit from a start model keeps that model's inducing
+    /// inputs.
     pub growth: Option<Growth>,
     /// The method that chooses the inducing inputs.
     pub inducing_init: InducingInit,
@@ -83,7 +86,7 @@ pub struct FitOptions {
     pub neighbours: Option<usize>,
     /// The maximum number of training rows that the model stores as neighbours; `None` for all.
     pub keep_rows: Option<usize>,
-    /// True if the model stores them in single precision.
+    /// True if the model stores these rows in single precision.
     pub keep_single: bool,
     /// The options of the steps on q.
     #[serde(flatten)]
@@ -100,27 +103,28 @@ pub struct FitOptions {
     pub epochs: Option<usize>,
     /// The maximum number of mini-batch steps.
     pub max_steps: Option<usize>,
-    /// A time limit in seconds.
+    /// The time limit in seconds.
     pub max_seconds: Option<f64>,
-    /// Stop if the smoothed objective falls by less than this many nats per row and epoch; `None` chooses it by the objective.
+    /// The tolerance of the stopping test: training stops if the objective, averaged over several epochs, falls by less than this many nats
+    /// per row and epoch. `None` chooses it by the objective.
     pub tolerance: Option<f64>,
-    /// Stop once the validation score is at most this; without validation, once the objective per row is.
+    /// The target value: training stops if the validation score is at most this or, without validation rows, if the objective per row is.
     pub stop_at: Option<f64>,
-    /// Stop once the objective stays within a range for some epochs; the test by `tolerance` is then off, unless that is set too.
+    /// The range test: training stops if the objective stays within a range for some epochs. With it, an unset `tolerance` is 0.
     pub stop_range: Option<StopRange>,
     /// The number of epochs without a better validation score before training stops.
     pub patience: usize,
     /// The share of the training rows held out for validation.
     pub validation_fraction: f64,
-    /// The number of starts that short fits compare; a start model is the only start.
+    /// The number of random starts that short fits compare. A fit from a start model has only this start.
     pub restarts: usize,
     /// The random seed.
     pub seed: u64,
     /// The jitter on `K_uu`.
     pub jitter: Jitter,
-    /// Constraints on hyper-parameters by name, on the scale the model sees.
+    /// Constraints on hyper-parameters by name, on the standardised scale.
     pub constraints: Constraints,
-    /// True if unconstrained lengthscales have a weak prior, provided that inputs are standardised.
+    /// True if lengthscales without another constraint get a weak prior. It applies only if inputs are standardised.
     pub default_priors: bool,
     /// True if inputs and target are standardised.
     pub standardize: bool,
@@ -128,12 +132,12 @@ pub struct FitOptions {
     pub warp_inputs: InputWarp,
     /// The map of the target before it is standardised.
     pub warp_target: TargetWarp,
-    /// The parts that held-out training rows choose instead of these options, in fits of a whole model ([`ModelBuilder::fit`], fits to
-    /// tables and files). Everywhere else, and for fits from a start model, the options hold.
+    /// The parts that are chosen on held-out training rows, instead of taken from these options. They are chosen only in fits of a whole
+    /// model ([`ModelBuilder::fit`], fits to tables and files) without a start model.
     ///
     /// [`ModelBuilder::fit`]: crate::training::ModelBuilder::fit
     pub open: Open,
-    /// The kernels and likelihoods by name; not stored with the other options.
+    /// The registry of kernels and likelihoods by name. It is not stored with the other options.
     #[serde(skip)]
     pub registry: Registry,
 }
@@ -189,26 +193,29 @@ impl Default for FitOptions {
     }
 }
 
-/// The maximum n·M² for which ELBOs without a closed form are minimised with q optimised on all rows at every step, which then takes
-/// seconds, …
+/// The default mode of hyper-parameters is alternating up to this n·M², where n is the number of rows and M that of inducing inputs. Such
+/// fits take seconds.
 const ALTERNATING_WORK: usize = 50_000_000;
 
-/// … for likelihoods of two functions, whose mini-batches end further from the optimum, …
+/// Like [`ALTERNATING_WORK`], for likelihoods of two functions, whose mini-batch fits end further from the optimum.
 const ALTERNATING_WORK_OF_TWO: usize = 150_000_000;
 
-/// … and for classes, whose mini-batches end further still.
+/// Like [`ALTERNATING_WORK`], for classes, whose mini-batch fits end even further from the optimum.
 const ALTERNATING_WORK_OF_CLASSES: usize = 1_500_000_000;
 
-/// The minimum number of mini-batch steps that a fit may take.
+/// The minimum of the default limit on mini-batch steps.
 const LEAST_STEPS: usize = 200;
 
-/// The most steps beside neighbours by default, and the fewest epochs. On 105,569 pixels of a satellite, 8 epochs (832 steps) predict 42,740
-/// others as well as 50.
+/// The default maximum number of mini-batch steps with neighbours. Fitted to 105,569 pixels of a satellite image, 8 epochs (832 steps)
+/// predict 42,740 other pixels as well as 50 epochs do.
 const MOST_STEPS_BESIDE_NEIGHBOURS: usize = 1000;
+
+/// The minimum of the default limit on epochs with neighbours.
 const FEWEST_EPOCHS_BESIDE_NEIGHBOURS: usize = 4;
 
-/// The maximum number of inducing inputs if q has no closed form: time grows with the square, and the held-out log loss hardly falls any
-/// more (`lending_club`: 0.2106, 0.2105 and 0.2105 with 100, 200 and 400; `phishing`, of 68 columns: 0.112 with 120, 0.101 with 240).
+/// The default maximum number of inducing inputs if q has no closed form. Time grows with the square of the number, and beyond it the
+/// held-out log loss hardly falls (`lending_club`: 0.2106, 0.2105 and 0.2105 with 100, 200 and 400; `phishing`, of 68 columns: 0.112 with
+/// 120, 0.101 with 240).
 const MOST_BY_STEPS: usize = 300;
 
 /// The default maximum number of inducing inputs with neighbours, which model local variation.
@@ -218,21 +225,21 @@ const MOST_BESIDE_NEIGHBOURS: usize = 100;
 const COLLAPSED_ROWS: usize = 100_000;
 
 impl FitOptions {
-    /// Returns the kernel for `d` inputs, with their contents set.
+    /// Returns the kernel for `d` inputs, with the kind of each input set.
     ///
     /// # Errors
     ///
-    /// A usage error if its text cannot be read, or it cannot be used with the contents of the inputs.
+    /// Returns a usage error if the text of the kernel cannot be parsed, or if the kernel cannot be used with inputs of these kinds.
     pub fn kernel_of(&self, d: usize) -> Result<Box<dyn Kernel>> {
         self.told(self.registry.kernel(&self.kernel, d)?, d)
     }
 
-    /// The number of inputs of f. The columns of grouped effects follow them.
+    /// Returns the number of inputs of f, which is `columns` without the columns of grouped effects at the end.
     pub(crate) fn inputs_of(&self, columns: usize) -> usize {
         columns.saturating_sub(columns_of(&self.effects))
     }
 
-    /// Sets the contents of `d` inputs on a kernel.
+    /// Sets the kinds of `d` inputs on a kernel, and returns it.
     pub(crate) fn told(&self, mut kernel: Box<dyn Kernel>, d: usize) -> Result<Box<dyn Kernel>> {
         let known = self.dimensions.len();
         if !(known == 0 || known == d) {
@@ -255,7 +262,7 @@ impl FitOptions {
         !self.objective.is_closed()
     }
 
-    /// Returns true if q is solved for in closed form on all rows, because of the objective or the mode of the hyper-parameters.
+    /// Returns true if the fit computes q in closed form on all rows.
     pub fn is_collapsed(&self) -> bool {
         self.is_always_closed() || self.hyper == Some(Hyper::Collapsed)
     }
@@ -265,7 +272,8 @@ impl FitOptions {
         !self.has_own_q() || self.neighbours.is_some() || !self.effects.is_empty()
     }
 
-    /// The prior of the weights of f's features beside grouped effects, where coefficients of a linear model are fixed effects.
+    /// Returns the prior of the weights of f's features in a model with grouped effects. The coefficients of a linear model are fixed
+    /// effects there.
     pub fn weight_prior(&self) -> WeightPrior {
         match (self.model, self.reml) {
             (ModelKind::Gp, _) => WeightPrior::Unit,
@@ -279,13 +287,13 @@ impl FitOptions {
         self.likelihood.unwrap_or(LikelihoodKind::Gaussian)
     }
 
-    /// Returns the mini-batch objective, for objectives that have one.
+    /// Returns the objective as mini-batches minimise it. It is meaningful only for objectives that can be minimised on mini-batches.
     pub fn mini_batch_objective(&self) -> Objective {
         let loss = match self.objective.loss() {
             LossKind::Log => Loss::LogPredictive(self.estimator),
             _ => Loss::ExpectedLog(self.estimator),
         };
-        // A gain that ends a fit is a thousand times the error of coarse integrals.
+        // Coarse integrals have errors of 1e-6, a thousandth of the smallest tolerance for which they are used.
         let coarse = self.solves_for_classes() && self.stopping_tolerance() >= 1e-3;
         Objective { loss, beta: self.beta, nodes: self.quadrature_nodes, coarse }
     }
@@ -299,18 +307,19 @@ impl FitOptions {
         })
     }
 
-    /// Returns the options for mini-batches, even if unset options would choose a closed form.
+    /// Returns the options with the mode of hyper-parameters set explicitly, so that [`decided_for`](Self::decided_for) does not replace
+    /// mini-batches by a closed form.
     pub fn by_batches(self) -> FitOptions {
         FitOptions { hyper: Some(self.hyper_mode()), ..self }
     }
 
-    /// Returns true if weak default priors apply; they suit only standardised data.
+    /// Returns true if weak default priors apply. They suit only standardised data.
     pub fn has_default_priors(&self) -> bool {
         self.default_priors && self.standardize
     }
 
-    /// Returns true if q can be kept as sites: a full covariance, moved by exact natural gradients of an ELBO, whose last iterate is
-    /// returned.
+    /// Returns true if q can be stored as sites. This requires a full covariance, exact natural gradients of an ELBO, and the last iterate
+    /// as the result.
     fn can_keep_sites(&self) -> bool {
         self.objective == ObjectiveKind::Elbo
             && self.model == ModelKind::Gp
@@ -328,19 +337,19 @@ impl FitOptions {
         })
     }
 
-    /// Returns true if q is kept as sites, which stay fixed when hyper-parameters move.
+    /// Returns true if q is stored as sites, which stay fixed when hyper-parameters change.
     pub(super) fn keeps_sites(&self) -> bool {
         let asked = match self.hyper_mode() {
             Hyper::Dual => true,
-            // q is solved for again from there; sites of the predictive log loss may have negative precisions.
+            // q is solved for again, starting from the sites. Sites of the predictive log loss may have negative precisions.
             Hyper::Alternating => self.objective.loss() == LossKind::Elbo,
             _ => false,
         };
         asked && self.model == ModelKind::Gp && self.steps.family == Family::Full
     }
 
-    /// Returns the epoch limit for `n` rows: few rows have few steps per epoch, and get more epochs. Beside neighbours many rows get fewer
-    /// epochs: later steps fit the training rows without predicting others better.
+    /// Returns the epoch limit for `n` rows. By default few rows get more epochs, because their epochs have few steps. With neighbours,
+    /// many rows get fewer epochs, because later steps fit the training rows without better predictions of other rows.
     pub(crate) fn epoch_limit_for(&self, n: usize) -> usize {
         let limit = self.epoch_limit();
         let steps = n.div_ceil(self.steps.batch_size.max(1)).max(1);
@@ -359,12 +368,12 @@ impl FitOptions {
     /// Returns the epoch limit; by default it depends on the objective.
     pub fn epoch_limit(&self) -> usize {
         self.epochs.unwrap_or(match self.objective.loss() {
-            // Rounds before it have done most of the work.
+            // Earlier, shorter rounds do most of the work.
             _ if self.neighbours.is_some() => 50,
-            // Cheap iterations, and slow progress: nothing pulls the noise up while the fit is poor.
+            // Iterations are cheap and progress is slow, because nothing increases the noise variance while the fit is poor.
             LossKind::Square => 500,
             _ if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating => 200,
-            // Sites make a step dearer and better.
+            // A step with sites takes longer and gains more.
             LossKind::Elbo if self.hyper_mode() == Hyper::Dual => 50,
             _ => 100,
         })
@@ -374,25 +383,25 @@ impl FitOptions {
     pub fn stopping_tolerance(&self) -> f64 {
         self.tolerance.unwrap_or(match self.objective.loss() {
             _ if self.stop_range.is_some() => 0.0,
-            // A few parameters, whose iterations cost little; few rows have large steps left at other tolerances.
+            // There are few parameters and iterations are cheap. With few rows, a larger tolerance stops before large steps.
             _ if !self.effects.is_empty() && self.model == ModelKind::Glm => 1e-10,
-            // The squared error of standardised targets is far smaller than a nat where the fit is any good.
+            // In a good fit the squared error of standardised targets is far below 1.
             LossKind::Square => 1e-7,
-            // The noise of sampled values hides what an epoch gains: such fits end by their limits.
+            // Sampling noise hides the gain of an epoch, so these fits end at their other limits.
             LossKind::Log if self.estimator.is_predictive() => 0.0,
-            // Every iteration solves for q, so the last gains cost the most; the error of classes hardly falls by them.
+            // Every iteration solves for q, so the last, small gains are expensive. They hardly reduce the error rate.
             LossKind::Elbo if self.solves_for_classes() => 1e-3,
             _ => 1e-5,
         })
     }
 
-    /// Returns true if every iteration solves for the q of classes.
+    /// Returns true if the target is a class and every iteration solves for q (alternating mode).
     pub(super) fn solves_for_classes(&self) -> bool {
         self.likelihood_kind().target_kind().is_of_classes() && self.hyper_mode() == Hyper::Alternating
     }
 
-    /// Returns true if a fit ends with steps on q with all rows: unless the user turned that off, or requested another q than the
-    /// minimiser of the objective.
+    /// Returns true if a fit ends with steps on q that use all rows. It does not if the user turned these steps off or requested a q other
+    /// than the minimiser of the objective.
     pub(crate) fn polishes(&self) -> bool {
         let steps = &self.steps;
         let free = steps.q_average == Average::None
@@ -401,7 +410,8 @@ impl FitOptions {
         steps.polish && free && steps.q_step != Some(Schedule::Theorem)
     }
 
-    /// Returns true if steps on all rows may replace mini-batches in fits of q alone: unless options about mini-batches or steps are set.
+    /// Returns true if steps on all rows may replace mini-batches in fits that train only q. They may not if an option about mini-batches
+    /// or steps is set.
     pub(super) fn all_rows_will_do(&self) -> bool {
         let steps = &self.steps;
         let sized = self.model == ModelKind::Glm && steps.batch_size != StepOptions::default().batch_size;
@@ -409,14 +419,15 @@ impl FitOptions {
             || steps.batch_schedule.is_some()
             || self.max_steps.is_some()
             || steps.precision != Precision::Double;
-        // Steps on all rows that never raise the log loss are far slower than constant ones on batches: its S has no Newton step.
+        // For the predictive log loss, S has no Newton step, so steps on all rows that never raise the loss are far slower than constant
+        // steps on mini-batches.
         let convex = self.objective.loss() != LossKind::Log;
         let by_default = steps.q_update == QUpdate::Ngd && steps.q_step.is_none();
         self.polishes() && convex && !asks_for_batches && by_default
     }
 
-    /// Returns true if q starts at the prior. It does for linear models with a given rule; otherwise their q would be solved for before
-    /// the rule takes its first step.
+    /// Returns true if q starts at the prior. This holds for linear models for which the user set a rule or a step size: a start at the
+    /// optimum would leave the rule nothing to do.
     pub(super) fn starts_at_prior(&self) -> bool {
         let chosen = self.steps.q_update != QUpdate::Ngd
             || self.steps.q_step.is_some()
@@ -425,9 +436,9 @@ impl FitOptions {
         self.model == ModelKind::Glm && chosen
     }
 
-    /// Returns the options for `n` rows, with defaults resolved. With Gaussian noise the ELBO collapses, unless options about mini-batches
-    /// are set, or there are so many rows that a pass over all of them per step is too expensive; this is also how its hyper-parameters
-    /// are tuned. For a linear model one pass is enough.
+    /// Returns the options for `n` rows, with the default mode of hyper-parameters resolved. An ELBO with Gaussian noise collapses, unless
+    /// options about mini-batches are set, or a sparse GP has so many rows that a pass over all rows per step is too expensive. Other ELBOs
+    /// alternate if n·M² is small.
     pub fn decided_for(&self, n: usize) -> FitOptions {
         let few = n <= COLLAPSED_ROWS
             || self.model == ModelKind::Glm
@@ -435,7 +446,8 @@ impl FitOptions {
         self.decided(n, few)
     }
 
-    /// Like [`decided_for`](Self::decided_for), for rows in parts: passes over all rows if they can be distributed, otherwise mini-batches.
+    /// Like [`decided_for`](Self::decided_for), for rows that are distributed in parts. The fit passes over all rows if its objective is a
+    /// sum over parts (collapsed), and otherwise uses mini-batches.
     pub fn decided_for_parts(&self, n: usize) -> FitOptions {
         let decided = self.decided(n, true);
         if decided.is_collapsed() || self.hyper.is_some() { decided } else { self.clone().by_batches() }
@@ -469,7 +481,7 @@ impl FitOptions {
         FitOptions { neighbours: Some(count), ..self.clone() }
     }
 
-    /// Returns the options without nearest neighbours, and with their options unset.
+    /// Returns the options without nearest neighbours, and with all options about neighbours unset.
     pub fn without_neighbours(&self) -> FitOptions {
         FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! The names of the options that the user set, and what follows from them; no values, no defaults.
+//! The names of the options that the user set, and the checks and defaults that depend on them.
 
 use super::check::foreign;
 use super::fit::FitOptions;
@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::variational::QUpdate;
 use std::collections::BTreeSet;
 
-/// The names of the options that the user set. Unset options are open to automatic choices. A set option without an effect is refused,
-/// even if its value is the default.
+/// The names of the options that the user set. Options that are not set can be chosen automatically. An option that is set and has no
+/// effect is refused, even if its value is the default.
 #[derive(Clone, Debug, Default)]
 pub struct Given(BTreeSet<String>);
 
@@ -34,7 +34,7 @@ impl Given {
         Some(if is_switch { format!("⟨{name} false⟩") } else { format!("⟨{name}⟩") })
     }
 
-    /// Returns the parts that held-out rows choose: those of `all` that no option sets.
+    /// Returns the parts of `all` that are chosen on held-out rows, which are those that the user did not set.
     pub fn open(&self, all: Open) -> Open {
         if self.has("from") || self.has("betas") {
             return Open::NOTHING;
@@ -42,7 +42,7 @@ impl Given {
         let named = [
             (Part::Likelihood, self.has("likelihood")),
             (Part::Kernel, self.has("kernel")),
-            // Periods and the like are in the units of the columns.
+            // A kernel may have parameters, such as periods, in the units of the columns.
             (Part::WarpInputs, self.has("warp_inputs") || self.has("kernel")),
             (Part::WarpTarget, self.has("warp_target")),
             (Part::Neighbours, self.has("neighbours")),
@@ -63,18 +63,18 @@ impl Given {
         self.first(names).or_else(|| self.first(warm_start()))
     }
 
-    /// Returns the options for mini-batches, if options about mini-batches are set: the user then wants mini-batches, even if there is a
-    /// closed form.
+    /// Returns the options for mini-batches if an option about mini-batches is set, even if there is a closed form. Otherwise returns the
+    /// options unchanged.
     pub fn by_batches(&self, options: FitOptions) -> FitOptions {
         let wanted = options.objective == ObjectiveKind::Elbo && self.mini_batch_option(&options).is_some();
         if wanted { options.by_batches() } else { options }
     }
 
-    /// Refuses options that have no effect on the model or on the rule that moves q.
+    /// Refuses options that have no effect on the kind of model or with the update rule.
     ///
     /// # Errors
     ///
-    /// A usage error that names the first of them.
+    /// Returns a usage error that names the first such option.
     pub fn check(&self, options: &FitOptions) -> Result<()> {
         let foreigners: &'static [Effect] = match options.model {
             ModelKind::Gp => &[Effect::Linear, Effect::LinearSteps],
@@ -95,11 +95,11 @@ impl Given {
         Ok(())
     }
 
-    /// Refuses options that have no effect on a single fit in its resolved training mode.
+    /// Refuses options that have no effect on the objective and mode of hyper-parameters of these options.
     ///
     /// # Errors
     ///
-    /// As for [`Given::check`].
+    /// Returns a usage error that names the first such option.
     pub fn check_training(&self, options: &FitOptions) -> Result<()> {
         if let (true, Some(name)) = (options.is_collapsed(), self.mini_batch_option(options)) {
             let (objective, hyper) = (options.objective, options.hyper_mode());
@@ -115,7 +115,7 @@ impl Given {
             return Err(Error::usage(format!(
                 "{name} changes how hyper-parameters are trained and has no effect with ⟨hyper fixed⟩"
             ))
-            .hint("⟨fix NAME=VALUE⟩ sets one; leave ⟨hyper⟩ out to train the others"));
+            .hint("leave ⟨hyper⟩ out, and use ⟨fix NAME=VALUE⟩ to fix single hyper-parameters"));
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_named_is_closed_and_what_has_no_effect_is_refused() {
+    fn set_options_are_not_chosen_and_options_without_effect_are_refused() {
         let given: Given = ["kernel", "beta"].into_iter().collect();
         assert_eq!(given.open(Open::EVERYTHING).to_string(), "warp-target,likelihood,neighbours,inducing");
         assert_eq!(Given::from_iter(["betas"]).open(Open::EVERYTHING), Open::NOTHING);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_speaks_of_mini_batches_gets_them() {
+    fn an_option_about_mini_batches_selects_mini_batches() {
         let given: Given = ["batch_size"].into_iter().collect();
         assert_eq!(given.by_batches(FitOptions::default()).hyper, Some(Hyper::Dual));
         assert_eq!(Given::default().by_batches(FitOptions::default()).hyper, None);

@@ -1,4 +1,4 @@
-//! Checks of options beside grouped effects; no defaults.
+//! Checks of the options that are combined with grouped effects.
 
 use super::fit::FitOptions;
 use super::words::{Hyper, ModelKind, ObjectiveKind};
@@ -6,7 +6,7 @@ use crate::data::{InputWarp, TargetWarp};
 use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 
-/// The most effects that one dense matrix couples.
+/// The maximum number of effects whose covariance is one dense matrix.
 const MOST_COUPLED: usize = 6000;
 
 impl FitOptions {
@@ -50,7 +50,7 @@ impl FitOptions {
         Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint(hint))
     }
 
-    /// Refuses more effects than one dense matrix can couple. Beside neighbours no grouping is eliminated.
+    /// Refuses more effects than fit in one dense matrix. Without neighbours the largest grouping is eliminated and does not count.
     fn check_coupled(&self) -> Result<()> {
         let sizes = || self.effects.iter().map(EffectTerm::coefficients);
         let (all, largest) = (sizes().sum::<usize>(), sizes().max().unwrap_or(0));
@@ -67,7 +67,7 @@ impl FitOptions {
         .hint("leave a ⟨group⟩ out, or merge rare levels"))
     }
 
-    /// Refuses objectives that fixed effects cannot have.
+    /// Refuses the objective FITC for linear models.
     fn check_fixed_effects(&self) -> Result<()> {
         if self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc {
             return Err(Error::usage(

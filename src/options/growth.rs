@@ -1,16 +1,16 @@
-//! The options of the search for the number of inducing inputs; no search.
+//! The options of the search for the number of inducing inputs.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The search for the number of inducing inputs.
+/// The options of the search for the number of inducing inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Growth {
-    /// The tolerance at which growth ends, in nats per row; `None` means [`Growth::TOLERANCE`].
+    /// The tolerance at which the search ends, in nats per row; `None` means [`Growth::TOLERANCE`].
     #[serde(rename = "tolerance", alias = "inducing_tolerance")]
     pub inducing_tolerance: Option<f64>,
-    /// The maximum number of inducing inputs; `None` means half the rows, and at most [`Growth::MOST`].
+    /// The maximum number of inducing inputs; `None` means half the training rows, but at most [`Growth::MOST`].
     #[serde(rename = "most", alias = "max_inducing")]
     pub max_inducing: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! The options of a fit, checked before any work and resolved to a plan; no fitting.
+//! The options of a fit, their checks, and the plan in which the defaults are resolved.
 
 mod betas;
 mod check;

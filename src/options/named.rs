@@ -1,4 +1,4 @@
-//! Options by the names and words of the command line, as another language passes them; no resolution of defaults.
+//! Options given by name with JSON values, as a binding to another language passes them.
 
 use super::fit::FitOptions;
 use super::given::Given;
@@ -19,9 +19,9 @@ impl FitOptions {
         names
     }
 
-    /// Returns the options with these names and values, resolved as on the command line from the set of given options; null counts as
-    /// unset. Names are those of the command line with `_` for `-`; values are its words, numbers and truth values. Options that may be
-    /// repeated there are lists of texts. `others` are names that were also given and are not options of a fit, such as `betas`.
+    /// Returns the options with these names and values, resolved as on the command line. The names are those of the command line, with `_`
+    /// for `-`. A value is a word, a number, true or false; null counts as unset. An option that may be repeated on the command line takes
+    /// a list of texts. `others` names further options that the user gave and that are not options of a fit, such as `betas`.
     ///
     /// ```
     /// use serde_json::json;
@@ -35,8 +35,8 @@ impl FitOptions {
     ///
     /// # Errors
     ///
-    /// Usage errors for an unknown name, an invalid value, and everything that [`Given::check`], [`Given::check_training`] and
-    /// [`FitOptions::validate`] refuse.
+    /// Returns a usage error for an unknown name, for an invalid value, and for anything that [`Given::check`], [`Given::check_training`]
+    /// or [`FitOptions::validate`] refuses.
     pub fn named(values: &Map<String, Value>, others: &[&str]) -> Result<FitOptions> {
         let set =
             values.iter().filter(|(name, value)| find(name).is_none_or(|option| !option.is_unset(value)));
@@ -48,12 +48,12 @@ impl FitOptions {
         Ok(options)
     }
 
-    /// Returns the options with these names and values, without the checks of [`FitOptions::named`]. Held-out rows choose the
-    /// parts that are not `given`.
+    /// Returns the options with these names and values, without the checks of [`FitOptions::named`]. Parts that are not
+    /// `given` are chosen on held-out rows.
     ///
     /// # Errors
     ///
-    /// Usage errors for an unknown name and for an invalid value by itself.
+    /// Returns a usage error for an unknown name or an invalid value. Invalid combinations of values are not detected.
     pub fn unchecked(values: &Map<String, Value>, given: &Given) -> Result<FitOptions> {
         let mut fields = Map::from_iter([("open".to_owned(), Open::EVERYTHING.to_string().into())]);
         let mut options = read(&fields)?;
@@ -77,12 +77,12 @@ impl FitOptions {
     }
 }
 
-/// Returns true if the value is a word of an option whose field holds only numbers.
+/// Returns true if the value is a word, such as `auto`, for an option whose field holds only numbers.
 fn is_word(option: &Entry, value: &Value) -> bool {
     matches!(option.kind, Kind::WholeOr(words) if value.as_str().is_some_and(|word| words.contains(&word)))
 }
 
-/// Adds the value of an option to the fields of the options, in its stored form.
+/// Converts the value of an option to its stored form and adds it to the fields.
 fn store(option: &Entry, value: &Value, fields: &mut Map<String, Value>) -> Result<()> {
     let value = match (option.kind, option.name) {
         (Kind::WholeOr(words), _) if !value.is_u64() => {
@@ -94,7 +94,7 @@ fn store(option: &Entry, value: &Value, fields: &mut Map<String, Value>) -> Resu
         }
         (Kind::Texts(_), _) if value.is_string() => Value::Array(vec![value.clone()]),
         (Kind::List(_), _) => joined(value),
-        // These are stored by their parts.
+        // These types are stored as structs, not as text.
         (_, "jitter") => parsed::<Jitter>(option, value)?,
         (_, "q_step") => parsed::<Schedule>(option, value)?,
         _ => value.clone(),
@@ -111,7 +111,7 @@ fn store(option: &Entry, value: &Value, fields: &mut Map<String, Value>) -> Resu
     Ok(())
 }
 
-/// Returns the text of a list of words.
+/// Joins a list of words with commas; the empty list becomes `none`.
 fn joined(value: &Value) -> Value {
     let words =
         value.as_array().and_then(|words| words.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
@@ -122,7 +122,7 @@ fn joined(value: &Value) -> Value {
     }
 }
 
-/// Parses a text, or the text of a number, to the stored form of a type.
+/// Parses a text or a number as a `T`, and returns its stored form.
 fn parsed<T: FromStr<Err = Error> + Serialize>(option: &Entry, value: &Value) -> Result<Value> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let parsed: T = text.parse().map_err(|error: Error| named(option, error.marked()))?;
@@ -133,7 +133,7 @@ fn read(fields: &Map<String, Value>) -> Result<FitOptions> {
     serde_json::from_value(Value::Object(fields.clone())).map_err(|error| Error::usage(error.to_string()))
 }
 
-/// Creates the error of an option's value.
+/// Creates the error for an invalid value of an option.
 fn named(option: &Entry, problem: &str) -> Error {
     Error::usage(format!("⟨{}⟩: {problem}", option.name))
 }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_leaves_everything_open() {
+    fn without_options_all_parts_are_chosen() {
         let options = named(json!({ "kernel": null })).expect("no options");
         assert_eq!(options, FitOptions { open: Open::EVERYTHING, ..FitOptions::default() });
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_or_none_of_its_values_is_named() {
+    fn errors_name_unknown_options_and_invalid_values() {
         let said = |json| named(json).expect_err("refused").message_with(&|name, _| format!("<{name}>"));
         assert!(said(json!({ "kernal": "rbf" })).contains("'kernal'"));
         for (name, value) in [

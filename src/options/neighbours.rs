@@ -1,13 +1,13 @@
-//! The training rows that a model with neighbours stores; no search.
+//! The options about the training rows that a model with neighbours stores.
 
-/// The maximum number of neighbours: their covariance matrix is factorised for every row.
+/// The maximum number of neighbours. The limit exists because the covariance matrix of the neighbours is factorised for every row.
 pub(crate) const MOST_NEIGHBOURS: usize = 500;
 
-/// The training rows that a model stores.
+/// The options about the training rows that a model stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
     /// The maximum number of rows, drawn at random if there are more; `None` for all.
     pub rows: Option<usize>,
-    /// True if numbers are rounded to single precision, which halves the file.
+    /// True if numbers are rounded to single precision, which halves the size of the file.
     pub single: bool,
 }

@@ -1,4 +1,4 @@
-//! The parts of a fit that held-out training rows choose; no choosing.
+//! The settings of a fit that can be chosen on held-out training rows.
 
 use super::fit::FitOptions;
 use crate::error::Error;
@@ -8,10 +8,10 @@ use std::fmt;
 use std::str::FromStr;
 
 word_option! {
-    /// A part of a fit that held-out training rows can choose.
+    /// A setting of a fit that can be chosen on held-out training rows.
     #[non_exhaustive]
     Part, "part of a fit" {
-        /// The likelihood, among those for the kind of target.
+        /// The likelihood, among the likelihoods for the kind of target.
         Likelihood = "likelihood",
         /// The map of inputs before they are standardised.
         WarpInputs = "warp-inputs",
@@ -41,34 +41,34 @@ impl Part {
     ];
 }
 
-/// The parts of a fit that held-out training rows choose. As text: `all`, `none`, or parts separated by commas.
+/// The set of parts of a fit that are chosen on held-out training rows. As text: `all`, `none`, or parts separated by commas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Open([bool; Part::ALL.len()]);
 
 impl Open {
-    /// No part is chosen: every option holds.
+    /// The empty set: the fit uses every option as given.
     pub const NOTHING: Open = Open([false; Part::ALL.len()]);
-    /// All parts are chosen.
+    /// The set of all parts.
     pub const EVERYTHING: Open = Open([true; Part::ALL.len()]);
 
-    /// Returns true if a part is chosen.
+    /// Returns true if the set contains a part.
     pub fn contains(self, part: Part) -> bool {
         self.0[part as usize]
     }
 
-    /// Returns true if no part is chosen.
+    /// Returns true if the set is empty.
     pub fn is_empty(self) -> bool {
         self == Open::NOTHING
     }
 
-    /// Adds this part.
+    /// Returns the set with this part added.
     pub fn with(mut self, part: Part) -> Open {
         self.0[part as usize] = true;
         self
     }
 
-    /// Removes these parts.
+    /// Returns the set with these parts removed.
     pub fn without(mut self, parts: &[Part]) -> Open {
         parts.iter().for_each(|&part| self.0[part as usize] = false);
         self
@@ -105,7 +105,7 @@ impl FromStr for Open {
 stored_as_text!(Open);
 
 impl FitOptions {
-    /// Returns the value of a part in the options, as its option is written.
+    /// Returns the value of a part, as the command line spells it.
     pub(crate) fn word_of(&self, part: Part) -> String {
         match part {
             Part::Likelihood => self.likelihood_kind().to_string(),

@@ -20,7 +20,7 @@ use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 pub struct Plan {
     /// The layer that produces the features.
     pub layer: LayerPlan,
-    /// Grouped effects beside f.
+    /// The grouped effects in addition to f; may be empty.
     pub effects: Vec<EffectTerm>,
     /// The prior mean of f: a constant, or zero.
     pub mean: MeanKind,
@@ -70,9 +70,9 @@ pub enum LayerPlan {
 pub enum Way {
     /// In closed form on all rows, for the current θ and Z.
     Collapsed(CollapsedBound),
-    /// In closed form on all rows together with grouped effects.
+    /// In closed form on all rows, jointly with grouped effects.
     Grouped(GroupedBound),
-    /// In closed form on rows with neighbours.
+    /// In closed form, with each row conditioned on its neighbours.
     Neighbours(NeighbourPlan),
     /// By steps on mini-batches, together with steps on θ and Z.
     Batches(StepPlan),
@@ -80,29 +80,29 @@ pub enum Way {
     Alternating(StepPlan),
 }
 
-/// The evidence of a model with grouped effects, or its bound.
+/// The evidence of a model with grouped effects, or a bound on the evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupedBound {
     /// True for FITC, false for the variational bound (VFE).
     pub fitc: bool,
     /// The prior of the weights of f's features.
     pub weights: WeightPrior,
-    /// The losses of rows, if Gaussian sites replace the likelihood; `None` for the evidence with Gaussian noise.
+    /// The objective whose losses Gaussian sites approximate; `None` for the exact evidence with Gaussian noise.
     pub losses: Option<Objective>,
 }
 
-/// The use of neighbours.
+/// The plan of a fit with neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct NeighbourPlan {
     /// The number of neighbours of a row.
     pub count: usize,
-    /// The loss: the evidence of rows given predecessors, or losses of predictions from the nearest others.
+    /// The loss: the evidence of each row given its preceding neighbours, or the loss of its prediction from the nearest other rows.
     pub loss: LossKind,
     /// The weight of the KL term.
     pub beta: f64,
     /// The rows that the model stores.
     pub keeping: Keeping,
-    /// The number of quadrature nodes; `None` takes as many as needed.
+    /// The number of quadrature nodes; with `None` each row gets as many as it needs.
     pub nodes: Option<usize>,
 }
 
@@ -117,9 +117,9 @@ pub struct HyperPlan {
     pub learning_rate: f64,
     /// The number of L-BFGS iterations, on the collapsed bound of a sample of the rows, before the training; 0 for none.
     pub warm_start: usize,
-    /// The constraints on single values.
+    /// The constraints on hyper-parameters.
     pub constraints: Constraints,
-    /// True if unconstrained lengthscales have a weak prior.
+    /// True if lengthscales without another constraint get a weak prior.
     pub weak_priors: bool,
 }
 
@@ -128,13 +128,13 @@ pub struct HyperPlan {
 pub struct StepPlan {
     /// The objective to minimise.
     pub objective: Objective,
-    /// The covariances that q may have.
+    /// The form of the covariance matrix of q.
     pub family: Family,
-    /// True if q is kept as sites, which stay fixed when θ and Z move.
+    /// True if q is stored as sites, which stay fixed when θ and Z change.
     pub sites: bool,
     /// The rule that moves q.
     pub rule: RuleOptions,
-    /// True if the means of the coefficients may not be negative.
+    /// True if the means of the coefficients are kept non-negative.
     pub nonnegative: bool,
     /// The guard that keeps the covariance positive definite after natural-gradient steps.
     pub guard: Guard,
@@ -144,7 +144,7 @@ pub struct StepPlan {
     pub batches: BatchPlan,
     /// The maximum number of rows that are processed at once.
     pub batch_size: usize,
-    /// The number of samples at iteration t, instead of the estimator's number.
+    /// The number of samples at iteration t; overrides the number of the estimator.
     pub samples: Option<SizeSchedule>,
     /// The average of the iterates to return.
     pub average: Average,
@@ -152,14 +152,14 @@ pub struct StepPlan {
     pub precision: Precision,
     /// True if q starts at the prior.
     pub from_prior: bool,
-    /// True if steps on all rows may replace mini-batches in a fit of q alone, if the rows are few.
+    /// True if steps on all rows may replace mini-batches in a fit that trains only q, provided that the rows are few.
     pub all_rows_will_do: bool,
     /// True if training may end with steps on all rows.
     pub polish: bool,
 }
 
 impl Way {
-    /// Returns the way to train on `n` rows by options without open parts.
+    /// Returns the method that finds q in a fit to `n` rows. All parts must have been chosen.
     fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Way {
         let loss = options.objective.loss();
         if let Some(count) = options.neighbours {
@@ -196,8 +196,8 @@ fn limits(options: &FitOptions, n: usize) -> Limits {
         steps: options.max_steps,
         seconds: options.max_seconds,
         tolerance: options.stopping_tolerance(),
-        // Mini-batches gain most in their first epochs; iterations of L-BFGS come in spells of little progress.
-        // Linear mixed models have few parameters and no such spells.
+        // Adam gains most in its first epochs. L-BFGS has phases of little progress, except in linear mixed models, which have few
+        // parameters.
         window: match solver {
             HyperOptimizer::Adam => 4,
             HyperOptimizer::Lbfgs if fixed_effects => 1,
@@ -205,7 +205,7 @@ fn limits(options: &FitOptions, n: usize) -> Limits {
             HyperOptimizer::Lbfgs => 10,
         },
         range: options.stop_range,
-        // A solver with a step size cuts it when progress ends.
+        // Adam reduces its step size at each plateau.
         plateaus: if solver == HyperOptimizer::Adam { 2 } else { 0 },
         patience: options.patience,
         target: options.stop_at,
@@ -217,7 +217,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// As for [`FitOptions::validate`].
+    /// Returns the errors of [`FitOptions::validate`], and usage errors for options that this likelihood does not allow.
     pub fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Result<Plan> {
         let options = &FitOptions { likelihood: Some(LikelihoodKind::of(likelihood)), ..options.clone() };
         options.validate()?;
@@ -248,12 +248,12 @@ impl Plan {
         })
     }
 
-    /// Returns the covariances that q may have.
+    /// Returns the form of the covariance matrix of q.
     pub fn family(&self) -> Family {
         self.steps().map_or(Family::Full, |steps| steps.family)
     }
 
-    /// Returns the steps on q, unless q is solved for in closed form.
+    /// Returns the plan of the steps on q, or `None` if q is computed in closed form.
     pub fn steps(&self) -> Option<&StepPlan> {
         match &self.way {
             Way::Collapsed(_) | Way::Grouped(_) | Way::Neighbours(_) => None,
@@ -304,8 +304,8 @@ impl StepPlan {
     }
 }
 
-/// Refuses estimators that average the curvature of a density with a kink, whose curvature is partly in a single point, and estimators
-/// that likelihoods of several functions lack.
+/// Refuses an estimator that the likelihood does not allow. If the log density has a kink, samples miss the curvature at this single point.
+/// Likelihoods of several functions have only some estimators.
 fn check_estimator(estimator: Estimator, likelihood: &ObservationModel) -> Result<()> {
     let likelihood = match likelihood {
         ObservationModel::One(likelihood) => likelihood,

@@ -1,4 +1,4 @@
-//! The options of the mini-batch steps on q: rule, schedule, batches, averages; no hyper-parameters.
+//! The options of the mini-batch steps on q: rule, schedule, batches, averages.
 
 use crate::data::SizeSchedule;
 use crate::gradient::Precision;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepOptions {
-    /// The covariances that q may have.
+    /// The form of the covariance matrix of q.
     pub family: Family,
     /// The rule that moves q.
     pub q_update: QUpdate,
@@ -19,9 +19,9 @@ pub struct StepOptions {
     pub q_step: Option<Schedule>,
     /// The average of the iterates to return.
     pub q_average: Average,
-    /// The smallest and largest eigenvalue that S may have (projected-ngvi); the prior's is 1. `None` means 1e-4 and 1e4.
+    /// The smallest and largest eigenvalue that projected-ngvi allows for S; those of the prior are 1. `None` means 1e-4 and 1e4.
     pub q_bounds: Option<(f64, f64)>,
-    /// True if the means of the coefficients may not be negative (projected-ngvi on diagonal covariances, glm).
+    /// True if the means of the coefficients are kept non-negative (projected-ngvi with a diagonal covariance, glm).
     pub q_nonnegative: bool,
     /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd, sgd); `None` estimates it during training.
     pub q_smoothness: Option<f64>,
@@ -29,9 +29,9 @@ pub struct StepOptions {
     pub polish: bool,
     /// The number of rows per batch.
     pub batch_size: usize,
-    /// The number of rows per batch at iteration t instead, at most all.
+    /// The number of rows per batch at iteration t, at most all rows; overrides `batch_size`.
     pub batch_schedule: Option<SizeSchedule>,
-    /// The number of samples at iteration t, instead of the estimator's number.
+    /// The number of samples at iteration t; overrides the number of the estimator.
     pub sample_schedule: Option<SizeSchedule>,
     /// The precision of mini-batches.
     #[serde(default = "Precision::double")]
@@ -72,7 +72,7 @@ impl StepOptions {
         }
     }
 
-    /// Returns the first setting without its default value, among those without an effect on closed-form objectives.
+    /// Returns the first option, as messages mark it, that differs from its default and has no effect on closed-form objectives.
     pub(super) fn first_given(&self) -> Option<&'static str> {
         [
             ("⟨family⟩", self.family != Family::Full),

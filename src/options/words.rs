@@ -1,9 +1,9 @@
-//! The words of options; no settings.
+//! The options whose values are words, as enums.
 
 use crate::words::word_option;
 
 word_option! {
-    /// An objective: a loss, and for some objectives the closed-form solution for q.
+    /// The objective of a fit: a loss and, for some objectives, the method that computes q.
     #[non_exhaustive]
     ObjectiveKind, "objective" {
         /// The (β-)ELBO.
@@ -64,15 +64,15 @@ word_option! {
     /// The mode of tuning hyper-parameters and inducing inputs.
     #[non_exhaustive]
     Hyper, "hyper-parameter mode" {
-        /// Together with q, from one gradient.
+        /// Together with q, by gradient steps on mini-batches.
         Joint = "joint",
         /// On all rows, with q optimised by natural gradients at every step.
         Alternating = "alternating",
-        /// Together with q, which is kept as sites, so that it moves with the prior (Adam, Chang, Khan & Solin 2021).
+        /// Together with q, which is stored as sites, so that q changes with the prior (Adam, Chang, Khan & Solin 2021).
         Dual = "dual",
-        /// With the exact optimum of q in closed form (Gaussian noise).
+        /// On all rows, with the optimal q in closed form.
         Collapsed = "collapsed",
-        /// Not at all.
+        /// Hyper-parameters and inducing inputs are not tuned.
         Fixed = "fixed",
     }
 }
@@ -81,9 +81,9 @@ word_option! {
     /// The solver for hyper-parameters.
     #[non_exhaustive]
     HyperOptimizer, "hyper-parameter optimizer" {
-        /// Adam, for mini-batches too.
+        /// Adam, with or without mini-batches.
         Adam = "adam",
-        /// L-BFGS, if q is solved for.
+        /// L-BFGS, for modes that solve for q at every step.
         Lbfgs = "lbfgs",
     }
 }

@@ -118,7 +118,7 @@ pub fn fit_rows(
     }
 }
 
-/// Returns rows that are in memory.
+/// Combines `train`, the training rows in memory, with the validation rows and levels of `rows`.
 fn memory<'a>(rows: &'a dyn TrainingRows, train: Dataset<'a>) -> TrainingData<'a> {
     TrainingData { train, validation: rows.validation(), levels: rows.levels() }
 }

@@ -120,7 +120,7 @@ impl ModelBuilder {
         }
     }
 
-    /// Chooses all options that are open. A kernel or a likelihood given as a value leaves none open.
+    /// Chooses all unset options; none if the caller gave a kernel or a likelihood as a value.
     fn chosen(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Chosen> {
         if self.options.open.is_empty() || self.kernel.is_some() || self.likelihood.is_some() {
             return Ok(Chosen::as_asked(self.options.clone()));
@@ -132,7 +132,8 @@ impl ModelBuilder {
         choose(rows, &self.options, session)
     }
 
-    /// Creates a trainer for mini-batch training in a loop of the caller. It trains an ELBO that would collapse by mini-batches too.
+    /// Creates a trainer for mini-batch training in a loop of the caller. An ELBO whose q `fit`
+    /// would solve for in closed form is trained by mini-batches too.
     ///
     /// # Errors
     ///
@@ -145,7 +146,7 @@ impl ModelBuilder {
     fn prepare(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Prepared> {
         let mut options = self.options.clone();
         if let Some(kernel) = self.kernel.as_ref().filter(|_| options.dimensions.is_empty()) {
-            // Who brings a kernel may have told it what inputs hold.
+            // The caller may have set the dimensions of the kernel already.
             options.dimensions = kernel.dimensions().to_vec();
         }
         check_groups(x, &options.effects)?;

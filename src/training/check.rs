@@ -30,7 +30,8 @@ pub(super) fn check_data(
     data.validation.map_or(Ok(()), |part| check_part("validation", part, kind, name))
 }
 
-/// Refuses codes of groupings that are no levels: in training rows each is a whole number from 0 to the number of levels.
+/// Refuses grouping codes that are not levels. In training rows each code is a whole number from 0
+/// to the number of levels minus 1.
 ///
 /// # Errors
 ///
@@ -58,7 +59,7 @@ pub(super) fn check_groups(x: MatRef<'_, f64>, effects: &[EffectTerm]) -> Result
     Ok(())
 }
 
-/// Checks one part of the rows.
+/// Checks the training rows or the validation rows; `what` names them in errors.
 fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str) -> Result<()> {
     let (n, d) = (part.len(), part.x.ncols());
     if part.x.nrows() != n || n == 0 || d == 0 {

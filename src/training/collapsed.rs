@@ -73,11 +73,12 @@ impl RowSums<'_> {
 }
 
 impl<'a> CollapsedObjective<'a> {
-    /// Above this cond(K_uu) the backward sweep takes the stable form (3 products a datum instead of 2). The direct form
-    /// touches only gradients, to about ε·cond of their size.
+    /// The cond(K_uu) above which the backward sweep takes the stable form (3 products per datum
+    /// instead of 2). The direct form affects only gradients, with relative errors of about ε·cond.
     pub(super) const DIRECT_GUARD: f64 = 1e10;
 
-    /// The objective; `model`'s likelihood must be Gaussian, its noise variance the likelihood's only parameter.
+    /// Creates the objective. The likelihood of `model` must be Gaussian, with the noise variance
+    /// as its only parameter.
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
         let stream = Box::new(DataStream::new(&**model.layer(), data.len()));
         CollapsedObjective::of_rows(model, RowSums::Here { data, stream }, bound)
@@ -106,7 +107,8 @@ impl<'a> CollapsedObjective<'a> {
         }
     }
 
-    /// Returns the error of sums over remote rows, if there was one; from then on the objective has no value.
+    /// Returns the error of sums over remote rows, if there was one; after an error the objective
+    /// has no value.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
@@ -117,7 +119,7 @@ impl<'a> CollapsedObjective<'a> {
         self
     }
 
-    /// The free, unconstrained vector of the current parameters.
+    /// Returns the free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
         self.at.start()
     }
@@ -128,22 +130,22 @@ impl<'a> CollapsedObjective<'a> {
         self.bound(false).map(|(value, _)| value)
     }
 
-    /// The model and the whitened q of the last point that could be evaluated.
+    /// Returns the model and the whitened q of the last point that could be evaluated.
     pub fn into_parts(self) -> (LatentModel, Normal) {
         (self.at.model, self.q)
     }
 
-    /// The model as it stands.
+    /// Returns the current model.
     pub fn model(&self) -> &LatentModel {
         &self.at.model
     }
 
-    /// The optimal whitened q at the last evaluated point.
+    /// Returns the optimal whitened q at the last evaluated point.
     pub fn q(&self) -> &Normal {
         &self.q
     }
 
-    /// The upper bound on the log evidence at the current parameters.
+    /// Returns the upper bound on the log evidence at the current parameters.
     pub fn evidence_upper_bound(&mut self) -> Option<f64> {
         let noise = self.noise();
         upper_bound(self.forward(Weighting::Unit)?, noise).ok().map(|bound| bound.value)
@@ -162,13 +164,14 @@ impl<'a> CollapsedObjective<'a> {
         Some((bound.value, self.flat.clone()))
     }
 
-    /// Value and flat natural gradient (kernel, mean, noise, Z) at the current parameters; minimised quantities.
+    /// Returns the minimised objective and its flat natural gradient (kernel, mean, noise, Z) at
+    /// the current parameters.
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         let value = self.bound_with_gradient()?;
         Some((value, self.flat.clone()))
     }
 
-    /// The value, with its flat natural gradient left in `flat`.
+    /// Returns the value, with its flat natural gradient left in `flat`.
     fn bound_with_gradient(&mut self) -> Option<f64> {
         let (value, noise_bar) = self.bound(true)?;
         self.at.model.flatten_gradient(
@@ -207,7 +210,8 @@ impl<'a> CollapsedObjective<'a> {
         Some(())
     }
 
-    /// Value and ∂/∂σ²; with `gradient`, the layer's part is left in `gradient`.
+    /// Returns the value and ∂/∂σ². If `gradient` is true, the gradient of the layer is left in
+    /// the field `gradient`.
     fn bound(&mut self, gradient: bool) -> Option<(f64, f64)> {
         self.bound_as_computed(gradient).filter(|(value, _)| value.is_finite())
     }

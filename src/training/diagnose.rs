@@ -13,7 +13,7 @@ use crate::options::{HyperOptimizer, LossKind, Plan};
 use crate::quadrature::Integrator;
 use sparsegp_kernels::Scratch;
 
-/// The condition number of `K_uu` above which fewer than six digits of the weights are correct.
+/// The condition number of `K_uu` above which fewer than six digits of the weights are accurate.
 const ILL_CONDITIONED: f64 = 1e10;
 
 /// The share of duplicate inducing inputs above which a warning is due.
@@ -138,7 +138,7 @@ fn about_lengthscales(fit: &FitFacts<'_>, layer: &InducingLayer) -> Vec<Warning>
     let mut warnings = Vec::new();
     let f = fit.posterior.means(sample(train, MOST_TRAINING_ROWS).as_ref());
     let spread = Moments::of(f).variance().filter(|variance| *variance > 0.0);
-    // Columns of grouped effects are not the kernel's.
+    // The kernel does not see the columns of grouped effects.
     let train = Dataset { x: train.x.subcols(0, layer.z().ncols()), ..train };
     if let Some(variance) = spread {
         let irrelevant = irrelevant(layer.kernel(), train, IRRELEVANT_SHARE * variance);
@@ -215,7 +215,8 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
     let many = |count: usize| count > 2 && count as f64 > TAKEN_BACK_SHARE * of as f64;
     let adam = fit.plan.hyper.solver == HyperOptimizer::Adam;
     let mut warnings = Vec::new();
-    // Line searches try points that they may well come back from; every failure of Adam costs half the rate for good.
+    // Rejected points are normal in a line search, but every failed step of Adam halves the
+    // learning rate for good.
     if if adam { hyper > 0 } else { many(hyper) } {
         warnings.push(Warning::HyperSteps { count: hyper, of, halved: adam });
     }

@@ -8,7 +8,7 @@ use crate::latent::inducing::FactorizationFailure;
 use crate::model::LatentPrior;
 use faer::MatRef;
 
-/// Larger numbers overflow if they are squared a few times.
+/// The size of numbers above which repeated squaring overflows.
 const HUGE: f64 = 1e100;
 
 /// The reason why not even the start could be evaluated, and a suggestion.

@@ -173,7 +173,7 @@ impl Neighbours {
                 separation.iter_mut().enumerate().for_each(|(input, sum)| *sum += apart(input..input + 1));
                 continue;
             }
-            // The half that separates more, again and again: as many moves as an input's number has digits.
+            // Bisects the inputs by keeping the half that separates more, in log₂ D steps.
             let mut inputs = 0..separation.len();
             while inputs.len() > 1 {
                 let middle = inputs.start + inputs.len() / 2;

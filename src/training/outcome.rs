@@ -33,14 +33,15 @@ pub(super) struct Trained {
     pub estimated_on: Option<usize>,
     /// The rows that predictions look up, if there are neighbours.
     pub nearby: Option<Arc<Nearby>>,
-    /// The grouped effects, if the model has any, and what is known of their variances.
+    /// The grouped effects, if the model has any, and the summary of their variances.
     pub effects: Option<(EffectPosterior, EffectSummary)>,
     /// The guarantee for the steps on q.
     pub guarantee: Option<StepGuarantee>,
 }
 
 impl Trained {
-    /// Creates the result with the value at its end, summed over all rows, and nothing else known.
+    /// Creates the result from the objective at the end, a sum over all rows; the optional fields
+    /// are empty.
     pub(super) fn at(model: LatentModel, q: Vec<Normal>, value: f64, outcome: Outcome) -> Trained {
         let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
         Trained {

@@ -69,7 +69,7 @@ pub fn fit_outputs(
         Box::new(Outputs::new(names.iter().enumerate().map(output).collect()));
     let kernel = options.kernel_of(rows.x.ncols())?;
     let prototype = Prototype { kernel: Some(kernel), likelihood: outputs.into() };
-    // For functions that expect one number per observation.
+    // Some functions expect one number per observation.
     let y: Vec<f64> = rows.targets.chunks_exact(width).map(mean).collect();
     let targets = Targets { outputs: rows.targets, weights: rows.weights, ..Targets::of(&y) };
     let data = TrainingData::of(Dataset { x: rows.x, targets });
@@ -119,7 +119,7 @@ pub fn fit_shared_outputs(
     }
     plan.hyper = HyperPlan { trains: false, constraints: Constraints::default(), ..plan.hyper };
     let one = |(which, rows): (usize, &OwnedRows)| {
-        // With hyper-parameters as they are, every output is fitted by itself.
+        // Each output is fitted separately, with fixed hyper-parameters.
         let mut own = alone(&model, which)?;
         let (mut fixed, fix_inducing) = (Vec::new(), own.fix_inducing);
         own.for_each_parameter_mut(&mut |p| fixed.push(std::mem::replace(&mut p.fixed, true)));
@@ -252,7 +252,8 @@ fn mean(row: &[f64]) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Returns `V_L Λ_L^{½}` of the covariance of the outputs (`P × L`). A missing number counts as its mean, 0, and no axis is zero.
+/// Returns `V_L Λ_L^{½}` of the covariance of the outputs (`P × L`). A missing target counts as 0,
+/// the mean. Small eigenvalues are raised, so that no axis is zero.
 fn principal_axes(targets: &[f64], width: usize, processes: usize) -> Mat<f64> {
     let n = targets.len() / width.max(1);
     let mut covariance = Mat::<f64>::zeros(width, width);

@@ -22,7 +22,8 @@ use std::sync::{Mutex, PoisonError};
 /// Training rows in parts that are held elsewhere, on the scale the model sees. An implementation passes a [`Round`] to the holders of all
 /// parts, and merges their answers.
 ///
-/// If the order of merging depends only on the number of parts, so do the results.
+/// The results are reproducible if the order in which answers are merged depends only on the number
+/// of parts.
 pub trait PartedRows: Sync {
     /// Returns the number of rows of each part, in the order of the rows.
     fn counts(&self) -> &[usize];
@@ -40,7 +41,7 @@ pub trait PartedRows: Sync {
 /// ```
 /// # use sparsegp::training::{Round, Sums};
 /// # use sparsegp::collapsed::Dataset;
-/// /// What a holder of part `part` does with the bytes that [`PartedRows::ask`](sparsegp::training::PartedRows::ask) was given.
+/// /// Computes the answer of part `part` to the round in `bytes`, which `PartedRows::ask` received.
 /// fn answer(bytes: &[u8], part: usize, rows: Dataset<'_>) -> sparsegp::Result<Vec<u8>> {
 ///     Round::from_bytes(bytes)?.sums(part, rows)?.to_bytes()
 /// }
@@ -127,9 +128,11 @@ impl OwnedFactor {
     }
 }
 
-/// A batch of parts: in every epoch, each part is shuffled and divided into as many slices as the epoch has batches.
+/// A batch of rows in parts: in every epoch, each part is shuffled and divided into as many slices
+/// as the epoch has batches.
 ///
-/// The rows of a batch depend on the seed, its number and the part. A single part has the batches of rows in memory.
+/// The rows of a batch depend on the seed, the number of the batch and the part. With a single
+/// part, batches are the same as for rows in memory.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Draw {
     seed: u64,
@@ -139,8 +142,8 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// Returns the begin and end of the slice of a part with `n` rows. Parts begin with different slices, so that batches differ little in
-    /// size, even for small parts.
+    /// Returns the start and end of the slice of a part with `n` rows. Different parts start with
+    /// different slices, so that batches differ little in size, even for small parts.
     fn slice(self, part: usize, n: usize) -> (usize, usize) {
         let at = (self.batch + part) % self.per_epoch;
         let begin = |slice: usize| slice * (n / self.per_epoch) + slice.min(n % self.per_epoch);
@@ -249,7 +252,8 @@ fn asked(model: &LatentModel, question: Question) -> Result<Vec<u8>> {
 const CHUNK: usize = 8192;
 
 impl Round {
-    /// Reads the bytes that [`PartedRows::ask`] received, and factorises the model: once for all parts in one place.
+    /// Reads the bytes that [`PartedRows::ask`] received, and factorises the model. One round
+    /// serves all parts on a machine.
     ///
     /// # Errors
     ///
@@ -319,11 +323,11 @@ impl Round {
         pass.set_samples(asked.samples);
         pass.go_to_run(asked.run);
         let mut sums: Option<BatchSums> = None;
-        // Where there are no rows, the sums of none say so in the right shape.
+        // Without rows, one empty chunk gives zero sums of the right shape.
         for chunk in 0..rows.len().div_ceil(CHUNK).max(1) {
             let rows = rows.part(chunk * CHUNK, CHUNK.min(rows.len() - chunk * CHUNK));
             let batch = Batch { x: rows.x, targets: rows.targets, scale: asked.scale };
-            // Chunks draw as if they were parts.
+            // Each chunk draws its own samples, as a part does.
             let part = part as u64 | (chunk as u64) << 32;
             let Some(found) = pass.sums_of(problem, batch, asked.form, asked.train_theta, part) else {
                 return Ok(Sums::NoFactor);
@@ -498,7 +502,7 @@ impl BatchSource for PartedBatches<'_> {
     }
 }
 
-/// Returns a batch without rows, with `d` inputs, to which the sums of others are added.
+/// Returns a batch without rows, with `d` inputs, to whose sums those of other rows are added.
 pub(super) fn no_rows<'a>(d: usize, scale: f64) -> Batch<'a> {
     Batch::of(MatRef::from_row_major_slice(&[], 0, d), &[], scale)
 }
@@ -521,7 +525,7 @@ mod tests {
                     let rows = counts.iter().enumerate().map(|(part, &n)| draw.rows(part, n));
                     let rows: Vec<Vec<usize>> = rows.collect();
                     assert_eq!(rows.iter().map(Vec::len).sum::<usize>(), draw.size(&counts));
-                    // Each part adds less than a row to an even share, or takes less than one off.
+                    // The slice of each part differs from an even share by less than a row.
                     let even = n as f64 / per_epoch as f64;
                     assert!((draw.size(&counts) as f64 - even).abs() < counts.len() as f64);
                     seen.iter_mut().zip(rows).for_each(|(seen, rows)| seen.extend(rows));

@@ -4,7 +4,7 @@ use crate::checkpoint::Archive;
 use crate::hyper::FreeVector;
 use crate::model::LatentModel;
 
-/// A model with its position among its free parameters.
+/// A model with its current point in the space of its free parameters.
 pub(super) struct Place {
     pub model: LatentModel,
     free: FreeVector,
@@ -29,8 +29,9 @@ impl Place {
         self.free.pack(natural)
     }
 
-    /// Returns the places, in the free vector, of values that users can name: all but inducing inputs. If there are more than `most`, the values of
-    /// kernels and means are left out too.
+    /// Returns the indices, in the free vector, of the values that users can name: all except
+    /// inducing inputs. If there are more than `most` values, those of kernels and means are left
+    /// out too.
     pub fn named(&self, most: usize) -> Vec<usize> {
         let (descriptors, first) = (self.model.descriptors(), self.model.layer_values());
         let all = || self.free.indices().enumerate().filter(|(_, index)| descriptors[*index].is_named());
@@ -38,7 +39,7 @@ impl Place {
         all().filter(|(_, index)| !kept || *index >= first).map(|(place, _)| place).collect()
     }
 
-    /// Returns the place of a natural value in the free vector, if it is free.
+    /// Returns the index, in the free vector, of the natural value with this index, if it is free.
     pub fn free_place(&self, index: usize) -> Option<usize> {
         self.free.indices().position(|free| free == index)
     }
@@ -59,7 +60,8 @@ impl Place {
         self.model.set_natural(&self.natural).ok()
     }
 
-    /// Converts the flat gradient in natural units to the free vector, and adds that of the priors; returns the penalty of the priors.
+    /// Converts the flat gradient in natural units to the free vector, and adds the gradient of the
+    /// priors; returns their penalty.
     pub fn pull_back(&self, flat: &[f64], gradient: &mut [f64]) -> f64 {
         self.free.pull_back(&self.natural, flat, gradient)
     }
@@ -79,7 +81,7 @@ impl Place {
         self.kept.clone()
     }
 
-    /// Passes the best place through an archive.
+    /// Passes the best point through an archive.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let length = self.free.len();
         archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));

@@ -74,15 +74,17 @@ fn as_used(options: &FitOptions, fitted: &Fitted, rows: usize) -> FitOptions {
         epochs: Some(options.epoch_limit_for(rows)),
         tolerance: Some(options.stopping_tolerance()),
         jitter: model.layer().jitter().unwrap_or(options.jitter),
-        // A model has its hyper-parameters; only a fit asks for columns and their units.
+        // Only a fit needs the columns of constraints and their units, so the model does not store
+        // them.
         constraints: Constraints { columns: Columns::default(), ..options.constraints.clone() },
         ..options.clone()
     }
 }
 
 impl Start {
-    /// Creates the start that continues from a model, on the scaled inputs `x` (`n × D`), or on more inputs than can be listed; with its
-    /// posterior, or with one to solve for.
+    /// Creates a start from a fitted model, for the scaled inputs `x` (`n × D`), or `None` if the
+    /// inputs are not in memory. The start has the posterior of the model if `keep_posterior` is
+    /// true; otherwise the fit solves for one.
     pub fn from_model(
         model: &Model,
         options: &FitOptions,
@@ -94,7 +96,7 @@ impl Start {
         let mut q = keep_posterior.then(|| model.q.clone());
         for (index, layer) in model.latent.layers.iter().enumerate() {
             let Layer::Linear(layer) = layer else { continue };
-            // Other rows have another span, which the layer has to be reduced to.
+            // The layer is reduced to the subspace that the rows span.
             let other = match x {
                 Some(x) => layer.suited_to(x, family),
                 None => layer.clone().whole(),

@@ -4,7 +4,7 @@ use crate::collapsed::Dataset;
 use crate::objective::Targets;
 use faer::{Mat, RowRef};
 
-/// Room for some rows; nothing is allocated once it has held its largest number.
+/// A buffer of rows; it allocates only while the number of rows exceeds the largest one so far.
 pub struct RowBuffer {
     /// A column per row.
     columns: Mat<f64>,
@@ -15,12 +15,12 @@ pub struct RowBuffer {
 }
 
 impl RowBuffer {
-    /// Room for up to `most` rows of `data`.
+    /// Creates a buffer for up to `most` rows of `data`.
     pub fn new(data: Dataset<'_>, most: usize) -> Self {
         RowBuffer::of_dims(data.x.ncols(), most)
     }
 
-    /// Room for `most` rows of `dims` inputs.
+    /// Creates a buffer for up to `most` rows of `dims` inputs.
     pub fn of_dims(dims: usize, most: usize) -> Self {
         let room = || Vec::with_capacity(most);
         RowBuffer {
@@ -40,7 +40,8 @@ impl RowBuffer {
         self.outputs.clear();
     }
 
-    /// Adds a row, for which there must be room: its inputs, its target, and exposure and weight as far as they are given.
+    /// Adds a row: its inputs, its target, and its exposure and weight, if any. The buffer must not
+    /// be full.
     pub fn push(&mut self, x: RowRef<'_, f64>, y: f64, exposure: Option<f64>, weight: Option<f64>) {
         self.columns.col_mut(self.y.len()).copy_from(x.transpose());
         self.y.push(y);
@@ -62,7 +63,7 @@ impl RowBuffer {
         }
     }
 
-    /// The rows last taken.
+    /// Returns the rows last taken.
     pub fn data(&self) -> Dataset<'_> {
         let targets =
             Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &self.outputs };

@@ -75,10 +75,11 @@ pub trait AllRows {
     ///
     /// # Errors
     ///
-    /// If they cannot be read to the end.
+    /// If the rows cannot be read to the end.
     fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()>;
 
-    /// Returns true if all rows are one part, equal at every pass.
+    /// Returns true if [`for_each`](AllRows::for_each) with the same `most` passes all rows at
+    /// once.
     fn is_one_part(&self, most: usize) -> bool {
         let _ = most;
         false
@@ -117,7 +118,7 @@ pub trait BatchSource: Send {
     ///
     /// # Errors
     ///
-    /// If rows cannot be read; there are no further batches then.
+    /// If rows cannot be read; after such an error there are no further batches.
     fn next_batch(&mut self) -> Result<Portion<'_>>;
 
     /// Moves to the position after `batches` batches from the first one, from any position.
@@ -136,16 +137,16 @@ pub(super) fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Datase
 /// Rows in memory: inputs (`n × D`, a row per datum) and targets on the scale the model sees.
 #[derive(Clone, Copy)]
 pub struct TrainingData<'a> {
-    /// The training part.
+    /// The training rows.
     pub train: Dataset<'a>,
-    /// The validation part, if any.
+    /// The validation rows, if any.
     pub validation: Option<Dataset<'a>>,
     /// The number of ordered levels of the target, for ordinal targets.
     pub levels: usize,
 }
 
 impl<'a> TrainingData<'a> {
-    /// Training data alone.
+    /// Creates training data without validation rows.
     pub fn of(train: Dataset<'a>) -> Self {
         TrainingData { train, validation: None, levels: 0 }
     }
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn any_batch_can_be_gone_to() {
+    fn seek_reaches_any_batch() {
         let x = Mat::from_fn(23, 1, |i, _| i as f64);
         let y: Vec<f64> = (0..23).map(f64::from).collect();
         let growing = SizeSchedule::Power { exponent: 0.5 };

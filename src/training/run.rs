@@ -1,4 +1,5 @@
-//! Training from a start by the way of the plan, and the summary of its outcome, for rows in memory or on disk.
+//! Training from a start by the method of the plan, and the summary of its outcome, for rows in
+//! memory or on disk.
 
 use super::choices::Chosen;
 use super::diagnose::{FitFacts, absolute_jitter, diagnose};
@@ -15,7 +16,7 @@ use crate::model::{FitSummary, LatentModel, LatentPrior, Posterior, Search, Warn
 use crate::options::{HyperPlan, LossKind, Part, Plan, Way};
 use crate::variational::Normal;
 
-/// The fit that every way to train carries out.
+/// The rows and the plan of a fit, which every training method receives.
 pub(super) struct Job<'a> {
     pub rows: &'a dyn TrainingRows,
     pub plan: &'a Plan,
@@ -96,12 +97,13 @@ fn train(
     Ok(trained)
 }
 
-/// Only the ratio of amplitude and β affects the square loss, which falls as the ratio grows, so the amplitude is fixed.
+/// Fixes the amplitude for the square loss. Only the ratio of amplitude and β affects this loss,
+/// which falls as the ratio grows.
 pub(super) fn hold_amplitude(model: &mut LatentModel) {
     model.layers[0].fix(&|p| p.name == "variance");
 }
 
-/// Fixes the likelihood, which does not enter.
+/// Fixes the parameters of the likelihood, which the square loss does not use.
 fn hold_likelihood(model: &mut LatentModel) {
     model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
 }

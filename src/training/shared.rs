@@ -95,7 +95,7 @@ impl SharedObjective {
         }
     }
 
-    /// The free, unconstrained vector of the current parameters.
+    /// Returns the free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
         self.at.start()
     }

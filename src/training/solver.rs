@@ -1,4 +1,4 @@
-//! Objectives of all rows given to the solver of the plan; no objectives.
+//! Passes objectives of all rows to the solver of the plan; no objectives.
 
 use super::place::Place;
 use super::run::Job;
@@ -11,7 +11,7 @@ use crate::options::{HyperOptimizer, HyperPlan};
 
 /// An objective of all rows in which q is solved for.
 pub(super) trait Solved: HyperObjective {
-    /// Returns the model at its current point, with the best point so far.
+    /// Returns the current point with its model, and the best point so far.
     fn place(&self) -> &Place;
 
     /// Moves to `theta`, solves for q, and returns the objective there: a sum, without priors.
@@ -43,7 +43,8 @@ pub(super) fn minimize_solved(
     Ok(outcome)
 }
 
-/// The outcome of a fit of `n` data without anything to minimise, whose objective is `value` at its start.
+/// Returns the outcome of a fit of `n` data without anything to minimise, whose objective is
+/// `value` at its start.
 fn evaluated_once(theta: Vec<f64>, value: f64, n: f64, monitor: &mut Monitor<'_>) -> Outcome {
     monitor.record(value / n, None);
     monitor.stop(StopReason::Converged);

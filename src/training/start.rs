@@ -96,12 +96,14 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
                 Ok(layer.with_means(means.to_vec(), plan.mean == MeanKind::Zero).into())
             };
             let layers = kernels.into_iter().zip(of_layers).map(layer).collect::<Result<_>>()?;
-            // Rows of more columns than there are rows lie as well as any other places.
+            // With more columns than rows, inducing inputs at rows are as good as any others, so
+            // they are fixed.
             Ok(LatentModel::of_layers(layers, likelihood, *fix || d > train.len()))
         }
         (LayerPlan::Sparse { .. }, None) => Err(Error::usage("a sparse GP needs a kernel")),
         (LayerPlan::Linear { .. }, _) if !plan.effects.is_empty() => {
-            // Fixed effects: their flat prior is the objective's affair, so features are the inputs themselves.
+            // The inputs are the features of the fixed effects; the objective adds their flat
+            // prior.
             let intercept = plan.mean == MeanKind::Constant;
             let count = d + usize::from(intercept);
             let layer = LinearLayer::independent(&vec![0.0; count], &vec![1.0; count])?;
@@ -110,7 +112,8 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
         }
         (LayerPlan::Linear { prior_mean, prior_variance }, _) => {
             let shared = shares_layer(&likelihood);
-            // One layer has one intercept: that of all functions has a prior around their mean.
+            // A layer has one intercept. If all functions share a layer, the prior of the intercept
+            // has the mean of their centres.
             let mean = centres.iter().sum::<f64>() / centres.len() as f64;
             let layer = |centre: f64| {
                 let intercept = (plan.mean == MeanKind::Constant).then_some(centre);
@@ -141,7 +144,7 @@ fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
     let bytes = matrices.saturating_add(threads.saturating_mul(PACKED)).min(isize::MAX as usize);
     let mut room: Vec<u8> = Vec::new();
     let had = room.try_reserve_exact(bytes);
-    // Without this the compiler may leave the question out.
+    // Keeps the compiler from optimising the allocation away.
     std::hint::black_box(&room);
     had.map_err(|_| {
         let gib = bytes as f64 / (1u64 << 30) as f64;
@@ -216,7 +219,7 @@ fn spread<'a>(values: impl Iterator<Item = &'a f64>, dimension: Option<&Dimensio
         *counts.entry(code as usize).or_insert(0.0) += 1.0;
         n += 1.0;
     }
-    // Summed as whole numbers, in any order.
+    // The counts are whole numbers, so the sum does not depend on the order.
     let same: f64 = counts.values().map(|count: &f64| count * count).sum();
     if n > 0.0 { (0.5 * (1.0 - same / (n * n))).sqrt() } else { 0.0 }
 }

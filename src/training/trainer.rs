@@ -29,10 +29,12 @@ use faer::MatRef;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A model in training on rows that it owns. [`ModelBuilder::trainer`](super::ModelBuilder::trainer) makes one, warm start included.
+/// A model in training on rows that it owns.
+/// [`ModelBuilder::trainer`](super::ModelBuilder::trainer) creates a trainer, after a warm start.
 ///
-/// A step moves q by its rule and hyper-parameters with inducing inputs by Adam, from one gradient of a mini-batch. Nothing decides
-/// for the caller when to stop; the learning rate stays what it is, unless the options say how many epochs or steps there will be.
+/// A step moves q by its rule, and hyper-parameters and inducing inputs by Adam, along one gradient
+/// of a mini-batch. The caller decides when to stop. The learning rate is constant, unless the
+/// options set the number of epochs or steps.
 ///
 /// ```
 /// use faer::Mat;
@@ -46,7 +48,7 @@ use std::time::Instant;
 /// for _ in 0..5 {
 ///     trainer.epoch()?;
 /// }
-/// // The state as bytes, from which an equal trainer goes on to the same bits.
+/// // The state as bytes; a trainer with the same options and data continues from it bit for bit.
 /// let state = trainer.state();
 /// trainer.step(x.subrows(0, 50), &y[..50])?;
 /// trainer.restore(&state)?;
@@ -256,7 +258,7 @@ impl Trainer {
     ) -> Result<f64> {
         self.gradient.fill(0.0);
         let value = evaluate(&mut self.training, self.adam.theta(), &mut self.gradient);
-        // Without a number of steps to come the rate stays.
+        // Without a total number of steps the learning rate is constant.
         let total_steps = self.total_steps.unwrap_or(usize::MAX);
         match self.adam.take(value, &self.gradient, Pace { total_steps, plateaus: 0 }) {
             Taken::Descended => self.mean.add(value, self.training.prior_terms()),

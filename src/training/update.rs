@@ -15,30 +15,35 @@ use crate::options::{FitOptions, LossKind, Plan, Way};
 use crate::variational::{Evidence, MatrixRef, Normal};
 use std::sync::Arc;
 
-/// The most natural-gradient steps on q, and the gain in nats per new row below which they end.
+/// The maximum number of natural-gradient steps on q, and the gain in nats per new row below which
+/// they end.
 const LIMITS: SolveLimits = SolveLimits { steps: 200, tolerance: 1e-9 };
 
-/// Rows that are taken at once.
+/// The number of rows that are evaluated at once.
 const PART: usize = 1024;
 
-/// The deviations of the training rows' targets from their mean beyond which new targets are worth a warning.
+/// The distance from the mean of the training targets, in their standard deviations, beyond which a
+/// new target causes a warning.
 const FAR: f64 = 1e3;
 
-/// Returns the model after `rows` (in the user's units, classes and levels coded as in its fit) on top of the rows it was fitted to. q
-/// minimises `Σ_new ℓ_i + β KL(q ‖ q_before)` (Bui, Nguyen & Turner 2017, with fixed inducing inputs). `forget` is the share of the
-/// precision of `q_before` that is forgotten: 0 forgets nothing, 1 everything except hyper-parameters and inducing inputs.
+/// Returns the model updated by the new `rows` (in the user's units, classes and levels coded as in
+/// the fit of the model). q minimises `Σ_new ℓ_i + β KL(q ‖ q_before)` (Bui, Nguyen & Turner 2017,
+/// with fixed inducing inputs). `forget` is the share of the precision of `q_before` that is
+/// forgotten: 0 forgets nothing, 1 everything except hyper-parameters and inducing inputs.
 ///
-/// A model with neighbours keeps the new rows beside those it has, or a random part of all of them if it keeps a limited number. Forgetting
-/// divides the noise variance of kept rows by `1 − forget`, and drops them at 1.
+/// A model with neighbours adds the new rows to its kept rows; if it keeps a limited number, it
+/// keeps a random sample of all of them. Forgetting divides the noise variance of the kept rows by
+/// `1 − forget`, and drops them at 1.
 ///
-/// With Gaussian noise rows may come in any parts: the end is the posterior of all of them. The session hears of every step, and may
-/// interrupt.
+/// With Gaussian noise, the posterior does not depend on how the rows are divided into updates. The
+/// session receives every step, and may interrupt the update.
 ///
 /// # Errors
 ///
-/// Usage errors if `forget` is not between 0 and 1, and for models whose q is not a full account of their rows: trained for the squared
-/// loss, with nonnegative coefficients, or of outputs that mix processes. Data errors as for a fit. Fit errors if the objective is not
-/// finite at the new rows, or the covariance of the inducing inputs has no factor.
+/// Usage errors if `forget` is not between 0 and 1, and for models that cannot be updated: trained
+/// for the squared loss, with nonnegative coefficients, with outputs that mix processes, or with
+/// grouped effects. Data errors as for a fit. Fit errors if the objective is not finite at the new
+/// rows, or the covariance of the inducing inputs has no Cholesky factor.
 pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Session<'_>) -> Result<Model> {
     model.check_no_groups("an update")?;
     if !(0.0..=1.0).contains(&forget) {
@@ -108,7 +113,7 @@ fn far_targets(model: &Model, y: &[f64], scaled: &[f64]) -> Option<Warning> {
     )))
 }
 
-/// Refuses models whose q is not all they know.
+/// Refuses models whose q does not contain all information of their rows.
 fn check_model(model: &Model) -> Result<()> {
     let mixes = model.latent().likelihood.joint().is_some_and(|joint| joint.mixing().is_some());
     let (what, hint) = match model {
@@ -142,7 +147,8 @@ fn by_neighbours(
     with_new_rows(known, rows, &neighbours, plan.seed, &mut monitor)
 }
 
-/// q of a collapsed bound, whose sums over rows add up; `None` for other models.
+/// Returns q in closed form, from the evidence of earlier rows and the sums of a collapsed bound
+/// over the new rows; `None` for other models.
 fn closed_form(
     latent: &LatentModel,
     options: &FitOptions,
@@ -169,7 +175,7 @@ fn closed_form(
     Some(earlier.iter().map(absorbed).collect())
 }
 
-/// q by natural gradients on all new rows.
+/// Returns the model and q after natural-gradient steps on all new rows.
 fn by_steps(
     latent: LatentModel,
     q: Vec<Normal>,

@@ -24,9 +24,10 @@ use sparsegp_kernels::Parameter;
 /// The maximum number of rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
 pub const WARM_ROWS: usize = 10_240;
 
-/// The numbers of rows and inducing inputs that rehearse the hyper-parameters of a surrogate: they move far there, in cheap steps. Fits
-/// with Gaussian noise have no rehearsal: with 300 inducing inputs on `co2_weekly` it ended at lengthscales that are too long (test NLL
-/// 2.16 instead of 0.47).
+/// The numbers of rows and inducing inputs of a rehearsal: a small fit that moves the
+/// hyper-parameters of a surrogate far in cheap steps. Fits with Gaussian noise have no rehearsal:
+/// with 300 inducing inputs on `co2_weekly` a rehearsal ended at lengthscales that are too long
+/// (test NLL 2.16 instead of 0.47).
 const REHEARSAL_ROWS: usize = 2048;
 const REHEARSAL_INDUCING: usize = 128;
 
@@ -58,7 +59,8 @@ pub(super) fn warm_start(
     let subset = subset.data();
     let iterations = if job.fresh && plan.hyper.trains { plan.hyper.warm_start } else { 0 };
     let sparse = model.layer().inducing().is_some();
-    // The collapsed bound is one of full covariances; only inducing points are few enough to pass through it.
+    // The collapsed bound has a full covariance, which a mean-field family can afford only for
+    // inducing inputs.
     let family = steps.family;
     if model.likelihood.gaussian_noise().is_some() && (sparse || family == Family::Full) {
         let (model, q, counts) = gaussian_start(model, subset, iterations, plan.beta, monitor)?;
@@ -125,7 +127,8 @@ fn surrogate_start(
     let Some(own) = model.layers[layer].inducing().filter(|_| varies > 0.0 || model.processes() == 1) else {
         return Ok((Normal::standard(Family::Full, model.layers[layer].dim()), UpdateCounts::default()));
     };
-    // The mean of working responses is not the likelihood's own best constant.
+    // The constants of the mean are kept: the likelihood's best constant differs from the mean of
+    // the working responses.
     let constants = own.mean().clone();
     let mut alone = own.clone();
     alone.set_mean(Parameter { values: constants.values[..1].to_vec(), ..constants.clone() });
@@ -155,8 +158,9 @@ fn first_posteriors(model: &LatentModel, family: Family, train: Dataset<'_>) -> 
         .collect()
 }
 
-/// Returns a posterior for the first step: the prior, limited to variances of 1 in f. The prior of a linear model may allow any value of
-/// f, and steps that start from expectations of exp(f) over all of them take long to return.
+/// Returns a posterior for the first step: the prior, for linear models with variances of f limited
+/// to 1. The prior of a linear model may allow very large values of f, and steps that start from
+/// its expectations of exp(f) recover slowly.
 fn first_posterior(layer: &Layer, family: Family, train: Dataset<'_>) -> Normal {
     let prior = Normal::standard(family, layer.dim());
     if layer.linear().is_none() {
@@ -173,7 +177,7 @@ fn first_posterior(layer: &Layer, family: Family, train: Dataset<'_>) -> Normal 
         }
         Family::Diagonal => Normal::diagonal(vec![0.0; m], vec![narrow; m]),
     };
-    // Inputs that are not finite make no variance; the first step then says what is wrong.
+    // If inputs are not finite, there is no such posterior, and the first step reports the error.
     narrower.unwrap_or(prior)
 }
 

@@ -1,7 +1,9 @@
-//! Adam on (m, C) with S = C Cᵀ, C lower triangular and its diagonal positive through a logarithm.
+//! Adam on (m, C) with S = C Cᵀ, where C is lower triangular; the logarithms of its diagonal are
+//! moved, so the diagonal stays positive.
 //!
-//! The default of other libraries, kept as a baseline. With the data part `B` of `∇_S F`:
-//! `∇_m = A g + β m`, `∇_C = tril(2 B C) + β (C − diag(1/C_ii))`, and `∇_{log C_ii} = C_ii ∇_{C_ii}`.
+//! This rule is the default of other libraries, kept as a baseline. With the data part `B` of
+//! `∇_S F`: `∇_m = A g + β m`, `∇_C = tril(2 B C) + β (C − diag(1/C_ii))`, and
+//! `∇_{log C_ii} = C_ii ∇_{C_ii}`.
 
 use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, lower_factor, set_covariance};
@@ -39,7 +41,7 @@ pub(crate) struct AdamRule {
 }
 
 impl AdamRule {
-    /// A rule for `q`, whose covariance is factorised once here.
+    /// Creates the rule for `q`, whose covariance is factorised once here.
     pub fn new(q: &Normal) -> Self {
         let m = q.dim();
         let length = m + m * (m + 1) / 2;

@@ -17,7 +17,7 @@ word_option! {
     }
 }
 
-/// A running average of iterates, fed one by one.
+/// A running average of iterates, which are added one by one.
 ///
 /// An iterate is a mean (M) and a `second`: S column-major (`M × M`) or, for a diagonal S, its diagonal (M).
 ///
@@ -30,9 +30,10 @@ word_option! {
 ///
 /// which subtracts no squares, and is positive definite because every term is positive semi-definite.
 ///
-/// *Tail.* After c iterates, 2^k ≤ c < 2^(k+1), the average is that of iterates 2^(k−1), …, c counted from 1 (all of
-/// them for c = 1): for c > 1 a share of at least ½ + 1/c and at most ¾ + 3/(4c) of what there was. It is put together from the
-/// blocks [2^(k−1), 2^k) and [2^k, c], so that nothing older has to be kept.
+/// *Tail.* After c iterates, 2^k ≤ c < 2^(k+1), the average is that of iterates 2^(k−1), …, c
+/// counted from 1. For c = 1 that is the only iterate; for c > 1 it is a share of at least ½ + 1/c
+/// and at most ¾ + 3/(4c) of all iterates. The average is combined from the blocks
+/// [2^(k−1), 2^k) and [2^k, c], so that no older iterates have to be kept.
 #[derive(Clone, Debug)]
 pub struct IterateAverage {
     rule: Average,
@@ -94,7 +95,7 @@ fn blend(x: &mut [f64], y: &[f64], weight: f64) {
 }
 
 impl IterateAverage {
-    /// An average of nothing yet.
+    /// Creates an average without iterates.
     pub fn new(rule: Average) -> Self {
         IterateAverage {
             rule,
@@ -107,7 +108,7 @@ impl IterateAverage {
 
     /// Adds the next iterate: `mean` (M) and `second` (M², column-major, or M for a diagonal). Only the first call allocates.
     ///
-    /// A usage error when the lengths do not match each other or the first iterate.
+    /// Returns a usage error if the lengths do not match each other or those of the first iterate.
     pub fn push(&mut self, mean: &[f64], second: &[f64]) -> Result<()> {
         self.check(mean, second)?;
         self.count += 1;
@@ -170,12 +171,13 @@ impl IterateAverage {
         }
     }
 
-    /// The number of iterates so far.
+    /// Returns the number of iterates so far.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The averages m̄ (M) and S̄ (shaped like `second`); `None` before the first iterate and for [`Average::None`].
+    /// Returns the averages m̄ (M) and S̄ (shaped like `second`); `None` before the first iterate
+    /// and for [`Average::None`].
     pub fn result(&self) -> Option<(Vec<f64>, Vec<f64>)> {
         if self.count == 0 || self.rule == Average::None {
             return None;
@@ -201,7 +203,8 @@ mod tests {
 
     type Iterate = (Vec<f64>, Vec<f64>);
 
-    /// Means far from 0 compared with the covariances R Rᵀ + 0.1 I (full) or their diagonals.
+    /// Returns means far from 0 compared with the covariances R Rᵀ + 0.1 I (full) or their
+    /// diagonals.
     fn iterates(count: usize, m: usize, full: bool, seed: u64) -> Vec<Iterate> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut normal = move || -> f64 { StandardNormal.sample(&mut random) };
@@ -268,7 +271,7 @@ mod tests {
             count in 1usize..40, m in 1usize..5, full: bool, seed: u64
         ) {
             let iterates = iterates(count, m, full, seed);
-            // The direct form subtracts squares of 100, and so is the less exact one.
+            // The definition subtracts squares of 100, so its result is the less accurate one.
             let got = averaged(Average::Expectation, &iterates);
             assert_same(&got, &expectation(&iterates, full), 1e-9);
         }
@@ -292,7 +295,8 @@ mod tests {
                 let (_, second) = averaged(rule, &iterates);
                 let s = MatRef::from_column_major_slice(&second, m, m);
                 let (values, _) = symmetric_eigen(s).expect("finite");
-                // Every S has no eigenvalue below 0.1, and the scatter of the means only adds.
+                // No S has an eigenvalue below 0.1, and the scatter of the means can only increase
+                // eigenvalues.
                 prop_assert!(values[0] >= 0.1 * (1.0 - 1e-9));
             }
         }

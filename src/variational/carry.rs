@@ -1,7 +1,9 @@
-//! How q(w) moves when θ and Z do: what stays put, the part of the gradient that flows through it, and the move; no steps.
+//! How q(w) moves with θ and Z: the quantity that stays fixed, its effect on the gradient, and the
+//! move; no steps.
 //!
-//! The layer's own adjoint holds w: then `G = Ā Aᵀ = m cᵀ + 2 (S − I) B`, the adjoint of the whitening, which enters as
-//! `−⟨G, L⁻¹dL⟩`. With `c = Ag`, `m̄ = ∇_m F = c + βm` and `S̄ = ∇_S F = B + (β/2)(I − S⁻¹)`, prior included:
+//! The adjoint of the layer is taken at fixed w. The adjoint of the whitening is then
+//! `G = Ā Aᵀ = m cᵀ + 2 (S − I) B`, which enters as `−⟨G, L⁻¹dL⟩`. With `c = Ag`,
+//! `m̄ = ∇_m F = c + βm` and `S̄ = ∇_S F = B + (β/2)(I − S⁻¹)`, prior included:
 //!
 //! *Sites* (Adam, Chang, Khan & Solin 2021). `S⁻¹ = I + Λ` and `S⁻¹m = λ` with `Λ ← TᵀΛT`, `λ ← Tᵀλ`, `T = L⁻¹L₊`; then
 //! `dΛ = EᵀΛ + ΛE`, `dλ = Eᵀλ` with `E = L⁻¹dL`, and since `SΛ = I − S`,
@@ -20,31 +22,33 @@ use faer::{Accum, Mat, MatRef};
 /// The quantity that stays fixed when θ and Z of a sparse GP change, with inducing variables `u = L w`, `L Lᵀ = K_uu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameterization {
-    /// The mean and covariance of the whitened w: q(u) moves with the prior, and nothing has to be done.
+    /// The mean and covariance of the whitened w: q(u) moves with the prior, and no computation is
+    /// needed.
     Whitened,
-    /// The sites of a full q(u) ∝ p(u) t(u): the Gaussian t, which is what the data said, while the prior moves.
+    /// The sites of a full q(u) ∝ p(u) t(u): the Gaussian factor t, which carries the information
+    /// of the data. The prior moves.
     Sites,
 }
 
-/// The matrices of `G` where the sites stay, kept from step to step.
+/// The matrices for `G` at fixed sites, kept from step to step.
 pub(crate) struct SiteAdjoint {
     g: Mat<f64>,
     /// `S − I`.
     rest: Mat<f64>,
     inner: Mat<f64>,
-    /// `m̄`, less `S m̄`, and what is left of c.
+    /// Buffers for `m̄` and vectors computed from it.
     bar: Vec<f64>,
     inside: Vec<f64>,
 }
 
 impl SiteAdjoint {
-    /// For posteriors of dimension `m`.
+    /// Creates the buffers for posteriors of dimension `m`.
     pub(crate) fn new(m: usize) -> Self {
         let square = || linalg::spread(m, m);
         SiteAdjoint { g: square(), rest: square(), inner: square(), bar: vec![0.0; m], inside: vec![0.0; m] }
     }
 
-    /// `G`, lower triangle.
+    /// Returns the lower triangle of `G`.
     pub(crate) fn of(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> MatRef<'_, f64> {
         let SiteAdjoint { g, rest, inner, bar, inside } = self;
         rest.copy_from(q.cov().full());
@@ -64,7 +68,7 @@ impl SiteAdjoint {
     }
 }
 
-/// Moves q so that its sites stay, with the matrices that takes.
+/// Moves q at fixed sites; keeps the matrices for that.
 pub(crate) struct SiteCarrier {
     factorizer: Factorizer,
     old_inverse: Mat<f64>,
@@ -77,7 +81,7 @@ pub(crate) struct SiteCarrier {
 }
 
 impl SiteCarrier {
-    /// For posteriors of dimension `m`.
+    /// Creates the buffers for posteriors of dimension `m`.
     pub(crate) fn new(m: usize) -> Self {
         let square = || linalg::spread(m, m);
         let vector = || vec![0.0; m];
@@ -93,14 +97,15 @@ impl SiteCarrier {
         }
     }
 
-    /// Remembers `L⁻¹`, which is about to change.
+    /// Stores `L⁻¹` before it changes.
     pub(crate) fn remember(&mut self, inverse: MatRef<'_, f64>) {
         self.old_inverse.copy_from(inverse);
     }
 
-    /// Moves `q` from the remembered `L⁻¹` to `new`, the L afterwards; `precision` is the lower triangle of its `S⁻¹`, if that is known.
-    /// Returns the new `S⁻¹`, which the caller may take. If sites of negative precision leave no posterior, q keeps its whitened form and
-    /// nothing is returned.
+    /// Moves `q` from the stored `L⁻¹` to `new`, the current L. `precision` is the lower triangle
+    /// of the `S⁻¹` of `q`, if it is known. Returns the new `S⁻¹`, which the caller may take.
+    /// Returns `None`, and leaves the whitened q unchanged, if sites of negative precision allow no
+    /// posterior.
     pub(crate) fn carry(
         &mut self,
         q: &mut Normal,
@@ -132,7 +137,7 @@ impl SiteCarrier {
         Some(&mut self.precision)
     }
 
-    /// `Λ = S⁻¹ − I` and `λ = S⁻¹m`.
+    /// Returns `Λ = S⁻¹ − I` and `λ = S⁻¹m`.
     fn take_sites(&mut self, q: &Normal, precision: Option<MatRef<'_, f64>>) -> Option<()> {
         match precision {
             Some(precision) => {

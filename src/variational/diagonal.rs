@@ -1,6 +1,7 @@
 //! Every update rule for diagonal covariances, coordinate by coordinate; no losses, no matrices.
 //!
-//! With `S = diag(c²)`, the data's `2B = diag(2b)` and `H_j = 2b_j + β` the rules of full covariances become, j being dropped,
+//! With `S = diag(c²)`, the data's `2B = diag(2b)` and `H_j = 2b_j + β`, the rules for full
+//! covariances become (without the index j)
 //!
 //! ```text
 //! ngd                 1/s₊ = (1 − ρ)/s + (ρ/β) H,                m₊ = m − (ρ/β) s₊ ĝ
@@ -13,8 +14,9 @@
 //! adam                on (m, log c), with ∂F/∂log c = c² H − β
 //! ```
 //!
-//! For gradients by samples, G = ∂F/∂c of the data part replaces `2b c`. The sources are the papers of the rules for full covariances; for
-//! projected-ngvi with `m ≥ lower` Guilmeau, Hendrikx & Forbes 2026.
+//! For gradients by samples, G = ∂F/∂c of the data part replaces `2b c`. The sources are the papers
+//! of the rules for full covariances. The source of projected-ngvi with `m ≥ lower` is Guilmeau,
+//! Hendrikx & Forbes 2026.
 
 use super::limits::{PRECISION_RANGE, TRUST_RADIUS, clip, needs_trust, usable};
 use super::research::smoothness::Smoothness;
@@ -25,37 +27,38 @@ use super::{
 use crate::checkpoint::Archive;
 use crate::hyper::AdamMoments;
 
-/// A coordinate of q with the gradient in it.
+/// The standard deviation of a coordinate of q, with the derivatives in this coordinate.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Coordinate {
     pub mean: f64,
     /// The standard deviation c.
     pub deviation: f64,
-    /// `ĝ`, the prior's part included.
+    /// `ĝ`, including the contribution of the prior.
     pub gradient: f64,
     /// `H = 2b + β`.
     pub hessian: f64,
 }
 
 impl Coordinate {
-    /// `1/s`.
+    /// Returns `1/s`.
     fn precision(&self) -> f64 {
         1.0 / (self.deviation * self.deviation)
     }
 
-    /// The new precision of a natural-gradient step, which may be negative.
+    /// Returns the new precision of a natural-gradient step, which may be negative.
     fn mixed(&self, rho: f64, beta: f64) -> f64 {
         (1.0 - rho) * self.precision() + rho / beta * self.hessian
     }
 
-    /// [`Coordinate::mixed`] with the second-order term of the retraction, which is positive.
+    /// Like [`Coordinate::mixed`], with the second-order term of the retraction; the result is
+    /// positive.
     fn second_order(&self, rho: f64, beta: f64) -> f64 {
         let (plain, precision) = (self.mixed(rho, beta), self.precision());
         let change = plain - precision;
         plain + 0.5 * change * change / precision
     }
 
-    /// `c²H − β`, the derivative in log c.
+    /// Returns `c²H − β`, the derivative in log c.
     fn log_gradient(&self, beta: f64) -> f64 {
         self.deviation * self.deviation * self.hessian - beta
     }
@@ -81,10 +84,10 @@ pub struct DiagonalRule {
 }
 
 impl DiagonalRule {
-    /// The standard deviations whose squares and inverse squares are finite with room to spare.
+    /// The range of standard deviations whose squares and inverse squares are safely finite.
     const DEVIATIONS: (f64, f64) = (1e-75, 1e75);
 
-    /// The rule that `options` name, for a diagonal `q` of dimension M.
+    /// Creates the rule of `options` for a diagonal `q` of dimension M.
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
         let flat = if options.rule.keeps_moments { 2 * m } else { 0 };
@@ -106,7 +109,7 @@ impl DiagonalRule {
         rule
     }
 
-    /// Gathers the coordinates; false when the gradient is not finite.
+    /// Gathers the coordinates; returns false if the gradient is not finite.
     fn gather(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> bool {
         let data = gradient.path.unwrap_or(gradient.cov).diagonal();
         for (j, x) in self.coordinates.iter_mut().enumerate() {
@@ -123,14 +126,15 @@ impl DiagonalRule {
         self.coordinates.iter().all(|x| is_sane(&[x.gradient, x.hessian])) && is_sane(curvature)
     }
 
-    /// Fills the candidate by `formula`; false when it is not valid.
+    /// Fills the candidate by `formula`; returns false if it is not valid.
     fn lands(&mut self, formula: impl Fn(&Coordinate) -> (f64, f64)) -> bool {
         self.candidate.iter_mut().zip(&self.coordinates).for_each(|(new, x)| *new = formula(x));
         let (least, largest) = Self::DEVIATIONS;
         self.candidate.iter().all(|(mean, c)| is_sane(&[*mean]) && *c > least && *c < largest)
     }
 
-    /// Fills the candidate by `formula` of the coordinate and the step, which is halved until the candidate is valid.
+    /// Fills the candidate by `formula`, a function of the coordinate and the step. The step is
+    /// halved until the candidate is valid.
     pub(super) fn advance(
         &mut self,
         step: f64,
@@ -176,7 +180,7 @@ impl DiagonalRule {
             return info;
         }
         if self.mean_precision.is_empty() {
-            // The first one is the whole of this batch's: 1/s may be far below it.
+            // The average starts with the curvature of this batch, because 1/s may be far smaller.
             self.mean_precision.extend(curvature.iter().map(|k| k.max(0.0) / beta + 1.0));
         }
         let precisions = self.mean_precision.iter_mut().zip(curvature);
@@ -189,7 +193,8 @@ impl DiagonalRule {
     }
 
     pub(super) fn square_root(&mut self, gradient: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        // As for full covariances: no standard deviation more than halves. Where m has a step of its own, every coordinate has its own limit.
+        // As for full covariances, no standard deviation falls below half. If m takes Newton's
+        // step, every coordinate has a separate limit.
         let scale = 0.5 * step / beta;
         let cut = |x: &Coordinate| match self.guard {
             Guard::None => 1.0,
@@ -208,8 +213,8 @@ impl DiagonalRule {
         self.newton_means(gradient, beta, step, info)
     }
 
-    /// A rule whose steps are absolute, or in units of 1/𝓜: `deviation` is the new one, of the coordinate, the step γ and
-    /// `√(β/𝓜)`.
+    /// Takes a step of a rule whose steps are absolute, or in units of 1/𝓜. `deviation` computes
+    /// the new standard deviation from the coordinate, the step γ and `√(β/𝓜)`.
     pub(super) fn descend(
         &mut self,
         gradient: &DataGradient<'_>,
@@ -249,7 +254,8 @@ impl DiagonalRule {
             let variance = if precision > 0.0 { clip(1.0 / precision, low, high) } else { high };
             (x.mean, variance.sqrt())
         });
-        // Where every new precision is positive m takes its step with the variances that were not yet projected.
+        // If every new precision is positive, the step in m uses the variances before the
+        // projection.
         let definite = self.coordinates.iter().all(|x| precision(x) > 0.0);
         for (new, x) in self.candidate.iter_mut().zip(&self.coordinates) {
             let variance = if definite { 1.0 / precision(x) } else { new.1 * new.1 };
@@ -299,17 +305,18 @@ impl DiagonalRule {
     }
 }
 
-/// The largest relative change of a standard deviation in a step of SR-VN on the predictive log loss. That loss is not convex in variances, and
-/// coordinates that move together overshoot: with changes by halves they cycle around the optimum.
+/// The largest relative change of a standard deviation in a step of SR-VN on the predictive log
+/// loss. That loss is not convex in variances, and simultaneous steps in all coordinates overshoot:
+/// with relative changes of up to a half they cycle around the optimum.
 const CALM: f64 = 0.1;
 
-/// The largest share of ρ with which the precision changes by at most the trust radius.
+/// Returns the largest share of ρ with which the precision changes by at most the trust radius.
 fn trusted(x: &Coordinate, rho: f64, beta: f64) -> f64 {
     let change = (x.mixed(rho, beta) / x.precision() - 1.0).abs();
     if change > TRUST_RADIUS { rho * TRUST_RADIUS / change } else { rho }
 }
 
-/// The new precision as a guard makes it; still not positive where the step has to be halved.
+/// Returns the new precision under a guard; it is not positive if the step has to be halved.
 fn guarded(x: &Coordinate, rho: f64, beta: f64, guard: Guard) -> f64 {
     let plain = x.mixed(rho, beta);
     if plain > 0.0 {

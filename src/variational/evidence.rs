@@ -1,14 +1,16 @@
-//! The knowledge of w from rows that are no longer kept: a Gaussian factor in natural parameters, beside the prior or beside new rows; no
-//! steps.
+//! The evidence about w from rows that are no longer kept: a Gaussian factor in natural parameters,
+//! which multiplies the prior; no steps.
 
 use super::{Matrix, MatrixRef, Normal};
 use crate::linalg::{self, Factorizer, dot, gram_of_inverse};
 use faer::Mat;
 
-/// The factor `t(w) ∝ exp(λᵀw − ½ wᵀΛw)` that makes of the prior a posterior, `q(w) ∝ N(w; 0, I) t(w)`.
+/// The factor `t(w) ∝ exp(λᵀw − ½ wᵀΛw)` that turns the prior into a posterior,
+/// `q(w) ∝ N(w; 0, I) t(w)`.
 ///
-/// Gaussian noise makes such factors of the data themselves, which add up over rows; for other noise it is the data's best Gaussian
-/// stand-in, so that later rows are learnt from by `Σ ℓ_i + β KL(q ‖ p t)` (Bui, Nguyen & Turner 2017, at inducing inputs that stay).
+/// With Gaussian noise the likelihood itself is such a factor, and its parameters add up over rows.
+/// With other noise t is the Gaussian that approximates the likelihood best. Later rows are learnt
+/// from by `Σ ℓ_i + β KL(q ‖ p t)` (Bui, Nguyen & Turner 2017, with fixed inducing inputs).
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     /// `Λ = S⁻¹ − I`.
@@ -18,7 +20,7 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// The knowledge in `q` beyond the prior; `None` if S cannot be inverted.
+    /// Returns the factor by which `q` differs from the prior; `None` if S cannot be inverted.
     pub fn of(q: &Normal) -> Option<Evidence> {
         let mut shift = vec![0.0; q.dim()];
         let mut precision = match q.cov() {
@@ -51,7 +53,7 @@ impl Evidence {
         self.shift.iter_mut().zip(shift).for_each(|(own, other)| *own += weight * other);
     }
 
-    /// `S = (I + Λ)⁻¹`, `m = Sλ`; `None` if that is not positive definite.
+    /// Returns the posterior, `S = (I + Λ)⁻¹` and `m = Sλ`; `None` if S is not positive definite.
     pub fn posterior(&self) -> Option<Normal> {
         let mut precision = self.precision.clone();
         precision.add_diagonal(1.0);
@@ -70,8 +72,8 @@ impl Evidence {
         }
     }
 
-    /// Adds `weight` times `−E_q log t = ½ (tr ΛS + mᵀΛm) − λᵀm`, whose value comes back, to a gradient: `Λm − λ` in m, `½Λ` in S, and Λ
-    /// to the Hessian in m.
+    /// Returns `−E_q log t = ½ (tr ΛS + mᵀΛm) − λᵀm`, and adds its derivatives, times `weight`, to
+    /// a gradient: `Λm − λ` in m, `½Λ` in S, and Λ to the Hessian in m.
     pub(crate) fn add_to(
         &self,
         q: &Normal,
@@ -102,7 +104,8 @@ impl Evidence {
     }
 }
 
-/// The inverse of a symmetric positive definite matrix, and the logarithm of its determinant.
+/// Returns the inverse of a symmetric positive definite matrix, and the logarithm of its
+/// determinant.
 fn inverse(mut matrix: Mat<f64>) -> Option<(Mat<f64>, f64)> {
     let m = matrix.nrows();
     let (mut root, mut inverse) = (linalg::spread(m, m), linalg::spread(m, m));

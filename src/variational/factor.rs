@@ -1,12 +1,14 @@
-//! The common part of rules that carry a factor C of `S = C Cᵀ`: its gradient, its validity, q from it; no steps.
+//! Common code of the rules that carry a factor C of `S = C Cᵀ`: the gradient in C, validity
+//! checks, and q from C; no steps.
 
 use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, is_sane_matrix};
 use crate::columns;
 use crate::linalg::{self, Factorizer, Operand, Part, outer_of_lower, product};
 use faer::{Accum, Mat, MatRef};
 
-/// The lower factor of q's covariance. Only rounding can make the factorisation fail, since q was valid when it was built;
-/// the prior is then as good a start as any.
+/// Writes the lower Cholesky factor of the covariance of q to `out`. The factorisation can fail
+/// only by rounding, because q was valid when it was built; `out` is then the identity, the factor
+/// of the prior.
 pub(super) fn lower_factor(q: &Normal, out: &mut Mat<f64>) {
     let m = q.dim();
     out.copy_from(q.cov().full());
@@ -15,7 +17,8 @@ pub(super) fn lower_factor(q: &Normal, out: &mut Mat<f64>) {
     }
 }
 
-/// `H C = 2 B C + β C` into `out`, or `G + β C` from `G = ∇_C` by samples; false when it is not finite. Only `part` of it is computed.
+/// Writes `H C = 2 B C + β C` to `out`, or `G + β C` if samples give `G = ∇_C`; returns false if it
+/// is not finite. Only `part` of the matrix is computed.
 pub(super) fn energy_gradient(
     gradient: &DataGradient<'_>,
     c: Operand<'_>,
@@ -36,15 +39,16 @@ pub(super) fn energy_gradient(
     is_sane_matrix(out.as_ref())
 }
 
-/// True if `C Cᵀ` of a lower C is finite and, judging by its entries, positive definite in floating point: the condition of C is at least
-/// the ratio of its largest entry to its smallest diagonal entry.
+/// Returns true if `C Cᵀ` of a lower C is finite and, judging by its entries, positive definite in
+/// floating point: the condition of C is at least the ratio of its largest entry to its smallest
+/// diagonal entry.
 pub(super) fn is_valid_lower(c: MatRef<'_, f64>) -> bool {
     let largest = columns::largest(c);
     largest < OVERFLOW
         && (0..c.nrows()).all(|i| c[(i, i)] > CONDITION * largest && c[(i, i)] > 1.0 / OVERFLOW)
 }
 
-/// `S = C Cᵀ` of a valid lower C, with its log-determinant.
+/// Sets the covariance of q to `S = C Cᵀ` for a valid lower C, and its log-determinant.
 pub(super) fn set_covariance(q: &mut Normal, c: MatRef<'_, f64>) {
     if let Matrix::Full(cov) = &mut q.cov {
         outer_of_lower(c, cov.as_mut());

@@ -9,8 +9,9 @@ word_option! {
     /// The guard that keeps a natural-gradient step positive definite.
     #[non_exhaustive]
     Guard, "guard of the q update" {
-        /// No variance grows by more than a factor 2 or falls by more than a third in a step (predictive log loss, and
-        /// reparameterised samples, whose curvature is mostly noise); else as backtrack.
+        /// For the predictive log loss, and for reparameterised samples, whose curvature is mostly
+        /// noise, no variance grows by more than a factor of 2 or falls by more than a third in a
+        /// step. Otherwise the same as backtrack.
         Trust = "trust",
         /// Halve ρ until the new precision is positive definite.
         Backtrack = "backtrack",
@@ -24,13 +25,14 @@ word_option! {
     }
 }
 
-/// The eigenvalues that a projected precision may have.
+/// The range of the eigenvalues of a projected precision.
 pub(super) const PRECISION_RANGE: (f64, f64) = (1e-4, 1e8);
 
 /// The largest relative change of S⁻¹ in a step within the trust region.
 pub(super) const TRUST_RADIUS: f64 = 0.5;
 
-/// True if the curvature in a gradient holds only nearby: if it is not the mean's curvature, or comes from slopes at few samples.
+/// Returns true if the curvature in a gradient is reliable only for small steps: if it differs from
+/// the curvature in m, or comes from slopes at few samples.
 pub(super) fn needs_trust(gradient: &DataGradient<'_>) -> bool {
     gradient.curvature.is_some() || gradient.path.is_some()
 }
@@ -50,12 +52,13 @@ pub(super) fn add_second_order(mut next: MatMut<'_, f64>, precision: MatRef<'_, 
     product(next.as_mut(), Part::Lower, Accum::Add, Operand::full(half.as_ref()), full, 1.0);
 }
 
-/// `s` within the bounds, for any bounds; the upper one wins if they contradict each other.
+/// Returns `s` clipped to the bounds; the upper bound takes precedence if it is below the lower
+/// one.
 pub(super) fn clip(s: f64, low: f64, high: f64) -> f64 {
     s.max(low).min(high)
 }
 
-/// Bounds of variances that can be computed with.
+/// Returns the bounds of variances, limited to values that do not overflow in computations.
 pub(super) fn usable(low: f64, high: f64) -> (f64, f64) {
     let least = 1.0 / OVERFLOW;
     let low = if low > least { low.min(OVERFLOW) } else { least };
@@ -70,24 +73,24 @@ pub(super) struct TrustRegion {
 }
 
 impl TrustRegion {
-    /// For posteriors of dimension `m`.
+    /// Creates the buffers for posteriors of dimension `m`.
     pub fn new(m: usize) -> Self {
         TrustRegion { direction: vec![0.0; m], probe: vec![0.0; m], image: vec![0.0; m] }
     }
 
-    /// The largest step up to `rho` that changes S⁻¹ by no more than [`TRUST_RADIUS`].
+    /// Returns the largest step up to `rho` that changes S⁻¹ by no more than [`TRUST_RADIUS`].
     pub fn limit(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> f64 {
         let change = self.relative_change(q, gradient, beta, rho);
         if change > TRUST_RADIUS { rho * TRUST_RADIUS / change } else { rho }
     }
 
-    /// The largest eigenvalue in size of `S^½ D S^½`, `D = ρ(I + 2B/β − S⁻¹)`, by power iteration in `p = S y`, where
-    /// `S⁻¹p = y` is known.
+    /// Returns the largest eigenvalue in size of `S^½ D S^½`, `D = ρ(I + 2B/β − S⁻¹)`, by power
+    /// iteration in `p = S y`, where `S⁻¹p = y` is known.
     fn relative_change(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> f64 {
         const ITERATIONS: usize = 12;
         let (y, p, data) = (&mut self.direction, &mut self.probe, &mut self.image);
         let (cov, curvature) = (q.cov().full(), gradient.cov.full());
-        // Any start that no eigenvector is orthogonal to by symmetry.
+        // The start has no symmetry that could make it orthogonal to an eigenvector.
         y.iter_mut().enumerate().for_each(|(i, y)| *y = 1.0 + (i as f64 * 0.618).fract());
         let mut largest = 0.0f64;
         for _ in 0..ITERATIONS {

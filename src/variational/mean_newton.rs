@@ -4,14 +4,15 @@
 //! P₊ = (1 − ρ) P + ρ (I + A diag(∂²ℓ/∂μ²) Aᵀ/β),    m₊ = m − (ρ/β) P₊⁻¹ ĝ
 //! ```
 //!
-//! Rules that precondition the step in m by S would take one that is too long by the ratio of P to S⁻¹; see [`natural`](super::natural).
+//! If the step in m were preconditioned by S instead, it would be too long by the ratio of P to
+//! S⁻¹; see [`natural`](super::natural).
 
 use super::{DataGradient, MatrixRef, Normal, is_sane_matrix, move_mean};
 use crate::checkpoint::Archive;
 use crate::linalg::{self, Factorizer};
 use faer::Mat;
 
-/// P, mixed over the steps, with the buffers of a step.
+/// The matrix P, averaged over the steps, with the buffers of a step.
 pub(super) struct MeanNewton {
     /// The lower triangle of P, once a gradient had its own curvature.
     hessian: Option<Mat<f64>>,
@@ -21,7 +22,7 @@ pub(super) struct MeanNewton {
 }
 
 impl MeanNewton {
-    /// Nothing known, in dimension `m`.
+    /// Creates the state before the first curvature, in dimension `m`.
     pub fn new(m: usize) -> Self {
         MeanNewton {
             hessian: None,
@@ -39,7 +40,7 @@ impl MeanNewton {
         }
         let m = curvature.nrows();
         let Some(hessian) = &mut self.hessian else {
-            // The first one is the whole of this batch's: S⁻¹ may be far below it.
+            // The average starts with the curvature of this batch, because S⁻¹ may be far smaller.
             let identity = |i, j| if i == j { 1.0 } else { 0.0 };
             self.hessian = Some(Mat::from_fn(m, m, |i, j| curvature[(i, j)] / beta + identity(i, j)));
             self.factor = linalg::spread(m, m);
@@ -55,7 +56,8 @@ impl MeanNewton {
         true
     }
 
-    /// Moves m by `scale · P⁻¹ ĝ`; false, m being as before, when P is not positive definite, which only rounding can cause.
+    /// Moves m by `scale · P⁻¹ ĝ`. Returns false, and leaves m unchanged, if P is not positive
+    /// definite, which only rounding can cause.
     pub(crate) fn move_mean(&mut self, q: &mut Normal, gradient: &[f64], scale: f64) -> bool {
         let Some(hessian) = &self.hessian else { return false };
         linalg::copy_lower(hessian.as_ref(), self.factor.as_mut());

@@ -36,7 +36,8 @@ use crate::checkpoint::Archive;
 use crate::columns;
 use faer::{Mat, MatRef};
 
-/// The data part of the gradient with respect to `(m, S)`; the rules add the KL's part themselves.
+/// The data part of the gradient with respect to `(m, S)`; the rules add the gradient of the KL
+/// term themselves.
 #[derive(Clone, Copy)]
 pub struct DataGradient<'a> {
     /// `A g` (M): the data part of `∇_m F`.
@@ -78,7 +79,7 @@ pub trait UpdateRule: Send {
     /// Resets the state of the rule to match `q`, after `q` was changed by other code.
     fn restart(&mut self, q: &Normal);
 
-    /// The lower triangle of `S⁻¹`, if the rule carries it.
+    /// Returns the lower triangle of `S⁻¹`, if the rule carries it.
     fn precision(&self) -> Option<MatRef<'_, f64>> {
         None
     }
@@ -93,7 +94,8 @@ pub trait UpdateRule: Send {
     /// Writes the state that the rule carries from step to step to an archive, or reads it from there.
     fn archive(&mut self, archive: &mut Archive);
 
-    /// The factor of S that the rule moves, if it moves one; reparameterised gradients are then gradients with respect to this factor.
+    /// Returns the factor of S that the rule moves, if it moves one; reparameterised gradients are
+    /// then gradients with respect to this factor.
     fn factor(&self) -> Option<Factor<'_>> {
         None
     }

@@ -59,7 +59,7 @@ pub struct NaturalGradient {
     guard: Guard,
     precision: Mat<f64>,
     candidate: Mat<f64>,
-    /// The factor of `candidate`, and its inverse.
+    /// The Cholesky factor of `candidate`, and the inverse of that factor.
     factor: Mat<f64>,
     inverse: Mat<f64>,
     newton: MeanNewton,
@@ -70,7 +70,7 @@ pub struct NaturalGradient {
 }
 
 impl NaturalGradient {
-    /// A rule for `q`, whose precision is computed once here, with the default guard.
+    /// Creates the rule for `q`, whose precision is computed once here, with the default guard.
     pub fn new(q: &Normal) -> Self {
         let m = q.dim();
         let mut rule = NaturalGradient {
@@ -116,7 +116,7 @@ impl NaturalGradient {
         self.factorizer.cholesky_with_inverse(factor, inverse).is_ok() && is_valid_lower(self.factor.as_ref())
     }
 
-    /// Clips the eigenvalues of `candidate`; false when it is not finite.
+    /// Clips the eigenvalues of `candidate`; returns false if it is not finite.
     fn project(&mut self) -> bool {
         reflect_lower(self.candidate.as_mut());
         let Some((values, vectors)) = symmetric_eigen(self.candidate.as_ref()) else { return false };
@@ -200,8 +200,8 @@ impl UpdateRule for NaturalGradient {
         let m = q.dim();
         self.newton.reset();
         self.candidate.copy_from(q.cov().full());
-        // q's covariance was positive definite when q was built, so only rounding can make this fail; the
-        // prior's precision is then as good a start as any.
+        // The covariance of q was positive definite when q was built, so this can fail only by
+        // rounding. The rule then starts from the precision of the prior.
         let (factor, inverse) = (self.candidate.as_mut(), self.inverse.as_mut());
         if self.factorizer.cholesky_with_inverse(factor, inverse).is_ok() {
             gram_of_inverse(self.inverse.as_ref(), self.precision.as_mut());

@@ -17,7 +17,7 @@ word_option! {
     }
 }
 
-/// An `M × M` matrix of a family: all of it, or its diagonal.
+/// An `M × M` matrix of a family: all entries, or the diagonal of a diagonal matrix.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Matrix {
     /// Every entry.
@@ -36,7 +36,7 @@ impl Clone for Matrix {
 }
 
 impl Matrix {
-    /// Zeros.
+    /// Returns the zero matrix.
     pub fn zeros(family: Family, m: usize) -> Self {
         match family {
             Family::Full => Matrix::Full(linalg::spread(m, m)),
@@ -44,7 +44,7 @@ impl Matrix {
         }
     }
 
-    /// The identity.
+    /// Returns the identity.
     pub fn identity(family: Family, m: usize) -> Self {
         let mut identity = Matrix::zeros(family, m);
         identity.add_diagonal(1.0);
@@ -122,7 +122,7 @@ pub enum MatrixRef<'a> {
 }
 
 impl<'a> MatrixRef<'a> {
-    /// The numbers of rows and columns of the whole matrix.
+    /// Returns the numbers of rows and columns of the whole matrix.
     pub(crate) fn shape(self) -> (usize, usize) {
         match self {
             MatrixRef::Full(all) => all.shape(),
@@ -130,17 +130,17 @@ impl<'a> MatrixRef<'a> {
         }
     }
 
-    /// True if the two can be added.
+    /// Returns true if both matrices have the same family and shape, so that they can be added.
     pub(crate) fn is_like(self, other: MatrixRef<'_>) -> bool {
         let full = |matrix| matches!(matrix, MatrixRef::Full(_));
         self.shape() == other.shape() && full(self) == full(other)
     }
 
-    /// All entries.
+    /// Returns all entries of a full matrix.
     ///
     /// # Panics
     ///
-    /// When only the diagonal is there: rules and gradients of one fit have one family.
+    /// If the matrix is diagonal; rules and gradients of one fit have one family.
     pub fn full(self) -> MatRef<'a, f64> {
         match self {
             MatrixRef::Full(all) => all,
@@ -148,11 +148,11 @@ impl<'a> MatrixRef<'a> {
         }
     }
 
-    /// The diagonal of a diagonal matrix.
+    /// Returns the diagonal of a diagonal matrix.
     ///
     /// # Panics
     ///
-    /// When the matrix is full.
+    /// If the matrix is full.
     pub fn diagonal(self) -> &'a [f64] {
         match self {
             MatrixRef::Diagonal(diagonal) => diagonal,
@@ -160,7 +160,7 @@ impl<'a> MatrixRef<'a> {
         }
     }
 
-    /// A dense copy.
+    /// Returns a dense copy.
     pub fn to_dense(self) -> Mat<f64> {
         match self {
             MatrixRef::Full(all) => all.to_owned(),
@@ -183,7 +183,7 @@ pub struct Normal {
     pub(crate) log_det: f64,
 }
 
-/// A distribution as it was read, whose parts may not fit together.
+/// A distribution as it was read, before its shapes are checked.
 #[derive(Deserialize)]
 struct Parts {
     mean: Vec<f64>,
@@ -219,12 +219,13 @@ impl AsRef<[Normal]> for Normal {
 }
 
 impl Normal {
-    /// The prior `N(0, I)` of dimension `m`.
+    /// Returns the prior `N(0, I)` of dimension `m`.
     pub fn standard(family: Family, m: usize) -> Self {
         Normal { mean: vec![0.0; m], cov: Matrix::identity(family, m), log_det: 0.0 }
     }
 
-    /// `N(mean, cov)`; an error when the shapes differ or `cov` is not positive definite.
+    /// Creates `N(mean, cov)`; returns an error if the shapes differ or `cov` is not positive
+    /// definite.
     pub fn new(mean: Vec<f64>, cov: Mat<f64>) -> Result<Self> {
         let m = mean.len();
         if cov.shape() != (m, m) {
@@ -240,7 +241,8 @@ impl Normal {
         Ok(Normal { mean, cov: Matrix::Full(cov), log_det: linalg::log_det(factor.as_ref()) })
     }
 
-    /// `N(mean, diag(variances))`; an error when the lengths differ or a variance is not positive.
+    /// Creates `N(mean, diag(variances))`; returns an error if the lengths differ or a variance is
+    /// not positive.
     pub fn diagonal(mean: Vec<f64>, variances: Vec<f64>) -> Result<Self> {
         let (m, v) = (mean.len(), variances.len());
         if m != v {
@@ -263,12 +265,12 @@ impl Normal {
         archive.value(&mut self.log_det);
     }
 
-    /// Dimension M.
+    /// Returns the dimension M.
     pub fn dim(&self) -> usize {
         self.mean.len()
     }
 
-    /// The family of its covariances.
+    /// Returns the family of the covariance.
     pub fn family(&self) -> Family {
         match self.cov {
             Matrix::Full(_) => Family::Full,
@@ -276,27 +278,27 @@ impl Normal {
         }
     }
 
-    /// The mean m.
+    /// Returns the mean m.
     pub fn mean(&self) -> &[f64] {
         &self.mean
     }
 
-    /// The covariance S: both triangles, or the diagonal.
+    /// Returns the covariance S: both triangles, or the diagonal.
     pub fn cov(&self) -> MatrixRef<'_> {
         self.cov.as_ref()
     }
 
-    /// `log |S|`.
+    /// Returns `log |S|`.
     pub fn log_det(&self) -> f64 {
         self.log_det
     }
 
-    /// `KL(N(m, S) ‖ N(0, I)) = ½ (tr S + mᵀm − M − log|S|)`.
+    /// Returns `KL(N(m, S) ‖ N(0, I)) = ½ (tr S + mᵀm − M − log|S|)`.
     pub fn kl(&self) -> f64 {
         0.5 * (self.trace() + dot(&self.mean, &self.mean) - self.dim() as f64 - self.log_det)
     }
 
-    /// The sum of the variances.
+    /// Returns the sum of the variances.
     pub fn trace(&self) -> f64 {
         match &self.cov {
             Matrix::Full(cov) => trace(cov.as_ref()),
@@ -304,7 +306,8 @@ impl Normal {
         }
     }
 
-    /// The same posterior with `count` more weights, independent standard normals.
+    /// Returns the same posterior with `count` more weights, which are independent and standard
+    /// normal.
     pub(crate) fn extended(&self, count: usize) -> Normal {
         let (old, m) = (self.dim(), self.dim() + count);
         let mut mean = self.mean.clone();
@@ -325,8 +328,9 @@ impl Normal {
         Normal { mean, cov, log_det: self.log_det }
     }
 
-    /// The diagonal normal distribution nearest to this one, `N(m, diag(1/(S⁻¹)_jj))`, in the divergence that variational
-    /// inference minimises; the prior's variances if S cannot be factorised.
+    /// Returns the diagonal normal distribution nearest to this one, `N(m, diag(1/(S⁻¹)_jj))`, in
+    /// the divergence that variational inference minimises; the prior's variances if S cannot be
+    /// factorised.
     pub fn mean_field(&self) -> Normal {
         let m = self.dim();
         let variances = match self.cov() {
@@ -345,7 +349,8 @@ impl Normal {
         Normal { mean: self.mean.clone(), cov: Matrix::Diagonal(variances), log_det }
     }
 
-    /// `KL(N(m, S) ‖ N(m′, S′))` to another normal distribution of the same dimension; NaN if `S′` cannot be factorised.
+    /// Returns `KL(N(m, S) ‖ N(m′, S′))` to another normal distribution of the same dimension; NaN
+    /// if `S′` cannot be factorised.
     pub fn kl_to(&self, other: &Normal) -> f64 {
         let m = self.dim();
         let difference: Vec<f64> = self.mean.iter().zip(&other.mean).map(|(a, b)| a - b).collect();

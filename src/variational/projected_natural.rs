@@ -1,10 +1,12 @@
 //! Natural gradients with a Bregman projection on bounded covariances (projected NGVI); no losses.
 //!
-//! Guilmeau, Hendrikx & Forbes 2026. A step of variational Newton, `S₊⁻¹ = (1 − ρ) S⁻¹ + (ρ/β) H` and
-//! `m₊ = m − (ρ/β) S₊ ĝ`, then the projection on `lo I ⪯ S ⪯ hi I`, which in either divergence clips the eigenvalues of S
-//! and keeps m. Where the new precision is not positive definite there is no S₊ to be projected: its eigenvalues are clipped to
-//! `[1/hi, 1/lo]`, and m takes its step with what results. For the predictive log loss m takes Newton's step, and the change of S stays
-//! within a trust region, as for [`natural`](super::natural) gradients.
+//! Guilmeau, Hendrikx & Forbes 2026. A step of variational Newton, `S₊⁻¹ = (1 − ρ) S⁻¹ + (ρ/β) H`
+//! and `m₊ = m − (ρ/β) S₊ ĝ`, is followed by the projection on `lo I ⪯ S ⪯ hi I`, which in either
+//! divergence clips the eigenvalues of S and keeps m. If the new precision is not positive
+//! definite, there is no S₊ to project: the eigenvalues of the precision are clipped to
+//! `[1/hi, 1/lo]`, and the step in m uses the result. For the predictive log loss m takes Newton's
+//! step, and the change of S stays within a trust region, as for [`natural`](super::natural)
+//! gradients.
 
 use super::diagonal::DiagonalRule;
 use super::limits::{Guard, TrustRegion, add_second_order, clip, usable};
@@ -32,8 +34,8 @@ pub(super) const RULE: Rule = Rule {
     diagonal: DiagonalRule::projected_natural,
 };
 
-/// The symmetric `sigma` with its eigenvalues clipped to `[low, high]`, the covariance of the projection of `N(m, Σ)`
-/// (Guilmeau, Hendrikx & Forbes 2026); `None` when it is not finite.
+/// Returns the symmetric `sigma` with its eigenvalues clipped to `[low, high]`, the covariance of
+/// the projection of `N(m, Σ)` (Guilmeau, Hendrikx & Forbes 2026); `None` if it is not finite.
 pub fn clip_eigenvalues(sigma: MatRef<'_, f64>, low: f64, high: f64) -> Option<Mat<f64>> {
     let mut eigen = EigenSolver::new(sigma.nrows());
     if !(is_sane_matrix(sigma) && eigen.decompose(sigma)) {
@@ -60,7 +62,7 @@ pub struct ProjectedNatural {
 }
 
 impl ProjectedNatural {
-    /// A rule for `q` of dimension M with a full covariance; of the options `bounds` concern it.
+    /// Creates the rule for `q` of dimension M with a full covariance; it uses the option `bounds`.
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
         let mut rule = ProjectedNatural {
@@ -79,7 +81,8 @@ impl ProjectedNatural {
         rule
     }
 
-    /// Writes `(1 − ρ) S⁻¹ + (ρ/β) H` into `candidate`, with the second-order term if H is from slopes, and decomposes it; false when it is not finite.
+    /// Writes `(1 − ρ) S⁻¹ + (ρ/β) H` into `candidate`, with the second-order term if H comes from
+    /// slopes, and decomposes it. Returns false if it is not finite.
     fn mix(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> bool {
         let columns = self.precision.col_iter().zip(gradient.cov.full().col_iter());
         for (new, (old, b)) in self.candidate.as_mut().col_iter_mut().zip(columns) {
@@ -96,7 +99,8 @@ impl ProjectedNatural {
         is_sane_matrix(self.candidate.as_ref()) && self.eigen.decompose(self.candidate.as_ref())
     }
 
-    /// `S₊ ĝ` into `direction`, S₊ having the variances that `variance` makes of the precisions.
+    /// Writes `S₊ ĝ` to `direction`; `variance` computes the eigenvalues of S₊ from those of the
+    /// precision. Returns false if the result overflows.
     fn precondition(&mut self, variance: impl Fn(f64) -> f64) -> bool {
         let vectors = self.eigen.vectors();
         linalg::matvec(vectors.transpose(), &self.gradient, &mut self.rotated);
@@ -122,7 +126,7 @@ impl UpdateRule for ProjectedNatural {
         let definite = self.eigen.values().iter().all(|p| *p > singular * largest);
         let (low, high) = self.bounds;
         let bounded = |p: f64| if p > 0.0 { clip(1.0 / p, low, high) } else { high };
-        // Bounds far apart must not make S singular.
+        // Even if the bounds are far apart, S must not become singular.
         let widest = self.eigen.values().iter().fold(low, |a, p| a.max(bounded(*p)));
         let variance = |p: f64| bounded(p).max(singular * widest);
         if !(if definite { self.precondition(|p| 1.0 / p) } else { self.precondition(variance) }) {
@@ -150,7 +154,7 @@ impl UpdateRule for ProjectedNatural {
 
     fn restart(&mut self, q: &Normal) {
         self.newton.reset();
-        // q's covariance is positive definite up to rounding.
+        // The covariance of q is positive definite up to rounding.
         if self.eigen.decompose(q.cov().full()) {
             let largest = self.eigen.values().iter().fold(0.0f64, |a, s| a.max(*s));
             let least = CONDITION * CONDITION * largest;

@@ -10,11 +10,14 @@ pub struct Rule {
     pub word: &'static str,
     /// True if its steps are mixing weights, at most 1.
     pub mixes: bool,
-    /// True if it takes the entropy's part from a reparameterised gradient, false if it computes that part without a gradient.
+    /// True if a reparameterised gradient may include the gradient of the entropy, false if the
+    /// rule adds the entropy itself.
     pub entropy_gradient: bool,
-    /// True if gradients may stick the landing. A rule that computes the whole entropy itself cannot use such gradients.
+    /// True if the rule accepts "sticking the landing" gradients. A rule that computes the whole
+    /// entropy itself cannot use them.
     pub sticks_the_landing: bool,
-    /// The guards that can keep its steps sound, the default first; none for rules that need no guard.
+    /// The guards that can keep its steps valid, the default first; empty for rules that need no
+    /// guard.
     pub guards: &'static [Guard],
     /// True if it projects q to bounds.
     pub projects: bool,
@@ -22,16 +25,17 @@ pub struct Rule {
     pub takes_smoothness: bool,
     /// True if the smoothness bounds the factor of S from below, in addition to giving steps their unit.
     pub floors_at_smoothness: bool,
-    /// The step when none is given, in units of 1/𝓜 for rules that take the smoothness; the learning rate of
-    /// hyper-parameters when absent.
+    /// The default step, in units of 1/𝓜 for rules that use the smoothness; if `None`, the learning
+    /// rate of hyper-parameters.
     pub default_step: Option<f64>,
-    /// The theorem that its steps converge by, if there is one.
+    /// The theorem that proves the convergence of its steps, if there is one.
     pub theorem: Option<Theorem>,
-    /// True if the rule for diagonal covariances moves a flat position by moments of its gradient.
+    /// True if the rule for diagonal covariances needs moments of the gradient, like Adam.
     pub(super) keeps_moments: bool,
-    /// Makes the rule for full covariances like that of q.
+    /// Creates the rule for full covariances, for a q of this dimension.
     pub(super) build: fn(&Normal, &RuleOptions) -> Box<dyn UpdateRule>,
-    /// One step of the rule for diagonal covariances: fills the candidate, given the gradient, β and the step.
+    /// Takes one step of the rule for diagonal covariances: fills the candidate, given the
+    /// gradient, β and the step.
     pub(super) diagonal: fn(&mut DiagonalRule, &DataGradient<'_>, f64, f64) -> StepInfo,
 }
 
@@ -44,7 +48,7 @@ pub enum Theorem {
     Projected,
 }
 
-/// Rules are told apart by their words.
+/// Two rules are equal if their words are.
 impl PartialEq for Rule {
     fn eq(&self, other: &Rule) -> bool {
         self.word == other.word
@@ -64,12 +68,13 @@ pub struct RuleOptions {
     pub rule: &'static Rule,
     /// The guard that keeps natural-gradient steps positive definite (ngd, sr-vn).
     pub guard: Guard,
-    /// The range of the eigenvalues of S (projected-ngvi), the prior's being 1.
+    /// The range of the eigenvalues of S (projected-ngvi); those of the prior are 1.
     pub bounds: (f64, f64),
     /// The least values of the coordinates of m (projected-ngvi on diagonal covariances); empty for none.
     pub lower: Vec<f64>,
-    /// The smoothness 𝓜 of the negative log joint (proj-sgd and relative steps); the largest curvature met so far when absent.
-    /// For diagonal covariances that is the largest diagonal entry, too small for steps in m where features are correlated.
+    /// The smoothness 𝓜 of the negative log joint (proj-sgd and relative steps); if `None`, the
+    /// largest curvature observed so far. For diagonal covariances the observed curvature is the
+    /// largest diagonal entry, which is too small for steps in m if features are correlated.
     pub smoothness: Option<f64>,
     /// True if the steps of gradient rules (bw-gd, prox-sgd, proj-sgd) are in units of 1/𝓜.
     pub relative: bool,

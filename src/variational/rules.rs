@@ -1,4 +1,4 @@
-//! The list of the update rules by name, and how one of them is built.
+//! The list of the update rules by name, and the construction of a rule from its options.
 
 use super::diagonal::DiagonalRule;
 use super::limits::{clip, usable};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The list of the rules: variants, their words and what they state.
+/// Declares the list of the rules: variants of [`QUpdate`] with the properties of each rule.
 macro_rules! rules {
     ($($(#[doc = $doc:literal])+ $name:ident = $file:ident::$rule:ident),+ $(,)?) => {
         /// The rule that updates q(w).
@@ -28,7 +28,7 @@ macro_rules! rules {
             /// The accepted words, the first one being the default.
             pub const WORDS: &'static [&'static str] = &[$($file::$rule.word),+];
 
-            /// The properties of the rule.
+            /// Returns the properties of the rule.
             pub const fn rule(self) -> &'static Rule {
                 match self { $(QUpdate::$name => &$file::$rule),+ }
             }
@@ -58,14 +58,14 @@ rules! {
 stored_as_text!(QUpdate);
 
 impl QUpdate {
-    /// The words of the rules that state something, `prox-sgd, proj-sgd or bw-gd`.
+    /// Returns the words of the rules with a property, such as `prox-sgd, proj-sgd or bw-gd`.
     pub(crate) fn those(states: impl Fn(&Rule) -> bool) -> String {
         let rules = Self::ALL.iter().map(|update| update.rule()).filter(|rule| states(rule));
         let words: Vec<&str> = rules.map(|rule| rule.word).collect();
         either(&words)
     }
 
-    /// The schedule of its steps when none is given, next to the learning rate of hyper-parameters.
+    /// Returns the default schedule of steps, given the learning rate of hyper-parameters.
     pub(crate) fn default_schedule(self, learning_rate: f64) -> Schedule {
         Schedule::Constant(self.rule().default_step.unwrap_or(learning_rate))
     }
@@ -95,7 +95,7 @@ impl From<QUpdate> for RuleOptions {
 }
 
 impl RuleOptions {
-    /// The defaults of a rule.
+    /// Returns the default options of a rule.
     pub fn of(update: QUpdate) -> Self {
         RuleOptions {
             rule: update.rule(),
@@ -107,7 +107,8 @@ impl RuleOptions {
         }
     }
 
-    /// The posterior nearest to `q` that satisfies the constraints of the rule (projected-ngvi), or `q` itself.
+    /// Returns the posterior nearest to `q` that satisfies the constraints of the rule
+    /// (projected-ngvi), or `q` itself.
     pub(crate) fn admit(&self, q: Normal) -> Normal {
         if !self.rule.projects {
             return q;
@@ -126,12 +127,12 @@ impl RuleOptions {
         admitted.unwrap_or(q)
     }
 
-    /// The posteriors nearest to `q` that satisfy the constraints of the rule.
+    /// Returns the posteriors nearest to `q` that satisfy the constraints of the rule.
     pub(crate) fn admit_all(&self, q: &[Normal]) -> Vec<Normal> {
         q.iter().map(|q| self.admit(q.clone())).collect()
     }
 
-    /// The rule, for posteriors like `q`.
+    /// Creates the rule for posteriors of the family and dimension of `q`.
     pub fn build(&self, q: &Normal) -> Box<dyn UpdateRule> {
         if q.family() == Family::Diagonal {
             return Box::new(DiagonalRule::new(q, self));

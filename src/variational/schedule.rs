@@ -1,4 +1,5 @@
-//! Step-size schedules: which step to ask for at iteration t; no rules that take the steps, no batch sizes.
+//! Step-size schedules: the requested step at iteration t; no rules that take the steps, no batch
+//! sizes.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ pub enum Schedule {
     /// A constant step.
     Constant(f64),
     /// A geometric rise from `start` to `end` over the first `steps` iterations, then `end`
-    /// (Salimbeni, Eleftheriadis & Hensman 2018 start natural gradients so).
+    /// (used for natural gradients by Salimbeni, Eleftheriadis & Hensman 2018).
     WarmUp {
         /// The first step.
         start: f64,
@@ -42,8 +43,9 @@ pub enum Schedule {
     },
     /// `s / √(t + 1)`.
     InverseSqrt(f64),
-    /// The steps of the convergence theorem for the rule (Domke, Garrigos & Gower 2023), a [`Schedule::Domke`] whose constants training computes
-    /// from the rows. It takes no step by itself.
+    /// The steps of the convergence theorem for the rule (Domke, Garrigos & Gower 2023), a
+    /// [`Schedule::Domke`] whose constants training computes from the rows. Until then it has no
+    /// steps.
     Theorem,
     /// `1 / (c + t)`: close to 1/c for the first c iterations and close to 1/t long after them.
     Inverse {
@@ -53,7 +55,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// The step at iteration `t`.
+    /// Returns the step at iteration `t`.
     pub fn at(self, t: usize) -> f64 {
         let time = t as f64;
         match self {
@@ -77,11 +79,11 @@ impl Schedule {
         }
     }
 
-    /// The largest step the schedule ever asks for.
+    /// Returns the largest step of the schedule.
     pub(crate) fn largest(self) -> f64 {
         match self {
             Schedule::WarmUp { start, end, steps } if steps > 0 => start.max(end),
-            // Every other schedule never rises.
+            // All other schedules never increase.
             _ => self.at(0),
         }
     }
@@ -96,8 +98,9 @@ impl Schedule {
         Err(Error::usage(message).hint("use a smaller step, or a rule that takes plain gradient steps"))
     }
 
-    /// The constant step `1/(𝓜 √T)` for an objective of smoothness 𝓜 > 0 and T ≥ 1 steps stated in advance, which
-    /// needs convexity only (Domke, Gower & Garrigos 2023); a usage error for other arguments.
+    /// Returns the constant step `1/(𝓜 √T)` for an objective of smoothness 𝓜 > 0 and T ≥ 1 steps
+    /// stated in advance, which needs convexity only (Domke, Gower & Garrigos 2023); a usage error
+    /// for other arguments.
     pub fn for_horizon(smoothness: f64, steps: usize) -> Result<Self> {
         let step = 1.0 / (smoothness * (steps as f64).sqrt());
         if smoothness > 0.0 && step > 0.0 && step.is_finite() {
@@ -108,7 +111,8 @@ impl Schedule {
         )))
     }
 
-    /// [`Schedule::HalfT`] for the relative strong convexity ϖ > 0; a usage error for other values.
+    /// Returns [`Schedule::HalfT`] for the relative strong convexity ϖ > 0; a usage error for other
+    /// values.
     pub fn for_relative_convexity(strong_convexity: f64) -> Result<Self> {
         if positive(strong_convexity) {
             return Ok(Schedule::HalfT { strong_convexity });
@@ -259,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_is_refused_with_every_form() {
+    fn an_unknown_schedule_is_refused_with_a_list_of_all_forms() {
         for text in
             ["", "const", "const:0", "const:inf", "const:nan", "warm-up:0.1:2:5", "half-t:-1", "domke:1"]
         {

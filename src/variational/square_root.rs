@@ -6,12 +6,13 @@
 //! m₊ = m − (ρ/β) C Cᵀ ĝ,    C₊ = C − (ρ/β) C tril½(Cᵀ Ĝ C),    Cᵀ Ĝ C = Cᵀ H C − β I
 //! ```
 //!
-//! Steps are cut where the change of C would be large beside C, unless the guard is [`Guard::None`], which is the algorithm of the paper:
-//! that diverges where ρ is too large for the curvature.
+//! Steps are shortened if the change of C would be large relative to C. With [`Guard::None`] they
+//! are not: that is the algorithm of the paper, which diverges if ρ is too large for the curvature.
 //!
-//! tril½ keeps the strict lower triangle and half the diagonal. Samples' own gradient `G = ∇_C` of the data part has
-//! `H_data C` as its mean, so that `sym(Cᵀ G)` stands for `Cᵀ H_data C`. For the predictive log loss, where H is not the Hessian in m, m
-//! takes Newton's step, as for [`natural`](super::natural) gradients, which factorises that Hessian.
+//! tril½ keeps the strict lower triangle and half the diagonal. The gradient `G = ∇_C` of the data
+//! part from samples has the mean `H_data C`, so `sym(Cᵀ G)` estimates `Cᵀ H_data C`. For the
+//! predictive log loss H is not the Hessian in m, so m takes Newton's step with a factorisation of
+//! that Hessian, as for [`natural`](super::natural) gradients.
 
 use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
@@ -57,13 +58,15 @@ pub struct SquareRoot {
 }
 
 impl SquareRoot {
-    /// The largest diagonal entry of `(ρ/β) X` in size, and the largest norm of all of it. The first keeps a diagonal of C
-    /// from more than halving. The second is for `Cᵀ H C` with a large eigenvalue Λ along a direction of many coordinates:
-    /// every entry of X may be small then while `ρΛ/β` is as large as M, and beyond 2 the step in m overshoots and the
+    /// The limits on the size of the diagonal entries of `(ρ/β) X`, and on its norm. With the first
+    /// limit no diagonal entry of C falls below half. The second limit matters if `Cᵀ H C` has a
+    /// large eigenvalue Λ along a direction of many coordinates: every entry of X may then be small
+    /// although `ρΛ/β` is as large as M. If `ρΛ/β` exceeds 2, the step in m overshoots, and the
     /// second-order part of S grows.
     const LIMITS: (f64, f64) = (0.5, 1.0);
 
-    /// A rule for `q` of dimension M, whose covariance (`M × M`, full) is factorised once here.
+    /// Creates the rule for `q` of dimension M, whose covariance (`M × M`, full) is factorised once
+    /// here.
     pub fn new(q: &Normal) -> Self {
         let m = q.dim();
         let mut rule = SquareRoot {
@@ -81,13 +84,15 @@ impl SquareRoot {
         rule
     }
 
-    /// Chooses whether steps are cut: they are for every guard but [`Guard::None`], the algorithm of the paper.
+    /// Sets the guard: steps are shortened for every guard except [`Guard::None`], which gives the
+    /// algorithm of the paper.
     pub fn with_guard(mut self, guard: Guard) -> Self {
         self.guard = guard;
         self
     }
 
-    /// Makes the diagonal of `candidate` positive by the signs of whole columns, which `C Cᵀ` does not depend on.
+    /// Makes the diagonal of `candidate` positive by changing the signs of whole columns, which
+    /// leaves `C Cᵀ` unchanged.
     fn fix_signs(&mut self) {
         for j in 0..self.candidate.ncols() {
             if self.candidate[(j, j)] < 0.0 {
@@ -96,9 +101,9 @@ impl SquareRoot {
         }
     }
 
-    /// Fills `change` from `energy`; false when it is not finite.
+    /// Fills `change` from `energy`; returns false if it is not finite.
     fn form_change(&mut self, beta: f64, sampled: bool) -> bool {
-        // Only samples' gradients leave Cᵀ(H C) unsymmetric.
+        // Cᵀ(H C) is symmetric unless the gradient comes from samples.
         let part = if sampled { Part::All } else { Part::Lower };
         let (left, right) = (Operand::upper(self.factor.transpose()), Operand::full(self.energy.as_ref()));
         product(self.change.as_mut(), part, Accum::Replace, left, right, 1.0);
@@ -115,8 +120,8 @@ impl SquareRoot {
         is_sane_matrix(x.as_ref())
     }
 
-    /// The largest share of `scale` = ρ/β that keeps the change of C within the limits. The norm is bounded by the geometric
-    /// mean of the largest sums of rows and columns.
+    /// Returns the largest share of `scale` = ρ/β that keeps the change of C within the limits. The
+    /// norm is bounded by the geometric mean of the largest sums of rows and columns.
     fn admissible(&mut self, scale: f64) -> f64 {
         let (diagonal, norm) = Self::LIMITS;
         let (mut share, mut columns) = (1.0f64, 0.0f64);

@@ -3,7 +3,7 @@
 use super::{DataGradient, Factor, Normal, RuleOptions, StepInfo, UpdateRule};
 use crate::checkpoint::Archive;
 
-/// The update rules of the posteriors of a model, which is one for each latent process.
+/// The update rules of the posteriors of a model, one for each latent process.
 pub struct Rules(Vec<Box<dyn UpdateRule>>);
 
 /// The rule of a single process.
@@ -26,12 +26,12 @@ impl From<Vec<Box<dyn UpdateRule>>> for Rules {
 }
 
 impl Rules {
-    /// The rule that the options say for each of the posteriors.
+    /// Creates the rule of `options` for each posterior.
     pub fn of_all(options: &RuleOptions, q: &[Normal]) -> Self {
         Rules(q.iter().map(|q| options.build(q)).collect())
     }
 
-    /// The rule of a process.
+    /// Returns the rule of a process.
     pub fn of(&mut self, process: usize) -> &mut dyn UpdateRule {
         self.0[process].as_mut()
     }
@@ -56,12 +56,12 @@ impl Rules {
         StepInfo { step: if all.step.is_finite() { all.step } else { 0.0 }, ..all }
     }
 
-    /// Forgets what the rules carry from step to step and takes up `q`, which was changed outside.
+    /// Resets the state of all rules to match `q`, after `q` was changed by other code.
     pub fn restart(&mut self, q: &[Normal]) {
         self.0.iter_mut().zip(q).for_each(|(rule, q)| rule.restart(q));
     }
 
-    /// The factor of S that the rule of a single process moves.
+    /// Returns the factor of S that the rule of a single process moves.
     pub fn factor(&self) -> Option<Factor<'_>> {
         match &self.0[..] {
             [rule] => rule.factor(),
@@ -69,7 +69,7 @@ impl Rules {
         }
     }
 
-    /// Passes what the rules carry from step to step through an archive.
+    /// Passes the state of all rules through an archive.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         self.0.iter_mut().for_each(|rule| rule.archive(archive));
     }

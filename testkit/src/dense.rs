@@ -1,11 +1,12 @@
-//! The exact Gaussian process by one dense factorisation: the oracle of sparse ones; no assertions.
+//! The exact Gaussian process by one dense factorisation, as a reference for sparse ones; no
+//! assertions.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 use sparsegp::kernels::Kernel;
 use sparsegp::kernels::kernel::{Inputs, Scratch};
 
-/// The slow oracle: evidence and latent predictions of the exact GP.
+/// Returns the evidence and the latent predictions of the exact GP.
 pub fn dense_gp(
     kernel: &dyn Kernel,
     mean: f64,

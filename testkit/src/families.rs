@@ -1,4 +1,5 @@
-//! Likelihoods of every family for the numeric tests, and what is asked of them; no assertions.
+//! Likelihoods of every family for the numeric tests, and functions that evaluate them; no
+//! assertions.
 
 use proptest::prelude::*;
 use sparsegp::likelihood::TargetKind;
@@ -23,12 +24,12 @@ pub fn expectation(
     }
 }
 
-/// From 0.1 to 10, evenly in the logarithm.
+/// Maps (0, 1) to 0.1 to 10, evenly in the logarithm.
 fn scale(u: f64) -> f64 {
     10f64.powf(2.0 * u - 1.0)
 }
 
-/// A likelihood of every family with own parameters from three numbers in (0, 1).
+/// Returns a likelihood of a family; three numbers in (0, 1) determine its parameters.
 pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn Likelihood> {
     match kind {
         LikelihoodKind::Gaussian => Box::new(Gaussian::new(scale(a))),
@@ -45,7 +46,8 @@ pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn Likelihood> 
     }
 }
 
-/// A [`family`] and a target it is defined on, from a fourth number; exposures matter to counts only.
+/// Returns a [`family`], and from a fourth number a target in its domain; only counts use the
+/// exposure.
 pub fn any_family(
     kind: LikelihoodKind,
     [a, b, c, d]: [f64; 4],
@@ -62,13 +64,13 @@ pub fn any_family(
     (family(kind, [a, b, c]), Observation::exposed(y, exposure))
 }
 
-/// Any built-in likelihood with one function.
+/// Returns a strategy for any built-in likelihood with one function.
 pub fn any_kind() -> impl Strategy<Value = LikelihoodKind> {
     let kinds: Vec<LikelihoodKind> = every_kind().collect();
     (0..kinds.len()).prop_map(move |k| kinds[k])
 }
 
-/// Every built-in likelihood with one function.
+/// Returns every built-in likelihood with one function.
 pub fn every_kind() -> impl Iterator<Item = LikelihoodKind> {
     let kinds = LikelihoodKind::WORDS.iter().map(|word| word.parse().expect("a known word"));
     kinds.filter(|kind: &LikelihoodKind| !kind.is_joint())

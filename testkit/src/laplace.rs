@@ -7,7 +7,8 @@ use sparsegp::kernels::Parameter;
 use sparsegp::likelihood::{LatentMarginal, Likelihood, Local, Observation, TargetKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 
-/// `p(y|f) = e^{−|y − f|/b}/2b`. Quadrature takes thousands of nodes for its kink, so both expectations are in closed form.
+/// `p(y|f) = e^{−|y − f|/b}/2b`. Because of the kink quadrature needs thousands of nodes, so both
+/// expectations are in closed form.
 #[derive(Clone, Debug)]
 pub struct Laplace {
     scale: Parameter,
@@ -23,7 +24,7 @@ impl Laplace {
     }
 }
 
-/// `log φ(u)` of the standard normal density.
+/// Returns `log φ(u)` of the standard normal density.
 fn log_phi(u: f64) -> f64 {
     normal::log_density(u, 0.0, 1.0)
 }
@@ -61,7 +62,7 @@ impl Likelihood for Laplace {
         at.y
     }
 
-    /// With `r ~ N(m, s²)`, `E|r| = 2sφ(m/s) + m(2Φ(m/s) − 1)`.
+    /// Computes the expectation by `E|r| = 2sφ(m/s) + m(2Φ(m/s) − 1)` for `r ~ N(m, s²)`.
     fn expected_log_density(
         &self,
         at: Observation,
@@ -78,7 +79,8 @@ impl Likelihood for Laplace {
         Local { value: -distance / b - (2.0 * b).ln(), mean: balance / b, variance: -phi / (b * s) }
     }
 
-    /// `2b E p = A + B` with `A = e^{k²/2 − m/b} Φ(m/s − k)`, `B = e^{k²/2 + m/b} Φ(−m/s − k)`, `k = s/b`; `∂_v = ½ ∂²_μ`.
+    /// Computes `log E p` by `2b E p = A + B` with `A = e^{k²/2 − m/b} Φ(m/s − k)`,
+    /// `B = e^{k²/2 + m/b} Φ(−m/s − k)`, `k = s/b`; `∂_v = ½ ∂²_μ`.
     fn log_predictive(
         &self,
         at: Observation,

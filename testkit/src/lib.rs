@@ -1,6 +1,7 @@
-//! What the tests, examples and benchmarks of all crates share: problems, oracles, reference files, runs of the program; no tests.
+//! Shared code of the tests, examples and benchmarks of all crates: problems, exact solutions,
+//! reference files, runs of the program; no tests.
 //!
-//! This crate may know `sparsegp` and `sparsegp-kernels`, and none of the crates above them.
+//! This crate may depend on `sparsegp` and `sparsegp-kernels`, but not on the crates above them.
 
 pub mod additive;
 #[cfg(feature = "core")]

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// Three outputs of two hidden curves, b = 0 in every fifth row of which `y3` is missing, `y2` in every seventh.
+/// Returns a table with two inputs and three outputs of two hidden curves. In every fifth row b is
+/// 0 and `y3` is missing; in every seventh row `y2` is missing.
 pub fn table(rows: usize) -> String {
     let mut text = "a,b,y1,y2,y3\n".to_owned();
     for i in 0..rows {

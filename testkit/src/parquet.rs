@@ -1,4 +1,5 @@
-//! Parquet files of any flat schema for tests and examples, written with the low-level writer; nothing is read.
+//! Writes Parquet files of any flat schema for tests and examples, with the low-level writer; no
+//! reading.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -24,12 +25,12 @@ pub enum Cells {
 }
 
 impl Cells {
-    /// A column of text.
+    /// Returns a column of text.
     pub fn text<'a>(cells: impl IntoIterator<Item = Option<&'a str>>) -> Cells {
         Cells::Bytes(cells.into_iter().map(|cell| cell.map(ByteArray::from)).collect())
     }
 
-    /// Writes some rows of the column, from the first one again where there are no more.
+    /// Writes some rows of the column; after its last row it starts again at the first one.
     fn write(&self, column: &mut SerializedColumnWriter<'_>, from: usize, count: usize) -> Result<()> {
         match self {
             Cells::Boolean(cells) => put::<BoolType>(column, cells, from, count),
@@ -55,7 +56,7 @@ fn put<T: DataType>(
     column.typed::<T>().write_batch(&values, Some(&levels), None).map(|_| ())
 }
 
-/// Writes `rows` rows in groups of at most `group_rows`; shorter columns begin again.
+/// Writes `rows` rows in groups of at most `group_rows`; columns that are shorter are repeated.
 pub fn write<W: Write + Send>(
     out: W,
     schema: Type,

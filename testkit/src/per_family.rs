@@ -1,6 +1,7 @@
-//! One test per family of likelihoods with one function, so that they run side by side; no checks of its own.
+//! A macro for one test per family of likelihoods with one function, so that the tests run in
+//! parallel; no checks.
 
-/// Twelve tests that call `check` with the family's `LikelihoodKind`.
+/// Declares twelve tests that call `check` with the `LikelihoodKind` of a family.
 #[macro_export]
 macro_rules! per_family {
     ($check:path) => {

@@ -14,28 +14,28 @@ use sparsegp::variational::Normal;
 pub struct Normals(ChaCha8Rng);
 
 impl Normals {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Normals(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next(&mut self) -> f64 {
         self.0.sample(StandardNormal)
     }
 
-    /// A matrix of them.
+    /// Returns a matrix of standard normals.
     pub fn mat(&mut self, rows: usize, cols: usize) -> Mat<f64> {
         Mat::from_fn(rows, cols, |_, _| self.next())
     }
 
-    /// A vector of them.
+    /// Returns a vector of standard normals.
     pub fn vec(&mut self, n: usize) -> Vec<f64> {
         (0..n).map(|_| self.next()).collect()
     }
 }
 
-/// Inputs `D × n` and targets of a smooth function with noise.
+/// Returns inputs `D × n`, and targets of a smooth function with noise.
 pub fn data(seed: u64, d: usize, n: usize) -> (Mat<f64>, Vec<f64>) {
     let mut normals = Normals::new(seed);
     let x = normals.mat(d, n);
@@ -43,7 +43,7 @@ pub fn data(seed: u64, d: usize, n: usize) -> (Mat<f64>, Vec<f64>) {
     (x, y)
 }
 
-/// A model with everything free; parameters are perturbed away from round numbers.
+/// Returns a model with all parameters free and perturbed away from round numbers.
 pub fn model(seed: u64, kernel: &str, d: usize, m: usize, jitter: Jitter) -> LatentModel {
     let mut normals = Normals::new(seed ^ 0x5eed);
     let mut kernel = parse(kernel, d).expect("kernel");
@@ -57,7 +57,7 @@ pub fn model(seed: u64, kernel: &str, d: usize, m: usize, jitter: Jitter) -> Lat
     model.factorised().expect("K_uu factorises")
 }
 
-/// A random posterior whose covariance is neither diagonal nor below the prior's.
+/// Returns a random posterior whose covariance is not diagonal and not below that of the prior.
 pub fn posterior(seed: u64, m: usize) -> Normal {
     let mut normals = Normals::new(seed ^ 0xf00d);
     let c = normals.mat(m, m);

@@ -1,4 +1,4 @@
-//! Runs the program in a folder of its own and looks at what it says and writes; no checks of content.
+//! Runs the program in a temporary folder, and reads its output and files; no checks of content.
 
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// The program that Cargo built beside the test that runs.
+/// Returns the path of the program that Cargo built together with the current test.
 pub fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a test");
     let folder = test.parent().and_then(Path::parent).expect("the folder of the build");
     folder.join("sparsegp").with_extension(std::env::consts::EXE_EXTENSION)
 }
 
-/// A folder of its own with a small table in it.
+/// A temporary folder for runs of the program.
 pub struct Work {
     pub folder: TempDir,
 }
 
 impl Work {
-    /// With a small table, `data.csv`.
+    /// Creates a folder with a small table, `data.csv`.
     pub fn new() -> Work {
         let work = Work::empty();
         work.write("data.csv", &table(120));
         work
     }
 
-    /// With nothing in it.
+    /// Creates an empty folder.
     pub fn empty() -> Work {
         Work { folder: tempfile::tempdir().expect("a folder") }
     }
@@ -53,7 +53,8 @@ impl Work {
         names
     }
 
-    /// Runs the program in the folder; arguments are separated by blanks. A fit chooses nothing by itself unless it is told to.
+    /// Runs the program in the folder; arguments are separated by blanks. A fit makes no automatic
+    /// choices unless the arguments have `--auto`.
     pub fn run(&self, arguments: &str) -> Run {
         Run(self.command(arguments).output().expect("the program runs"))
     }
@@ -80,13 +81,13 @@ impl Work {
         Run(child.wait_with_output().expect("the program ends"))
     }
 
-    /// The metrics document of a quick fit with these options besides.
+    /// Returns the metrics document of a quick fit with these additional options.
     pub fn fit(&self, options: &str) -> Value {
         let quick = quick(options);
         self.run(&format!("fit data.csv --target y --json --quiet {quick} {options}")).json()
     }
 
-    /// A saved model of the table.
+    /// Saves a model of the table as `model`.
     pub fn model(&self) {
         self.run(&format!("fit data.csv --target y --quiet --model-out model {QUICK}")).ok();
     }
@@ -95,7 +96,7 @@ impl Work {
 /// Returns options that make a fit quick, except those that `options` sets.
 pub fn quick(options: &str) -> String {
     let given = |name: &str| options.split_whitespace().any(|word| word == name);
-    // A model to start from brings its inducing inputs.
+    // A fit from a model takes the inducing inputs of that model.
     let taken = |name: &str| given(name) || (name == "--inducing" && given("--from"));
     let words: Vec<&str> = QUICK.split_whitespace().collect();
     let kept: Vec<String> =
@@ -103,7 +104,7 @@ pub fn quick(options: &str) -> String {
     kept.join(" ")
 }
 
-/// Options for a fit that takes no time.
+/// Options for a fit that takes almost no time.
 pub const QUICK: &str = "--inducing 10 --epochs 3 --tolerance 0";
 
 pub struct Run(pub Output);
@@ -126,13 +127,14 @@ impl Run {
         String::from_utf8(self.0.stderr.clone()).expect("text")
     }
 
-    /// The whole of standard output as one JSON document.
+    /// Returns the complete standard output as one JSON document.
     pub fn json(self) -> Value {
         let run = self.ok();
         serde_json::from_str(&run.stdout()).expect("a JSON document and nothing else")
     }
 
-    /// Checks that it failed with this status, one line of error that holds these words, and nothing printed.
+    /// Checks that the run failed with this status, that its error is one line with these words,
+    /// and that standard output is empty.
     pub fn fails(&self, code: i32, words: &[&str]) {
         let stderr = self.stderr();
         assert_eq!(self.code(), code, "{stderr}");
@@ -146,7 +148,7 @@ impl Run {
     }
 }
 
-/// Rows of a smooth function of two numbers and a colour, with some noise that needs no generator.
+/// Returns a table of a smooth function of two numbers and a colour, with deterministic noise.
 pub fn table(rows: usize) -> String {
     let mut text = String::from("a,b,colour,y\n");
     for row in 0..rows {

@@ -8,12 +8,14 @@ use sparsegp_kernels::{
 };
 use std::path::PathBuf;
 
-/// The reference numbers are good to the last digit; this leaves room for the product form of distances.
+/// The relative tolerance for values. The reference numbers are accurate to the last digit; the
+/// product form of distances is less accurate.
 pub const VALUE_TOLERANCE: f64 = 1e-8;
-/// For gradients.
+/// The relative tolerance for gradients.
 pub const GRADIENT_TOLERANCE: f64 = 1e-6;
 
-/// A reference file, from the folder SPARSEGP_REFERENCE_DIR or the copy in the package whose tests are run.
+/// Reads a reference file, from the folder SPARSEGP_REFERENCE_DIR or from the copy in the package
+/// under test.
 pub fn load(file: &str) -> Value {
     // Tests run in the folder of their package.
     let folder =
@@ -23,12 +25,12 @@ pub fn load(file: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A number.
+/// Returns a number.
 pub fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
 }
 
-/// A number, or a list of them.
+/// Returns a number, or a list of them.
 pub fn numbers(value: &Value) -> Vec<f64> {
     match value {
         Value::Array(values) => values.iter().map(number).collect(),
@@ -36,13 +38,13 @@ pub fn numbers(value: &Value) -> Vec<f64> {
     }
 }
 
-/// A matrix from nested row lists.
+/// Returns a matrix from nested row lists.
 pub fn matrix(value: &Value) -> Mat<f64> {
     let rows: Vec<Vec<f64>> = value.as_array().expect("a list of rows").iter().map(numbers).collect();
     Mat::from_fn(rows.len(), rows.first().map_or(0, Vec::len), |i, j| rows[i][j])
 }
 
-/// The kernel a description in the reference files stands for.
+/// Returns the kernel of a description in the reference files.
 pub fn build(description: &Value) -> Box<dyn Kernel> {
     let values = |key: &str| numbers(&description[key]);
     let scalar = |key: &str| number(&description[key]);
@@ -88,7 +90,8 @@ pub fn build(description: &Value) -> Box<dyn Kernel> {
     }
 }
 
-/// The parameter paths of the reference files, in this crate's order: depth first, as the children are listed.
+/// Returns the parameter paths of the reference files in the order of this project: depth first, in
+/// the order of the children.
 pub fn paths(description: &Value, prefix: &str) -> Vec<String> {
     if let Some(children) = description.get("kernels").and_then(Value::as_array) {
         let child_paths = |(i, child)| paths(child, &format!("{prefix}kernels.{i}."));

@@ -1,4 +1,4 @@
-//! What the benchmarks share: points, targets and models of a shape; nothing is timed here.
+//! Shared code of the benchmarks: points, targets and models of given sizes; no timing.
 
 use faer::Mat;
 use sparsegp::kernels::Stationary;
@@ -6,19 +6,20 @@ use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::LatentModel;
 
-/// Points that fill a cube of width 4 evenly without a generator (the R_d sequence of Roberts, 2018), `D × n`.
+/// Returns points (`D × n`) that fill a cube of width 4 evenly, without a random generator (the R_d
+/// sequence of Roberts, 2018).
 pub fn points(dims: usize, n: usize, shift: f64) -> Mat<f64> {
-    // The positive root of g^{D+1} = g + 1.
+    // g is the positive root of g^{D+1} = g + 1.
     let g = (0..64).fold(1.5f64, |g, _| (1.0 + g).powf(1.0 / (dims as f64 + 1.0)));
     Mat::from_fn(dims, n, |i, j| 4.0 * ((j as f64 + shift) * g.powi(-(i as i32 + 1))).fract())
 }
 
-/// A smooth function of the first input.
+/// Returns the values of a smooth function of the first input.
 pub fn targets(x: &Mat<f64>) -> Vec<f64> {
     (0..x.ncols()).map(|j| (2.0 * x[(0, j)]).sin()).collect()
 }
 
-/// The same as classes, counts or numbers, whichever a likelihood is for.
+/// Returns targets of the kind that a likelihood needs: the function as classes, counts or numbers.
 pub fn targets_for(kind: LikelihoodKind, x: &Mat<f64>) -> Vec<f64> {
     use sparsegp::likelihood::TargetKind;
     let code = |f: f64| match kind.target_kind() {
@@ -32,7 +33,7 @@ pub fn targets_for(kind: LikelihoodKind, x: &Mat<f64>) -> Vec<f64> {
     targets(x).into_iter().map(code).collect()
 }
 
-/// A model with M inducing inputs, squared exponential, `K_uu` factorised.
+/// Returns a model with M inducing inputs and a squared exponential kernel, with `K_uu` factorised.
 pub fn model(kind: LikelihoodKind, m: usize, dims: usize) -> LatentModel {
     let kernel = Box::new(Stationary::rbf(1.0, &vec![(dims as f64).sqrt(); dims]));
     let z = points(dims, m, 0.37).transpose().to_owned();

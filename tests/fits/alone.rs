@@ -1,10 +1,11 @@
-//! The library alone, without its features: model files of fits to tables open and predict from arrays; no tables here.
+//! The library without optional features: model files of fits to tables can be loaded and predict
+//! from arrays; no tables.
 
 use faer::Mat;
 use sparsegp::prelude::*;
 use std::path::Path;
 
-/// The numbers of some columns of a small CSV file, by rows.
+/// Returns the numbers in some columns of a small CSV file, by rows.
 fn numbers(path: &Path, columns: &[&str]) -> Vec<Vec<f64>> {
     let text = std::fs::read_to_string(path).expect("a file");
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -14,7 +15,8 @@ fn numbers(path: &Path, columns: &[&str]) -> Vec<Vec<f64>> {
     lines.map(|line| places.iter().map(|&at| line[at].parse().expect("a number")).collect()).collect()
 }
 
-/// The same file and the same predictions as in `tables/tests/tables/model_file.rs`, which reads the rows as a table.
+/// Uses the same file and the same predictions as `tables/tests/tables/model_file.rs`, which reads
+/// the rows as a table.
 #[test]
 fn a_model_of_a_table_is_a_model_of_its_columns() {
     let path =

@@ -1,4 +1,5 @@
-//! Priors, bounds, ties and fixed values in whole fits: against finite differences, equal models and the values found.
+//! Priors, bounds, ties and fixed values in whole fits: against finite differences, equivalent
+//! models and the fitted values.
 
 use faer::Mat;
 use proptest::prelude::*;
@@ -13,7 +14,7 @@ use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions
 use sparsegp::training::{CollapsedObjective, Fitted, Start, TrainingData, fit_arrays};
 use sparsegp_testkit::problems::{Normals, data, model};
 
-/// Constraints from lines such as `fix kernel.variance=2`.
+/// Reads constraints from lines such as `fix kernel.variance=2`.
 fn constraints(lines: &str) -> Constraints {
     let mut out = Constraints::default();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -58,7 +59,8 @@ const BOUNDS: [&str; 4] = ["", "0.01,", ",20", "0.02,30"];
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A solver's free parameters with a prior and a range of every kind on lengthscales and mean, and tied variances.
+    /// The free parameters of a solver, with every kind of prior and range on lengthscales and
+    /// mean, and with tied variances.
     #[test]
     fn the_penalised_objective(seed in 0u64..1000, prior in 0..PRIORS.len(), bounds in 0..BOUNDS.len(), mean in 0..4usize) {
         let (x, y) = data(seed, 2, 23);
@@ -92,7 +94,8 @@ proptest! {
         }
     }
 
-    /// No free number, however large, leaves the range, and what rounding put on its edge can still be packed.
+    /// Every free number maps into the range, and a value that rounding moves to an end of the
+    /// range can still be packed.
     #[test]
     fn bounds_hold_for_every_free_number(u in -1e4f64..1e4, lower in -3.0f64..3.0, width in 1e-6f64..5.0, kind in 0..3) {
         let upper = lower + width;
@@ -177,7 +180,7 @@ fn one_of_several_values_is_fixed_and_bounds_hold_under_every_objective() {
 }
 
 #[test]
-fn priors_pull_under_every_objective_and_stay_out_of_the_reported_one() {
+fn priors_pull_under_every_objective_and_are_not_part_of_the_reported_one() {
     let (x, y) = data(4, 2, 120);
     use ObjectiveKind::*;
     for objective in [Vfe, Fitc, Elbo, DlmLog, DlmSquare] {
@@ -200,7 +203,7 @@ fn priors_pull_under_every_objective_and_stay_out_of_the_reported_one() {
 }
 
 #[test]
-fn the_trace_has_the_reported_objective_and_what_priors_add() {
+fn the_trace_has_the_reported_objective_and_the_penalty_of_priors() {
     let (x, y) = data(4, 2, 120);
     use ObjectiveKind::*;
     for (objective, hyper) in [
@@ -218,7 +221,8 @@ fn the_trace_has_the_reported_objective_and_what_priors_add() {
         let prior: Prior = "lognormal(1.6,1)".parse().expect("a prior");
         let names = ["kernel.lengthscales.0", "kernel.lengthscales.1"];
         let terms: f64 = names.iter().map(|name| -prior.log_density(value(&fitted, name)).0 / 120.0).sum();
-        // By mini-batches an epoch is the mean over steps on the way, of 0.01 in a logarithm each.
+        // With mini-batches the record of an epoch is a mean over steps, each of which changes a
+        // logarithm by up to 0.01.
         let solved = !matches!((objective, hyper), (Elbo | DlmLog, None));
         let (near, prior_near) = if solved { (1e-9, 1e-9) } else { (0.5, 1e-3) };
         assert!((last.prior_terms - terms).abs() < prior_near, "{objective}: {} {terms}", last.prior_terms);
@@ -228,7 +232,7 @@ fn the_trace_has_the_reported_objective_and_what_priors_add() {
 }
 
 #[test]
-fn a_prior_moves_a_fit_that_goes_on_from_another() {
+fn a_prior_moves_a_fit_that_continues_from_another() {
     let (x, y) = data(5, 2, 150);
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
         let first = fit(&x, &y, &options(objective, "")).expect("fit");
@@ -238,14 +242,15 @@ fn a_prior_moves_a_fit_that_goes_on_from_another() {
         let data = TrainingData::of(Dataset::of(x.transpose(), &y));
         let second = fit_arrays(data, &more, Some(&start), &mut |_| {}).expect("fit");
         assert_eq!(value(&second, "kernel.variance"), value(&first, "kernel.variance"), "fixed where it was");
-        // The objective without priors is worse there, which must not undo the fit.
+        // With the prior, the objective without priors is worse at the end, which must not undo the
+        // fit.
         assert!(second.summary.objective > first.summary.objective, "{objective}");
         let length = value(&second, "kernel.lengthscales.0");
         assert!((length / 2.3f64.exp() - 1.0).abs() < 0.2, "{objective}: {length}");
     }
 }
 
-/// Targets that every likelihood admits, by its kind.
+/// Returns targets that a likelihood admits.
 fn targets(kind: LikelihoodKind, y: &[f64]) -> Vec<f64> {
     let code = |y: &f64| match kind.target_kind() {
         TargetKind::Binary => f64::from(u8::from(*y > 0.0)),
@@ -310,7 +315,7 @@ fn parameters_of_every_likelihood_take_constraints() {
 }
 
 #[test]
-fn weak_priors_are_of_stationary_lengthscales_and_can_be_left_out() {
+fn weak_priors_apply_to_stationary_lengthscales_and_can_be_disabled() {
     let weak = |kernel: &str| model(7, kernel, 3, 5, Jitter::Relative(1e-6)).weak_priors();
     let median = |prior: Prior| match prior {
         Prior::LogNormal { mu, sigma } => (mu - sigma * sigma).exp(),
@@ -320,7 +325,7 @@ fn weak_priors_are_of_stationary_lengthscales_and_can_be_left_out() {
     let names: Vec<&str> = named.iter().map(|(name, _)| &name[..]).collect();
     let lengths = ["kernel.rbf.lengthscales.0", "kernel.rbf.lengthscales.1", "kernel.rbf.lengthscales.2"];
     assert_eq!(names, [&lengths[..], &["kernel.matern52.lengthscales"]].concat());
-    // The mode in the logarithm is the start: √D for the D inputs that the kernel sees.
+    // The mode of the logarithm is the starting value: √D for the D inputs that the kernel sees.
     assert!((median(named[0].1) - 3f64.sqrt()).abs() < 1e-12 && (median(named[3].1) - 1.0).abs() < 1e-12);
     let (x, y) = data(7, 3, 60);
     let prior = |options: &FitOptions| {

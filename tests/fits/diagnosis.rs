@@ -1,4 +1,5 @@
-//! Warnings and errors of fits: each is provoked by data or options made for it, and ordinary data bring none.
+//! Warnings and errors of fits: each is caused by data or options made for it, and ordinary data
+//! cause none.
 
 use faer::Mat;
 use rand::SeedableRng;
@@ -37,13 +38,13 @@ fn fixed(values: &[(&str, f64)]) -> Constraints {
 }
 
 #[test]
-fn ordinary_data_bring_no_warning() {
+fn ordinary_data_cause_no_warning() {
     for seed in 0..3 {
         let (x, y) = data(seed, 2, 200);
         for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo, ObjectiveKind::DlmLog]
         {
             let mut found = warnings(&x, &y, &options(objective));
-            // A limit of epochs says nothing about the data.
+            // The warning about the limit of epochs is not about the data.
             found.retain(|warning| !matches!(warning, Warning::EpochLimit { .. }));
             assert!(found.is_empty(), "{objective} {seed}: {found:?}");
         }
@@ -80,7 +81,7 @@ fn counts_that_vary_more_than_poisson_counts_are_told_from_those_that_do_not() {
 }
 
 #[test]
-fn inputs_that_change_nothing_are_named() {
+fn irrelevant_inputs_are_named() {
     let (x, y) = data(1, 3, 200);
     let lengthscales = [("kernel.lengthscales.1", 1e4), ("kernel.lengthscales.2", 1.5)];
     let options = FitOptions { constraints: fixed(&lengthscales), ..options(ObjectiveKind::Vfe) };
@@ -102,7 +103,7 @@ fn long_lengthscales_of_a_straight_line_are_not_irrelevant() {
 }
 
 #[test]
-fn rows_that_are_memorised_are_pointed_out_with_the_input_to_blame() {
+fn memorised_rows_are_reported_with_the_input_that_causes_it() {
     let (x, y) = data(3, 2, 60);
     let short = [
         ("kernel.lengthscales.0", 3.0),
@@ -135,7 +136,7 @@ fn repeated_inducing_inputs_are_counted() {
 }
 
 #[test]
-fn a_bad_condition_number_is_given_with_its_cause() {
+fn a_bad_condition_number_is_reported_with_its_cause() {
     let (x, y) = data(5, 1, 200);
     let base = options(ObjectiveKind::Vfe);
     let base = FitOptions { constraints: fixed(&[("kernel.lengthscales", 3.0)]), inducing: Some(40), ..base };
@@ -180,7 +181,7 @@ fn overfitting_is_seen_on_validation_rows() {
 }
 
 #[test]
-fn steps_that_are_taken_back_are_counted_by_cause() {
+fn rolled_back_steps_are_counted_by_cause() {
     let (x, y) = data(7, 2, 200);
     // An extreme learning rate leads to points at which nothing can be evaluated.
     let wild = |objective| FitOptions { learning_rate: 1e3, epochs: Some(5), ..options(objective) };
@@ -216,7 +217,7 @@ fn failure(x: &Mat<f64>, y: &[f64], options: &FitOptions, words: &[&str]) -> Err
 }
 
 #[test]
-fn a_fit_that_cannot_start_says_why() {
+fn a_fit_that_cannot_start_reports_the_cause() {
     let (x, y) = data(8, 2, 40);
     let vfe = options(ObjectiveKind::Vfe);
     let large: Vec<f64> = y.iter().map(|y| y * 1e200).collect();

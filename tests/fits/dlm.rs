@@ -1,4 +1,5 @@
-//! Direct loss minimisation of the log loss: samples alone, gradients of what samples estimate, and progress of every rule.
+//! Direct loss minimisation of the log loss: samples without integrals, gradients of sampled
+//! estimates, and progress of every rule.
 
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
@@ -18,7 +19,7 @@ use sparsegp_testkit::problems::{Normals, data, model, posterior};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Poisson counts that know how often integrals were asked for.
+/// A Poisson likelihood that counts the integrals it computes.
 #[derive(Clone, Debug, Default)]
 struct Counted {
     integrals: Arc<AtomicUsize>,
@@ -89,7 +90,7 @@ fn with(likelihood: Box<dyn Likelihood>, d: usize, m: usize) -> LatentModel {
     LatentModel { likelihood: likelihood.into(), ..model(3, "rbf", d, m, Jitter::Relative(1e-6)) }
 }
 
-/// Counts whose rate follows the first input, and that vary more than Poisson counts do.
+/// Returns counts whose rate follows the first input, and which vary more than Poisson counts.
 fn counts(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
     let (x, _) = data(seed, 2, n);
     let mut normals = Normals::new(seed);
@@ -97,7 +98,7 @@ fn counts(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
     (x, y)
 }
 
-/// Two classes along a curve, with overlap.
+/// Returns two classes along a curve, with overlap.
 fn classes(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
     let (x, _) = data(seed, 2, n);
     let mut normals = Normals::new(seed ^ 1);
@@ -127,9 +128,10 @@ fn sampled_estimators_compute_no_integral() {
     }
 }
 
-/// The same draws at every q, so that finite differences agree with the samples' average.
+/// The draws are the same at every q, so finite differences of the sampled average must agree with
+/// its gradient.
 #[test]
-fn averages_over_samples_have_their_own_gradients() {
+fn gradients_of_sampled_averages_match_finite_differences() {
     let (x, y) = counts(3, 40);
     for estimator in ["bmc:1", "bmc:7", "smooth-bmc:5:0.05"] {
         let objective = log_predictive(estimator.parse().expect("an estimator"));
@@ -162,7 +164,7 @@ fn averages_over_samples_have_their_own_gradients() {
     }
 }
 
-/// Values of `log E p` from uPS agree with quadrature on average.
+/// Values of `log E p` by uPS agree with quadrature on average.
 #[test]
 fn the_values_of_product_samples_are_those_of_quadrature() {
     let (x, y) = counts(5, 50);
@@ -178,12 +180,13 @@ fn the_values_of_product_samples_are_those_of_quadrature() {
     let n = found.len() as f64;
     let mean = found.iter().sum::<f64>() / n;
     let variance = found.iter().map(|off| (off - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    // The logarithm of an average that is right on average is too low by half its relative variance, which half the variance of the sum is.
+    // The logarithm of an unbiased average is too low by half the relative variance of the average,
+    // which is half the variance of the sum.
     let error = (variance / n).sqrt();
     assert!((mean - 0.5 * variance).abs() < 4.0 * error, "{mean} ± {error}, bias {}", 0.5 * variance);
 }
 
-/// q alone, from the prior, at hyper-parameters that fit the data roughly.
+/// Trains only q, from the prior, at hyper-parameters that fit the data roughly.
 fn fit(data: &(Mat<f64>, Vec<f64>), options: &FitOptions, family: Family) -> FitSummary {
     let (x, y) = data;
     let kind = options.likelihood.expect("a likelihood");
@@ -213,7 +216,8 @@ fn options(likelihood: LikelihoodKind, objective: ObjectiveKind, update: QUpdate
     }
 }
 
-/// Every rule on counts and on classes, full and diagonal: the objective ends near that of the best rule, or the pair is refused.
+/// For every rule on counts and on classes, full and diagonal: the final objective is near that of
+/// the best rule, or the options are refused.
 #[test]
 fn every_rule_minimises_the_log_loss() {
     let cases =
@@ -240,7 +244,8 @@ fn every_rule_minimises_the_log_loss() {
     }
 }
 
-/// Few samples minimise a bound on the log loss; the gap falls with their number. Second derivatives do not train here.
+/// Few samples minimise a bound on the log loss; the gap falls with the number of samples. Second
+/// derivatives are not used here.
 #[test]
 fn more_samples_come_closer_to_the_exact_log_loss() {
     let data = counts(7, 300);
@@ -262,7 +267,7 @@ fn the_samples_of_corollary_5_follow_their_formula() {
     let bounds = poisson.density_bounds(at).expect("bounds");
     let moments =
         DensityMoments::at(poisson.as_ref(), at, LatentMarginal::new(0.3, 0.5), &mut Integrator::default());
-    // Monte Carlo of the three moments.
+    // Estimates the three moments by Monte Carlo.
     let (mut normals, n) = (Normals::new(1), 400_000);
     let mut sums = [0.0; 3];
     for _ in 0..n {
@@ -284,7 +289,7 @@ fn the_samples_of_corollary_5_follow_their_formula() {
     let samples = samples_for_step(ratio, rows, 0.25, failure).expect("positive numbers");
     let want = (6.0 * 1000.0 / failure).ln() / (2.0 * 0.25 * 0.25) * ratio;
     assert!(samples > want && samples <= want + 1.0, "{samples} and {want}");
-    // The schedule is that number for steps 1/(t + 1).
+    // The schedule has this number of samples for steps 1/(t + 1).
     let schedule: sparsegp::data::SizeSchedule =
         format!("bias:{ratio}:{rows}:{delta}").parse().expect("a schedule");
     assert!((schedule.at(3, usize::MAX) as f64 - samples).abs() <= 1.0);

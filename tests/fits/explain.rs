@@ -7,12 +7,12 @@ use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::training::ModelBuilder;
 
-/// Inputs that look random: a row per datum.
+/// Returns deterministic inputs that look random, one row per datum.
 fn inputs(rows: usize, dims: usize) -> Mat<f64> {
     Mat::from_fn(rows, dims, |i, d| ((i * (2 * d + 3) * 7919 + 31 * d * d) % 1009) as f64 / 200.0)
 }
 
-/// A target that follows the first input, the product of the next two, and nothing else.
+/// Returns a target that depends on the first input and on the product of the next two only.
 fn target(x: &Mat<f64>) -> Vec<f64> {
     let noise = |i: usize| 0.05 * ((i * 37 % 11) as f64 - 5.0);
     (0..x.nrows()).map(|i| 3.0 + 2.0 * x[(i, 0)].sin() + 0.3 * x[(i, 1)] * x[(i, 2)] + noise(i)).collect()
@@ -38,7 +38,7 @@ fn close(found: f64, expected: f64) {
 }
 
 #[test]
-fn permutation_by_all_other_rows_is_the_mean_over_all_pairs() {
+fn permuting_with_all_other_rows_gives_the_mean_over_all_pairs() {
     let x = inputs(25, 4);
     let y = target(&x);
     let model = fit(&x, &y, "rbf(ard)");
@@ -63,7 +63,7 @@ fn permutation_by_all_other_rows_is_the_mean_over_all_pairs() {
         close(permutation.mean, mean(&increases));
         close(permutation.error, (variance / 25.0).sqrt());
     }
-    // A column that does not affect the target has no relevance within its error.
+    // The relevance of a column that does not affect the target is 0 within its error.
     let idle = found.iter().find(|relevance| relevance.column == 3).expect("the column");
     assert!(increase(idle) < 0.2 * increase(&found[0]));
 }
@@ -73,7 +73,7 @@ fn increase(relevance: &Relevance) -> f64 {
 }
 
 #[test]
-fn a_column_that_is_constant_has_no_sensitivity() {
+fn a_constant_column_has_no_sensitivity() {
     let x = inputs(40, 3);
     let model = fit(&x, &target(&x), "rbf(ard) + white");
     let rows = Mat::from_fn(40, 3, |i, d| if d == 1 { 2.0 } else { x[(i, d)] });
@@ -118,7 +118,7 @@ fn partial_dependence_is_the_mean_of_direct_predictions() {
         let half = 1.959963984540054 * covariance.sum().sqrt() / 30.0;
         assert!((point.1 - (point.0 - half)).abs() < 1e-7 && (point.2 - (point.0 + half)).abs() < 1e-7);
     }
-    // Up to 25 distinct values are all settings.
+    // If there are at most 25 distinct values, all of them are settings.
     let coarse = Mat::from_fn(30, 3, |i, d| if d == 0 { (i % 24) as f64 } else { x[(i, d)] });
     let rows = Rows { x: coarse.as_ref(), exposure: &[], targets: &y };
     let found = Explainer::of_inputs(&model).dependence(0, rows, &Settings::default());
@@ -130,7 +130,7 @@ fn partial_dependence_is_the_mean_of_direct_predictions() {
 fn dependence_follows_the_most_probable_of_many_classes() {
     let classes = 9;
     let x = inputs(150, 2);
-    // The higher the class the more rows it has.
+    // Higher classes have more rows.
     let y: Vec<f64> = (0..150).map(|i| f64::from(((i % 81) as f64).sqrt() as u32)).collect();
     let options = FitOptions {
         likelihood: "softmax".parse().ok(),
@@ -167,7 +167,8 @@ fn dependence_follows_the_most_probable_of_many_classes() {
     assert!(shown > 1.5 * 3.0 / classes as f64, "{shown}");
 }
 
-/// The Shapley values of a row over all subsets of the columns and all rows of the background.
+/// Returns the Shapley values of a row over all subsets of the columns and all rows of the
+/// background.
 fn shapley(model: &Model, row: &[f64], background: &Mat<f64>) -> Vec<f64> {
     let (n, dims) = (background.nrows(), row.len());
     let value = |set: usize| {
@@ -235,7 +236,7 @@ fn terms_of_additive_models_are_exact() {
         );
         let [found] = &found[..] else { panic!("one row") };
         assert_eq!((found.scale, found.parts.len()), (Scale::Mean, 3));
-        // The effect of the column alone on the prediction, for any values of the others.
+        // The effect of one column on the prediction, which does not depend on the other columns.
         let alone = |d: usize, value: f64| {
             let point = Mat::from_fn(1, 3, |_, k| if k == d { value } else { 1.0 });
             means(model, point.as_ref())[0]
@@ -247,7 +248,7 @@ fn terms_of_additive_models_are_exact() {
         }
         close(found.base, mean(&means(model, x.as_ref())));
     }
-    // Terms that share columns are one, and a term of two columns has both names.
+    // Terms with the same columns are joined, and a term of two columns has both names.
     let model = fit(&x, &y, "rbf[0] + linear[0] + rbf[1:3]");
     let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
     let found = Explainer::of_inputs(&model).contributions(x.as_ref(), &[], background, &Settings::default());
@@ -290,7 +291,8 @@ fn wide_tables_are_screened_and_their_other_columns_change_together() {
     let dims = 600;
     let x = Mat::from_fn(80, dims, |i, d| ((i * (2 * d + 3) * 7919 + 31 * d * d) % 1009) as f64 / 200.0);
     let y: Vec<f64> = (0..80).map(|i| 2.0 * x[(i, 417)] - x[(i, 5)]).collect();
-    // One lengthscale for all columns tells them not apart; derivatives do.
+    // With a common lengthscale columns cannot be distinguished by lengthscales, but by
+    // derivatives.
     for kernel in ["rbf", "rbf(ard)"] {
         let model = fit(&x, &y, kernel);
         let explainer = Explainer::of_inputs(&model);

@@ -1,4 +1,5 @@
-//! Whole fits on small data: mini-batches against the collapsed bound, options, trouble, diagnosis.
+//! Whole fits on small data: mini-batches against the collapsed bound, options, difficult data,
+//! diagnosis.
 
 use faer::Mat;
 use sparsegp::ErrorKind;
@@ -47,7 +48,7 @@ fn mini_batches_reach_the_collapsed_bound() {
 }
 
 #[test]
-fn fits_recover_the_noise_and_say_what_they_did() {
+fn fits_recover_the_noise_and_report_their_work() {
     let (x, y) = data(2, 2, 800);
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo] {
         let fitted = fit(&x, &y, &options(objective)).expect("fit");
@@ -142,7 +143,7 @@ fn validation_is_scored_every_epoch() {
 }
 
 #[test]
-fn noise_that_explains_everything_is_pointed_out() {
+fn noise_that_explains_everything_is_reported() {
     let mut normals = Normals::new(8);
     let (x, y) = (normals.mat(2, 300), normals.vec(300));
     let fitted = fit(&x, &y, &options(ObjectiveKind::Vfe)).expect("fit");
@@ -181,7 +182,7 @@ fn hostile_but_legal_data_are_fitted() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused_before_any_work() {
+fn invalid_options_are_refused_before_any_work() {
     let (x, y) = data(11, 2, 30);
     let base = FitOptions::default;
     let vfe = || FitOptions { objective: ObjectiveKind::Vfe, ..base() };
@@ -236,7 +237,7 @@ fn numbers_beyond_reason_end_in_an_error_not_a_panic() {
 }
 
 #[test]
-fn inference_goes_on_from_any_step_as_if_it_had_not_stopped() {
+fn inference_continues_from_any_step_as_if_it_had_not_stopped() {
     let (x, y) = data(13, 2, 200);
     let options = InferenceOptions {
         batches: BatchPlan::Epochs(30),
@@ -254,7 +255,8 @@ fn inference_goes_on_from_any_step_as_if_it_had_not_stopped() {
     take(&mut whole, 9);
     let mut later = begin(whole.q().clone());
     later.seek(9).expect("rows in memory");
-    // Up to rounding: the rule remembers a precision matrix, which the other one computes from the covariance.
+    // Equal up to rounding: one rule carries a precision matrix, which the other computes from the
+    // covariance.
     let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(apart(&take(&mut later, 5), &take(&mut whole, 5)) < 1e-12);
     later.seek(0).expect("rows in memory");

@@ -29,7 +29,7 @@ fn rows() -> Mat<f64> {
     mat![[1.0, 2.0], [1.4, 2.1], [5.0, 8.5], [14.0, -3.0]]
 }
 
-/// Mean and covariance over draws.
+/// Returns mean and covariance over draws.
 fn moments(draws: &[Vec<f64>]) -> (Vec<f64>, Mat<f64>) {
     let (count, n) = (draws.len() as f64, draws[0].len());
     let mean: Vec<f64> = (0..n).map(|i| draws.iter().map(|draw| draw[i]).sum::<f64>() / count).collect();
@@ -57,7 +57,7 @@ fn moments_over_draws_are_those_of_the_posterior() {
             for j in 0..4 {
                 let scale = sd * joint[(j, j)].sqrt();
                 let apart = (covariance[(i, j)] - joint[(i, j)]).abs() / scale;
-                // A standard error is √(1 + ρ²) / √count, more where features are few.
+                // The standard error is √(1 + ρ²) / √count, and larger if there are few features.
                 assert!(
                     apart < 6.0 * (2.0 / COUNT as f64).sqrt(),
                     "{kernel}: covariance of {i}, {j} off by {apart}"
@@ -169,7 +169,7 @@ fn gradients_of_predictions_are_those_of_finite_differences() {
 }
 
 #[test]
-fn what_has_no_gradient_or_no_functions_is_refused() {
+fn models_without_gradients_or_functions_are_refused() {
     let warped = FitOptions { warp_inputs: "normal-scores".parse().expect("a warp"), ..fixed("rbf(ard)") };
     let model = fitted(warped, |y| y);
     assert!(model.slopes(rows().as_ref(), &[]).is_err());
@@ -183,7 +183,8 @@ fn what_has_no_gradient_or_no_functions_is_refused() {
 fn targets_are_drawn_together() {
     let near = mat![[14.0, -3.0], [14.001, -3.0]];
     for kernel in ["rbf(ard)", "wendland"] {
-        // By the exact covariance, and by functions at more rows than that is for.
+        // Two rows are drawn by their exact covariance; 600 rows are too many for that, so
+        // functions are drawn.
         let far = Mat::from_fn(600, 2, |i, d| if i < 2 { near[(i, d)] } else { i as f64 });
         let draws = if kernel == "rbf(ard)" {
             fitted(fixed(kernel), |y| y).target_draws(far.as_ref(), &[], 100, 2).expect("draws")

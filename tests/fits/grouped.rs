@@ -14,7 +14,8 @@ fn linear(effects: Vec<EffectTerm>) -> FitOptions {
     FitOptions { model: ModelKind::Glm, effects, ..FitOptions::default() }
 }
 
-/// One input, codes of two crossed groupings, and targets with effects of these standard deviations.
+/// Returns one input with the codes of two crossed groupings, and targets with effects of these
+/// standard deviations.
 fn crossed(seed: u64, n: usize, (first, second): (f64, f64)) -> (Mat<f64>, Vec<f64>) {
     let mut normals = Normals::new(seed);
     let (a, b) = (normals.vec(30), normals.vec(20));
@@ -35,7 +36,7 @@ fn fit(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
 }
 
 #[test]
-fn a_function_beside_crossed_groupings_is_recovered() {
+fn a_function_with_crossed_groupings_is_recovered() {
     let (x, y) = crossed(5, 1500, (0.8, 0.4));
     let effects = vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)];
     for objective in [ObjectiveKind::Elbo, ObjectiveKind::Vfe, ObjectiveKind::Fitc] {
@@ -44,12 +45,13 @@ fn a_function_beside_crossed_groupings_is_recovered() {
         let model = fit(&options, x.as_ref(), &y);
         let components = model.variance_components();
         let sds: Vec<f64> = components.iter().map(|component| component.sd).collect();
-        // Standard errors over 30 and 20 levels are about an eighth and a sixth.
+        // The relative standard errors over 30 and 20 levels are about an eighth and a sixth.
         assert!((sds[0] - 0.8).abs() < 0.3 && (sds[1] - 0.4).abs() < 0.2, "{objective}: {sds:?}");
         let noise = model.residual_deviation().expect("noise");
         assert!((noise - 0.3).abs() < 0.02, "{objective}: {noise}");
 
-        // A known level has less variance than a new one, and the population has none of its own.
+        // A known level has less variance than a new one, and the population has no variance of
+        // effects.
         let at = |a: f64, b: f64| Mat::from_fn(1, 3, |_, j| [0.4, a, b][j]);
         let [known, new, population] = [at(3.0, 4.0), at(77.0, 4.0), at(POPULATION, 4.0)]
             .map(|x| model.predict(x.as_ref(), &[]).expect("predictions").row(0));
@@ -92,7 +94,8 @@ fn a_model_file_gives_the_same_predictions_and_effects_to_the_last_bit() {
     }
 }
 
-/// The rows of [`crossed`] with counts, classes, amounts or numbers with heavy tails in place of the targets. `η` is the mean of the target there.
+/// Returns counts, classes, amounts or numbers with heavy tails for rows whose latent values are
+/// `eta`, the targets of [`crossed`].
 fn observed(kind: LikelihoodKind, eta: &[f64]) -> Vec<f64> {
     let mut normals = Normals::new(31);
     let mut draw = |eta: f64| {
@@ -100,7 +103,7 @@ fn observed(kind: LikelihoodKind, eta: &[f64]) -> Vec<f64> {
         match kind {
             LikelihoodKind::BernoulliProbit => f64::from(eta + noise > 0.0),
             LikelihoodKind::Poisson => {
-                // By inversion, from a uniform number.
+                // Drawn by inversion of a uniform number.
                 let uniform = (0.5 * (1.0 + (0.8 * noise).tanh())).clamp(1e-9, 1.0 - 1e-9);
                 let (rate, mut count, mut sum) = (eta.exp(), 0.0, 0.0);
                 let mut term = (-rate).exp();
@@ -119,7 +122,7 @@ fn observed(kind: LikelihoodKind, eta: &[f64]) -> Vec<f64> {
 }
 
 #[test]
-fn effects_beside_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
+fn effects_with_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
     let (x, eta) = crossed(15, 1500, (0.8, 0.4));
     let eta: Vec<f64> = eta.iter().map(|y| y - 9.7).collect();
     let kinds = [
@@ -136,7 +139,8 @@ fn effects_beside_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
             FitOptions { likelihood: Some(kind), model, inducing, effects, ..FitOptions::default() };
         let fitted = fit(&options, x.as_ref(), &y);
         let sds: Vec<f64> = fitted.variance_components().iter().map(|component| component.sd).collect();
-        // Standard errors over 30 and 20 levels are about an eighth and a sixth, and noise widens them.
+        // The relative standard errors over 30 and 20 levels are about an eighth and a sixth, and
+        // larger because of the noise.
         assert!((sds[0] - 0.8).abs() < 0.35 && (sds[1] - 0.4).abs() < 0.25, "{kind}, {model}: {sds:?}");
         assert!(fitted.residual_deviation().is_none());
         let shares = fitted.intraclass_correlations().len();
@@ -150,7 +154,7 @@ fn effects_beside_every_kind_of_noise_are_recovered_and_kept_in_a_model_file() {
         assert!((0..y.len()).all(|row| own.row(row) == other.row(row)), "{kind}, {model}");
         assert_eq!(fitted.level_effects(), again.level_effects());
 
-        // A new level adds the variance of levels to the latent variance of the population.
+        // A new level has the latent variance of the population plus the variance of levels.
         let at = |a: f64| Mat::from_fn(1, 3, |_, j| [0.4, a, 4.0][j]);
         let [known, new, population] = [at(3.0), at(77.0), at(POPULATION)]
             .map(|x| fitted.predict(x.as_ref(), &[]).expect("predictions").row(0));
@@ -203,7 +207,7 @@ fn effects_that_do_not_exist_end_at_a_standard_deviation_of_zero() {
 }
 
 #[test]
-fn one_level_in_all_and_one_for_every_row_end_well() {
+fn a_single_level_and_one_level_per_row_are_fitted() {
     let (x, y) = crossed(8, 200, (0.5, 0.0));
     let one = Mat::from_fn(200, 2, |i, j| if j == 0 { x[(i, 0)] } else { 0.0 });
     let each = Mat::from_fn(200, 2, |i, j| if j == 0 { x[(i, 0)] } else { i as f64 });
@@ -218,7 +222,7 @@ fn one_level_in_all_and_one_for_every_row_end_well() {
 }
 
 #[test]
-fn what_cannot_be_combined_is_refused_in_one_line() {
+fn options_that_cannot_be_combined_are_refused_in_one_line() {
     let (x, y) = crossed(9, 100, (0.5, 0.2));
     let base = FitOptions {
         effects: vec![EffectTerm::intercepts("a", 30, 0), EffectTerm::intercepts("b", 20, 1)],

@@ -1,4 +1,5 @@
-//! Intervals of variance components against closed forms of balanced layouts and against profiles of the dense marginal likelihood.
+//! Intervals of variance components against closed forms for balanced layouts and against profiles
+//! of the dense marginal likelihood.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
@@ -12,7 +13,8 @@ use sparsegp_testkit::problems::Normals;
 /// The deviate at both ends of a 95 % interval.
 const DEVIATE: f64 = 1.959_963_984_540_054;
 
-/// Searches end within 0.005 of the deviate, and fits at a slope of 1e-6 or so.
+/// The tolerance of deviates. Searches end within 0.005 of the deviate, and fits at a slope of
+/// about 1e-6.
 const TOLERANCE: f64 = 0.01;
 
 fn linear(effects: Vec<EffectTerm>) -> FitOptions {
@@ -23,7 +25,7 @@ fn fit(options: &FitOptions, x: &Mat<f64>, y: &[f64]) -> Model {
     ModelBuilder::new().options(options.clone()).fit(x.as_ref(), y).expect("a fit")
 }
 
-/// The minimum of a function with one valley between two points, by golden sections.
+/// Returns the minimum of a unimodal function between two points, by golden-section search.
 fn least(f: &dyn Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let share = 0.5 * (5f64.sqrt() - 1.0);
     while high - low > 1e-9 {
@@ -49,7 +51,8 @@ impl OneWay {
         let n = groups * each;
         let x = Mat::from_fn(n, 2, |i, j| if j == 0 { (i % each) as f64 } else { (i / each) as f64 });
         let mut noise = normals.vec(n);
-        // Noise without group means leaves the effects alone between the groups.
+        // The noise has no group means, so the variation between groups comes only from the
+        // effects.
         for group in noise.chunks_mut(each) {
             let mean = group.iter().sum::<f64>() / each as f64;
             group.iter_mut().for_each(|e| *e -= mean);
@@ -65,7 +68,8 @@ impl OneWay {
             let (u, v) = (x[(i, 0)] - middle, 0.3 * (x[(i, 0)] - middle) + noise[i]);
             (xx, xy, yy) = (xx + u * u, xy + u * v, yy + v * v);
         }
-        // REML takes the slope from the degrees of freedom within, and the intercept from those between.
+        // REML subtracts the slope from the degrees of freedom within groups, and the intercept
+        // from those between groups.
         let fixed = if reml { 1.0 } else { 0.0 };
         OneWay {
             within: (n as f64 - groups as f64 - fixed, yy - xy * xy / xx),
@@ -76,14 +80,16 @@ impl OneWay {
         }
     }
 
-    /// Minus the log likelihood, without constants (Searle, Casella & McCulloch 1992, section 3.7).
+    /// Returns minus the log likelihood without constants (Searle, Casella & McCulloch 1992,
+    /// section 3.7).
     fn value(&self, noise: f64, effect: f64) -> f64 {
         let total = noise + self.each * effect;
         let ((within, ssw), (between, ssb)) = (self.within, self.between);
         0.5 * (within * noise.ln() + between * total.ln() + ssw / noise + ssb / total)
     }
 
-    /// The deviate of a line through both variances, of which the parameter is the logarithm of the noise variance.
+    /// Returns the deviate of the constraint that the variance of effects is this function of the
+    /// noise variance.
     fn deviate(&self, effect: &dyn Fn(f64) -> f64) -> f64 {
         let best = |log: f64| least(&|effect| self.value(log.exp(), effect.exp()), -30.0, 5.0);
         let all = least(&best, -3.0, 3.0);
@@ -116,7 +122,7 @@ fn intervals_of_a_balanced_layout_are_those_of_its_closed_form() {
         for share in ends.into_iter().filter(|share| *share > 0.0) {
             check(layout.deviate(&|noise| noise * share / (1.0 - share)));
         }
-        // The noise, with the best variance of effects for each value.
+        // The profile of the noise variance, with the best variance of effects for each value.
         let all = least(&|log| least(&|e| layout.value(log.exp(), e.exp()), -30.0, 5.0), -3.0, 3.0);
         for sd in model.residual_interval().expect("an interval") {
             let profile = least(&|effect| layout.value(sd * sd, effect.exp()), -30.0, 5.0);
@@ -139,7 +145,8 @@ fn an_effect_without_evidence_has_an_interval_from_zero() {
     assert!(share[0] == 0.0 && (deviate - DEVIATE).abs() < TOLERANCE, "{share:?}: {deviate}");
 }
 
-/// The minimum of a function near a point, by simplices (Nelder & Mead 1965) that start again until nothing is gained.
+/// Returns the minimum of a function near a point and its place, by simplices (Nelder & Mead 1965)
+/// that are restarted until they gain nothing.
 fn least_near(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
     let mut best = (f(start), start.to_vec());
     loop {
@@ -191,9 +198,10 @@ fn simplex(f: &dyn Fn(&[f64]) -> f64, start: &[f64]) -> (f64, Vec<f64>) {
     corners.remove(0)
 }
 
-/// Minus the log likelihood of a linear mixed model by dense algebra: an intercept and a slope of the input, correlated intercepts and slopes by
-/// the first code, intercepts by the second. Parameters are three log deviations and artanh of the correlation, then the log deviation of the
-/// noise.
+/// Returns minus the log likelihood of a linear mixed model by dense algebra: an intercept and a
+/// slope of the input, correlated intercepts and slopes by the first code, intercepts by the
+/// second. Parameters are three log standard deviations, artanh of the correlation, and the log
+/// standard deviation of the noise.
 fn dense(x: &Mat<f64>, y: &[f64], at: &[f64]) -> f64 {
     let n = y.len();
     let [a, slope, b, noise] = [0, 1, 2, 4].map(|k| at[k].exp());
@@ -248,7 +256,7 @@ fn intervals_of_crossed_groupings_with_a_slope_are_profiles_of_the_dense_likelih
         model.residual_deviation().expect("noise").ln(),
     ];
     let (all, best) = least_near(&value, &estimate);
-    // The estimates are the optimum: fits end within 1e-4 nats or so of it.
+    // The estimates are at the optimum: fits end within about 1e-4 nats of it.
     assert!(value(&estimate) - all < 1e-3, "{estimate:?} {best:?}");
     let of_correlation = components[1].correlation_intervals[0].expect("an interval").map(f64::atanh);
     let deviations = [0, 1, 2].map(|k| components[k].interval.expect("an interval").map(f64::ln));

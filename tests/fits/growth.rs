@@ -1,4 +1,5 @@
-//! Inducing inputs that are added until they suffice: bounds against dense algebra, the greedy choice, the end of growth.
+//! Inducing inputs that are added until there are enough: bounds against dense algebra, the greedy
+//! choice, the end of growth.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
@@ -22,7 +23,7 @@ fn prior(model: &LatentPrior) -> &InducingPrior {
     model.layer().prior().expect("a sparse GP")
 }
 
-/// A model with the first `m` columns of `x` as inducing inputs.
+/// Returns a model with the first `m` columns of `x` as inducing inputs.
 fn model_at(kernel: &str, x: &Mat<f64>, m: usize) -> LatentModel {
     let mut model = model(7, kernel, x.nrows(), m, Jitter::Relative(1e-8)).to_prior();
     let layer = model.layer_mut().inducing_mut().expect("a sparse GP");
@@ -30,7 +31,7 @@ fn model_at(kernel: &str, x: &Mat<f64>, m: usize) -> LatentModel {
     model.factorised().expect("K_uu factorises")
 }
 
-/// `log N(y; o, K + σ²I)` by a dense factorisation.
+/// Returns `log N(y; o, K + σ²I)` by a dense factorisation.
 fn exact_evidence(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> f64 {
     let (n, layer, noise) = (y.len(), layer(model), model.noise_variance().expect("Gaussian"));
     let mut k = Mat::zeros(n, n);
@@ -44,7 +45,7 @@ fn exact_evidence(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> f64 {
     -0.5 * (n as f64 * (2.0 * std::f64::consts::PI).ln() + log_det + quadratic)
 }
 
-/// The lower bound, Titsias' upper bound, and the upper bound from all of K.
+/// Returns the lower bound, Titsias' upper bound, and the upper bound from all of K.
 fn bounds(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> (f64, f64, f64) {
     let set = Dataset::of(x.transpose(), y);
     let mut objective = CollapsedObjective::new(model.clone(), set, CollapsedBound::Elbo { beta: 1.0 });
@@ -70,13 +71,13 @@ fn the_evidence_lies_between_the_bounds_which_meet_as_inducing_inputs_are_added(
             assert!(exact <= dense + rounding, "{kernel} {m}: {dense} below {exact}");
             assert!(exact <= cheap + rounding, "{kernel} {m}: {cheap} below {exact}");
             assert!(dense <= cheap + rounding, "{kernel} {m}: {dense} looser than {cheap}");
-            // Nested inducing inputs at fixed hyper-parameters.
+            // Inducing inputs are nested and hyper-parameters fixed, so the bound cannot fall.
             assert!(lower >= before - rounding, "{kernel} {m}: {lower} fell from {before}");
             before = lower;
             gaps.push(dense - lower);
         }
         assert!(gaps[5] < 0.7 * gaps[0], "{kernel}: {gaps:?}");
-        // White noise of the kernel cannot be represented by nearby inducing inputs, so it stays outside of them.
+        // Inducing inputs cannot represent white noise of the kernel, so a gap remains.
         if !kernel.contains("white") {
             assert!(gaps[5] < 1e-3, "{kernel}: {gaps:?}");
         }
@@ -85,8 +86,7 @@ fn the_evidence_lies_between_the_bounds_which_meet_as_inducing_inputs_are_added(
 
 #[test]
 fn the_bound_on_the_quadratic_form_is_as_close_as_asked() {
-    // The Nyström solution alone is inaccurate if there is little noise. A constant kernel in addition gives targets that all inducing
-    // inputs miss slightly.
+    // With little noise the Nyström solution alone gives a loose bound.
     let (x, y) = data(2, 2, 200);
     let mut model = model_at("rbf(ard)", &x, 40);
     model.likelihood.for_each_parameter_mut(&mut |p| p.values[0] = 1e-3);
@@ -98,7 +98,8 @@ fn the_bound_on_the_quadratic_form_is_as_close_as_asked() {
     assert!(tight >= exact_evidence(&model, &x, &y));
 }
 
-/// Prior variances of the data given the inducing inputs `z` of a layer with its jitter, by a dense solve.
+/// Returns the prior variances of the data given the inducing inputs `z` of a layer with its
+/// jitter, by a dense solve.
 fn conditional_variances(x: &Mat<f64>, z: MatRef<'_, f64>, layer: &InducingLayer) -> Vec<f64> {
     let (kernel, mut scratch) = (layer.kernel(), Scratch::new());
     let (m, n) = (z.nrows(), x.ncols());
@@ -113,8 +114,8 @@ fn conditional_variances(x: &Mat<f64>, z: MatRef<'_, f64>, layer: &InducingLayer
 }
 
 #[test]
-fn more_inducing_inputs_are_the_pivots_of_what_the_present_ones_leave() {
-    // More rows than one block, and inducing inputs that are no rows of the data.
+fn additional_inducing_inputs_are_the_pivots_of_the_residual_covariance() {
+    // There are more rows than in one block, and the inducing inputs are not rows of the data.
     let x = Normals::new(3).mat(2, 700);
     let model = model(3, "rbf(ard)", 2, 9, Jitter::Relative(1e-6));
     let layer = layer(&model);
@@ -127,13 +128,13 @@ fn more_inducing_inputs_are_the_pivots_of_what_the_present_ones_leave() {
         let at = (0..700).find(|&j| (0..2).all(|d| x[(d, j)] == more[(i, d)])).expect("a row of the data");
         assert!((variances[at] - largest).abs() < 1e-9, "step {i}: {} {largest}", variances[at]);
     }
-    // Nothing is left where the inducing inputs are all the data.
+    // If all data are inducing inputs, no variance is left.
     let few = Normals::new(4).mat(2, 12);
     let all = model_at("rbf(ard)", &few, 12);
     assert_eq!(more_inducing(few.transpose(), self::layer(&all), 5, 0).expect("none").nrows(), 0);
 }
 
-/// Targets that take many inducing inputs.
+/// Returns targets that need many inducing inputs.
 fn rough(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
     let mut normals = Normals::new(seed);
     let x = normals.mat(2, n);
@@ -168,7 +169,8 @@ fn growth_ends_when_the_bounds_meet_and_certifies_the_posterior() {
         assert_eq!((curve.criterion, curve.end), (Criterion::Gap, GrowthEnd::Tolerance), "{curve:?}");
         assert!(curve.points.len() > 1 && curve.chosen < 300, "{curve:?}");
         assert_eq!((curve.chosen, curve.points[0].m), (fitted.model.layer().dim(), 32));
-        // The last size was looked at for its gain over the chosen one, the first with a small gap and a small gain.
+        // The chosen size is the first with a small gap and a small gain; the last size was only
+        // fitted to measure that gain.
         let gain = |pair: &[InducingPoint]| {
             let doublings = (pair[1].m as f64 / pair[0].m as f64).log2();
             (pair[1].lower.expect("a bound") - pair[0].lower.expect("a bound")) / doublings
@@ -194,7 +196,7 @@ fn growth_ends_when_the_bounds_meet_and_certifies_the_posterior() {
 }
 
 #[test]
-fn tolerance_and_most_decide_where_growth_ends() {
+fn tolerance_and_maximum_decide_where_growth_ends() {
     let (x, y) = rough(6, 300);
     let m = |tolerance, most| grown(&x, &y, &options(ObjectiveKind::Vfe, tolerance, most)).1;
     let (loose, tight, short) = (m(0.3, 200), m(0.003, 200), m(0.003, 40));
@@ -210,7 +212,7 @@ fn tolerance_and_most_decide_where_growth_ends() {
 
 #[test]
 fn every_distinct_point_as_inducing_input_leaves_no_gap() {
-    // Sixty rows of twenty points: twenty inducing inputs are all that there is.
+    // Sixty rows have twenty distinct points, so there are at most twenty inducing inputs.
     let (points, _) = data(7, 2, 20);
     let x = Mat::from_fn(2, 60, |d, j| points[(d, j % 20)]);
     let mut normals = Normals::new(7);
@@ -235,14 +237,15 @@ fn held_out_rows_decide_where_the_evidence_has_no_bounds() {
         (Criterion::Validation, GrowthEnd::Tolerance, 50)
     );
     assert_eq!((fitted.model.layer().dim(), curve.certificate), (curve.chosen, None));
-    // The last size gained too little over the one before, which was taken: a step of half as many is 0.58 doublings.
+    // The last size gained too little, so the one before was chosen; a step by half as many
+    // inducing inputs is 0.58 doublings.
     let (last, others) = curve.points.split_last().expect("points");
     assert_eq!(others.last().map(|point| point.m), Some(curve.chosen));
     let gain = others.last().and_then(|point| point.validation).expect("a score")
         - last.validation.expect("a score");
     assert!(gain < 0.59 * 0.02, "{curve:?}");
 
-    // Weights have no evidence; a diagonal q is one of its family in the end.
+    // With weights there is no evidence. A diagonal q stays diagonal.
     let weights: Vec<f64> = (0..500).map(|i| 1.0 + f64::from(i % 3)).collect();
     let targets = Targets { y: &f, exposure: &[], weights: &weights, outputs: &[] };
     let weighted = TrainingData::of(Dataset { x: x.transpose(), targets });
@@ -273,7 +276,8 @@ fn fixed_inducing_inputs_are_nested_rows_and_fixed_hyper_parameters_stay() {
     let (all, first) = (prior(&fitted.model).z(), prior(&small.model).z());
     assert_eq!(all.subrows(0, 32), first);
     assert!(curve.points.len() > 1, "{curve:?}");
-    // The first bounds belong to the first inducing inputs, and the lower bounds rise because the inputs are nested.
+    // The first bound is that of a fit with the first inducing inputs, and lower bounds rise
+    // because the inputs are nested.
     assert_eq!(curve.points[0].lower, Some(-small.summary.objective));
     assert!(curve.points.windows(2).all(|pair| pair[0].lower < pair[1].lower), "{curve:?}");
 }
@@ -292,7 +296,7 @@ fn growth_depends_on_the_seed_and_not_on_threads() {
 }
 
 #[test]
-fn senseless_growth_is_refused() {
+fn invalid_growth_is_refused() {
     let (x, y) = data(11, 1, 20);
     let good = options(ObjectiveKind::Vfe, 0.1, 10);
     let cases = [
@@ -311,8 +315,9 @@ fn senseless_growth_is_refused() {
 }
 
 #[test]
-fn few_inducing_inputs_that_take_the_targets_for_noise_are_doubted() {
-    // Thirty-two inducing inputs are too few here to get away from a start with long lengthscales; fifty are not.
+fn a_second_fit_replaces_few_inducing_inputs_that_explain_the_targets_by_noise() {
+    // Here thirty-two inducing inputs are too few to escape from a start with long lengthscales,
+    // but fifty are enough.
     let place = |j: usize, step: f64| 4.0 * (j as f64 * step).fract() - 2.0;
     let x = Mat::from_fn(2, 200, |d, j| place(j, [0.618_033_988_7, 0.414_213_562_4][d]));
     let value =

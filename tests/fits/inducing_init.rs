@@ -1,4 +1,4 @@
-//! Initial inducing inputs: how many, distinct, reproducible, and well placed for each way of choosing.
+//! Initial inducing inputs: their number, distinct, reproducible and well placed for each method.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatMut, MatRef, Side};
@@ -9,7 +9,7 @@ use sparsegp::ErrorKind;
 use sparsegp::kernels::{Gradient, Inputs, Kernel, Parameter, Scratch};
 use sparsegp::latent::init::{InducingInit, choose_inducing};
 
-/// The squared exponential with one lengthscale and unit variance; values only.
+/// The squared exponential kernel with one lengthscale and unit variance, without gradients.
 #[derive(Clone, Debug)]
 struct Squared {
     lengthscale: f64,
@@ -77,7 +77,7 @@ impl Kernel for Squared {
 
 const KERNEL: Squared = Squared { lengthscale: 1.0 };
 
-/// A `D × N` matrix with independent entries uniform on [-1, 1).
+/// Returns a `D × N` matrix with independent entries uniform on [-1, 1).
 fn uniform(dims: usize, n: usize, seed: u64) -> Mat<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     Mat::from_fn(dims, n, |_, _| rng.random_range(-1.0..1.0))
@@ -91,7 +91,7 @@ fn row(z: &Mat<f64>, i: usize) -> Vec<f64> {
     z.row(i).iter().copied().collect()
 }
 
-/// The rows of `z` as a sorted list, to compare sets of points.
+/// Returns the rows of `z` as a sorted list, to compare sets of points.
 fn sorted(z: &Mat<f64>) -> Vec<Vec<f64>> {
     let mut rows: Vec<_> = (0..z.nrows()).map(|i| row(z, i)).collect();
     rows.sort_by(|a, b| a.partial_cmp(b).unwrap());
@@ -102,14 +102,14 @@ fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum()
 }
 
-/// The sum over the data of the squared distance to the nearest inducing input.
+/// Returns the sum over the data of the squared distance to the nearest inducing input.
 fn loss(x: &Mat<f64>, z: &Mat<f64>) -> f64 {
     let z: Vec<_> = (0..z.nrows()).map(|i| row(z, i)).collect();
     let nearest = |point: &[f64]| z.iter().map(|c| squared_distance(point, c)).fold(f64::INFINITY, f64::min);
     (0..x.ncols()).map(|j| nearest(x.col_as_slice(j))).sum()
 }
 
-/// The variances of the data points given the values at the rows of `z`, by a dense solve.
+/// Returns the variances of the data points given the values at the rows of `z`, by a dense solve.
 fn conditional_variances(x: &Mat<f64>, z: MatRef<'_, f64>) -> Vec<f64> {
     let xt = x.transpose();
     let kzz = Mat::from_fn(z.nrows(), z.nrows(), |i, j| KERNEL.value(z, i, z, j));
@@ -131,7 +131,7 @@ fn names_parse_and_serialise_alike() {
 }
 
 #[test]
-fn senseless_arguments_are_errors() {
+fn invalid_arguments_are_errors() {
     let x = uniform(2, 5, 0);
     let mut holed = x.clone();
     holed[(1, 3)] = f64::NAN;
@@ -144,7 +144,7 @@ fn senseless_arguments_are_errors() {
         assert_eq!(error.kind(), ErrorKind::Data);
         assert!(error.to_string().contains("input 2 of data row 4"), "{error}");
     }
-    // A kernel that gives no number is caught before it can order anything.
+    // A kernel whose value is NaN is reported before values are compared.
     let error =
         choose_inducing(x.transpose(), 3, InducingInit::Greedy, &Squared { lengthscale: f64::NAN }, 0)
             .unwrap_err();
@@ -153,7 +153,8 @@ fn senseless_arguments_are_errors() {
 
 #[test]
 fn all_distinct_points_come_back_when_they_fit() {
-    // Ten points in general position, each four times: exactly, and with errors at rounding level.
+    // Ten points in general position, each four times: exactly equal, and with differences at
+    // rounding level.
     let distinct = uniform(3, 10, 1);
     let x = Mat::from_fn(3, 40, |d, j| distinct[(d, j % 10)] * (1.0 + 1e-14 * (j / 10) as f64));
     for init in InducingInit::ALL {
@@ -185,7 +186,8 @@ fn rare_points_are_found_among_many_copies() {
 #[test]
 fn constant_columns_and_large_offsets_do_no_harm() {
     let free = uniform(2, 400, 5);
-    // A column that is constant, one constant up to rounding, one of large offset, one tiny.
+    // The columns: a constant one, one that is constant up to rounding, one with a large offset,
+    // and a tiny one.
     let x = Mat::from_fn(4, 400, |d, j| match d {
         0 => 3.7,
         1 => 1e9 * (1.0 + f64::EPSILON * (j % 2) as f64),
@@ -239,7 +241,7 @@ fn k_means_covers_better_than_chance() {
 
 #[test]
 fn greedy_takes_the_largest_conditional_variance_every_time() {
-    // More than one block of rows, so that pivots cross blocks.
+    // There is more than one block of rows, so pivots come from several blocks.
     let x = uniform(3, 1300, 11);
     let z = choose(&x, 25, InducingInit::Greedy, 12);
     assert_eq!(z.nrows(), 25);
@@ -264,8 +266,8 @@ fn greedy_stops_when_no_variance_is_left() {
 }
 
 #[test]
-fn threads_change_nothing_and_seeds_do() {
-    // More rows than a sample holds and many blocks, in eight dimensions.
+fn results_depend_on_the_seed_and_not_on_threads() {
+    // There are more rows than in a sample, and many blocks, in eight dimensions.
     let x = uniform(8, 12_000, 15);
     for init in InducingInit::ALL {
         let with = |threads: usize, seed: u64| {
@@ -282,9 +284,10 @@ fn threads_change_nothing_and_seeds_do() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Small integers give every pattern of ties, constant inputs and fewer distinct points than asked for.
+    /// Small integers give every pattern of ties, constant inputs, and fewer distinct points than
+    /// requested.
     #[test]
-    fn never_too_many_never_the_same(
+    fn inducing_inputs_are_not_too_many_and_distinct(
         dims in 1usize..4,
         values in prop::collection::vec(-2i32..3, 3..90),
         m in 1usize..20,
@@ -295,7 +298,7 @@ proptest! {
         let mut distinct = sorted(&x.transpose().to_owned());
         distinct.dedup();
         for init in InducingInit::ALL {
-            // Short, so that the greedy choice has no reason to stop.
+            // The lengthscale is short, so that the greedy choice does not stop early.
             let z = choose_inducing(x.transpose(), m, init, &Squared { lengthscale: 0.3 }, seed).unwrap();
             prop_assert_eq!(z.nrows(), m.min(distinct.len()), "{}", init);
             let rows = sorted(&z);

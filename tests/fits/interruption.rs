@@ -1,4 +1,5 @@
-//! A poll function ends a minimisation at any of its points, and the rest continues with the same bits.
+//! A poll function can interrupt a minimisation at any point, and the resumed minimisation gives
+//! the same result bit for bit.
 
 use sparsegp::ErrorKind;
 use sparsegp::checkpoint::{Archive, Checkpoint, Identity};
@@ -6,8 +7,8 @@ use sparsegp::hyper::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Rosenbrock's function in four dimensions, not finite beyond a wall, with a drift that depends on the number of
-/// evaluations: what is not taken up again shows.
+/// Rosenbrock's function in four dimensions, not finite beyond a wall, with a drift that depends on
+/// the number of evaluations, so that any state that is not restored changes the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Drifting {
     evaluations: usize,
@@ -59,7 +60,7 @@ fn limits(epochs: usize) -> Limits {
     }
 }
 
-/// How one of the solvers minimises from the same start.
+/// A minimisation by one of the solvers, from the same start.
 type Minimize = fn(&mut Drifting, &mut Monitor<'_>) -> Outcome;
 
 fn by_lbfgs(objective: &mut Drifting, monitor: &mut Monitor<'_>) -> Outcome {
@@ -86,8 +87,9 @@ fn identity() -> Identity {
     vec![("test".into(), "interruption".into())]
 }
 
-/// Minimises with a poll that says yes once, when it is asked for the `yes`-th time, from the checkpoint if there is one. Returns the
-/// result, or nothing after an interruption, and the number of polls.
+/// Minimises with a poll that requests an interruption once, at its `yes`-th call; resumes from the
+/// checkpoint if there is one. Returns the result, or `None` after an interruption, and the number
+/// of calls.
 fn attempt(minimize: Minimize, path: &Path, epochs: usize, yes: usize) -> (Option<Found>, usize) {
     let mut checkpoint = Checkpoint::new(path, identity(), None);
     if path.exists() {
@@ -102,13 +104,14 @@ fn attempt(minimize: Minimize, path: &Path, epochs: usize, yes: usize) -> (Optio
     let outcome = minimize(&mut objective, &mut monitor);
     let interrupted = outcome.reason == StopReason::Interrupted;
     let checked = monitor.check();
-    assert!(!interrupted || checked.is_err(), "what was heard once is remembered");
+    assert!(!interrupted || checked.is_err(), "an interruption is remembered");
     assert!(checked.is_ok() || checked.is_err_and(|error| error.kind() == ErrorKind::Interrupted));
     let result = (!interrupted).then(|| found(&outcome, monitor.records(), objective));
     (result, asked.into_inner())
 }
 
-/// Interrupts wherever the poll is asked, more often than `least` times, once and again, and compares.
+/// Interrupts a minimisation at each of its polls, of which there are more than `least`, resumes
+/// it, and compares the results.
 fn check(minimize: Minimize, epochs: usize, least: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
@@ -119,7 +122,7 @@ fn check(minimize: Minimize, epochs: usize, least: usize) {
     for yes in 1..=most {
         let path = path(&format!("{yes}"));
         let (first, asked) = attempt(minimize, &path, epochs, yes);
-        assert_eq!(asked, first.as_ref().map_or(yes, |_| asked), "no more is asked once it was said");
+        assert_eq!(asked, first.as_ref().map_or(yes, |_| asked), "there are no polls after an interruption");
         if first.is_none() {
             interrupted += 1;
             let (second, _) = attempt(minimize, &path, epochs, usize::MAX);
@@ -131,7 +134,8 @@ fn check(minimize: Minimize, epochs: usize, least: usize) {
         }
     }
     assert!(interrupted + 2 >= most, "{interrupted} interruptions of {most}");
-    // Again and again, by a few questions further each time: a line search has to be done again from its beginning.
+    // Repeated interruptions, each after some more polls. An interrupted line search starts again
+    // from its beginning.
     let (path, mut attempts) = (path("again"), 0);
     let last = loop {
         attempts += 1;
@@ -144,17 +148,17 @@ fn check(minimize: Minimize, epochs: usize, least: usize) {
 }
 
 #[test]
-fn lbfgs_goes_on_from_any_trial_point() {
+fn lbfgs_resumes_from_any_trial_point() {
     check(by_lbfgs, 40, 2 * 40);
 }
 
 #[test]
-fn adam_goes_on_from_any_step() {
+fn adam_resumes_from_any_step() {
     check(by_adam, 60, 60);
 }
 
 #[test]
-fn a_flag_is_a_poll_and_is_heard_within_an_iteration() {
+fn a_flag_interrupts_a_fit_within_an_iteration() {
     let (flag, epochs) = (AtomicBool::new(false), AtomicUsize::new(0));
     let mut raise = |event: &Event| {
         let Event::Epoch { record, .. } = event else { return };
@@ -165,7 +169,7 @@ fn a_flag_is_a_poll_and_is_heard_within_an_iteration() {
     let mut monitor = session.monitor(limits(40));
     let outcome = by_lbfgs(&mut Drifting::default(), &mut monitor);
     assert_eq!((outcome.reason, outcome.iterations), (StopReason::Interrupted, 3));
-    // The flag is taken back, and the parts of a session remember all the same.
+    // The interruption is remembered after the flag is cleared.
     flag.store(false, Ordering::Relaxed);
     assert!(monitor.nested(limits(1)).is_interrupted());
     drop(monitor);
@@ -173,7 +177,7 @@ fn a_flag_is_a_poll_and_is_heard_within_an_iteration() {
 }
 
 #[test]
-fn what_a_fit_needs_can_be_sent_to_another_thread() {
+fn a_session_can_be_sent_to_another_thread() {
     fn sent<T: Send>(_: &T) {}
     let mut ignore = |_: &Event| {};
     let mut session = Session::new(&mut ignore);

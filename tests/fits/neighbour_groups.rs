@@ -1,4 +1,5 @@
-//! Fits with grouped effects beside neighbours: recovery, model files, new levels, every kind of likelihood, refusals.
+//! Fits with grouped effects and neighbours: recovery, model files, new levels, every kind of
+//! likelihood, refusals.
 
 use faer::{Mat, MatRef};
 use sparsegp::ErrorKind;
@@ -9,7 +10,8 @@ use sparsegp::options::{FitOptions, ObjectiveKind};
 use sparsegp::training::ModelBuilder;
 use sparsegp_testkit::problems::Normals;
 
-/// Rough waves over two inputs, which few inducing inputs cannot follow, and the codes of two crossed groupings behind them.
+/// Returns two inputs followed by the codes of two crossed groupings, and targets: rough waves that
+/// few inducing inputs cannot follow, plus effects.
 fn data(n: usize) -> (Mat<f64>, Vec<f64>) {
     let mut normals = Normals::new(4);
     let (a, b) = (normals.vec(40), normals.vec(15));
@@ -39,7 +41,7 @@ fn fit(options: FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
     ModelBuilder::new().options(options).fit(x, y).expect("a fit")
 }
 
-/// The root of the mean squared error of predicted means.
+/// Returns the root mean squared error of predicted means.
 fn error(model: &Model, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
     let predictions = model.predict(x, &[]).expect("predictions");
     let squares = y.iter().enumerate().map(|(i, y)| (predictions.row(i).mean - y).powi(2));
@@ -47,7 +49,7 @@ fn error(model: &Model, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
 }
 
 #[test]
-fn neighbours_find_what_inducing_inputs_leave_and_effects_their_variances() {
+fn neighbours_fit_the_residual_of_inducing_inputs_and_effects_their_variances() {
     let (x, y) = data(2000);
     let (train, test) = (x.as_ref().subrows(0, 1500), x.as_ref().subrows(1500, 500));
     let model = fit(options(Some(15)), train, &y[..1500]);
@@ -62,7 +64,8 @@ fn neighbours_find_what_inducing_inputs_leave_and_effects_their_variances() {
     let (beside, alone) = (error(&model, test, &y[1500..]), error(&without, test, &y[1500..]));
     assert!(beside < 0.36 && beside < 0.6 * alone, "{beside} and {alone}");
 
-    // A known level has less variance than a new one, and the population has none of its own.
+    // A known level has less variance than a new one, and the population has no variance of
+    // effects.
     let at = |a: f64| Mat::from_fn(1, 4, |_, j| [4.2, 3.3, a, 4.0][j]);
     let [known, new, population] = [at(3.0), at(77.0), at(POPULATION)]
         .map(|x| model.predict(x.as_ref(), &[]).expect("predictions").row(0));
@@ -79,7 +82,7 @@ fn neighbours_find_what_inducing_inputs_leave_and_effects_their_variances() {
 }
 
 #[test]
-fn counts_and_direct_losses_take_effects_beside_neighbours() {
+fn counts_and_direct_losses_allow_effects_with_neighbours() {
     let (x, y) = data(900);
     let (train, test) = (x.as_ref().subrows(0, 700), x.as_ref().subrows(700, 200));
     let direct = fit(FitOptions { objective: ObjectiveKind::DlmLog, ..options(Some(10)) }, train, &y[..700]);
@@ -107,7 +110,7 @@ fn counts_and_direct_losses_take_effects_beside_neighbours() {
 }
 
 #[test]
-fn what_cannot_be_combined_is_refused() {
+fn options_that_cannot_be_combined_are_refused() {
     let (x, y) = data(60);
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::DlmSquare] {
         let options = FitOptions { objective, ..options(Some(5)) };

@@ -1,4 +1,4 @@
-//! Neighbours beside inducing inputs for noise that is not Gaussian: sites agree with expectation propagation; gradients, fits.
+//! Neighbours with non-Gaussian noise: sites agree with expectation propagation; gradients, fits.
 
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::Dataset;
@@ -32,8 +32,8 @@ fn plan(loss: LossKind, count: usize) -> NeighbourPlan {
     NeighbourPlan { count, loss, beta: 1.0, keeping: Keeping::default(), nodes: None }
 }
 
-/// −log Z of expectation propagation for classes 0 and 1, one datum after the other (Rasmussen & Williams 2006, algorithm 3.5 and equation
-/// 3.65, with moments by quadrature).
+/// Returns −log Z of expectation propagation for classes 0 and 1, with sequential updates
+/// (Rasmussen & Williams 2006, algorithm 3.5 and equation 3.65, with moments by quadrature).
 fn dense_ep(model: &LatentModel, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
     let n = y.len();
     let layer = model.layer().inducing().expect("a layer");
@@ -63,7 +63,7 @@ fn dense_ep(model: &LatentModel, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
             (tau[i], nu[i]) = (new, shift);
         }
     }
-    // The evidence of the sites as data, and what each lacks to the likelihood.
+    // The evidence of the sites as data, and the difference of each site from the likelihood.
     let mut joint = k;
     (0..n).for_each(|i| joint[(i, i)] += 1.0 / tau[i]);
     Factorizer::new(n).cholesky(joint.as_mut()).expect("positive definite");
@@ -79,7 +79,7 @@ fn dense_ep(model: &LatentModel, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
 }
 
 #[test]
-fn given_all_other_data_it_is_expectation_propagation_whatever_the_inducing_inputs() {
+fn with_all_other_data_the_objective_is_that_of_expectation_propagation_for_any_inducing_inputs() {
     let (n, x) = (20, inputs(20));
     let y: Vec<f64> = (0..n).map(|i| f64::from((2.0 * x[(i, 0)]).sin() > 0.3 * (i % 3) as f64)).collect();
     for m in [0, 5, 12] {
@@ -88,7 +88,7 @@ fn given_all_other_data_it_is_expectation_propagation_whatever_the_inducing_inpu
         let data = Dataset { x: x.as_ref(), targets: Targets::of(&y) };
         let mut objective =
             NeighbourObjective::new(model, data, plan(LossKind::Elbo, n), 0).expect("an objective");
-        // Sites are matched again from their present values.
+        // Every call matches the sites again, from their current values.
         (0..12).for_each(|_| objective.look_up(n, n));
         let value = objective.solve(&objective.start()).expect("a value");
         assert!((value - wanted).abs() < 1e-8 * wanted, "M = {m}: {value} and {wanted}");
@@ -132,7 +132,7 @@ fn gradients_given_sites_are_those_of_finite_differences() {
     }
 }
 
-/// Where two dozen waves along the first input are above a level.
+/// Returns inputs, and the values of two dozen waves along them.
 fn waves(n: usize, first: usize) -> (Mat<f64>, Vec<f64>) {
     let at = |i: usize| ((first + i) as f64 * 0.618_034).fract() * 40.0;
     let x = Mat::from_fn(n, 1, |i, _| at(i));
@@ -155,7 +155,7 @@ fn fitted(options: FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Model {
 }
 
 #[test]
-fn classes_that_inducing_inputs_cannot_tell_are_told_by_neighbours() {
+fn neighbours_distinguish_classes_that_inducing_inputs_cannot() {
     let (x, f) = waves(800, 0);
     let y: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
     let (new, f) = waves(400, 5000);
@@ -171,7 +171,7 @@ fn classes_that_inducing_inputs_cannot_tell_are_told_by_neighbours() {
     }
     let without = FitOptions { neighbours: None, ..beside(kind, 0) };
     assert!(error(&fitted(without, x.as_ref(), &y)) > 0.3);
-    // There may be more new rows than rows that the model keeps.
+    // An update may have more new rows than the model keeps.
     let (few, f) = waves(100, 0);
     let y: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
     let model = fitted(beside(kind, 12), few.as_ref(), &y);
@@ -180,7 +180,7 @@ fn classes_that_inducing_inputs_cannot_tell_are_told_by_neighbours() {
 }
 
 #[test]
-fn predictions_given_all_sites_are_those_of_a_gp_with_their_noise_and_come_back_from_files() {
+fn predictions_given_all_sites_are_those_of_a_gp_with_their_noise_and_survive_a_model_file() {
     let (x, f) = waves(90, 0);
     let y: Vec<f64> = f.iter().enumerate().map(|(i, f)| (3.0 + 2.0 * f + (i % 2) as f64).floor()).collect();
     let options = FitOptions { hyper: Some(Hyper::Fixed), ..beside(LikelihoodKind::NegativeBinomial, 90) };

@@ -1,4 +1,5 @@
-//! Rows conditioned on neighbours: k = 0 is FITC, all predecessors are the exact GP, no inducing inputs matter then; gradients.
+//! Rows conditioned on neighbours: k = 0 is FITC; all predecessors give the exact GP for any
+//! inducing inputs; gradients.
 
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::{
@@ -44,17 +45,18 @@ fn order() -> Vec<u32> {
     (0..N as u32).map(|i| (i * 37) % N as u32).collect()
 }
 
-/// Windows of every row with its predecessors: several, where `most` is small.
+/// Returns windows of every row with its predecessors; there are several windows if `most` is
+/// small.
 fn windows(x: MatRef<'_, f64>, k: usize, most: usize) -> Windows {
     Windows::new(&order(), &nearest_before(x, &order(), &order(), k, COMPARISONS), most)
 }
 
-/// Windows of every row with its nearest others.
+/// Returns windows of every row with its nearest other rows.
 fn others(x: MatRef<'_, f64>, k: usize) -> Windows {
     Windows::new(&order(), &nearest_others(x, &order(), k, COMPARISONS).1, N)
 }
 
-/// What is minimised.
+/// The kind of objective.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Elbo(f64),
@@ -62,7 +64,8 @@ enum Kind {
     Square(f64),
 }
 
-/// The objective and its gradient: kernel parameters, mean, Z by columns, σ². Of two windows the second has the rows that are predicted.
+/// Returns the objective and its gradient: kernel parameters, mean, Z by columns, σ². The second
+/// windows have the rows that are predicted.
 fn objective(layer: &InducingLayer, windows: [&Windows; 2], noise: f64, kind: Kind) -> (f64, Vec<f64>) {
     let (x, y) = data();
     let noise = [noise];
@@ -98,7 +101,7 @@ fn objective(layer: &InducingLayer, windows: [&Windows; 2], noise: f64, kind: Ki
     (value, flat(&sums))
 }
 
-/// The posterior of w given all rows of the windows.
+/// Returns the posterior of w given all rows of the windows.
 fn solved(
     layer: &InducingLayer,
     windows: &Windows,
@@ -111,7 +114,7 @@ fn solved(
     conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q
 }
 
-/// Predictions by a posterior of w and the rows `data`.
+/// Returns a predictor with a posterior of w and the rows `data`.
 fn predictor<'a>(
     layer: &'a InducingLayer,
     q: &'a Normal,
@@ -149,7 +152,7 @@ fn assert_close(a: f64, b: f64, tolerance: f64, what: &str) {
 }
 
 #[test]
-fn without_neighbours_it_is_fitc() {
+fn without_neighbours_the_objective_is_fitc() {
     let (x, y) = data();
     let data = Dataset::of(x.as_ref(), &y);
     for expression in ["rbf(ard)", "matern32(ard) + linear", "matern52 + white"] {
@@ -171,7 +174,7 @@ fn without_neighbours_it_is_fitc() {
 }
 
 #[test]
-fn all_predecessors_are_the_exact_gp_whatever_the_inducing_inputs() {
+fn all_predecessors_give_the_exact_gp_for_any_inducing_inputs() {
     let (x, _) = data();
     for expression in ["rbf(ard)", "matern12(ard)", "matern52 * linear + white"] {
         for m in [1, 5, 30] {
@@ -214,7 +217,7 @@ fn gradients_are_those_of_finite_differences() {
     }
 }
 
-/// The layer and the noise with entry `i` of the gradient's parameters moved.
+/// Returns the layer and the noise after a move of parameter `i`, in the order of the gradient.
 fn moved(start: &InducingLayer, i: usize, step: f64) -> (InducingLayer, f64) {
     let (mut layer, mut noise, mut at, m) = (start.clone().into_prior(), NOISE, 0, start.z().nrows());
     layer.kernel_mut().for_each_parameter_mut(&mut |parameter| {
@@ -236,12 +239,12 @@ fn moved(start: &InducingLayer, i: usize, step: f64) -> (InducingLayer, f64) {
 }
 
 #[test]
-fn without_inducing_inputs_it_is_vecchias_approximation() {
+fn without_inducing_inputs_the_objective_is_vecchias_approximation() {
     let ((x, y), k) = (data(), 7);
     let (layer, order) = (layer("matern32(ard)", 0), order());
     let lists = nearest_before(x.as_ref(), &order, &order, k, COMPARISONS);
     let windows = windows(x.as_ref(), k, 30);
-    // Every row given its neighbours by dense algebra.
+    // Conditions every row on its neighbours by dense algebra.
     let mut wanted = 0.0;
     for (row, target) in y.iter().enumerate() {
         let near: Vec<usize> = lists.get(row).iter().map(|&other| other as usize).chain([row]).collect();
@@ -286,7 +289,7 @@ fn direct_losses_are_those_of_predictions_of_rows_left_out() {
 }
 
 #[test]
-fn rows_that_q_forgets_are_predicted_as_by_the_exact_gp_of_the_others() {
+fn left_out_rows_are_predicted_as_by_the_exact_gp_of_the_others() {
     let (x, y) = data();
     for (expression, m) in [("rbf(ard)", 7), ("matern32(ard) + linear", 20), ("matern52", 0)] {
         let (layer, noise) = (layer(expression, m), [NOISE]);
@@ -312,7 +315,7 @@ fn rows_that_q_forgets_are_predicted_as_by_the_exact_gp_of_the_others() {
     }
 }
 
-/// The exact predictive means and variances of f at `x` given all data.
+/// Returns the exact predictive means and variances of f at `new` given all data.
 fn exact_predictions(layer: &InducingLayer, new: MatRef<'_, f64>) -> (Vec<f64>, Vec<f64>) {
     let ((x, y), q) = (data(), new.nrows());
     let (mut k, mut between) = (Mat::zeros(N, N), Mat::zeros(N, q));
@@ -351,7 +354,7 @@ fn predictions_given_all_data_are_those_of_the_exact_gp() {
             assert_close(mean[i], means[i], 1e-8, expression);
             assert_close(variance[i], variances[i], 1e-8, expression);
         }
-        // Few of the data say less.
+        // With few of the data the variance is larger.
         let (_, few) = predictor.marginals(new.as_ref(), &index, new.as_ref(), 3);
         assert!(few.iter().sum::<f64>() > variances.iter().sum::<f64>(), "{expression}");
     }
@@ -367,7 +370,7 @@ fn more_neighbours_come_nearer_to_the_exact_evidence() {
     assert!(gaps.windows(2).all(|pair| pair[1] < pair[0]), "{gaps:?}");
 }
 
-/// A dozen waves along one input, which ten inducing inputs cannot represent.
+/// Returns a dozen waves along one input, which ten inducing inputs cannot represent.
 fn waves(n: usize, first: usize) -> (Mat<f64>, Vec<f64>) {
     let at = |i: usize| ((first + i) as f64 * 0.618_034).fract() * 20.0;
     let x = Mat::from_fn(n, 2, |i, d| if d == 0 { at(i) } else { (at(i) * 0.1).cos() });
@@ -393,7 +396,7 @@ fn rmse(model: &Model) -> f64 {
 }
 
 #[test]
-fn fits_with_neighbours_predict_what_inducing_inputs_cannot_and_come_back_from_files() {
+fn fits_with_neighbours_predict_what_inducing_inputs_cannot_and_survive_a_model_file() {
     let model = fitted(beside(15));
     assert!(rmse(&model) < 0.15, "{}", rmse(&model));
     let nearby = model.neighbours().expect("neighbours");
@@ -437,7 +440,7 @@ fn every_objective_has_neighbours_and_inducing_inputs_are_not_needed() {
 }
 
 #[test]
-fn held_out_rows_say_whether_there_are_neighbours() {
+fn held_out_rows_decide_whether_there_are_neighbours() {
     let model = fitted(auto());
     let choices = model.search().choices.as_ref().expect("choices");
     let [choice] = &choices.parts[..] else { panic!("one part: {choices:?}") };
@@ -460,13 +463,13 @@ fn held_out_rows_say_whether_there_are_neighbours() {
     }
 }
 
-/// Held-out rows decide about neighbours alone.
+/// Returns options with which held-out rows decide only about neighbours.
 fn auto() -> FitOptions {
     FitOptions { open: Open::NOTHING.with(Part::Neighbours), ..FitOptions::default() }
 }
 
 #[test]
-fn options_of_a_fit_that_chose_no_neighbours_are_those_without() {
+fn a_fit_that_chose_no_neighbours_has_the_options_of_a_fit_without() {
     let (x, y) = waves(40, 0);
     let auto = FitOptions { keep_rows: Some(30), ..auto() };
     let model = ModelBuilder::new().options(auto).fit(x.as_ref(), &y).expect("a fit");
@@ -475,7 +478,7 @@ fn options_of_a_fit_that_chose_no_neighbours_are_those_without() {
 }
 
 #[test]
-fn what_neighbours_do_not_go_with_is_refused() {
+fn options_that_neighbours_do_not_support_are_refused() {
     let (x, y) = waves(60, 0);
     let refused = |options: FitOptions, word: &str| {
         let error = ModelBuilder::new().options(options).fit(x.as_ref(), &y).err().expect("an error");

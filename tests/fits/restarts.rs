@@ -1,4 +1,5 @@
-//! Several starts of a fit: a bad local optimum is left, what is reported, one start changes nothing.
+//! Fits from several starts: they escape a bad local optimum and report all starts; a single start
+//! is an ordinary fit.
 
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
@@ -12,7 +13,7 @@ fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted
     fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
 }
 
-/// A fast oscillation, which the lengthscale that suits the spread of the inputs takes for noise.
+/// Returns a fast oscillation, which looks like noise at the starting lengthscale.
 fn oscillation(n: usize) -> (Mat<f64>, Vec<f64>) {
     let mut normals = Normals::new(1);
     let x = Mat::from_fn(1, n, |_, j| 3.4 * (j as f64 / n as f64 - 0.5));
@@ -37,7 +38,7 @@ fn noise(fitted: &Fitted) -> f64 {
 }
 
 #[test]
-fn restarts_leave_an_optimum_where_noise_explains_everything() {
+fn restarts_escape_an_optimum_in_which_noise_explains_everything() {
     let (x, y) = oscillation(120);
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
         let stuck = fit(&x, &y, &options(objective, 1)).expect("one start");
@@ -49,7 +50,7 @@ fn restarts_leave_an_optimum_where_noise_explains_everything() {
     }
 }
 
-/// The chosen one.
+/// Returns the chosen start.
 fn chosen(restarts: &[Restart]) -> &Restart {
     let mut chosen = restarts.iter().filter(|restart| restart.chosen);
     let one = chosen.next().expect("a chosen start");
@@ -101,7 +102,7 @@ fn one_start_is_an_ordinary_fit_and_threads_change_nothing() {
 }
 
 #[test]
-fn validation_rows_judge_where_there_are_some() {
+fn validation_rows_judge_starts_if_there_are_any() {
     let (x, y) = oscillation(160);
     let parts = Dataset::of(x.transpose(), &y);
     let data = TrainingData { train: parts.part(0, 120), validation: Some(parts.part(120, 40)), levels: 0 };
@@ -109,12 +110,12 @@ fn validation_rows_judge_where_there_are_some() {
     let judged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;
     let data = TrainingData { validation: None, ..data };
     let unjudged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;
-    // The short fits use the same rows for training; the scores are of other rows.
+    // The short fits use the same training rows, but their scores come from different rows.
     assert_ne!(judged[0].scores[0], unjudged[0].scores[0]);
 }
 
 #[test]
-fn every_kind_of_objective_and_model_takes_restarts() {
+fn every_kind_of_objective_and_model_allows_restarts() {
     let (x, f) = data(3, 2, 120);
     let classes: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.0)).collect();
     let counts: Vec<f64> = f.iter().map(|f| f.exp().round()).collect();
@@ -143,7 +144,7 @@ fn every_kind_of_objective_and_model_takes_restarts() {
 }
 
 #[test]
-fn failing_starts_are_passed_over_and_only_all_of_them_are_an_error() {
+fn failing_starts_are_skipped_and_only_if_all_fail_there_is_an_error() {
     let (x, mut y) = data(4, 1, 30);
     // A target whose squares overflow has no finite objective from any start.
     y[3] = 1e300;
@@ -152,7 +153,7 @@ fn failing_starts_are_passed_over_and_only_all_of_them_are_an_error() {
 }
 
 #[test]
-fn senseless_restarts_are_refused() {
+fn invalid_restarts_are_refused() {
     let (x, y) = data(5, 1, 20);
     for (options, word) in [
         (options(ObjectiveKind::Vfe, 0), "restarts is 0"),

@@ -1,5 +1,5 @@
-//! Fits of likelihoods with several functions: every family under every objective, rule and way to tune hyper-parameters, threads, files,
-//! targets drawn from the family itself.
+//! Fits of likelihoods with several functions, to targets drawn from the family: every objective,
+//! rule and training mode of hyper-parameters, threads, model files.
 
 use faer::Mat;
 use rand::SeedableRng;
@@ -14,7 +14,7 @@ use sparsegp::training::{Fitted, ModelBuilder, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, QUpdate};
 use sparsegp_testkit::problems::data;
 
-/// The families with several functions.
+/// Returns the families with several functions.
 fn families() -> Vec<LikelihoodKind> {
     let all = LikelihoodKind::WORDS.iter().map(|word| word.parse::<LikelihoodKind>().expect("a likelihood"));
     let all: Vec<LikelihoodKind> = all.filter(|kind| kind.is_joint()).collect();
@@ -29,7 +29,7 @@ fn joint(kind: LikelihoodKind) -> Box<dyn JointLikelihood> {
     }
 }
 
-/// Inputs, and targets that the family draws at smooth functions of them.
+/// Returns inputs, and targets that the family draws at smooth functions of the inputs.
 fn problem(kind: LikelihoodKind, n: usize) -> (Mat<f64>, Vec<f64>) {
     let (likelihood, (x, f)) = (joint(kind), data(3, 2, n));
     let mut random = ChaCha8Rng::seed_from_u64(7);
@@ -40,7 +40,7 @@ fn problem(kind: LikelihoodKind, n: usize) -> (Mat<f64>, Vec<f64>) {
             c => -0.5 + 0.4 * (c as f64 * x[(0, i)]).sin(),
         };
         let y = likelihood.sample(&(0..functions).map(at).collect::<Vec<_>>(), 1.0, &mut random);
-        // The ends of (0, 1) are no targets.
+        // 0 and 1 are not valid targets.
         if kind.target_kind() == TargetKind::UnitInterval { y.clamp(1e-9, 1.0 - 1e-9) } else { y }
     });
     let y = y.collect();
@@ -99,7 +99,7 @@ fn every_family_is_trained_in_every_way() {
                             assert_sound(&fitted, &what);
                             fits += 1;
                         }
-                        // Rules that are proved for the ELBO, or for log-concave likelihoods, say so.
+                        // Rules that need the ELBO or a log-concave likelihood refuse others.
                         Err(error) => assert_eq!(error.exit_code(), 2, "{what}: {error}"),
                     }
                 }
@@ -131,7 +131,8 @@ fn every_family_is_trained_in_every_way() {
     assert!(fits >= 350, "{fits}");
 }
 
-/// The probability of a zero by zero inflation is the probability of y = 0, with the exposure of the row; an extra zero is less likely.
+/// The reported probability of zero is the probability of y = 0 with the exposure of the row; that
+/// of an extra zero is smaller.
 #[test]
 fn the_probability_of_zero_is_that_of_the_density() {
     let kinds = families().into_iter().filter(|kind| {
@@ -157,7 +158,7 @@ fn the_probability_of_zero_is_that_of_the_density() {
     }
 }
 
-/// Full-batch natural gradients at fixed hyper-parameters lower the objective, without a step that fails.
+/// Full-batch natural gradients at fixed hyper-parameters lower the objective, and no step fails.
 #[test]
 fn natural_gradients_descend() {
     for kind in families() {
@@ -171,7 +172,7 @@ fn natural_gradients_descend() {
 }
 
 #[test]
-fn predictions_come_back_from_files_and_do_not_depend_on_threads() {
+fn predictions_survive_a_model_file_and_do_not_depend_on_threads() {
     for kind in families() {
         let (x, y) = problem(kind, 60);
         let build = |threads: usize| {

@@ -30,7 +30,8 @@ fn entries(a: faer::MatRef<'_, f64>) -> Vec<f64> {
 
 #[test]
 fn one_natural_gradient_step_on_all_data_is_the_collapsed_optimum() {
-    // More data than one window of the collapsed sweep holds, so that its streaming is covered too.
+    // There are more data than in one window of the collapsed sweep, so that streaming is tested
+    // too.
     let (x, y) = data(1, 3, 2500);
     for beta in [0.3, 1.0, 2.0] {
         let start = model(1, "rbf(ard)", 3, 20, Jitter::DEFAULT);
@@ -46,12 +47,13 @@ fn one_natural_gradient_step_on_all_data_is_the_collapsed_optimum() {
         close_all(&entries(svgp.q().cov().full()), &entries(vfe.q().cov().full()), 1e-9, "covariance");
         let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
         close(value, bound, 1e-10, "objective");
-        // At its optimum q contributes nothing, so the gradients in θ and Z agree as well.
+        // At the optimal q the gradient in q is zero, so the gradients in θ and Z agree as well.
         close_all(svgp.theta_gradient(), &gradient, 1e-6, "gradient");
     }
 }
 
-/// The natural gradient on the canonical form `(η₁, η₂) = (S⁻¹m, −½S⁻¹)`, in expectation coordinates (docs/mathematics.md#moving-q).
+/// Takes the natural-gradient step in the canonical parameters `(η₁, η₂) = (S⁻¹m, −½S⁻¹)`, with the
+/// gradient in expectation parameters (docs/mathematics.md#moving-q).
 #[test]
 fn natural_gradient_is_variational_newton() {
     let (x, y) = data(2, 2, 40);
@@ -118,7 +120,7 @@ fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
         let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);
         let (evidence, _, _) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x);
         let mut start = start.to_prior();
-        // Nested sets, for which the bounds are monotone.
+        // The sets of inducing inputs are nested, so the bounds are monotone.
         start
             .layer_mut()
             .inducing_mut()
@@ -134,7 +136,8 @@ fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
         assert!(upper - lower < gap);
         gap = upper - lower;
     }
-    // With Z = X only the jitter's residuals are left: t/(2σ²) ≈ 80 · 10⁻⁶ / 0.4, and as much above.
+    // With Z = X only the residuals of the jitter remain: t/(2σ²) ≈ 80 · 10⁻⁶ / 0.4 below, and as
+    // much above.
     assert!(gap < 1e-2, "all inputs leave a gap of {gap}");
 }
 
@@ -156,7 +159,7 @@ fn stable_and_direct_forms_agree() {
         (value, gradient_q, svgp.theta_gradient().to_vec(), svgp.model.layer().condition_estimate())
     };
     let (value, (mean, cov), theta, condition) = build(None);
-    // The guard promises this: rounding amplified by the condition number.
+    // The error that the guard allows is rounding amplified by the condition number.
     let tolerance = 100.0 * f64::EPSILON * condition;
     assert!(condition < VariationalModel::DIRECT_GUARD, "the problem is inside the guard: {condition}");
     let (direct, (direct_mean, direct_cov), direct_theta, _) = build(Some(VariationalModel::DIRECT_GUARD));
@@ -166,7 +169,7 @@ fn stable_and_direct_forms_agree() {
     close_all(&direct_theta, &theta, tolerance, "direct gradient");
 }
 
-/// Where the jitter bounds cond(K_uu) nothing is estimated; elsewhere the estimate decides.
+/// If the jitter bounds cond(K_uu), it is not estimated; otherwise the estimate decides.
 #[test]
 fn the_direct_form_is_taken_where_the_condition_number_allows_it() {
     let limits = |jitter| {
@@ -185,13 +188,13 @@ fn the_direct_form_is_taken_where_the_condition_number_allows_it() {
     assert!(bound > VariationalModel::DIRECT_GUARD, "to be estimated: {bound}");
 }
 
-/// Where the inducing inputs and the kernel move, the whitened form keeps q(w) to the last bit, and sites keep
-/// `L⁻ᵀ(S⁻¹ − I)L⁻¹` and `L⁻ᵀS⁻¹m`.
+/// When the inducing inputs and the kernel move, the whitened form keeps q(w) bit for bit, and the
+/// form of sites keeps `L⁻ᵀ(S⁻¹ − I)L⁻¹` and `L⁻ᵀS⁻¹m`.
 #[test]
-fn parameterizations_carry_q_as_they_say() {
+fn parameterizations_keep_their_quantity_fixed() {
     for parameterization in [Parameterization::Whitened, Parameterization::Sites] {
         let start = model(7, "rbf", 2, 8, Jitter::DEFAULT);
-        // An S below I has sites of positive precision, which every prior can go with.
+        // An S below I has sites of positive precision, which give a posterior with every prior.
         let q = posterior(7, 8);
         let bound = entries(q.cov().full()).iter().map(|s| s.abs()).sum::<f64>();
         let q = Normal::new(q.mean().to_vec(), Mat::from_fn(8, 8, |i, j| q.cov().full()[(i, j)] / bound))
@@ -281,7 +284,8 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
 
 #[test]
 fn predictions_of_a_posterior_wider_than_the_prior() {
-    // β < 1 and arbitrary q can have S ⋠ I; the signed factor has to return v = k − aᵀa + aᵀSa all the same.
+    // With β < 1 or an arbitrary q, S may exceed I; the signed factor must still give v = k − aᵀa +
+    // aᵀSa.
     let (x, y) = data(10, 2, 50);
     let start = model(10, "rbf(ard)", 2, 12, Jitter::DEFAULT);
     let wide = Mat::from_fn(12, 12, |i, j| if i == j { 0.2 + 0.3 * i as f64 } else { 0.01 });

@@ -1,4 +1,5 @@
-//! Every family at extreme targets, marginals and exposures: numbers, or the infinities that are true; no tables.
+//! Every family at extreme targets, marginals and exposures: results are finite, or infinite if the
+//! exact value overflows; no tables.
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
@@ -9,18 +10,19 @@ use sparsegp::likelihood::{LatentMarginal, Likelihood, LikelihoodKind, Observati
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::families::{expectation, family, log_density};
 
-/// A target, a marginal and a likelihood far from anything standardised.
+/// A target, a marginal and a likelihood far from standardised values.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     own: [f64; 3],
-    /// Where the target lies within its domain, from 0 to 1.
+    /// The position of the target within its domain, from 0 to 1.
     place: f64,
     log_exposure: f64,
     mu: f64,
     v: f64,
 }
 
-/// Means of all sizes up to 1e6, variances from 1e-12 to 1e6, exposures from 1e-6 to 1e6; the ends come up often.
+/// Returns a strategy for cases: means of all sizes up to 1e6, variances from 1e-12 to 1e6,
+/// exposures from 1e-6 to 1e6; the ends are frequent.
 fn any_case() -> impl Strategy<Value = Case> {
     let size = prop_oneof![4 => -6.0..6.0f64, 1 => Just(6.0), 1 => Just(-300.0)];
     let mean =
@@ -40,8 +42,9 @@ fn any_case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    /// A target from one end of the domain to the other: up to ±1e8, 1e±150, 1e-300 off the edges, counts up to 2^30.
-    /// The logarithms of larger counts' probabilities are differences of numbers like y log y, and lose digits accordingly.
+    /// Returns a target from one end of the domain to the other: up to ±1e8, 1e±150, 1e-300 from
+    /// the edges, counts up to 2^30. Log probabilities of larger counts are differences of numbers
+    /// like y log y, and lose digits accordingly.
     fn target(&self, kind: LikelihoodKind) -> f64 {
         let from_middle = 2.0 * (self.place - 0.5);
         match kind.target_kind() {
@@ -62,7 +65,8 @@ impl Case {
     }
 }
 
-/// True if the expected rate or scale overflows: expectations of `exp(±f)` are infinite from here on, and truly so.
+/// Returns true if the expected rate or scale overflows; the exact expectations of `exp(±f)` are
+/// then infinite in floating point.
 fn overflows(kind: LikelihoodKind, at: Observation, latent: LatentMarginal) -> bool {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let log_linked = |u: f64| u + 0.5 * v > 650.0;
@@ -73,7 +77,8 @@ fn overflows(kind: LikelihoodKind, at: Observation, latent: LatentMarginal) -> b
     }
 }
 
-/// Expectations are numbers unless they truly overflow, keep Jensen's inequality, and have slopes of the right sign.
+/// Checks that expectations are finite unless the exact values overflow, satisfy Jensen's
+/// inequality, and have slopes of the right sign.
 fn check_expectations(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
     let (likelihood, at) = case.build(kind);
     let marginal = LatentMarginal::new(case.mu, case.v);
@@ -82,7 +87,7 @@ fn check_expectations(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     for predictive in [false, true] {
         let mut own = vec![0.0; likelihood.own_len()];
         let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
-        // A loss this large has derivatives that are larger still.
+        // The derivatives of such a large loss are even larger.
         if !predictive && overflows(kind, at, marginal) || local.value < -1e290 {
             prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{local:?}");
         } else {
@@ -130,7 +135,7 @@ fn check_expectations(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// True if y is a value that the family can take, or an infinity at the end of its range.
+/// Returns true if y is a value that the family can take, or an infinity at the end of its range.
 fn admissible(kind: LikelihoodKind, y: f64) -> bool {
     match kind.target_kind() {
         TargetKind::Real => !y.is_nan(),
@@ -142,7 +147,8 @@ fn admissible(kind: LikelihoodKind, y: f64) -> bool {
     }
 }
 
-/// The distribution function is one, and quantiles grow with p and lie in the domain.
+/// Checks that the distribution function is valid, and that quantiles grow with p and lie in the
+/// domain.
 fn check_distribution(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
     let (likelihood, at) = case.build(kind);
     let marginal = LatentMarginal::new(case.mu, case.v);
@@ -163,7 +169,8 @@ fn check_distribution(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
         before = y;
         if kind.target_kind() == TargetKind::Real {
             let got = cdf(y);
-            // Neighbouring floats around a mean of 1e6 may be a good part of a standard deviation apart.
+            // Around a mean of 1e6 the distance of adjacent floats may be a large share of a
+            // standard deviation.
             let resolution = 1e-8 + 1e-13 * y.abs() / (case.v.sqrt() + 0.1);
             prop_assert!((got - p).abs() < resolution, "{at:?}: {got} below the quantile {y} of {p}");
         }
@@ -171,7 +178,7 @@ fn check_distribution(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// Moments are not NaN, variances not negative, and draws are values of the family.
+/// Checks that moments are not NaN, variances not negative, and draws in the domain of the family.
 fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
     let (likelihood, at) = case.build(kind);
     let mut random = ChaCha8Rng::seed_from_u64(case.place.to_bits());
@@ -197,20 +204,21 @@ fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     Ok(())
 }
 
-/// `log Σ exp` of equidistant values times their distance.
+/// Returns the logarithm of the sum of `exp` of equidistant values, times their distance.
 fn log_trapezoid(values: &[f64], step: f64) -> f64 {
     let top = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     top + (values.iter().map(|value| (value - top).exp()).sum::<f64>() * step).ln()
 }
 
-/// `log ∫ p(y|f) N(f; μ, v) df` of a log-concave density: its logarithm is followed from its maximum until it has fallen by
-/// 40 on both sides, and summed over very many points in between.
+/// Returns `log ∫ p(y|f) N(f; μ, v) df` of a log-concave density by a sum over very many points,
+/// between the points on both sides of the maximum at which the logarithm has fallen by 40.
 fn slow_log_predictive(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> f64 {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let sd = v.sqrt();
     let g = |z: f64| log_density(likelihood, at, mu + sd * z).0 - 0.5 * z * z;
     let slope = |z: f64| sd * log_density(likelihood, at, mu + sd * z).1 - z;
-    // The slope falls everywhere. Where an exponential has overflown, the maximum is on the other side.
+    // The slope decreases everywhere. If an exponential overflows, the maximum is on the other
+    // side.
     let (mut low, mut high) = (-1e10, 1e10);
     for _ in 0..400 {
         let middle = 0.5 * (low + high);
@@ -227,14 +235,16 @@ fn slow_log_predictive(likelihood: &dyn Likelihood, at: Observation, latent: Lat
         mode + sign * far
     };
     let (low, high) = (end(-1.0), end(1.0));
-    // A twentieth of a unit of f resolves every family here but sharp counts, whose peaks are narrow themselves.
+    // A twentieth of a unit of f resolves every family, except sharp counts, for which the interval
+    // itself is narrow.
     let count = (20.0 * sd * (high - low)).clamp(20_000.0, 1e6).ceil();
     let step = (high - low) / count;
     let values: Vec<f64> = (0..=count as u32).map(|k| g(low + f64::from(k) * step)).collect();
     log_trapezoid(&values, step) - 0.5 * (2.0 * std::f64::consts::PI).ln()
 }
 
-/// `E log p(y|f)` by very many evenly spaced points within nine standard deviations, and the sum of its absolute terms.
+/// Returns `E log p(y|f)` by very many evenly spaced points within nine standard deviations, and
+/// the sum of the absolute terms.
 fn slow_expectation(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> (f64, f64) {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let sd = v.sqrt();
@@ -250,15 +260,15 @@ fn slow_expectation(likelihood: &dyn Likelihood, at: Observation, latent: Latent
     (sum / total, size / total)
 }
 
-/// Expectations, and the predictive density of log-concave families, agree with slow sums wherever floats around the mean
-/// are fine enough for the variance.
+/// Checks that expectations, and the predictive density of log-concave families, agree with slow
+/// sums, if floats around the mean are fine enough for the variance.
 fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
     let (likelihood, at) = case.build(kind);
     let marginal = LatentMarginal::new(case.mu, case.v);
     if case.v < 1e-11 * (1.0 + case.mu * case.mu) {
         return Ok(());
     }
-    // Closed forms need no check, and take most of their value from far out.
+    // Closed forms need no check, and most of their value comes from f beyond the range of the sum.
     if !matches!(kind, LikelihoodKind::Poisson | LikelihoodKind::Gamma | LikelihoodKind::Exponential) {
         let got = likelihood.expected_log_density(at, marginal, &mut [], &mut Integrator::new(None)).value;
         let (want, size) = slow_expectation(&*likelihood, at, marginal);

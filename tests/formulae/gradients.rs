@@ -24,20 +24,22 @@ const KERNELS: [&str; 7] = [
     "polynomial(degree=2) + matern12",
 ];
 
-/// Steps of the finite differences, from the least rounding to the least truncation. Matérn 1/2 has a kink where an
-/// input meets an inducing input, so that only a step that stays on one side of it sees the derivative.
+/// Steps of the finite differences, from the least rounding error to the least truncation error.
+/// Matérn 1/2 has a kink where an input equals an inducing input, so only steps that stay on one
+/// side of the kink give the derivative.
 const STEPS: [f64; 3] = [1e-4, 1e-5, 1e-6];
 
 /// A directional derivative by central differences.
 struct Difference {
     value: f64,
-    /// How far two step lengths differ.
+    /// The difference between two step lengths.
     truncation: f64,
-    /// Rounding of a value of this size, divided by the step.
+    /// The rounding error of a value of this size, divided by the step.
     rounding: f64,
 }
 
-/// The derivative of `value` at `at` along `direction`, extrapolated from steps h and 2 h (Richardson).
+/// Returns the derivative of `value` at `at` along `direction`, extrapolated from steps h and 2 h
+/// (Richardson).
 fn difference(value: &mut dyn FnMut(&[f64]) -> f64, at: &[f64], direction: &[f64], h: f64) -> Difference {
     let mut central = |h: f64| {
         let shifted = |s: f64| -> Vec<f64> { at.iter().zip(direction).map(|(a, d)| a + s * h * d).collect() };
@@ -106,7 +108,7 @@ proptest! {
         let gradient = svgp.theta_gradient().to_vec();
         let natural = start.natural();
         let mut value = |theta: &[f64]| {
-            // From the start, so that its q(w), or its sites, are what is held fixed.
+            // The model moves from the start, so the q(w) or the sites of the start are held fixed.
             let mut svgp = build(start.clone());
             assert!(svgp.set_natural(theta));
             svgp.evaluate(Batch::of(x.transpose(), &y, 2.5), false)
@@ -131,7 +133,7 @@ proptest! {
         };
         check(&mut value, &natural, &gradient, seed)?;
 
-        // The gradient in q without and with that in θ comes by different ways.
+        // The gradient in q is computed differently with and without the gradient in θ.
         let (trained, data_part) = (svgp.q_gradient().cov.diagonal().to_vec(), {
             svgp.evaluate(Batch::of(x.transpose(), &y, 2.5), false);
             svgp.q_gradient()
@@ -172,7 +174,7 @@ proptest! {
                 flat.push(q.cov().full()[(i, j)]);
                 let identity = if i == j { 1.0 } else { 0.0 };
                 let g = data_part.cov.full()[(i, j)] + 0.5 * beta * (identity - precision[(i, j)]);
-                // An off-diagonal number stands for two entries of the symmetric matrix.
+                // An off-diagonal number represents two entries of the symmetric matrix.
                 gradient.push(if i == j { g } else { 2.0 * g });
             }
         }

@@ -29,13 +29,13 @@ pub fn term(name: &str, levels: usize, code: usize, values: &[usize]) -> EffectT
     }
 }
 
-/// Value, flat natural gradient and posterior of a model at its own parameters.
+/// Returns value, flat natural gradient and posterior of a model at its current parameters.
 pub fn solved(model: &LatentModel, data: Dataset<'_>, bound: GroupedBound) -> (f64, Vec<f64>, Posterior) {
     let mut objective = GroupedObjective::new(model.clone(), data, bound);
     let theta = objective.start();
     let value = objective.solve(&theta).expect("a value");
     let (again, gradient) = objective.natural_gradient().expect("a gradient");
-    // Sites may take another step from the values that they have reached.
+    // A second solve may move the sites by one more step.
     let tolerance = if bound.losses.is_some() { 1e-11 } else { 0.0 };
     assert_close(again, value, tolerance, "the same value again");
     let (model, q, effects) = objective.into_parts().expect("a posterior");
@@ -50,7 +50,8 @@ fn value_at(model: &LatentModel, natural: &[f64], data: Dataset<'_>, bound: Grou
     objective.solve(&theta).expect("a value")
 }
 
-/// Inputs of the reference file with codes of g1 and g2 and the slope behind them.
+/// Returns the inputs of the reference file, followed by the codes of g1 and g2 and the column of
+/// the slope.
 fn wide(x: &Mat<f64>, g1: &[f64], g2: &[f64], s: &[f64]) -> Mat<f64> {
     let levels = |code: f64| if code > 8.0 { 99.0 } else { code };
     Mat::from_fn(x.nrows(), x.ncols() + 3, |i, j| match j.checked_sub(x.ncols()) {
@@ -82,17 +83,17 @@ impl Reference {
         Reference { y: of("y"), x, z, train, test, file }
     }
 
-    /// A hyper-parameter that is one number.
+    /// Returns a hyper-parameter that is one number.
     pub fn value(&self, name: &str) -> f64 {
         number(&self.file["hyper"][name])
     }
 
-    /// The results for an approximation.
+    /// Returns the results for an approximation.
     pub fn case(&self, name: &str) -> &Value {
         self.file["cases"].get(name).expect("a case")
     }
 
-    /// The model with the hyper-parameters of the file.
+    /// Returns the model with the hyper-parameters of the file.
     pub fn model(&self, inducing: &Mat<f64>, jitter: f64) -> LatentModel {
         let value = |name: &str| self.value(name);
         let mut kernel = parse("matern32(ard)", 2).expect("kernel");
@@ -117,13 +118,15 @@ fn evidence_gradients_and_predictions_are_those_of_dense_algebra() {
     for (case, bound, inducing, tolerance) in
         [("vfe", VFE, z, VALUE_TOLERANCE), ("fitc", FITC, z, VALUE_TOLERANCE), ("exact", VFE, x, 1e-5)]
     {
-        // With an inducing input at every row only the jitter is left between the bound and the evidence.
+        // With an inducing input at every row, the bound and the evidence differ only by the
+        // jitter.
         let model = reference.model(inducing, if case == "exact" { 1e-10 } else { 1e-6 });
         let (found, gradient, posterior) = solved(&model, Dataset::of(train.as_ref(), y), bound);
         let want = reference.case(case);
         assert_close(-found, number(&want["log_evidence"]), tolerance, case);
 
-        // variance, lengthscales, noise, mean; then the variances of g1, of its slope and of g2.
+        // The order is variance, lengthscales, noise, mean; then the variances of g1, of its slope
+        // and of g2.
         let last = gradient.len() - 3;
         let by_deviation = |at: usize, variance: f64| -gradient[last + at] / (2.0 * variance.sqrt());
         let got = [-gradient[0], -gradient[1], -gradient[2], -gradient[4], -gradient[3]];
@@ -154,7 +157,8 @@ pub struct Problem {
     pub model: LatentModel,
 }
 
-/// Crossed groupings with up to two slopes, the first term correlated if asked for; factors have no zeros.
+/// Returns a problem of crossed groupings with up to two slopes, and the first term correlated on
+/// request; factors have no zeros.
 pub fn problem(seed: u64, levels: [usize; 3], correlated: bool) -> Problem {
     let (inputs, y) = data(seed, 2, 31);
     let mut normals = Normals::new(seed ^ 0xeffec7);
@@ -182,7 +186,7 @@ pub fn problem(seed: u64, levels: [usize; 3], correlated: bool) -> Problem {
     Problem { x, y, weights, model }
 }
 
-/// `Σ_j z_ijᵀ Σ_j z_ij'` of all pairs of rows that share levels, known or new; effects lie behind two inputs.
+/// Returns `Σ_j z_ijᵀ Σ_j z_ij'` for all pairs of rows that share levels, known or new; the columns of the effects follow two inputs.
 pub fn effect_covariance(effects: &Effects, left: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
     let mut out = Mat::zeros(left.nrows(), right.nrows());
     for (index, term) in effects.terms().iter().enumerate() {
@@ -203,7 +207,8 @@ pub fn effect_covariance(effects: &Effects, left: &Mat<f64>, right: &Mat<f64>) -
     out
 }
 
-/// The log density of `N(y; mean, v)` with its solve.
+/// Returns the log density of a normal distribution with covariance `v` at distance `c` from the
+/// mean, and `v⁻¹ c`.
 fn dense(v: &Mat<f64>, c: &Mat<f64>) -> (f64, Mat<f64>) {
     let factor = v.llt(Side::Lower).expect("positive definite");
     let solved = factor.solve(c);
@@ -212,7 +217,8 @@ fn dense(v: &Mat<f64>, c: &Mat<f64>) -> (f64, Mat<f64>) {
     (-0.5 * (quadratic + log_det + v.nrows() as f64 * (2.0 * PI).ln()), solved)
 }
 
-/// Fixed effects by generalised least squares beside effects: the log likelihood, the restricted one, and the coefficients.
+/// Fits fixed effects by generalised least squares; returns the log likelihood, the restricted log
+/// likelihood, and the coefficients.
 fn linear_oracle(x: &Mat<f64>, y: &Mat<f64>, v: &Mat<f64>) -> (f64, f64, Mat<f64>) {
     let factor = v.llt(Side::Lower).expect("positive definite");
     let information = x.transpose() * factor.solve(x);
@@ -290,7 +296,8 @@ proptest! {
         let (profiled, restricted, beta) = linear_oracle(&fixed, &target, &v);
         assert_close(-value, if reml { restricted } else { profiled }, 1e-9, "log likelihood");
 
-        // Means equal generalised least squares, and variances follow from a flat prior of the fixed effects.
+        // Means equal those of generalised least squares, and variances follow from a flat prior of
+        // the fixed effects.
         let factor = v.llt(Side::Lower).expect("positive definite");
         let rest = factor.solve(&(&target - &fixed * &beta));
         let cross = effect_covariance(&linear.effects, &x, &x);
@@ -327,7 +334,7 @@ proptest! {
         let (evidence, solved) = dense(&v, &c);
         assert_close(-value, evidence, 1e-9, "evidence");
 
-        // New rows: known levels, new ones and none.
+        // New rows with known levels, new levels and no levels.
         let test = Mat::from_fn(n, x.ncols(), |i, j| match (j, i % 3) {
             (2, 1) => 1e6,
             (3, 2) => POPULATION,
@@ -354,7 +361,7 @@ proptest! {
 }
 
 #[test]
-fn effects_that_vanish_leave_the_model_without_them() {
+fn effects_without_variance_give_the_model_without_effects() {
     let Problem { x, y, mut model, .. } = problem(3, [5, 4, 3], false);
     model.effects.for_each_parameter_mut(&mut |p| p.values.fill(0.0));
     let data = Dataset::of(x.as_ref(), &y);
@@ -378,7 +385,7 @@ fn effects_that_vanish_leave_the_model_without_them() {
 }
 
 #[test]
-fn a_level_for_every_row_is_more_noise() {
+fn one_level_per_row_is_additional_noise() {
     let (inputs, y) = data(11, 2, 31);
     let n = y.len();
     let start = model(11, "rbf(ard)", 2, 6, Jitter::Absolute(1e-3));
@@ -391,7 +398,8 @@ fn a_level_for_every_row_is_more_noise() {
         model.likelihood.for_each_parameter_mut(&mut |p| p.values[0] = noise);
         model
     };
-    // FITC's weights are one over the sum of the residual variance and the noise, and these effects are noise.
+    // The weights of FITC are the inverse of residual variance plus noise, and these effects are
+    // noise.
     let (value, ..) = solved(&with(0.7, 0.2), data, FITC);
     let (want, ..) = solved(&with(0.0, 0.2 + 0.7 * 0.7), data, FITC);
     assert_close(value, want, 1e-10, "one level for every row");

@@ -1,4 +1,5 @@
-//! Grouped effects with sites in place of a likelihood: against the closed form, finite differences and a dense variational posterior.
+//! Grouped effects with sites that replace the likelihood: against the closed form, finite
+//! differences and a dense variational posterior.
 
 use crate::grouped::{check_gradient, problem, solved, term};
 use faer::linalg::solvers::Solve;
@@ -19,17 +20,17 @@ use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::problems::{Normals, model};
 use sparsegp_testkit::reference::assert_close;
 
-/// The ELBO of a function (or of fixed effects) and grouped effects.
+/// Returns the ELBO of a function (or of fixed effects) and grouped effects.
 fn elbo(weights: WeightPrior, beta: f64) -> GroupedBound {
     GroupedBound { fitc: false, weights, losses: Some(Objective::elbo(beta)) }
 }
 
 const CLOSED: GroupedBound = GroupedBound { fitc: false, weights: WeightPrior::Unit, losses: None };
 
-/// Likelihoods with targets that suit them, made of standard normal numbers.
+/// Returns a likelihood, and suitable targets made of standard normal numbers.
 fn observed(which: usize, y: &[f64]) -> (ObservationModel, Vec<f64>) {
     let map = |f: &dyn Fn(f64) -> f64| y.iter().map(|y| f(*y)).collect::<Vec<f64>>();
-    // Some rows are of the other class, so that no line separates the classes.
+    // Some rows have the other class, so that no line separates the classes.
     let classes = y.iter().enumerate().map(|(i, y)| f64::from((*y > 0.1) != (i % 4 == 0))).collect();
     let counts = map(&|y| (1.5 * y.abs() + y).round().max(0.0));
     match which {
@@ -93,8 +94,9 @@ proptest! {
     }
 }
 
-/// The best q(η) = N(μ, S) of all rows together under the prior N(o, V), by dense algebra and damped steps in natural parameters from the
-/// prior's mean: minus the ELBO, μ and the diagonal of S.
+/// Finds the best q(η) = N(μ, S) of all rows under the prior N(o, V), by dense algebra and damped
+/// steps in natural parameters from the prior mean. Returns minus the ELBO, μ and the diagonal of
+/// S.
 fn dense_posterior(
     likelihood: &dyn Likelihood,
     y: &[f64],
@@ -138,7 +140,8 @@ fn the_bound_and_the_marginals_are_those_of_a_dense_variational_posterior() {
     let n = 24;
     let mut normals = Normals::new(17);
     let numbers: Vec<f64> = (0..n).map(|_| normals.next()).collect();
-    // A grouping of a few levels; one level in all; a level for every row; and effects that all but vanish.
+    // A grouping of a few levels; a single level; one level per row; and effects of almost no
+    // variance.
     for (levels, deviation) in [(5, 0.8), (1, 0.8), (n, 0.8), (5, 1e-7)] {
         for which in [0, 2, 3, 4] {
             let x = Mat::from_fn(n, 2, |i, j| if j == 0 { 0.37 * i as f64 } else { (i % levels) as f64 });
@@ -185,7 +188,7 @@ fn a_bound_is_below_the_likelihood_by_adaptive_quadrature_and_near_it() {
     let effects = normals.vec(levels);
     let y: Vec<f64> =
         (0..n).map(|i| f64::from(0.4 + effects[i / per_level] + 1.6 * normals.next() > 0.0)).collect();
-    // The only input of f is 1: it is the intercept.
+    // The only input of f is 1, the intercept.
     let x = Mat::from_fn(n, 2, |i, j| if j == 0 { 1.0 } else { (i / per_level) as f64 });
     let layer = LinearLayer::independent(&[0.0], &[1.0]).expect("a layer");
     let mut model = LatentModel::new(layer.into(), BernoulliLogit, true);

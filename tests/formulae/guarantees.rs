@@ -1,4 +1,5 @@
-//! The guarantees against 50-digit numbers and against simulations of the very methods they speak of.
+//! The guarantees against 50-digit numbers and against simulations of the methods that they are
+//! about.
 
 mod rates;
 
@@ -27,7 +28,7 @@ struct Natural {
     precision: Mat<f64>,
 }
 
-/// The inverse of a positive definite matrix, and its log-determinant.
+/// Returns the inverse of a positive definite matrix, and its log-determinant.
 fn inverse(a: &Mat<f64>, factorizer: &mut Factorizer) -> (Mat<f64>, f64) {
     let d = a.nrows();
     let (mut factor, mut half, mut out) = (a.clone(), Mat::zeros(d, d), Mat::zeros(d, d));
@@ -60,7 +61,7 @@ impl Regression {
         Regression { x, y, prior_mean: normals.vec(d), prior_cov, noise }
     }
 
-    /// The natural parameters of the posterior, estimated from the data `batch`.
+    /// Returns the natural parameters of the posterior, estimated from the data `batch`.
     fn natural(&self, batch: &[usize], prior: &Natural) -> Natural {
         let (d, scale) = (self.x.nrows(), self.x.ncols() as f64 / (batch.len() as f64 * self.noise));
         let mut out = prior.clone();
@@ -89,7 +90,8 @@ impl Regression {
     }
 }
 
-/// `KL(N(mean, cov) ‖ N(m, S))` in nats, the second given by m and `S⁻¹`: what the means add, and what the covariances do.
+/// Returns `KL(N(mean, cov) ‖ N(m, S))` in nats as two terms, one of the means and one of the
+/// covariances; `to` is m and `S⁻¹`.
 fn kl(mean: &[f64], cov: &Mat<f64>, to: (&[f64], &Mat<f64>), factorizer: &mut Factorizer) -> [f64; 2] {
     let d = mean.len();
     let (_, log_det_to) = inverse(to.1, factorizer);
@@ -102,7 +104,7 @@ fn kl(mean: &[f64], cov: &Mat<f64>, to: (&[f64], &Mat<f64>), factorizer: &mut Fa
     [0.5 * dot(&difference, &image), 0.5 * (trace - d as f64 + log_det_to + minus_log_det)]
 }
 
-/// A batch of data, drawn as asked for.
+/// Returns a batch of data, drawn according to `sampling`.
 fn draw(n: usize, batch: usize, sampling: Sampling, random: &mut ChaCha8Rng) -> Vec<usize> {
     match sampling {
         Sampling::WithReplacement => (0..batch).map(|_| random.random_range(0..n)).collect(),
@@ -119,8 +121,8 @@ fn draw(n: usize, batch: usize, sampling: Sampling, random: &mut ChaCha8Rng) -> 
 
 const AVERAGES: [Average; 3] = [Average::None, Average::Expectation, Average::Tail];
 
-/// KL from the posterior, as [`kl`] splits it, of the last iterate and of both averages after a run of stochastic natural
-/// gradients.
+/// Returns the KL from the posterior, in the terms of [`kl`], of the last iterate and of both
+/// averages after a run of stochastic natural gradients.
 fn simulate(
     problem: &Regression,
     batch: usize,
@@ -157,7 +159,7 @@ fn simulate(
     [from(&mean, &cov), expectation, tail]
 }
 
-/// The mean of numbers and its standard error.
+/// Returns the mean of numbers and its standard error.
 fn estimate(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -191,23 +193,24 @@ fn the_bound_of_wu_and_gardner_is_the_reference_number() {
     }
 }
 
-/// True if numbers of expectation `want` have a mean within 5 standard errors of it, plus a `slack` for neglected terms.
+/// Checks that the mean of numbers is within 5 standard errors of `want`, plus a `slack` for
+/// neglected terms.
 fn agrees(values: impl Iterator<Item = f64>, want: f64, slack: f64, what: &str) {
     let (mean, error) = estimate(&values.collect::<Vec<_>>());
     assert!((mean - want).abs() <= 5.0 * error + slack, "{what}: {mean} ± {error} instead of {want}");
 }
 
 #[test]
-fn stochastic_natural_gradients_come_as_close_as_the_asymptotic_says() {
+fn stochastic_natural_gradients_reach_the_asymptotic_distance() {
     let (runs, steps, batch) = (300, 2500, 2);
-    // Few data, so that the noise in the covariance is a fair part of it all.
+    // There are few data, so that the noise in the covariance is a considerable share of the total.
     let problem = Regression::random(3, 3, 10);
     for sampling in [Sampling::WithReplacement, Sampling::WithoutReplacement] {
         let kls: Vec<_> = (0..runs).map(|seed| simulate(&problem, batch, sampling, steps, seed)).collect();
         let asymptotic = problem.asymptotic(batch, sampling);
         for (i, average) in AVERAGES.into_iter().enumerate() {
             let share = asymptotic.at(steps, average) / asymptotic.cost();
-            // The limit leaves out terms smaller by about ln²T/T.
+            // The limit neglects terms that are smaller by a factor of about ln²T/T.
             let slack = (steps as f64).ln().powi(2) / steps as f64 * asymptotic.at(steps, average);
             let what = format!("{average}, {sampling}");
             agrees(kls.iter().map(|kl| kl[i][0]), share * asymptotic.mean_cost, slack, &what);
@@ -216,7 +219,8 @@ fn stochastic_natural_gradients_come_as_close_as_the_asymptotic_says() {
     }
 }
 
-/// T times the squared weights of the noises of all steps in Σ_t v_t λ_t, λ_t being the iterate after t = 1, …, T steps.
+/// Returns T times the sum of the squared weights that the noises of all steps have in Σ_t v_t λ_t,
+/// where λ_t is the iterate after t = 1, …, T steps.
 fn squared_weights(steps: usize, v: impl Fn(f64) -> f64) -> f64 {
     // Noise s is in every iterate t > s, with weight 2(s + 1)/(t(t + 1)): from the last step to the first.
     let (mut later, mut total) = (0.0, 0.0);
@@ -253,9 +257,10 @@ fn the_whole_data_as_a_batch_leave_no_noise() {
     assert_eq!(one.asymptotic(1, Sampling::WithoutReplacement).cost(), 0.0);
 }
 
-/// One dimension, no data in the mean: the precision of a batch is ½ or 3/2 with equal chances, that of the posterior 1. After the first
-/// step, of size 1, q has the precision of a batch. V is the mean inner product of the batch's errors in natural and in expectation
-/// parameters, which bounds what noise costs in a step.
+/// A case in one dimension in which the data do not affect the mean: the precision of a batch is ½
+/// or 3/2 with equal chances, that of the posterior is 1. After the first step, of size 1, q has
+/// the precision of a batch. V is the mean inner product of the batch's errors in natural and in
+/// expectation parameters, which bounds the cost of noise in a step.
 #[test]
 fn the_constant_of_the_conjugate_bound_needs_its_factor() {
     let precisions = [0.5f64, 1.5];
@@ -277,7 +282,8 @@ fn the_asymptotic_lies_far_below_the_bound() {
     assert!(sharp.limit(Average::Expectation) < bound.v2);
 }
 
-/// A Gaussian target of precision H and mode z̄, and the parameters (m, C) of q, C lower triangular or symmetric.
+/// A Gaussian target of precision H and mode z̄, for a q with parameters (m, C), where C is lower
+/// triangular or symmetric.
 struct Target {
     hessian: Mat<f64>,
     mode: Vec<f64>,
@@ -290,7 +296,7 @@ impl Target {
         Curvature { smoothness: values[values.len() - 1], strong_convexity: values[0] }
     }
 
-    /// C*, with `C* C*ᵀ = H⁻¹`.
+    /// Returns C*, with `C* C*ᵀ = H⁻¹`.
     fn optimum(&self) -> Mat<f64> {
         let d = self.mode.len();
         let (mut cov, _) = inverse(&self.hessian, &mut Factorizer::new(d));
@@ -301,7 +307,8 @@ impl Target {
         cov
     }
 
-    /// The projection of a gradient in C onto the lower triangular or the symmetric matrices.
+    /// Returns the projection of a gradient in C onto the lower triangular or the symmetric
+    /// matrices.
     fn project(&self, a: &Mat<f64>) -> Mat<f64> {
         Mat::from_fn(a.nrows(), a.ncols(), |i, j| {
             if self.symmetric {
@@ -314,7 +321,7 @@ impl Target {
         })
     }
 
-    /// One step of proximal (lower) or projected (symmetric) gradients from one sample.
+    /// Takes one step of proximal (lower) or projected (symmetric) gradients from one sample.
     fn step(&self, (mean, c): (&mut [f64], &mut Mat<f64>), step: f64, normals: &mut Normals) {
         let d = mean.len();
         let u = normals.vec(d);
@@ -337,7 +344,8 @@ impl Target {
         }
     }
 
-    /// The bound for a start at distance `initial`, with the constants of the estimator each method uses.
+    /// Returns the bound for a start at distance `initial`, with the constants of the estimator
+    /// that each method uses, and the schedule.
     fn bound(&self, initial: f64) -> (DistanceBound, Schedule) {
         let (curvature, d, c) = (self.curvature(), self.mode.len(), self.optimum());
         let norm = c.squared_norm_l2();
@@ -354,14 +362,14 @@ impl Target {
     }
 }
 
-/// The symmetric matrix with its eigenvalues changed.
+/// Returns the symmetric matrix with changed eigenvalues.
 fn rebuild(a: &Mat<f64>, change: impl Fn(f64) -> f64) -> Mat<f64> {
     let (values, vectors) = symmetric_eigen(a.as_ref()).expect("finite");
     let scaled = Mat::from_fn(a.nrows(), a.ncols(), |i, j| vectors[(i, j)] * change(values[j]));
     scaled * vectors.transpose()
 }
 
-/// Squared distances from the optimum of one run at the given numbers of steps.
+/// Returns the squared distances of one run from the optimum at the given numbers of steps.
 fn distances(
     target: &Target,
     start: (&[f64], &Mat<f64>),
@@ -494,7 +502,7 @@ fn the_square_root_step_turns_singular_exactly_at_its_limit() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_constants_are_refused() {
     let Regression { x, y, prior_cov, .. } = Regression::random(8, 3, 10);
     let (x, p, zero) = (x.transpose(), prior_cov.as_ref(), [0.0; 3]);
     let bound = |x, y: &[f64], p, noise, batch| ConjugateBound::new(x, y, p, noise, batch).is_err();

@@ -1,4 +1,5 @@
-//! The solvers on functions whose minimum is known, with regions that cannot be evaluated, and the stopping rules.
+//! The solvers on functions with a known minimum and with regions that cannot be evaluated, and the
+//! stopping rules.
 
 use sparsegp::checkpoint::Archive;
 use sparsegp::hyper::*;
@@ -37,7 +38,7 @@ impl HyperObjective for Rosenbrock {
 }
 
 #[test]
-fn lbfgs_finds_the_minimum_evaluating_no_point_twice_in_a_row() {
+fn lbfgs_finds_the_minimum_and_never_evaluates_a_point_twice_in_a_row() {
     let mut objective = Rosenbrock { wall: f64::INFINITY, evaluations: Vec::new() };
     let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(limits(500), &mut ignore);
@@ -69,7 +70,7 @@ fn lbfgs_reports_a_start_that_cannot_be_evaluated() {
     assert_eq!(outcome.theta, vec![0.0, 0.0]);
 }
 
-/// A quadratic bowl seen through alternating noise, not finite beyond `wall`.
+/// A quadratic bowl with alternating noise, not finite beyond `wall`.
 struct Bowl {
     wall: f64,
     step: usize,
@@ -181,7 +182,7 @@ fn time_limits_end_a_fit_between_epochs() {
 }
 
 #[test]
-fn a_score_that_was_asked_for_ends_a_fit() {
+fn a_target_score_ends_a_fit() {
     let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(Limits { target: Some(0.5), ..limits(1000) }, &mut ignore);
     monitor.record(0.6, None);

@@ -1,5 +1,6 @@
-//! Likelihoods with several latent functions at means up to ±1e6, variances from 1e-12 to 1e6, exposures from 1e-6 to 1e6 and targets at the
-//! ends of their domain: numbers or truly infinite, Jensen's inequality, distributions that are ones, draws in the domain.
+//! Likelihoods with several latent functions at means up to ±1e6, variances from 1e-12 to 1e6,
+//! exposures from 1e-6 to 1e6 and targets at the ends of their domain: finite values unless the
+//! exact ones overflow, Jensen's inequality, valid distributions, draws in the domain.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
@@ -11,7 +12,8 @@ use sparsegp::likelihood::joint::{
 };
 use sparsegp::likelihood::{Observation, TargetKind};
 
-/// Marginals of up to four functions, where the target lies in its domain from 0 to 1, and an exposure.
+/// Marginals of up to four functions, the position of the target in its domain from 0 to 1, and an
+/// exposure.
 #[derive(Clone, Debug)]
 struct Case {
     mean: [f64; 4],
@@ -55,7 +57,8 @@ impl Case {
     }
 }
 
-/// Expectations are numbers unless they truly overflow, and keep Jensen's inequality.
+/// Checks that expectations are finite unless the exact values overflow, and satisfy Jensen's
+/// inequality.
 fn check_expectations(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(), TestCaseError> {
     let (at, marginal) = (case.observation(likelihood), case.marginal(likelihood));
     let n = marginal.mean.len();
@@ -72,7 +75,7 @@ fn check_expectations(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(
             likelihood.expected_log_density(at, marginal, slopes, &mut integrator)
         };
         prop_assert!(!value.is_nan() && value < f64::INFINITY, "{predictive} {at:?}: {value}");
-        // Derivatives of what is nearly infinite are larger still.
+        // The derivatives of an almost infinite value are even larger.
         if predictive || value > -1e250 {
             prop_assert!(
                 value.is_finite() && mean.iter().chain(&variance).chain(&own).all(|x| x.is_finite()),
@@ -81,7 +84,7 @@ fn check_expectations(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(
         }
         if likelihood.target_kind() == TargetKind::Class {
             let sum: f64 = mean.iter().sum();
-            // Curves of huge variances are not tabulated but integrated one by one.
+            // Curves with huge variances are not tabulated but integrated one by one.
             prop_assert!(
                 sum.abs() < if widest < 400.0 { 1e-11 } else { 1e-7 },
                 "{predictive} {at:?}: ∂/∂μ {mean:?} sum to {sum}"
@@ -94,19 +97,21 @@ fn check_expectations(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(
     // Log probabilities of counts are differences of terms like y f and y log y.
     let size = case.mean.iter().fold(0.0f64, |a, b| a.max(b.abs()));
     let counted = if discrete { 1e-15 * at.y * (1.0 + at.y.ln_1p() + size) } else { 0.0 };
-    // A bend within a thousand standard deviations is a kink to any rule.
+    // For such wide marginals, a smooth bend of the integrand is a kink to any quadrature rule.
     let kink = if widest > 1e4 { 1e-5 } else { 1e-9 };
     let rounding = kink * (1.0 + expected.abs()) + counted;
-    // Averages of densities take shapes and precisions beyond e²³ for that.
+    // Averages of densities treat shapes and precisions beyond e²³ as e²³.
     let ordered = expected <= predictive + rounding || !discrete && case.mean[1] > 20.0;
     prop_assert!(ordered, "{at:?}: E log p {expected} > log E p {predictive}");
     prop_assert!(!discrete || predictive <= 1e-9 + counted, "{at:?}: log probability {predictive}");
     Ok(())
 }
 
-/// Distribution functions rise from 0 to 1, moments are numbers, draws are in the domain, probabilities sum to 1.
+/// Checks that distribution functions rise from 0 to 1, moments are finite, draws are in the
+/// domain, and probabilities sum to 1.
 fn check_predictions(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(), TestCaseError> {
-    // Distribution functions of two functions take a tenth of a second where both are wider.
+    // With two wide marginals, a distribution function would take a tenth of a second, so variances
+    // are limited.
     let mut case = case.clone();
     if likelihood.target_kind() != TargetKind::Class {
         case.variance = case.variance.map(|v| v.min(30.0));
@@ -131,7 +136,7 @@ fn check_predictions(likelihood: &dyn JointLikelihood, case: &Case) -> Result<()
         likelihood.probabilities(marginal, &mut integrator, &mut probabilities);
         let total: f64 = probabilities.iter().sum();
         let narrow = marginal.variance.iter().all(|v| *v < 400.0);
-        // By the step of the nodes the sum has an error of up to 2 |Γ(1 + 2πi/STEP)|, 7.3e-12.
+        // The step of the nodes gives the sum an error of up to 2 |Γ(1 + 2πi/STEP)|, 7.3e-12.
         prop_assert!(
             (total - 1.0).abs() < if narrow { 8e-12 } else { 1e-7 },
             "{probabilities:?} sum to {total}"

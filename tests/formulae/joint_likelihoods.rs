@@ -1,4 +1,5 @@
-//! Likelihoods with several latent functions: the numbers of an independent 50-digit computation, the test kit, and extremes.
+//! Likelihoods with several latent functions: against an independent 50-digit computation, the test
+//! kit, and extremes.
 
 use serde_json::Value;
 use sparsegp::likelihood::Observation;
@@ -99,7 +100,7 @@ fn softmax_keeps_its_contract() {
     kit(&Softmax::new(3), &[0.0, 1.0, 2.0], 1.0);
 }
 
-/// Coarse integrals of classes keep their promise for narrow, wide and mixed marginals.
+/// Coarse integrals of classes have their documented accuracy for narrow, wide and mixed marginals.
 #[test]
 fn coarse_integrals_are_close_to_exact_ones() {
     let softmax = Softmax::new(4);
@@ -123,7 +124,8 @@ fn coarse_integrals_are_close_to_exact_ones() {
             }
         }
     }
-    // The first and the second derivative multiply errors of the nodes by 2π/(2 STEP) = 9 and its square.
+    // The first and second derivatives multiply the errors of the nodes by 2π/(2 STEP) = 9 and by
+    // its square.
     assert!(worst[0] < 2e-6 && worst[1] < 1e-5 && worst[2] < 1e-4, "{worst:?}");
     assert!(worst[0] > 1e-12, "coarse integrals are not coarse: {worst:?}");
 }

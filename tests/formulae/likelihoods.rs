@@ -1,4 +1,4 @@
-//! Every family against its own finite differences, closed forms and samples.
+//! Every family against finite differences, closed forms and samples.
 
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -53,7 +53,7 @@ proptest! {
             } else {
                 integrator.expected_log_density(&*likelihood, at, at_marginal, &mut own)
             };
-            // Where quadrature is all there is, this compares it with itself.
+            // Without a closed form this compares quadrature with itself.
             let gradient_scale = 1.0 + 1e-3 * want.value.abs();
             prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {} {}", got.value, want.value);
             prop_assert!(close(got.mean, want.mean, 1e-7, gradient_scale), "{kind} {predictive} μ {got:?} {want:?}");
@@ -78,7 +78,8 @@ proptest! {
             } else {
                 many.expected_log_density(&*likelihood, at, marginal, &mut [])
             };
-            // The many nodes reach to ±8 standard deviations; what is further out belongs to improbable targets.
+            // The many nodes reach ±8 standard deviations; integrals of improbable targets have
+            // mass beyond that.
             if !predictive || got.value > -15.0 {
                 let scale = 1.0 + got.mean.abs();
                 prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {got:?} {want:?}");
@@ -100,7 +101,8 @@ proptest! {
         for predictive in [false, true] {
             let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
             prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{kind} {predictive} {local:?}");
-            // A log link has an infinite expected loss from about e^709 on; there the derivatives are as infinite.
+            // With a log link, expected losses beyond about e^709 are infinite, and so are their
+            // derivatives.
             if local.value > -1e290 {
                 prop_assert!(local.mean.is_finite() && local.variance.is_finite(), "{kind} {predictive} {local:?}");
                 prop_assert!(own.iter().all(|own| own.is_finite()), "{kind} {predictive} own {own:?}");
@@ -113,7 +115,8 @@ proptest! {
     }
 }
 
-/// Own parameters, exposure and a marginal for a family, with moderate counts and finite fourth moments.
+/// Returns a likelihood of a family with an exposure and a marginal, with moderate counts and
+/// finite fourth moments.
 fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn Likelihood>, f64, LatentMarginal) {
     let likelihood: Box<dyn Likelihood> = match kind {
         LikelihoodKind::StudentT => Box::new(StudentT::new(0.7, 9.0)),
@@ -124,7 +127,7 @@ fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn Likelihood>, f64, Latent
     (likelihood, exposure, LatentMarginal::new(0.6, 0.3))
 }
 
-/// Draws from the predictive distribution.
+/// Returns draws from the predictive distribution.
 fn draws(likelihood: &dyn Likelihood, exposure: f64, latent: LatentMarginal, count: usize) -> Vec<f64> {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let mut random = ChaCha8Rng::seed_from_u64(20);
@@ -136,7 +139,7 @@ fn draws(likelihood: &dyn Likelihood, exposure: f64, latent: LatentMarginal, cou
         .collect()
 }
 
-/// The whole contract, at parameters and targets that are neither small nor large.
+/// Checks the whole contract, at moderate parameters and targets.
 #[test]
 fn every_family_keeps_the_contract() {
     for kind in every_kind() {
@@ -155,7 +158,8 @@ fn every_family_keeps_the_contract() {
     }
 }
 
-/// Starting values are in range and near the truth for targets drawn around one latent value; odd targets do no harm.
+/// Starting values are in range, and near the truth for targets drawn at one latent value; odd
+/// targets cause no invalid values.
 #[test]
 fn starting_values_come_from_the_targets() {
     for kind in every_kind() {
@@ -178,9 +182,8 @@ fn starting_values_come_from_the_targets() {
     }
 }
 
-/// Nothing panics, for any input.
 #[test]
-fn odd_arguments_do_no_harm() {
+fn extreme_arguments_cause_no_panic() {
     let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.5, 0.0, 1e-300, 1.0, 7.0, 1e18, 1e300];
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut integrator = Integrator::new(None);
@@ -222,7 +225,7 @@ fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
     let mut families = 0;
     for kind in every_kind().filter(|kind| kind.target_kind() == TargetKind::Count) {
         let likelihood = any_family(kind, [0.4; 4]).0;
-        // f of a mean, with exposure 1: by bisection, for any link.
+        // Finds f from a mean with exposure 1, by bisection, for any link.
         let f = |mean: f64| {
             let (mut low, mut high) = (-60.0, 60.0);
             for _ in 0..200 {
@@ -234,7 +237,7 @@ fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
         };
         for (y, mean) in [(0.0, 0.7), (1.0, 3.0), (4.0, 4.0), (17.0, 2.5), (3.0, 40.0)] {
             let density = |mean: f64| log_density(&*likelihood, Observation::of(y), f(mean)).0;
-            // Nothing is as likely as with no rate at all.
+            // A count of 0 has the probability 1 at rate 0.
             let best = if y == 0.0 { 0.0 } else { density(y) };
             let (got, want) = (likelihood.unit_deviance(y, mean), 2.0 * (best - density(mean)));
             assert!(close(got, want, 1e-9, 1.0), "{kind} at {y} and {mean}: {got} and {want}");

@@ -138,7 +138,8 @@ fn qr_factors_reproduce_the_gram_matrix() {
     }
 }
 
-/// Columns a power of two apart share cache sets; copies of what a model is made of must not fall back to that.
+/// Columns at distances of a power of two share cache sets, so copies of the matrices of a model
+/// must avoid such distances.
 #[test]
 fn columns_stay_off_powers_of_two_in_copies() {
     for n in [64, 100, 512] {

@@ -1,4 +1,5 @@
-//! Values, gradients, identities and rules on problems of a few rows, each against numbers that do not come from the code it tests.
+//! Values, gradients, identities and rules on problems of a few rows, each against numbers that do
+//! not come from the code under test.
 
 mod equivalence;
 mod extremes;

@@ -1,4 +1,4 @@
-//! Test figures against their definitions, and what the metrics document makes of them.
+//! Test figures against their definitions, and their form in the metrics document.
 
 use approx::assert_relative_eq;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn row(target: f64, mean: f64, pit: f64) -> Compared {
     }
 }
 
-/// A row of a classification.
+/// Returns a row of a classification.
 fn class(positive: bool, probability: f64) -> Compared {
     let observed = if positive { probability } else { 1.0 - probability };
     Compared {
@@ -53,7 +53,7 @@ fn report(rows: &[Compared]) -> Report {
     metrics(Task::Regression, rows).report()
 }
 
-/// P(Y = 0), P(Y = 1), … of a Poisson distribution, up to negligible probabilities.
+/// Returns P(Y = 0), P(Y = 1), … of a Poisson distribution, up to negligible probabilities.
 fn poisson(rate: f64) -> Vec<f64> {
     let mut probabilities = vec![(-rate).exp()];
     while probabilities.len() < 20 || probabilities.last().is_some_and(|&last| last > 1e-17) {
@@ -63,7 +63,7 @@ fn poisson(rate: f64) -> Vec<f64> {
     probabilities
 }
 
-/// The distribution function at 0, 1, …
+/// Returns the distribution function at 0, 1, …
 fn cumulative(probabilities: &[f64]) -> Vec<f64> {
     let mut sum = 0.0;
     let add = |probability: &f64| {
@@ -73,7 +73,7 @@ fn cumulative(probabilities: &[f64]) -> Vec<f64> {
     probabilities.iter().map(add).collect()
 }
 
-/// A row of a count whose predictive distribution function is given.
+/// Returns a row of a count with the given predictive distribution function.
 fn count(y: usize, cdf: &[f64]) -> Compared {
     let below = if y == 0 { 0.0 } else { cdf[y - 1] };
     Compared { target: y as f64, mean: 1.0, log_density: 0.0, pit: (below, cdf[y]), ..UNDEFINED }
@@ -90,7 +90,7 @@ fn figures_are_those_of_the_definitions() {
     assert_relative_eq!(report.smse.unwrap(), 3.5 / 6.5);
     assert_relative_eq!(report.r2.unwrap(), 3.0 / 6.5, max_relative = 1e-14);
     assert_relative_eq!(report.interval_width_95.unwrap(), 6.0);
-    // The third row is 2 above its interval [−1, 4], which costs 40 each.
+    // The third row is 2 above its interval [−1, 4]; each unit costs 40.
     assert_relative_eq!(report.interval_score_95.unwrap(), 6.0 + 80.0 / 4.0);
     assert_relative_eq!(report.crps.unwrap(), 2.0);
     assert_eq!(report.pit, Some([0.25, 0.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.0, 0.0, 0.5]));
@@ -102,7 +102,7 @@ fn figures_are_those_of_the_definitions() {
 }
 
 #[test]
-fn every_key_is_there_and_what_does_not_apply_is_null() {
+fn every_key_is_present_and_undefined_figures_are_null() {
     let json = serde_json::to_value(report(&[row(1.0, 2.0, 0.2), row(3.0, 2.0, 0.8)])).unwrap();
     let mut keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
@@ -141,7 +141,7 @@ fn every_key_is_there_and_what_does_not_apply_is_null() {
 }
 
 #[test]
-fn what_is_not_a_number_is_null_and_spoils_nothing_else() {
+fn a_figure_that_is_not_finite_is_null_and_does_not_affect_others() {
     assert_eq!(report(&[]), Report::default());
     let impossible = Compared { log_density: f64::NEG_INFINITY, ..row(1.0, 2.0, 0.5) };
     let figures = report(&[impossible, row(2.0, 2.0, 0.5)]);
@@ -164,7 +164,7 @@ fn a_model_without_a_density_has_no_nll_and_keeps_the_rest() {
     assert!(figures.pit.is_some() && figures.coverage.is_some());
 }
 
-/// The keys of a report that hold a figure.
+/// Returns the keys of a report that have a value.
 fn defined(report: &Report) -> Vec<String> {
     let json = serde_json::to_value(report).unwrap();
     let all = json.as_object().unwrap().iter();
@@ -233,7 +233,7 @@ fn classification_by_hand() {
     let figures = metrics.report();
     let nll = -(0.9f64.ln() + 0.88f64.ln() + 0.18f64.ln() + 0.75f64.ln() - 4.0) / 5.0;
     assert_relative_eq!(figures.nll.unwrap(), nll, max_relative = 1e-14);
-    // Wrong: the positive row at 0.18 and the negative one at 1.
+    // Two rows are wrong: the positive row at 0.18 and the negative row at 1.
     assert_relative_eq!(figures.error_rate.unwrap(), 0.4);
     assert_relative_eq!(figures.accuracy.unwrap(), 0.6);
     assert_eq!(serde_json::to_value(&figures.confusion).unwrap(), serde_json::json!([[2, 1], [1, 1]]));
@@ -241,7 +241,8 @@ fn classification_by_hand() {
     assert_relative_eq!(figures.brier.unwrap(), brier, max_relative = 1e-14);
     // Of six pairs, both positive rows are above 0.1 and 0.12 and below 1.
     assert_relative_eq!(figures.auc.unwrap(), 4.0 / 6.0);
-    // Bins [0.1, 0.2) with mean 0.4 / 3 and share 1 / 3, [0.7, 0.8) with 0.75 and 1, [0.9, 1] with 1 and 0.
+    // The bins are [0.1, 0.2) with mean 0.4 / 3 and share 1 / 3, [0.7, 0.8) with 0.75 and 1, and
+    // [0.9, 1] with 1 and 0.
     let curve = metrics.reliability().unwrap();
     assert_eq!(curve.iter().map(|point| point.2).collect::<Vec<_>>(), [3, 1, 1]);
     let expected = [(0.4 / 3.0, 1.0 / 3.0), (0.75, 1.0), (1.0, 0.0)];
@@ -270,7 +271,8 @@ fn several_classes_by_hand() {
     );
     let brier = (0.14 + (0.01 + 0.72f64.powi(2) + 0.82f64.powi(2)) + 0.015) / 3.0;
     assert_relative_eq!(figures.brier.unwrap(), brier, max_relative = 1e-14);
-    // Bins [0.7, 0.8) with mean 0.71 and one right of two, [0.9, 1] with 0.9 and all right.
+    // The bins are [0.7, 0.8) with mean 0.71 and one of two rows right, and [0.9, 1] with 0.9 and
+    // all rows right.
     assert_relative_eq!(figures.ece.unwrap(), (2.0 * 0.21 + 0.1) / 3.0, max_relative = 1e-14);
     assert_relative_eq!(figures.accuracy.unwrap(), 2.0 / 3.0);
 }
@@ -340,7 +342,7 @@ fn a_row_is_spread_over_the_bins_it_reaches() {
         assert_relative_eq!(*share, expected, epsilon = 1e-14);
     });
     one(0.0, 1.0).iter().for_each(|share| assert_relative_eq!(*share, 0.1, epsilon = 1e-14));
-    // Sums of probabilities may round to a little more than one, and to less than the sum before.
+    // By rounding, sums of probabilities may slightly exceed 1, or be less than the preceding sum.
     assert_eq!(one(1.0, 1.0 + 1e-15)[9], 1.0);
     assert_eq!(one(1.0 + 1e-15, 1.0 - 1e-15)[9], 1.0);
 }

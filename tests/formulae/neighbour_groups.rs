@@ -1,5 +1,5 @@
-//! Grouped effects beside neighbours: all predecessors are the exact GP with effects, no neighbours are FITC with effects; dense algebra for
-//! anything between; finite differences.
+//! Grouped effects with neighbours: all predecessors give the exact GP with effects, no neighbours
+//! give FITC with effects, some neighbours agree with dense algebra; finite differences.
 
 use super::grouped::{FITC, Problem, Reference, effect_covariance, problem, term};
 use faer::{Mat, MatRef};
@@ -32,7 +32,7 @@ fn objective<'a>(
     objective
 }
 
-/// Value and gradient in the free parameters at the model's own.
+/// Returns value and gradient in the free parameters at `theta`.
 fn evaluated(objective: &mut dyn HyperObjective, theta: &[f64]) -> (f64, Vec<f64>) {
     let mut gradient = vec![0.0; theta.len()];
     let value = objective.value_and_gradient(theta, &mut gradient);
@@ -52,7 +52,8 @@ fn all_predecessors_give_the_evidence_and_predictions_of_the_exact_gp() {
         let (found, slopes) = evaluated(&mut objective, &theta);
         assert_close(-found, number(&want["log_evidence"]), tolerance, case);
 
-        // variance, lengthscales, noise, mean; then the variances of g1, of its slope and of g2.
+        // The order is variance, lengthscales, noise, mean; then the variances of g1, of its slope
+        // and of g2.
         let expected = numbers(&want["gradient"]);
         for direction in 0..theta.len() {
             let mut natural = |step: f64| {
@@ -132,7 +133,7 @@ fn no_neighbours_give_the_objective_and_predictions_of_fitc() {
     }
 }
 
-/// `A = L⁻¹ K_uf`, a column for each row.
+/// Returns `A = L⁻¹ K_uf`, a column for each row.
 fn features(layer: &InducingLayer, x: MatRef<'_, f64>) -> Mat<f64> {
     let (n, m) = (x.nrows(), layer.dim());
     let mut raw = Mat::zeros(m, n);
@@ -142,7 +143,7 @@ fn features(layer: &InducingLayer, x: MatRef<'_, f64>) -> Mat<f64> {
 }
 
 #[test]
-fn some_neighbours_give_the_density_of_dense_algebra() {
+fn some_neighbours_give_the_density_by_dense_algebra() {
     let Problem { x, y, model, .. } = problem(5, [8, 5, 3], true);
     let (n, k, noise) = (y.len(), 4, 0.3);
     let layer = model.layer().inducing().expect("a sparse GP");
@@ -155,7 +156,8 @@ fn some_neighbours_give_the_density_of_dense_algebra() {
     stream.forward(Sweep { layer, source, windows: &windows }, RowWeight::Precision);
     let found = conditional_elbo(&stream.statistics, 1.0).expect("a value").value;
 
-    // y − o ~ N(0, B⁻¹ D B⁻ᵀ + AᵀA + ZᵀΣZ) with B and D of the residual process and the noise.
+    // y − o ~ N(0, B⁻¹ D B⁻ᵀ + AᵀA + ZᵀΣZ), where B and D belong to the residual process and the
+    // noise.
     let a = features(layer, inputs);
     let mut residual = Mat::zeros(n, n);
     layer.kernel().eval(Inputs::Gram(inputs), residual.as_mut(), &mut Scratch::new());

@@ -15,12 +15,12 @@ use sparsegp::training::{CollapsedObjective, Start, TrainingData, VariationalMod
 use sparsegp::variational::{Guard, NaturalGradient, QUpdate, UpdateRule};
 use sparsegp_testkit::problems::{Normals, data, model, posterior};
 
-/// A model with `kind` on a smooth latent function.
+/// Returns a model with the likelihood `kind` and a smooth latent function.
 fn with_likelihood(kind: LikelihoodKind, d: usize, m: usize) -> LatentModel {
     LatentModel { likelihood: kind.build(3).into(), ..model(3, "rbf(ard)", d, m, Jitter::Relative(1e-6)) }
 }
 
-/// Counts whose rate follows the first input.
+/// Returns counts whose rate follows the first input.
 fn counts(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
     let (x, _) = data(seed, 2, n);
     let mut normals = Normals::new(seed);
@@ -28,7 +28,7 @@ fn counts(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
     (x, y)
 }
 
-/// The rows of a table as often as their weights say.
+/// Returns the rows of a table, each repeated `times` times.
 fn repeated(x: &Mat<f64>, values: &[f64], times: &[f64]) -> (Mat<f64>, Vec<f64>) {
     let rows: Vec<usize> =
         times.iter().enumerate().flat_map(|(row, &t)| std::iter::repeat_n(row, t as usize)).collect();
@@ -104,7 +104,7 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
     }
 }
 
-/// Mean and standard error over runs of the gradient in m, one component.
+/// Returns the means and standard errors, over runs, of the components of the gradient in m and S.
 fn sampled_gradient(estimator: Estimator, runs: usize) -> (Vec<f64>, Vec<f64>) {
     let (x, y) = counts(5, 30);
     let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None, coarse: false };
@@ -138,13 +138,14 @@ fn product_sampling_is_unbiased_and_the_bias_of_plain_sampling_shrinks() {
         |mean: &[f64]| mean.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt() / size;
     let (mean, error) = sampled_gradient(Estimator::Product { samples: 10 }, 4000);
     for (k, ((mean, error), exact)) in mean.iter().zip(&error).zip(&exact).enumerate() {
-        // Twenty components: five standard errors are exceeded by chance once in 90,000 such tests.
+        // With twenty components, five standard errors are exceeded by chance once in 90,000 such
+        // tests.
         assert!((mean - exact).abs() <= 5.0 * error, "component {k}: {mean} ± {error}, exact {exact}");
     }
     let biased = |samples| bias(&sampled_gradient(Estimator::Biased { samples }, 4000).0);
     let (one, ten, hundred) = (biased(1), biased(10), biased(100));
     assert!(one > 3.0 * ten && ten > 3.0 * hundred, "bias {one}, {ten}, {hundred}");
-    // Smoothing trades variance for more bias.
+    // Smoothing reduces the variance but increases the bias.
     let smooth =
         bias(&sampled_gradient(Estimator::Smoothed { samples: 100, nu: 0.5, decays: false }, 1000).0);
     assert!(smooth > hundred, "smoothed {smooth}, plain {hundred}");
@@ -183,7 +184,7 @@ fn sampled_gradients_do_not_depend_on_the_number_of_threads() {
     assert_eq!(gradient(1), gradient(3));
 }
 
-/// Full-batch DLM steps from a far-off q with every guard: q stays valid and the loss falls.
+/// In full-batch DLM steps from a distant q, with every guard, q stays valid and the loss falls.
 #[test]
 fn every_guard_keeps_dlm_steps_valid() {
     let (x, y) = data(8, 2, 80);
@@ -210,9 +211,10 @@ fn every_guard_keeps_dlm_steps_valid() {
     }
 }
 
-/// At fixed hyper-parameters DLM can only lower the training log loss plus KL, and its optimum is stationary.
+/// At fixed hyper-parameters DLM lowers the training log loss plus KL below that of the ELBO's
+/// optimum, and ends at a stationary point.
 #[test]
-fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_s() {
+fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_optimum() {
     let (x, y) = data(10, 2, 150);
     let train = Dataset::of(x.transpose(), &y);
     let base = FitOptions { inducing: Some(15), warm_start: 30, epochs: Some(30), ..FitOptions::default() };
@@ -224,7 +226,7 @@ fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_s() {
             hyper: Some(Hyper::Fixed),
             beta,
             epochs: Some(2000),
-            // No test of progress ends it before a stationary point.
+            // With tolerance 0 the fit does not stop before a stationary point.
             tolerance: Some(0.0),
             ..base.clone()
         };
@@ -278,7 +280,7 @@ fn adam_and_natural_gradients_agree_on_classification() {
 }
 
 #[test]
-fn a_rule_that_is_restarted_goes_on_from_the_new_q() {
+fn a_restarted_rule_continues_from_the_new_q() {
     let (x, y) = data(13, 2, 50);
     let start = with_likelihood(LikelihoodKind::Gaussian, 2, 8);
     let (first, second) = (posterior(14, 8), posterior(15, 8));

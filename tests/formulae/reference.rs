@@ -35,7 +35,7 @@ fn assert_vector(got: &[f64], want: &Value, tolerance: f64, what: &str) {
     }
 }
 
-/// A model with absolute jitter and everything free.
+/// Returns a model with absolute jitter and all parameters free.
 fn model(
     kernel: Box<dyn Kernel>,
     z: Mat<f64>,
@@ -49,8 +49,9 @@ fn model(
     model.factorised().expect("K_uu factorises")
 }
 
-/// Compares a flat natural gradient (kernel, mean, likelihood, Z) with a reference gradient, `sign` times; `own` are the likelihood's
-/// parts, `None` if the reference does not have them.
+/// Compares a flat natural gradient (kernel, mean, likelihood, Z) with `sign` times a reference
+/// gradient; `own` has the derivatives in the likelihood's parameters, `None` if the reference
+/// lacks them.
 fn assert_gradient(
     flat: &[f64],
     sign: f64,
@@ -179,7 +180,8 @@ fn collapsed_bounds_and_their_posteriors() {
     }
 }
 
-/// The exact GP's evidence is the collapsed bound's with Z = X and no jitter (its gradient is at fixed Z).
+/// The evidence of the exact GP is the collapsed bound with Z = X and no jitter (the gradient is at
+/// fixed Z).
 #[test]
 fn exact_gp_by_inducing_every_datum() {
     let file = load("sgpr.json");
@@ -190,7 +192,7 @@ fn exact_gp_by_inducing_every_datum() {
         let (inputs, want) = (&case["inputs"], &case["outputs"]["gpr"]);
         let what = format!("{} gpr", case["name"]);
         let (noise, mean) = (number(&inputs["noise_variance"]), number(&inputs["mean_constant"]));
-        // A jitter of 1e-12 moves K_uu by less than the tolerance.
+        // A jitter of 1e-12 changes K_uu by less than the tolerance.
         let start = model(
             build(&inputs["kernel"]),
             matrix(&shared["X"]),
@@ -211,7 +213,7 @@ fn exact_gp_by_inducing_every_datum() {
     }
 }
 
-/// The Bayesian linear model through the same collapsed code and the same rule as a sparse GP.
+/// The Bayesian linear model uses the same collapsed code and the same rule as a sparse GP.
 #[test]
 fn bayesian_linear_regression() {
     let file = load("blr.json");
@@ -238,7 +240,7 @@ fn bayesian_linear_regression() {
     }
 }
 
-/// One natural-gradient step on the linear model, on the case's batch or on all data.
+/// Takes one natural-gradient step on the linear model, on the batch of the case or on all data.
 fn linear_step(
     linear: &LinearLayer,
     inputs: &Value,

@@ -1,4 +1,5 @@
-//! Update rules of q(w): reference iterates and projections, families, optima, hostile gradients, samples' own gradients.
+//! Update rules of q(w): reference iterates and projections, families, optima, hostile gradients,
+//! gradients from samples.
 
 mod reference;
 
@@ -50,7 +51,8 @@ fn close_normal(got: &Normal, want: &Normal, tolerance: f64, what: &str) {
     close(got.log_det(), want.log_det(), tolerance, &format!("{what}, log-determinant"));
 }
 
-/// Everything a valid q has: finite numbers, a positive definite covariance and its log-determinant.
+/// Checks that q is valid: finite numbers, a positive definite covariance and the correct
+/// log-determinant.
 fn assert_valid(q: &Normal, what: &str) {
     assert!(q.mean().iter().all(|m| m.is_finite()), "{what}: mean {:?}", q.mean());
     let rebuilt = match q.cov() {
@@ -69,7 +71,7 @@ struct Target {
 }
 
 impl Target {
-    /// Curvature from the columns of `x`, all of it or only its diagonal.
+    /// Creates a target with the curvature of the columns of `x`.
     fn new(x: &Mat<f64>, shift: Vec<f64>) -> Target {
         Target { hessian: x * x.transpose(), shift }
     }
@@ -98,7 +100,7 @@ impl Target {
         }
     }
 
-    /// `∇_C = K C` for a rule's factor.
+    /// Returns `∇_C = K C` for the factor of a rule.
     fn path(&self, factor: Factor<'_>) -> Matrix {
         match factor {
             Factor::Lower(c) | Factor::Symmetric(c) => Matrix::Full(&self.hessian * c),
@@ -108,7 +110,7 @@ impl Target {
         }
     }
 
-    /// `S⁻¹ = I + K/β` (or its diagonal), `m = (K + βI)⁻¹ c`.
+    /// Returns the optimal q: `S⁻¹ = I + K/β` (or its diagonal), `m = (K + βI)⁻¹ c`.
     fn optimum(&self, family: Family, beta: f64) -> Normal {
         let m = self.dim();
         let h = Mat::from_fn(m, m, |i, j| self.hessian[(i, j)] + if i == j { beta } else { 0.0 });
@@ -123,7 +125,7 @@ impl Target {
         }
     }
 
-    /// λ_max(K + βI) over β.
+    /// Returns λ_max(K + βI)/β.
     fn condition(&self, beta: f64) -> f64 {
         let values = self.hessian.self_adjoint_eigenvalues(Side::Lower).expect("K");
         1.0 + values.last().expect("an eigenvalue") / beta
@@ -136,12 +138,13 @@ impl Target {
     }
 }
 
-/// The rules' options for exact steps in units of 1/𝓜, and the step that suits them.
+/// Returns the options of a rule for exact steps in units of 1/𝓜, and a suitable step.
 fn settings(update: QUpdate) -> (RuleOptions, f64) {
     let step = match update {
         QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => 0.3,
         QUpdate::ProxSgd => 1.0,
-        // The entropy is as steep as the energy at the least eigenvalues that are allowed; bw-gd cycles at 1.
+        // At the least allowed eigenvalues the entropy is as steep as the energy; with a step of 1
+        // bw-gd cycles.
         QUpdate::ProjSgd | QUpdate::BwGd | QUpdate::Sgd => 0.5,
         QUpdate::Adam => 0.1,
         _ => panic!("{update}: what step suits it?"),
@@ -152,7 +155,8 @@ fn settings(update: QUpdate) -> (RuleOptions, f64) {
 fn assert_converges(update: QUpdate, family: Family, target: &Target, beta: f64) {
     let (mut options, step) = settings(update);
     if family == Family::Diagonal {
-        // The largest entry, which is all that a diagonal rule meets, can be a third of the largest eigenvalue here.
+        // A diagonal rule observes only the largest entry, which here may be a third of the largest
+        // eigenvalue.
         options.smoothness = Some(beta * target.condition(beta));
     }
     let what = format!("{update}, {family}, β = {beta}");
@@ -161,7 +165,8 @@ fn assert_converges(update: QUpdate, family: Family, target: &Target, beta: f64)
     let steps = match (update, family) {
         (QUpdate::Adam, _) => 3000,
         (QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi, Family::Full) => 150,
-        // Diagonal preconditioners leave the mean a condition number to descend.
+        // With a diagonal preconditioner, the number of steps for the mean depends on the condition
+        // number.
         _ => 150 + (80.0 * target.condition(beta)) as usize,
     };
     for t in 0..steps {
@@ -214,7 +219,7 @@ proptest! {
     }
 }
 
-/// A large curvature along a direction of many coordinates, each with a small share of it.
+/// The curvature is large along a direction with small components in many coordinates.
 #[test]
 fn square_roots_do_not_grow_along_spread_curvature() {
     let (m, curvature) = (80, 1000.0);
@@ -232,7 +237,8 @@ fn square_roots_do_not_grow_along_spread_curvature() {
     }
 }
 
-/// Natural gradients with a Hessian in m of their own, as for the predictive log loss, in both families.
+/// Natural gradients with a separate Hessian in m, as for the predictive log loss, agree in both
+/// families.
 #[test]
 fn families_agree_with_a_curvature_of_the_mean() {
     let target = Target::diagonal(&[-0.3, 0.1, 2.0], vec![1.0, -2.0, 0.5]);
@@ -257,7 +263,7 @@ fn families_agree_with_a_curvature_of_the_mean() {
     close_vector(states[0].mean(), target.optimum(Family::Full, 0.8).mean(), 1e-3, "optimal mean");
 }
 
-/// With a curvature of the mean no precision changes by more than half, for any gradient.
+/// With a separate curvature of the mean, no precision changes by more than half, for any gradient.
 #[test]
 fn trust_region_of_diagonal_precisions() {
     let mut q = Normal::diagonal(vec![0.1; 3], vec![0.5, 1.0, 1e-3]).expect("q");
@@ -277,7 +283,8 @@ fn trust_region_of_diagonal_precisions() {
     assert_valid(&q, "trust region");
 }
 
-/// Every guard keeps a coordinate of negative curvature valid and leaves the others to their plain step.
+/// Every guard keeps a coordinate of negative curvature valid and does not change the step of the
+/// others.
 #[test]
 fn guards_of_diagonal_precisions() {
     let gradient = DataGradient {
@@ -286,7 +293,8 @@ fn guards_of_diagonal_precisions() {
         curvature: None,
         path: None,
     };
-    // S⁻¹ = I and ρ = 1: plain new precisions −9 and 3; D = −10 and the retraction −9 + 50.
+    // With S⁻¹ = I and ρ = 1 the plain new precisions are −9 and 3; with D = −10 the retraction
+    // gives −9 + 50.
     for (guard, want, rollbacks) in [
         (Guard::Retraction, [41.0, 3.0], 1),
         (Guard::Projection, [1e-4, 3.0], 1),
@@ -301,7 +309,7 @@ fn guards_of_diagonal_precisions() {
     }
 }
 
-/// A posterior with correlations.
+/// Returns a posterior with correlations.
 fn correlated(m: usize) -> Normal {
     let c =
         Mat::from_fn(
@@ -319,7 +327,7 @@ fn correlated_target(m: usize) -> Target {
     Target::new(&x, (0..m).map(|i| 1.0 - 0.4 * i as f64).collect())
 }
 
-/// The mean takes the unprojected step, the covariance is the clipped one.
+/// The step of the mean uses the unprojected covariance; the new covariance is the clipped one.
 #[test]
 fn projected_natural_gradients() {
     let (target, beta, rho) = (correlated_target(4), 0.7, 0.6);
@@ -355,19 +363,20 @@ fn projected_natural_gradients_of_bounded_means() {
         target.step(rule.as_mut(), &mut q, 1.0, 0.3);
         assert!(q.mean().iter().all(|m| *m >= 0.0));
     }
-    // A coordinate's optimum is apart from the other's: the bound for one, its own for the other.
+    // The coordinates are independent: one ends at its bound, the other at its optimum.
     close_vector(q.mean(), &[0.0, 1.25], 1e-10, "mean");
     close_vector(q.cov().diagonal(), &[1.0 / 3.0, 0.25], 1e-10, "variances");
 }
 
-/// With the exact `G = 2BC` every rule with a factor takes the same steps, and looks at nothing else.
+/// With the exact `G = 2BC` every rule with a factor takes the same steps, and does not read the
+/// other gradient.
 #[test]
 fn exact_path_gradients_change_nothing() {
     let beta = 0.8;
     for update in RULES {
         for start in [correlated(4), correlated(4).mean_field()] {
             let target = correlated_target(4);
-            // The trust region is for what comes from samples alone.
+            // The trust region applies only to gradients from samples.
             let (options, step) = settings(update);
             let options = RuleOptions { guard: Guard::Backtrack, ..options };
             let (mut plain, mut sampled) = (start.clone(), start.clone());
@@ -393,7 +402,7 @@ fn exact_path_gradients_change_nothing() {
     }
 }
 
-/// The factors that rules show are factors of S.
+/// The factors that rules return are factors of S.
 #[test]
 fn factors_are_factors() {
     let target = correlated_target(3);
@@ -521,8 +530,9 @@ fn survive(options: &RuleOptions, start: &Normal, hostile: &Hostile, with_path: 
                 && [QUpdate::Ngd, QUpdate::ProjectedNgvi].iter().any(|it| it.rule() == options.rule)
                 && options.guard == Guard::Trust)
         {
-            // Later steps may be valid as they are: the retraction leaves a precision above the curvature. The trust
-            // region, which samples have, needs no second try.
+            // Later steps may be valid without rollbacks: after the retraction the precision
+            // exceeds the curvature. The trust region, for gradients from samples, needs no second
+            // attempt.
             assert!(info.rollbacks > 0, "{what}: {info:?}");
         }
     }
@@ -553,7 +563,7 @@ fn hostile_curvature_is_forgotten() {
     }
 }
 
-/// Options that make no sense are made sense of.
+/// Absurd options are replaced by usable ones.
 #[test]
 fn absurd_options_do_not_panic() {
     let target = correlated_target(3);

@@ -1,4 +1,5 @@
-//! Monte Carlo gradients from samples of w: unbiased in (m, S) and in C, for both layers and families, noiseless where promised.
+//! Monte Carlo gradients from samples of w: unbiased in (m, S) and in C, for both layers and
+//! families, and noiseless at the posterior.
 
 use faer::Mat;
 use faer::linalg::solvers::DenseSolveCore;
@@ -22,7 +23,7 @@ fn flat(matrix: MatrixRef<'_>) -> Vec<f64> {
     }
 }
 
-/// Means and standard errors of gradients in m, S and C over many passes.
+/// Returns means and standard errors of gradients in m, S and C over many passes.
 fn moments(
     (layer, likelihood): (&Layer, &ObservationModel),
     (q, factor): (&Normal, Option<Factor<'_>>),
@@ -53,7 +54,7 @@ fn moments(
     moments.collect()
 }
 
-/// Every mean within five standard errors of the exact value (and rounding).
+/// Checks that every mean is within five standard errors of the exact value, up to rounding.
 fn unbiased(got: &[(f64, f64)], want: &[f64], what: &str) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (i, ((mean, error), want)) in got.iter().zip(want).enumerate() {
@@ -72,7 +73,7 @@ fn gradients_from_samples_are_unbiased() {
     let classes: Vec<f64> = counts.iter().map(|c| f64::from(*c > 1.0)).collect();
     let inducing = model(2, "rbf(ard)", 3, 5, Jitter::DEFAULT).layers.remove(0);
     let linear = Layer::from(LinearLayer::isotropic(3, 0.3, 1.5).expect("prior").with_intercept());
-    // Fewer data than coefficients: the residual part of a reduced layer.
+    // With fewer data than coefficients the layer is reduced, and has residual variances.
     let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior");
     let reduced = Layer::from(reduced.reduced_to(x.transpose().subrows(0, 2)));
     let (logit, counted) = (BernoulliLogit.into(), PoissonSoftplus.into());
@@ -127,8 +128,9 @@ fn gradients_from_samples_are_unbiased() {
     }
 }
 
-/// Where q is the posterior, sticking the landing has no noise (Roeder, Wu & Duvenaud 2017): its gradient is the exact one,
-/// which with the prior's and the entropy's parts is 0.
+/// If q is the posterior, gradients that stick the landing have no noise (Roeder, Wu & Duvenaud
+/// 2017): they equal the exact gradient, which is 0 including the terms of the prior and the
+/// entropy.
 #[test]
 fn sticking_the_landing_is_noiseless_at_the_posterior() {
     let (x, y) = data(6, 3, 50);

@@ -22,7 +22,7 @@ fn assert_close(got: f64, want: f64, what: &str) {
     assert!((got - want).abs() <= 1e-6 * want.abs(), "{what}: {got} instead of {want}");
 }
 
-/// `Φ(z)` by Simpson's rule.
+/// Returns `Φ(z)` by Simpson's rule.
 fn normal_cdf(z: f64) -> f64 {
     let steps = 2000;
     let h = z / steps as f64;
@@ -79,7 +79,8 @@ fn extreme_parameters_and_marginals_agree_with_slow_integration() {
     assert_eq!(cases.iter().filter_map(check).collect::<Vec<_>>(), Vec::<String>::new());
 }
 
-/// `σ (z (2Φ(z) − 1) + 2φ(z) − 1/√π)`, and by quadrature where Student-t noise adds next to nothing to f.
+/// The closed form is `σ (z (2Φ(z) − 1) + 2φ(z) − 1/√π)`; quadrature gives the same for f with very
+/// little Student-t noise.
 #[test]
 fn normal_noise_has_its_closed_form() {
     for (y, mu, v, noise) in [(0.3, -1.0, 0.5, 0.2), (5.0, 5.0, 1e-8, 1e-6), (-40.0, 1.0, 2.0, 3.0)] {
@@ -94,14 +95,14 @@ fn normal_noise_has_its_closed_form() {
     }
 }
 
-/// With f known: `y − 2 (1 − e^{−y})/1 + 1/2` in units of the mean.
+/// If f is known, the score is `y − 2 (1 − e^{−y})/1 + 1/2` in units of the mean.
 #[test]
 fn an_exponential_target_has_its_closed_form() {
     for (y, mu) in [(0.01f64, 0.0f64), (1.3, 0.4), (60.0, 2.0), (1e-9, -3.0), (1e9, 3.0)] {
         let mean = mu.exp();
         let want = y + 2.0 * mean * (-y / mean).exp_m1() + 0.5 * mean;
         assert_close(score(&Exponential, y, LatentMarginal::new(mu, 0.0)), want, &format!("{y}, {mu}"));
-        // A spread of f that does not count, but makes averages over the threshold of it.
+        // The variance of f is negligible, but large enough that scores are averaged over f.
         assert_close(
             score(&Exponential, y, LatentMarginal::new(mu, 1e-8)),
             want,
@@ -110,8 +111,9 @@ fn an_exponential_target_has_its_closed_form() {
     }
 }
 
-/// Counts of a large mean are as their rate, log-normal: `y (2Φ(ω) − 1) − 2 e^{μ + v/2} (Φ(ω − √v) + Φ(√(v/2)) − 1)`, `ω = (log y − μ)/√v`
-/// (Baran & Lerch 2015).
+/// Counts with a large mean are distributed like their log-normal rate:
+/// `y (2Φ(ω) − 1) − 2 e^{μ + v/2} (Φ(ω − √v) + Φ(√(v/2)) − 1)`, `ω = (log y − μ)/√v` (Baran & Lerch
+/// 2015).
 #[test]
 fn counts_of_any_size_cost_no_sum() {
     let (mu, v) = (1e12f64.ln(), 0.09f64);
@@ -158,7 +160,8 @@ fn classes_have_the_brier_score_and_levels_the_ranked_probability_score() {
     }
 }
 
-/// On average over draws the true prediction has the lower score, by more than chance: `∫ (F − G)² dt` in expectation.
+/// On average over draws the true prediction has a significantly lower score than another one; the
+/// expected difference is `∫ (F − G)² dt`.
 #[test]
 fn the_score_is_proper() {
     let draws = 400;
@@ -182,7 +185,7 @@ fn the_score_is_proper() {
 }
 
 #[test]
-fn what_is_no_number_has_no_score() {
+fn targets_that_are_not_finite_have_no_score() {
     for kind in every_kind() {
         let likelihood = kind.build(3);
         assert!(score(&*likelihood, f64::NAN, LatentMarginal::new(0.1, 0.2)).is_nan(), "{kind}: y");

@@ -1,4 +1,5 @@
-//! Our solvers against argmin: L-BFGS to the last bit of every iterate, and Adam the same under argmin's executor.
+//! Our solvers against argmin: the iterates of L-BFGS are equal bit for bit, and Adam is the same
+//! under argmin's executor.
 
 use argmin::core::{CostFunction, Error, Executor, Gradient, IterState, Problem, Solver, State};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
@@ -59,7 +60,7 @@ impl Function {
     }
 }
 
-/// A function times a number, as argmin sees it.
+/// A function times a number, as a problem for argmin.
 struct Scaled(Function, f64);
 
 impl CostFunction for Scaled {
@@ -67,7 +68,7 @@ impl CostFunction for Scaled {
     type Output = f64;
 
     fn cost(&self, x: &Vec<f64>) -> Result<f64, Error> {
-        // argmin's line search never ends where values are NaN.
+        // argmin's line search does not end if a value is NaN.
         if x.iter().all(|x| x.is_finite()) {
             Ok(self.0.value(x, &mut vec![0.0; x.len()]) * self.1)
         } else {
@@ -87,7 +88,7 @@ impl Gradient for Scaled {
     }
 }
 
-/// A function as our solvers see it, with the points where iterations ended.
+/// A function as a problem for our solvers, which records the point at the end of every iteration.
 struct Watched {
     function: Function,
     iterates: Vec<Vec<f64>>,
@@ -122,7 +123,7 @@ fn bits(x: &[f64]) -> Vec<u64> {
     x.iter().map(|x| x.to_bits()).collect()
 }
 
-/// The iterates of argmin's L-BFGS with their costs, until its line search fails.
+/// Returns the iterates of argmin's L-BFGS with their costs, until its line search fails.
 fn iterates_of_argmin(problem: Scaled, start: &[f64], memory: usize, most: usize) -> Vec<(Vec<f64>, f64)> {
     let search = MoreThuenteLineSearch::new().with_c(1e-4, 0.9).expect("constants");
     let mut solver: LBFGS<_, Vec<f64>, Vec<f64>, f64> = LBFGS::new(search, memory);
@@ -209,7 +210,7 @@ fn adam_under_argmin_is_the_plain_loop() {
     assert_eq!(bits(&outcome.theta), bits(adam.theta()));
 }
 
-/// Not finite anywhere.
+/// A function that is not finite at any point.
 struct Hopeless;
 
 impl CostFunction for Hopeless {
@@ -231,7 +232,7 @@ impl Gradient for Hopeless {
 }
 
 #[test]
-fn adam_under_argmin_ends_where_there_is_nowhere_to_go() {
+fn adam_under_argmin_ends_if_no_point_can_be_evaluated() {
     let solver = AdamSolver::new(AdamOptions { rate: 0.1, decay_share: 0.0 });
     let run = |start: Option<Vec<f64>>| {
         let executor = Executor::new(Hopeless, solver.clone());

@@ -1,7 +1,8 @@
 //! Sums over data in parts: any partition of the rows, stored and merged in any order, gives the result of one pass over all rows.
 //!
-//! Merging changes the order in which sums over rows are rounded, so a sum of n terms differs by up to n ε of the sum of the terms'
-//! absolute values. Comparisons are therefore relative to that sum, which one-row parts give. With at most 40 rows, 1e-12 leaves a factor
+//! Merging changes the order in which sums over rows are rounded, so a sum of n terms differs by up
+//! to n ε times the sum of the absolute values of the terms. Comparisons are therefore relative to
+//! that sum, which parts of one row give. With at most 40 rows, the tolerance 1e-12 leaves a factor
 //! of a hundred for the M × M algebra.
 
 mod parts;
@@ -31,7 +32,8 @@ fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_allocvec(value).expect("bytes")
 }
 
-/// The value after a round trip through postcard, and through JSON with the same bits.
+/// Returns the value after a round trip through postcard; checks that a round trip through JSON
+/// gives the same bits.
 fn travelled<T: Serialize + DeserializeOwned>(value: &T) -> T {
     let sent = bytes(value);
     let back: T = postcard::from_bytes(&sent).expect("what was sent");
@@ -78,7 +80,8 @@ fn flat_layer(gradient: &LayerGradient) -> Vec<f64> {
     kernel.iter().chain(mean).copied().chain(entries(z.as_ref())).collect()
 }
 
-/// A layer whose `K_uu` has a condition number below M/0.1: what the whitening multiplies rounding by.
+/// Returns a layer whose `K_uu` has a condition number below M/0.1, the factor by which whitening
+/// amplifies rounding errors.
 fn layer(seed: u64, kernel: &str) -> Layer {
     model(seed, kernel, 2, M, Jitter::Relative(0.1)).layers.remove(0)
 }
@@ -98,7 +101,7 @@ fn statistics(layer: &dyn LatentLayer, rows: &Rows, bound: CollapsedBound) -> St
     stream.statistics
 }
 
-/// The gradient in θ, Z and FITC's σ² from the parts, and the size of its terms.
+/// Returns the gradient in θ, Z and FITC's σ² from the parts, and the size of its terms.
 fn gradient(
     layer: &Layer,
     statistics: &Statistics,
@@ -121,15 +124,16 @@ fn gradient(
     let whole = finish(merged(&sums, BoundGradient::merge));
     let mut scale = Vec::new();
     sums.into_iter().for_each(|part| add_sizes(&mut scale, &finish(part)));
-    // Adjoints of the statistics are solved for, so that their rounding is relative to the whole matrix, not to a row of it.
+    // Adjoints of the statistics come from solves, so their rounding errors are relative to the
+    // whole matrix, not to a row.
     let z = scale.len() - 1 - 2 * M..scale.len() - 1;
     let largest = scale[z.clone()].iter().fold(0.0f64, |most, size| most.max(*size));
     scale[z].fill(largest);
     (whole, scale)
 }
 
-/// The factor by which solving with `B = I + Φ/s` amplifies rounding: its condition number, which is at most `1 + tr Φ/s`. 1e-12 leaves
-/// room for 100.
+/// Returns the factor by which solves with `B = I + Φ/s` amplify rounding errors: the condition
+/// number of B, which is at most `1 + tr Φ/s`. The tolerance 1e-12 allows a factor of 100.
 fn amplification(statistics: &Statistics, bound: CollapsedBound) -> f64 {
     let s = match bound {
         CollapsedBound::Elbo { beta } => beta * NOISE,
@@ -222,7 +226,7 @@ proptest! {
     }
 }
 
-/// Parts that are larger than a window of a sweep, against the objective of fits.
+/// Compares parts that are larger than a window of a sweep with the objective of fits.
 #[test]
 fn parts_of_many_windows_and_what_fits_minimise() {
     let rows = Rows::new(1, 4500, false);
@@ -236,7 +240,7 @@ fn parts_of_many_windows_and_what_fits_minimise() {
         let sum = merged(&sums, Statistics::merge);
         let got = evaluate(start.layer(), &sum, &parts.each_ref(), bound, Form::Direct);
         assert!((got.value.0 - value).abs() <= 1e-12 * got.value.1, "{bound:?}: {} and {value}", got.value.0);
-        // Kernel parameters, the mean, the noise, Z: the order of a model's flat vector.
+        // The flat vector of a model has kernel parameters, the mean, the noise and Z.
         let flat = |mut gradient: Vec<f64>, noise_bar: f64| {
             let noise = gradient.pop().map(|through_weights| through_weights + noise_bar);
             gradient.splice(gradient.len() - 2 * M..gradient.len() - 2 * M, noise);
@@ -257,7 +261,7 @@ fn likelihood(kind: usize) -> (ObservationModel, bool) {
     }
 }
 
-/// Everything a step is taken by, from the last run of a pass.
+/// Returns the value and all gradients of a step, from the last run of a pass.
 fn step(pass: &BatchPass, value: f64) -> Vec<(&'static str, Vec<f64>)> {
     let DataGradient { mean, cov, curvature, path } = pass.q_gradient(0);
     let flat = |matrix: Option<MatrixRef<'_>>| matrix.map_or(vec![], flat);
@@ -272,7 +276,8 @@ fn step(pass: &BatchPass, value: f64) -> Vec<(&'static str, Vec<f64>)> {
     ]
 }
 
-/// The step from the sums of parts, each computed by a pass of its own and merged by one that has no rows.
+/// Returns the step from the sums of parts, each computed by a separate pass and merged by a pass
+/// without rows.
 fn step_of_parts(
     problem: Problem<'_>,
     parts: &[(u64, Rows)],
@@ -335,7 +340,8 @@ proptest! {
             pass.finish_theta(Layers::one(&layer), None);
         }
         let want = step(&pass, value);
-        // For a given q everything is linear in the sums, so that the terms are the steps of single rows.
+        // For a given q everything is linear in the sums, so the terms are the steps of single
+        // rows.
         let mut scales = vec![Vec::new(); want.len()];
         for row in rows.each() {
             let terms = step_of_parts(problem, &[(0, row)], (form, train, 0), 0);
@@ -344,7 +350,7 @@ proptest! {
         let got = step_of_parts(problem, &partition.parts(&rows), (form, train, 0), 0);
         for (((what, got), (_, want)), scale) in got.iter().zip(&want).zip(&mut scales) {
             if ["m", "S", "curvature"].contains(what) {
-                // Whitening rounds relative to the whole row.
+                // The rounding errors of whitening are relative to the whole row.
                 let largest = scale.iter().fold(0.0f64, |most, size| most.max(*size));
                 scale.fill(largest);
             }
@@ -352,7 +358,8 @@ proptest! {
         }
     }
 
-    /// A linear layer leaves no residual variance to sample, so all draws are of w, which parts share.
+    /// A linear layer has no residual variance, so only w is sampled, and all parts share its
+    /// draws.
     #[test]
     fn samples_of_w_are_those_of_all_rows_in_every_part(
         seed in 0u64..1000, partition in partition(), estimator in 0usize..4, diagonal: bool, factored: bool,
@@ -388,14 +395,16 @@ proptest! {
         let want = step(&pass, value);
         let got = step_of_parts(problem, &partition.parts(&rows), (Form::Stable, true, seed), run);
         for ((what, got), (_, want)) in got.iter().zip(&want) {
-            // Terms are as large as slopes, scale · |y − f|/σ², times samples of w: at most some thousand each here.
+            // Terms are products of slopes, scale · |y − f|/σ², and samples of w: at most a few
+            // thousand each.
             let largest = want.iter().fold(1e3 * rows.len() as f64, |most: f64, v| most.max(v.abs()));
             close(got, want, &vec![largest; want.len()], what)?;
         }
     }
 }
 
-/// Means with their standard errors over many runs of the step's gradient in m and S from two parts.
+/// Returns the means and standard errors, over many runs, of the gradient of a step in m and S from
+/// two parts.
 fn moments_of_parts(problem: Problem<'_>, parts: &[(u64, Rows)], runs: u64) -> Vec<(f64, f64)> {
     let (mut sums, mut squares) = (Vec::new(), Vec::new());
     for run in 0..runs {
@@ -474,7 +483,7 @@ fn part_0_is_the_pass_without_parts_and_other_parts_draw_other_numbers() {
             assert_ne!(bytes(sums), other, "{loss:?}");
             assert_eq!(apart.finish(problem).to_bits(), value.to_bits());
             assert_eq!(bytes(apart.sums()), bytes(whole.sums()), "{loss:?}, run {run}");
-            // Other parts' runs count in the pass that made them alone.
+            // Runs of other parts count only in the pass that made them.
             assert_eq!(apart.estimator_counts(), whole.estimator_counts());
         }
     }
@@ -483,7 +492,7 @@ fn part_0_is_the_pass_without_parts_and_other_parts_draw_other_numbers() {
 // ---------------------------------------------------------------------------------------------------------- serde
 
 #[test]
-fn values_come_back_to_the_last_bit() {
+fn values_survive_serialisation_bit_for_bit() {
     let full = posterior(3, 9);
     let lopsided = {
         let mut cov = full.cov().full().to_owned();
@@ -557,7 +566,7 @@ fn sums_of_another_shape_are_refused_and_change_nothing() {
     let mut gradient = BoundGradient::zeros(&*layers[0]);
     assert!(gradient.merge(&BoundGradient::zeros(&*layers[1])).is_err());
 
-    // A covariance of another order than the mean.
+    // The covariance has another dimension than the mean.
     let text = serde_json::to_string(&q).expect("text").replacen("[", "[0.5,", 1);
     let error = serde_json::from_str::<Normal>(&text).expect_err("7 means").to_string();
     assert!(error.contains("expected 7 × 7 like the mean"), "{error}");

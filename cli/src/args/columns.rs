@@ -1,4 +1,4 @@
-//! The options about the columns of the data, which `fit` and `compare` share; no work.
+//! The options about the columns of the data, which `fit` and `compare` share.
 
 use super::parsers::{delimiter, ordered, places};
 use clap::Args;
@@ -31,8 +31,8 @@ pub struct ColumnArgs {
     pub ordered: Vec<(String, Vec<String>)>,
     /// Columns of longitude and latitude in degrees, as LON,LAT; together they are one input with one lengthscale in km
     ///
-    /// Every row becomes a point on the sphere, and kernels see the straight distance between points. Other columns, such as a date, have
-    /// their own lengthscales.
+    /// Every row becomes a point on the sphere, and kernels use the straight-line distance between points. Other columns, such as a date,
+    /// have their own lengthscales.
     #[arg(long, value_name = "LON,LAT", value_parser = places, conflicts_with = "plane")]
     pub places: Option<[String; 2]>,
     /// Columns of coordinates in a plane, as X,Y; together they are one input with one lengthscale in their unit
@@ -47,11 +47,11 @@ pub struct ColumnArgs {
     /// Hold out the latest rows, by this column of dates or numbers
     #[arg(long, value_name = "COL")]
     pub split_time: Option<String>,
-    /// Character between the columns of a CSV file, or tab [default: , ; tab or |, found in the first lines]
+    /// Character between the columns of a CSV file, or tab [default: detected from the first lines: , ; tab or |]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     /// Further values that mark a missing cell, separated by commas. An empty cell, NA, N/A, NaN, null, #DIV/0! and similar values always
-    /// do
+    /// mark one
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub missing: Vec<String>,
     /// With two classes, the class whose probability is predicted [default: yes, true or positive; otherwise the larger number or the rarer
@@ -73,7 +73,7 @@ impl ColumnArgs {
         group.or(self.split_time.clone().map(SplitBy::Time))
     }
 
-    /// Returns the columns that say where a row is.
+    /// Returns the columns of places, if `--places` or `--plane` is given.
     fn places(&self) -> Option<Places> {
         let on = |columns: &Option<[String; 2]>, surface| {
             columns.clone().map(|columns| Places { columns, surface })
@@ -81,7 +81,7 @@ impl ColumnArgs {
         on(&self.places, Surface::Sphere).or(on(&self.plane, Surface::Plane))
     }
 
-    /// Returns the names of the target columns: the column of exactly this name if there is one, otherwise the names between the commas.
+    /// Returns the names of the target columns. If a column has exactly the name `--target`, commas included, it is the only target.
     pub fn targets(&self, data: &Path) -> Result<Vec<String>> {
         let names = || column_names(data, self.delimiter);
         if !self.target.contains(',') || names()?.is_some_and(|names| names.contains(&self.target)) {

@@ -1,4 +1,4 @@
-//! The options of `compare`; no work.
+//! The options of `compare`.
 
 use super::columns::ColumnArgs;
 use super::options::OptionArgs;
@@ -35,20 +35,20 @@ pub struct CompareArgs {
     /// training rows; auto is the list n, n/2, n/4, … down to 0.01. Other objectives have β = 1
     #[arg(long, value_name = "LIST", value_parser = betas, help_heading = "Comparison")]
     pub betas: Option<Betas>,
-    /// Number of repeats; repeat r has the seed --seed + r and its own test rows
+    /// Number of repeats; repeat r (from 0) has the random seed --seed + r and its own test rows
     #[arg(long, value_name = "R", default_value_t = 1, help_heading = "Comparison")]
     pub repeats: u64,
-    /// Numbers of training rows, separated by commas; each smaller training set is a part of the larger ones [default: all rows except
-    /// those held out]
+    /// Sizes of training sets, separated by commas; each smaller training set is a subset of the larger ones [default: all rows except
+    /// the test rows]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Comparison")]
     pub train_sizes: Vec<usize>,
-    /// Share of all rows to hold out for the comparison
+    /// Share of all rows to hold out as test rows
     #[arg(long, value_name = "SHARE", default_value_t = 0.2, help_heading = "Comparison")]
     pub test_fraction: f64,
     /// Share of the training rows to hold out for the choice of β [default: 0.2]
     #[arg(long, value_name = "SHARE", requires = "betas", help_heading = "Comparison")]
     pub validation_fraction: Option<f64>,
-    /// Number of fits that run at a time, each on one thread; the results do not depend on it [default: all cores]
+    /// Number of fits that run at a time, each on one thread; it does not change the results [default: all cores]
     #[arg(long, help_heading = "Comparison")]
     pub threads: Option<usize>,
     /// Folder for results.csv, summary.csv, report.html and the state from which an interrupted comparison continues (made if absent)
@@ -64,7 +64,7 @@ pub struct CompareArgs {
     pub columns: ColumnArgs,
     #[command(flatten)]
     pub options: OptionArgs<true>,
-    /// The options that the user gave, with any value.
+    /// The names of the options that the user gave.
     #[arg(skip)]
     pub given: Given,
 }

@@ -1,4 +1,4 @@
-//! The options of `fit`: objective, held-out rows, output; no work.
+//! The options of `fit` that are not in the library's list: groups, objective, held-out rows, output.
 
 use super::columns::ColumnArgs;
 use super::options::OptionArgs;
@@ -29,8 +29,8 @@ pub struct FitArgs {
     ///
     /// Every level of COLUMN has its own intercept and, with SLOPE (a column of numbers), its own slope. 'OUTER/INNER' gives effects to
     /// each level of OUTER, and to each level of INNER within a level of OUTER. Group columns are inputs only if --features names them.
-    /// Training uses all rows at once: with Gaussian noise (elbo, vfe, fitc) in closed form, with any other likelihood of one function
-    /// (elbo) by natural-gradient steps on q. --neighbours can stand beside groups (elbo, dlm-log).
+    /// Training uses all rows at once: in closed form with Gaussian noise (elbo, vfe, fitc), by natural-gradient steps on q with any other
+    /// likelihood of one function (elbo). Groups can be combined with --neighbours (elbo, dlm-log).
     #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
     pub group: Vec<GroupFormula>,
     #[command(flatten)]
@@ -58,10 +58,10 @@ pub struct FitArgs {
     pub interruption: InterruptionArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-    /// The fits that it is cross-validated against.
+    /// The fits of `--against`, with which this fit is compared.
     #[arg(skip)]
     pub contenders: Vec<Contender>,
-    /// The options that the user gave, with any value.
+    /// The names of the options that the user gave.
     #[arg(skip)]
     pub given: Given,
 }
@@ -74,7 +74,7 @@ pub struct InterruptionArgs {
     /// Ctrl-C still saves a checkpoint: MODEL.checkpoint for --model-out MODEL, otherwise DATA.checkpoint in the current folder
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
-    /// Time between two checkpoints
+    /// Seconds between two checkpoints
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, allow_negative_numbers = true)]
     pub checkpoint_every: f64,
     /// Continue from a checkpoint; the result equals that of an uninterrupted fit. Data and options must be the same. If --checkpoint names
@@ -83,7 +83,7 @@ pub struct InterruptionArgs {
     pub resume: Option<PathBuf>,
 }
 
-/// The options about the objective and the start of the minimisation that only commands have.
+/// The options about the objective and the starting model that are not in the library's list.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Objective")]
 pub struct ObjectiveArgs {
@@ -139,15 +139,15 @@ pub struct HeldOutArgs {
     pub unseen: UnseenLevels,
 }
 
-/// Another fit that a fit is cross-validated against.
+/// A fit of `--against`, with which a fit is compared by cross-validation.
 #[derive(Debug)]
 pub struct Contender {
-    /// The options that it changes, as the user wrote them.
+    /// The options that the contender changes, as the user wrote them.
     pub words: String,
     pub args: FitArgs,
 }
 
-/// The options that contenders have in common with the fit: they say what is predicted, from which rows, and where results go.
+/// The options that contenders share with the fit and cannot change: target, rows, outputs and limits.
 const IN_COMMON: [&str; 22] = [
     "target",
     "delimiter",
@@ -178,7 +178,7 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// One line that names the fault: an open quote, a word that is not an option, or an option that all fits share.
+    /// Returns one line about the problem: an open quote, a word that is not an option, or an option that all fits share.
     pub fn split(words: &str) -> Result<Vec<String>, String> {
         let split = shlex::split(words).ok_or_else(|| format!("--against: {words} has an open quote"))?;
         let names = split.iter().filter_map(|word| word.strip_prefix("--"));
@@ -206,8 +206,8 @@ pub struct OutputArgs {
     /// Save predictions of the test rows (.csv or .parquet)
     #[arg(long, value_name = "FILE")]
     pub predictions: Option<PathBuf>,
-    /// In --predictions, put an apostrophe before text that a spreadsheet would run as a formula: text, not a number, that begins with
-    /// = + - @ or a tab
+    /// In --predictions, put an apostrophe before each text that a spreadsheet would run as a formula because it begins with = + - @ or a
+    /// tab; numbers are unchanged
     #[arg(long, requires = "predictions")]
     pub csv_safe: bool,
     /// Save a report with figures (one HTML file)
@@ -219,7 +219,7 @@ pub struct OutputArgs {
     /// Show no progress
     #[arg(long)]
     pub quiet: bool,
-    /// Print only the metrics document (JSON), on standard output
+    /// Print only the metrics document (JSON) on standard output
     #[arg(long)]
     pub json: bool,
 }
@@ -232,12 +232,12 @@ impl OutputArgs {
 }
 
 impl FitArgs {
-    /// The columns that these arguments ask for.
+    /// Returns the options about columns, including groups.
     pub fn schema_options(&self) -> SchemaOptions {
         SchemaOptions { groups: self.group.clone(), ..self.columns.schema_options() }
     }
 
-    /// Returns what several targets share, if an option says so.
+    /// Returns the sharing between several targets, if `--outputs` or `--mixing` sets it.
     pub fn sharing(&self) -> Option<Sharing> {
         self.outputs.or(self.mixing.map(Sharing::Processes))
     }
@@ -253,7 +253,7 @@ impl FitArgs {
         test_fraction.unwrap_or(default)
     }
 
-    /// Refuses options that have no effect on this model or this update of q.
+    /// Refuses options that have no effect on the model or with the update rule.
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
         if self.options.word("neighbours") == Some("auto") {
             if self.objective.from.is_some() {
@@ -272,7 +272,7 @@ impl FitArgs {
         self.given.check(options)
     }
 
-    /// Refuses options that are for fits without grouped effects, as far as these arguments tell.
+    /// Refuses arguments that cannot be combined with `--group`. The library checks the values of options.
     fn check_groups(&self, options: &FitOptions) -> sparsegp::Result<()> {
         if self.group.is_empty() {
             return Ok(());

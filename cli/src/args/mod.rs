@@ -1,4 +1,4 @@
-//! The commands and their options as clap sees them, with defaults and examples; no work.
+//! The commands and their options, with defaults and examples, as types that clap parses.
 
 mod columns;
 mod compare;
@@ -33,7 +33,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The options that `fit -h` shows besides the everyday options of the library's list, and `compare -h` if `compare` has them. `--help` shows
+/// The options that `-h` of `fit` and `compare` shows, in addition to the options that the library's list marks as everyday. `--help` shows
 /// all options.
 const EVERYDAY: [&str; 10] = [
     "target",
@@ -52,7 +52,7 @@ const EVERYDAY: [&str; 10] = [
 const EVERYDAY_COMPARED: [&str; 5] = ["objectives", "betas", "repeats", "train_sizes", "out"];
 
 impl Cli {
-    /// Parses the arguments; the first is the program's name.
+    /// Parses the arguments; the first argument is the program's name.
     pub fn read(arguments: &[OsString]) -> Result<Cli, clap::Error> {
         let mut cli = Cli::read_by(Cli::everyday(), arguments)?;
         if let Command::Fit(args) = &mut cli.command {
@@ -89,7 +89,7 @@ impl Cli {
     }
 }
 
-/// Returns the fits with these arguments and, for each of `against`, the options in it instead.
+/// Returns a contender for each text of options in `against`: the fit with these arguments, in which those options replace the given ones.
 fn contenders(arguments: &[OsString], against: &[String]) -> Result<Vec<Contender>, clap::Error> {
     let mut contenders = Vec::new();
     for words in against {
@@ -105,12 +105,12 @@ fn contenders(arguments: &[OsString], against: &[String]) -> Result<Vec<Contende
     Ok(contenders)
 }
 
-/// Options without an effect unless another one is given. `requires` does not say so, because clap drops a requirement that conflicts with
-/// an argument that is there, such as a grid beside a data file.
+/// Pairs of an option and the option that it needs. They are not declared with `requires`, because clap ignores a requirement that
+/// conflicts with a given argument: `--average` requires `--grid`, which conflicts with a data file.
 const NEEDS: [(&str, &str); 4] =
     [("against", "cv"), ("unseen", "test"), ("checkpoint_every", "checkpoint"), ("average", "grid")];
 
-/// Refuses an option whose [needed](NEEDS) option is missing, in commands that have both.
+/// Refuses an option if the option that it [needs](NEEDS) is missing, in commands that have both.
 fn check_needs(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
     let Some(known) = command.find_subcommand(name) else { return Ok(()) };
@@ -143,13 +143,13 @@ pub enum Command {
     Serve(ServeArgs),
     /// Score the predictions of a saved model against the target in a data file
     Evaluate(EvaluateArgs),
-    /// Write the grouped effects of a saved model: the estimate of every level with its standard deviation
+    /// Write the grouped effects of a saved model: the estimate and standard deviation for each level
     Effects(EffectsArgs),
     /// Show what the predictions of a saved model depend on: relevance of columns, partial dependence, contributions to single rows
     Explain(ExplainArgs),
     /// Update a saved model with new rows, without changing its hyper-parameters
     Update(UpdateArgs),
-    /// Compare objectives by their test figures over repeats and training-set sizes
+    /// Compare objectives by their test scores over repeats and training-set sizes
     Compare(Box<CompareArgs>),
     /// Show the contents of a model file
     Inspect(InspectArgs),
@@ -161,7 +161,7 @@ pub enum Command {
     Man(ManArgs),
 }
 
-/// The treatment of levels of categories that training did not see.
+/// The option about category levels that training did not see.
 #[derive(Debug, Args)]
 pub struct UnseenArgs {
     /// Treatment of category levels that training did not see: new (a level unlike all others) or error
@@ -187,16 +187,16 @@ pub struct PredictArgs {
     /// 'lon=-96:-91:0.01,lat=34:37:0.01,month=7'.
     #[arg(long, value_name = "GRID", allow_hyphen_values = true, conflicts_with_all = ["data", "keep", "delimiter"])]
     pub grid: Option<Grid>,
-    /// Average the function over each cell of the grid (block kriging), from Q points per direction
+    /// Average the function over each cell of the grid (block kriging), using Q points per direction
     ///
-    /// A cell extends half a step to either side of its point in every range. The output has the columns of the grid, then mean and
-    /// variance of the average, without the noise of single observations. On the sphere, points are weighted by area.
+    /// A cell extends half a step to either side of its grid point in every range. The output has the columns of the grid, then the mean
+    /// and variance of the average, without observation noise. On the sphere, points are weighted by area.
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["quantiles", "latent", "covariance", "samples", "draws", "row_numbers"])]
     pub average: Option<u16>,
     /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Columns of the data to copy unchanged to the front, separated by commas
+    /// Columns of the data to copy unchanged to the front of the output, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub keep: Vec<String>,
     /// Add the number of each row, from 1, as the first column
@@ -215,19 +215,20 @@ pub struct PredictArgs {
     /// --mixing are drawn jointly, other outputs independently
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub samples: usize,
-    /// Add K draws of the target as columns draw0, …, drawn independently for each row. Outputs fitted with --mixing are drawn together
+    /// Add K draws of the target as columns draw0, …, drawn independently for each row. Outputs fitted with --mixing are drawn jointly
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub draws: usize,
-    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
+    /// Character between the columns of a CSV file, or tab [default: detected from the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     /// Random seed of --samples and --draws
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Put an apostrophe before text that a spreadsheet would run as a formula: text, not a number, that begins with = + - @ or a tab
+    /// Put an apostrophe before each text that a spreadsheet would run as a formula because it begins with = + - @ or a tab; numbers are
+    /// unchanged
     #[arg(long)]
     pub csv_safe: bool,
-    /// Predict the mean over all levels: without grouped effects and without their variance. The data need no group columns
+    /// Predict for the whole population, without grouped effects and their variance. The data need no group columns
     #[arg(long, conflicts_with = "unseen")]
     pub population: bool,
     #[command(flatten)]
@@ -253,20 +254,20 @@ pub struct EvaluateArgs {
     pub model: PathBuf,
     /// Data file with the target; '-' reads standard input
     pub data: PathBuf,
-    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
+    /// Character between the columns of a CSV file, or tab [default: detected from the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     /// Save the metrics document (JSON)
     #[arg(long, value_name = "FILE")]
     pub metrics: Option<PathBuf>,
-    /// Print only the metrics document (JSON), on standard output
+    /// Print only the metrics document (JSON) on standard output
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub unseen: UnseenArgs,
 }
 
-/// The last row that `explain` explains by default; the first is row 1.
+/// The last row of the default range of `explain --rows`, which starts at row 1.
 pub const DEFAULT_ROWS: u64 = 5;
 
 /// Options of `explain`.
@@ -294,18 +295,18 @@ pub struct ExplainArgs {
     /// Maximum number of columns to permute, and to list in the explanation of each row
     #[arg(long, value_name = "K", default_value_t = Settings::default().columns, value_parser = positive)]
     pub columns: usize,
-    /// Number of random orders of the columns over which contributions are averaged, each used forwards and backwards. Sums of functions of
-    /// single columns need none
+    /// Number of random orders of the columns over which contributions are averaged, each used forwards and backwards. Models that
+    /// are sums of functions of single columns need none
     #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = orders)]
     pub orders: usize,
     /// Random seed
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// In the files of --out, put an apostrophe before text that a spreadsheet would run as a formula: text, not a number, that begins with
-    /// = + - @ or a tab
+    /// In the files of --out, put an apostrophe before each text that a spreadsheet would run as a formula because it begins with = + - @
+    /// or a tab; numbers are unchanged
     #[arg(long, requires = "out")]
     pub csv_safe: bool,
-    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
+    /// Character between the columns of a CSV file, or tab [default: detected from the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     #[command(flatten)]
@@ -326,10 +327,10 @@ pub struct UpdateArgs {
     /// Share of the earlier information to forget: 0 keeps everything, 1 keeps only hyper-parameters and inducing inputs
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub forget: f64,
-    /// Character between the columns of a CSV file, or tab [default: found in the first lines]
+    /// Character between the columns of a CSV file, or tab [default: detected from the first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// Print only the scores of the new rows before and after the update as JSON, on standard output
+    /// Print only JSON on standard output: the scores of the new rows before and after the update
     #[arg(long)]
     pub json: bool,
 }
@@ -343,7 +344,7 @@ pub struct InspectArgs {
     /// Show every hyper-parameter and coefficient, not only the ten most relevant ones
     #[arg(long, conflicts_with = "json")]
     pub all: bool,
-    /// Print only JSON, with every hyper-parameter, on standard output
+    /// Print only JSON on standard output, with every hyper-parameter
     #[arg(long)]
     pub json: bool,
 }

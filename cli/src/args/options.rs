@@ -1,4 +1,4 @@
-//! The options of a fit as arguments, made from the library's list; no option by itself.
+//! The command-line arguments for the options in the library's list.
 
 use super::parsers::words;
 use crate::output::dashes;
@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use serde_json::{Map, Value};
 use sparsegp::options::list::{Entry, Kind, SECTIONS, find, options};
 
-/// The options of a fit that the user set, with their values by name. `COMPARED` is true for `compare`, which has only a part of them.
+/// The options of a fit that the user set, with their values by name. `COMPARED` is true for `compare`, which has only some of the options.
 #[derive(Clone, Debug, Default)]
 pub struct OptionArgs<const COMPARED: bool>(pub Map<String, Value>);
 
@@ -63,7 +63,7 @@ impl<const COMPARED: bool> OptionArgs<COMPARED> {
     }
 }
 
-/// Returns the argument with the name and the parser of its value.
+/// Returns the argument with a name and a parser for its value.
 fn valued(arg: Arg, option: &'static Entry) -> Arg {
     let parse = |text: &str| option.kind.parse(text);
     let parser = match option.kind.words() {

@@ -1,10 +1,10 @@
-//! Parsers of option values; no options.
+//! Parsers of option values.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sparsegp::options::Betas;
 use sparsegp_tables::schema::UnseenLevels;
 
-/// A parser of a fixed set of words, which help texts list.
+/// Returns a parser for a fixed set of words, which help texts list.
 pub fn words<T: Clone + Send + Sync + 'static>(
     words: &'static [&'static str],
     parse: impl Fn(&str) -> sparsegp::Result<T> + Clone + Send + Sync + 'static,
@@ -20,7 +20,7 @@ pub fn unseen(word: &str) -> sparsegp::Result<UnseenLevels> {
     Ok(if word == "error" { UnseenLevels::Error } else { UnseenLevels::New })
 }
 
-/// A character that may separate columns.
+/// Parses a character that may separate columns.
 pub fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
@@ -31,7 +31,7 @@ pub fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-/// A column and its ordered levels: `size=S<M<L`.
+/// Parses a column and its ordered levels: `size=S<M<L`.
 pub fn ordered(text: &str) -> Result<(String, Vec<String>), String> {
     let (column, levels) = text.split_once('=').unwrap_or_default();
     let levels: Vec<String> = levels.split('<').map(|level| level.trim().to_owned()).collect();
@@ -43,7 +43,7 @@ pub fn ordered(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((column.trim().to_owned(), levels))
 }
 
-/// Two columns: `lon,lat`.
+/// Parses the names of two columns: `lon,lat`.
 pub fn places(text: &str) -> Result<[String; 2], String> {
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
     let names = <[String; 2]>::try_from(names).ok();
@@ -51,14 +51,14 @@ pub fn places(text: &str) -> Result<[String; 2], String> {
     names.ok_or_else(|| "expected two columns with a comma between them, such as 'lon,lat'".to_owned())
 }
 
-/// Numbers of rows, from 1, in ascending order.
+/// Row numbers, counted from 1, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowNumbers(pub Vec<u64>);
 
 /// The maximum number of rows in one range.
 const MOST_ROWS: u64 = 100_000;
 
-/// Numbers from 1 and ranges of them, separated by commas: `1,7-9`; or none.
+/// Parses row numbers and ranges, separated by commas (`1,7-9`), or `none`.
 pub fn numbers(text: &str) -> Result<RowNumbers, String> {
     if text == "none" {
         return Ok(RowNumbers::default());
@@ -86,19 +86,19 @@ pub const MOST_DRAWS: usize = 10_000;
 /// The maximum number of orders of columns.
 const MOST_ORDERS: usize = 100_000;
 
-/// A number of draws.
+/// Parses a number of draws.
 pub fn draws(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number <= MOST_DRAWS);
     number.ok_or_else(|| format!("'{text}' is not a whole number from 0 to {MOST_DRAWS}"))
 }
 
-/// A number of orders of columns.
+/// Parses a number of orders of columns.
 pub fn orders(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=MOST_ORDERS).contains(number));
     number.ok_or_else(|| format!("'{text}' is not a whole number from 1 to {MOST_ORDERS}"))
 }
 
-/// A whole number from 1.
+/// Parses a whole number of at least 1.
 pub fn positive(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|&number: &usize| number > 0);
     number.ok_or_else(|| format!("'{text}' is not a whole number of at least 1"))

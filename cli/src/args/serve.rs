@@ -1,14 +1,14 @@
-//! The options of `serve` as clap sees them; no work.
+//! The options of `serve`.
 
 use super::parsers::positive;
 use clap::Args;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// The maximum number of seconds of a time limit: a day.
+/// The maximum time limit in seconds, one day.
 const MOST_SECONDS: f64 = 86_400.0;
 
-/// The maximum number of MiB of a body.
+/// The maximum size of a body in MiB.
 const MOST_MIB: usize = 4096;
 
 /// Options of `serve`.
@@ -27,16 +27,15 @@ pub struct ServeArgs {
     /// Maximum number of rows of a request
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
     pub max_rows: usize,
-    /// Seconds in which a client must send a request, and again in which it must receive the answer; idle connections close after the same
-    /// time
+    /// Time limit in seconds for receiving a request, for sending the answer, and for an idle connection
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     pub timeout: f64,
-    /// Number of threads that predict; other threads receive requests and send answers [default: one for each core]
+    /// Number of threads that predict; other threads receive requests and send answers [default: one per core]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 }
 
-/// An address with a port: of IPv4, of IPv6 in brackets, or localhost.
+/// Parses an address with a port. The address is IPv4, IPv6 in brackets, or localhost.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
     let local = local.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
@@ -44,13 +43,13 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     local.map_or_else(|| text.parse().map_err(|_| wrong.to_owned()), Ok)
 }
 
-/// A size in MiB.
+/// Parses a size in MiB.
 fn mebibytes(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=MOST_MIB).contains(number));
     number.ok_or_else(|| format!("'{text}' is not a whole number from 1 to {MOST_MIB}"))
 }
 
-/// A time limit in seconds.
+/// Parses a time limit in seconds.
 fn seconds(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.1..=MOST_SECONDS).contains(number));
     number.ok_or_else(|| format!("'{text}' is not a number of seconds from 0.1 to {MOST_SECONDS}"))

@@ -1,4 +1,4 @@
-//! The demo's regression: CO2 at Mauna Loa, a forecast by the collapsed bound and gaps filled by ELBO and DLM.
+//! The demo's regression: CO2 at Mauna Loa. A collapsed bound (vfe) forecasts monthly means; elbo and dlm-log fill gaps in weekly means.
 
 use super::{Run, fit_to, tested};
 use sparsegp::Result;
@@ -13,25 +13,25 @@ use sparsegp_tables::tables::Column;
 use sparsegp_tables::tables::{NamedColumn, Table, read_csv};
 use sparsegp_tables::tabular::TableModel;
 
-/// The forecast is made from what was known before this year.
+/// The first year of the forecast. Earlier rows are the training set.
 const FORECAST_FROM: f64 = 1992.0;
 
-/// The figure of the forecast begins here, so that single seasons can be seen.
+/// The first year in the figure of the forecast. A short range shows single seasons.
 const SHOWN_FROM: f64 = 1982.0;
 
-/// The forecast of monthly means.
+/// Forecasts monthly means.
 pub fn monthly(quiet: bool) -> Result<Vec<Run>> {
     Ok(vec![forecast(quiet)?])
 }
 
-/// The filled gaps of weekly means with both objectives.
+/// Fills gaps in weekly means, with both objectives.
 pub fn weekly(quiet: bool) -> Result<Vec<Run>> {
     let objectives = [ObjectiveKind::Elbo, ObjectiveKind::DlmLog];
     objectives.into_iter().map(|objective| interpolation(objective, quiet)).collect()
 }
 
-/// Trend, seasons that change slowly, and irregularities. The length of a year is known, so it is not trained; on the
-/// scale the model sees it is `1 / scale`.
+/// Returns options with a kernel for a trend, seasons that change slowly, and irregularities. The period is fixed at a year, which is
+/// `1 / scale` on the standardised scale.
 fn base_options(table: &Table) -> Result<FitOptions> {
     let years = table.numbers("year")?;
     let x = faer::MatRef::from_row_major_slice(&years, years.len(), 1);
@@ -44,7 +44,7 @@ fn base_options(table: &Table) -> Result<FitOptions> {
     })
 }
 
-/// Monthly means: all data at once (vfe), the years from 1992 on forecast.
+/// Fits monthly means before 1992 on all rows at once (vfe), and forecasts the later years.
 fn forecast(quiet: bool) -> Result<Run> {
     let table = read_csv("co2_monthly.csv", CO2_MONTHLY.as_bytes())?;
     let (before, after) =
@@ -56,7 +56,7 @@ fn forecast(quiet: bool) -> Result<Run> {
     Ok(Run { task: "CO2 by month, 1992-2001 forecast", model, test, figures })
 }
 
-/// Weekly means by mini-batches, a fifth of the weeks left out at random.
+/// Fits weekly means on mini-batches, without a random fifth of the weeks.
 fn interpolation(objective: ObjectiveKind, quiet: bool) -> Result<Run> {
     let table = read_csv("co2_weekly.csv", CO2_WEEKLY.as_bytes())?;
     let options = FitOptions {
@@ -71,7 +71,7 @@ fn interpolation(objective: ObjectiveKind, quiet: bool) -> Result<Run> {
     Ok(run)
 }
 
-/// The rows of some years.
+/// Returns the rows of the wanted years.
 fn years(table: &Table, wanted: &dyn Fn(f64) -> bool) -> Result<Table> {
     let keep: Vec<bool> = table.numbers("year")?.iter().map(|&year| wanted(year)).collect();
     let column = |name: &str| -> Result<NamedColumn> {
@@ -82,7 +82,7 @@ fn years(table: &Table, wanted: &dyn Fn(f64) -> bool) -> Result<Table> {
     Table::new(table.source(), vec![column("year")?, column("co2")?])
 }
 
-/// The whole series with its predictions.
+/// Returns the figure of the series and its predictions.
 fn figure(model: &TableModel, table: &Table) -> Result<Vec<Figure>> {
     let (years, values) = (table.numbers("year")?, table.numbers("co2")?);
     let predictions = model.predict(table, UnseenLevels::Error)?;
@@ -97,6 +97,6 @@ fn figure(model: &TableModel, table: &Table) -> Result<Vec<Figure>> {
         forecast: years.iter().enumerate().map(band).collect(),
         inducing: Vec::new(),
     };
-    let caption = "Observations (dots), predictive mean and central 95 % interval, which widens where the forecast knows less.";
+    let caption = "Observations (dots), predictive mean and central 95 % interval, which is wider where the forecast is less certain.";
     Ok(Figure::of("series", "The series", caption, series.figure()).into_iter().collect())
 }

@@ -1,10 +1,10 @@
-//! The list of the data sets of the demo, as text; no fits.
+//! The list that `demo --list` prints.
 
 use super::Example;
 use crate::output;
 use sparsegp_data::DATA_SETS;
 
-/// Returns a table of the data sets, and one of their sources and licences.
+/// Returns a table of the data sets, and a table of their sources and licences.
 pub fn text(examples: &[Example]) -> String {
     let row = |cells: [String; 4]| cells.to_vec();
     let mut about = vec![row(["name", "rows × columns", "task", "shows"].map(str::to_owned))];

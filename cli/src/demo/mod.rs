@@ -1,4 +1,4 @@
-//! `demo`: regression, classification and counts on data embedded in the program, ELBO against DLM, one table, one report.
+//! `demo`: fits models to data sets embedded in the program, compares elbo and dlm-log, and writes a report.
 
 mod co2;
 mod list;
@@ -18,12 +18,12 @@ use sparsegp_tables::tables::Table;
 use sparsegp_tables::tabular::{FitRequest, TableFit, TableModel, fit_table};
 use std::path::Path;
 
-/// One fit of the demo, with its figures for the table and the report.
+/// One fit of the demo, with its test scores and figures.
 struct Run {
     task: &'static str,
     model: TableModel,
     test: Evaluation,
-    /// Figures in addition to the figures of every fit.
+    /// The figures that the report shows in addition to the figures of every fit.
     figures: Vec<Figure>,
 }
 
@@ -33,12 +33,12 @@ struct Example {
     name: &'static str,
     /// The kind of target.
     task: &'static str,
-    /// A few words on what the fits show.
+    /// The purpose of the example in a few words, as `--list` shows it.
     shows: &'static str,
     run: fn(bool) -> Result<Vec<Run>>,
 }
 
-/// The examples in the order in which the demo runs them.
+/// The examples, in the order in which the demo runs them.
 const EXAMPLES: [Example; 4] = [
     Example {
         name: "co2_monthly",
@@ -151,7 +151,7 @@ fn summary(runs: &[Run]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Writes the report and each figure by itself.
+/// Writes the report, and each figure as separate files.
 fn write(folder: &Path, examples: &[Example], runs: &[Run]) -> Result<()> {
     let titles: Vec<String> =
         runs.iter().map(|run| format!("{}: {}", run.task, run.model.options().objective)).collect();

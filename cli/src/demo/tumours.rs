@@ -6,7 +6,7 @@ use sparsegp::options::{FitOptions, ObjectiveKind};
 use sparsegp_data::BREAST_CANCER;
 use sparsegp_tables::tables::read_csv;
 
-/// Both objectives, a third of the rows left out at random.
+/// Fits both objectives, without a random third of the rows.
 pub fn run(quiet: bool) -> Result<Vec<Run>> {
     let table = read_csv("breast_cancer.csv", BREAST_CANCER.as_bytes())?;
     let mut runs = Vec::new();

@@ -1,4 +1,4 @@
-//! The demo's counts: visits to a doctor in a year from insurance, income and health.
+//! The demo's counts: yearly visits to a doctor, predicted from insurance, income and health.
 
 use super::{Run, fit_to, tested};
 use sparsegp::Result;
@@ -6,7 +6,7 @@ use sparsegp::options::{FitOptions, ObjectiveKind};
 use sparsegp_data::DOCTOR_VISITS;
 use sparsegp_tables::tables::read_csv;
 
-/// Both objectives, a fifth of the rows left out at random.
+/// Fits both objectives, without a random fifth of the rows.
 pub fn run(quiet: bool) -> Result<Vec<Run>> {
     let table = read_csv("doctor_visits.csv", DOCTOR_VISITS.as_bytes())?;
     let fit = |objective| {

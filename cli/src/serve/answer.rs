@@ -1,4 +1,4 @@
-//! Answers of the server: a status and a JSON document, as the bytes of HTTP; no sockets.
+//! Answers of the server: a status and a JSON document, written as an HTTP response.
 
 use serde_json::json;
 
@@ -9,9 +9,9 @@ pub struct Answer {
     pub status: u16,
     /// The JSON document.
     body: String,
-    /// The methods that the path has, if the request used another one.
+    /// The methods that the path supports, if the request used another method.
     allow: Option<&'static str>,
-    /// The line about the problem, if the request was refused.
+    /// The error message, if the request was refused.
     pub problem: Option<String>,
 }
 
@@ -21,7 +21,7 @@ impl Answer {
         Answer { status: 200, body, allow: None, problem: None }
     }
 
-    /// Creates the answer to a request that was refused, for a reason in one line.
+    /// Creates the answer to a request that was refused, with an error message of one line.
     pub fn error(status: u16, message: &str) -> Answer {
         let body = format!("{}\n", json!({ "error": message }));
         Answer { status, body, allow: None, problem: Some(message.to_owned()) }
@@ -33,12 +33,12 @@ impl Answer {
         Answer { body, ..self }
     }
 
-    /// Adds the methods that the path has.
+    /// Adds the methods that the path supports, for the header field `Allow`.
     pub fn with_methods(self, allow: &'static str) -> Answer {
         Answer { allow: Some(allow), ..self }
     }
 
-    /// Returns the answer as HTTP/1.1 sends it. An answer to `HEAD` has no body.
+    /// Returns the bytes of the HTTP/1.1 response. A response to `HEAD` has no body.
     pub fn bytes(&self, keep_alive: bool, head_only: bool) -> Vec<u8> {
         let (status, phrase, length) = (self.status, phrase(self.status), self.body.len());
         let allow = self.allow.map(|methods| format!("Allow: {methods}\r\n")).unwrap_or_default();
@@ -54,7 +54,7 @@ impl Answer {
     }
 }
 
-/// Returns the words that belong to a status code.
+/// Returns the reason phrase of a status code.
 fn phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",

@@ -1,7 +1,7 @@
-//! One connection of HTTP/1.1: requests read within limits of size and time, and answers written; no meaning of paths.
+//! A connection of HTTP/1.1, which reads requests within limits of size and time, and writes answers.
 //!
-//! httparse parses the head of a request. A body needs a `Content-Length`: bodies in chunks are refused, so that the end of a request
-//! cannot be read in two ways.
+//! httparse parses the head of a request. A body needs a `Content-Length`. Chunked bodies are refused, so that the end of a request is
+//! never ambiguous.
 
 use super::answer::Answer;
 use std::io::{Error, ErrorKind, Read, Write};
@@ -14,10 +14,10 @@ const MOST_HEAD: usize = 16 << 10;
 /// The maximum number of header fields.
 const MOST_FIELDS: usize = 64;
 
-/// The number of bytes that are read at once.
+/// The maximum number of bytes that one call reads.
 const READ: usize = 16 << 10;
 
-/// The time in which a refused client may still send, so that it sees the answer instead of a reset connection.
+/// The time for which the bytes of a refused client are still read, so that it receives the answer instead of a reset connection.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The limits of a request.
@@ -25,7 +25,7 @@ const LINGER: Duration = Duration::from_secs(1);
 pub struct Limits {
     /// The maximum size of the body in bytes.
     pub body: usize,
-    /// The time to receive a request, to write an answer, and between two requests.
+    /// The time limit for receiving a request, for writing an answer, and for waiting between two requests.
     pub time: Duration,
 }
 
@@ -52,14 +52,14 @@ struct Head {
     /// The number of bytes of the body.
     body: usize,
     keep_alive: bool,
-    /// True if the client waits for permission to send the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     waits: bool,
 }
 
 /// A connection to a client.
 pub struct Connection {
     stream: TcpStream,
-    /// Bytes that arrived and were not used yet.
+    /// Bytes that were received and not yet parsed.
     buffer: Vec<u8>,
     limits: Limits,
 }
@@ -67,7 +67,7 @@ pub struct Connection {
 impl Connection {
     /// Creates the connection of an accepted stream.
     pub fn new(stream: TcpStream, limits: Limits) -> Connection {
-        // Answers are written at once; waiting for more would only delay them.
+        // Each answer is written in one piece, so waiting for more bytes would only delay it.
         let _ = stream.set_nodelay(true);
         Connection { stream, buffer: Vec::new(), limits }
     }
@@ -78,11 +78,11 @@ impl Connection {
         !self.buffer.is_empty() || self.read(deadline).is_ok_and(|count| count > 0)
     }
 
-    /// Receives the request whose first byte arrived; `None` if the client closed the connection.
+    /// Receives the request whose first byte has arrived. Returns `None` if the client closed the connection.
     ///
     /// # Errors
     ///
-    /// The answer to a request that is malformed, too large or too slow. The connection cannot be used further.
+    /// Returns the answer to a request that is malformed, too large or too slow. The connection must then be closed.
     pub fn receive(&mut self) -> Result<Option<Request>, Answer> {
         let deadline = Instant::now() + self.limits.time;
         let head = loop {
@@ -168,8 +168,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the connection after a refusal, and reads for a moment the bytes that the client still sends: unread bytes would reset the
-    /// connection before the client has read the answer.
+    /// Ends the connection after a refusal. It still reads what the client sends for at most [`LINGER`], because unread bytes would reset
+    /// the connection before the client has read the answer.
     pub fn end(mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
         let deadline = Instant::now() + LINGER.min(self.limits.time);
@@ -185,12 +185,13 @@ fn left(deadline: Instant) -> std::io::Result<Duration> {
     if left.is_zero() { Err(Error::from(ErrorKind::TimedOut)) } else { Ok(left) }
 }
 
-/// Returns true for errors after which the deadline decides: an interrupted call, and the end of a time limit, which has two names.
+/// Returns true for errors after which the caller tries again until its deadline: an interrupted call or a timeout, for which there are two
+/// error kinds.
 fn is_transient(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Parses the head of a request; `None` if it is incomplete.
+/// Parses the head of a request. Returns `None` if it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<Head>, Answer> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
@@ -222,7 +223,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Answer> {
 }
 
 impl Head {
-    /// Takes a header field into account; `length` is the size of the body so far.
+    /// Applies a header field; `length` is the `Content-Length` of an earlier field, if any.
     fn take(&mut self, field: &httparse::Header<'_>, length: &mut Option<usize>) -> Result<(), Answer> {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         let value = std::str::from_utf8(field.value).unwrap_or_default().trim();
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_parsed_and_ambiguous_ones_refused() {
+    fn heads_are_parsed_and_ambiguous_heads_are_refused() {
         let head = parse(b"POST /predict?x=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\n{\"rows\"");
         let head = head.ok().flatten().expect("a head");
         assert_eq!((head.method.as_str(), head.path.as_str()), ("POST", "/predict"));

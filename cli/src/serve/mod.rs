@@ -1,4 +1,4 @@
-//! `serve`: answers requests for predictions over HTTP until a signal; no fitting.
+//! `serve`: answers requests for predictions over HTTP until the process receives a signal.
 //!
 //! Each connection has a thread, which only reads and writes, so slow clients do not delay others. A pool with a fixed number of threads
 //! computes the predictions of all connections.
@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The time that running requests have to finish after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The pause after a connection could not be accepted, for example for lack of file descriptors.
+/// The pause after a connection could not be accepted, for example because file descriptors are exhausted.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The state that all connections share.
@@ -74,7 +74,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     Ok(())
 }
 
-/// Listens on an address, and returns the address with the port that was taken.
+/// Listens on an address. Returns the listener and the address with the actual port.
 fn listen(asked: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let failed = |error| Error::data(format!("{asked}: cannot listen on this address: {error}"));
     let listener = TcpListener::bind(asked).map_err(failed)?;
@@ -87,7 +87,7 @@ fn listen(asked: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// Waits for a signal, and then for the requests that have begun.
+/// Waits for a signal, and then, for at most [`GRACE`], for the requests that have begun.
 fn wait(server: &Server) {
     while !is_stopping() {
         sleep(LOOK);
@@ -103,7 +103,7 @@ fn wait(server: &Server) {
     }
 }
 
-/// Returns true after a signal.
+/// Returns true after the first signal.
 fn is_stopping() -> bool {
     interruption::flag().load(Ordering::Relaxed)
 }
@@ -125,7 +125,7 @@ fn accept(server: &Arc<Server>, listener: &TcpListener) {
     }
 }
 
-/// A guard that keeps one of the server's counters one higher until it is dropped.
+/// A guard that increments a counter of the server, and decrements it when dropped.
 struct Counted {
     server: Arc<Server>,
     number: fn(&Server) -> &AtomicUsize,
@@ -167,7 +167,7 @@ fn converse(server: &Arc<Server>, stream: TcpStream, client: SocketAddr) {
     }
 }
 
-/// Answers a request that could not be received, and ends its connection.
+/// Sends a refusal to a client whose request was not received, and ends the connection.
 fn refuse(mut connection: Connection, refusal: &Answer, client: SocketAddr) {
     report(refusal, client, "request");
     if connection.answer(refusal, false, false) {
@@ -175,7 +175,7 @@ fn refuse(mut connection: Connection, refusal: &Answer, client: SocketAddr) {
     }
 }
 
-/// Prints one line about a request that was refused. A client chooses the length of a path and of a name, so the line is cut.
+/// Prints one line about a request that was refused. Clients choose the lengths of paths and names, so the line is cut at a maximum length.
 fn report(answer: &Answer, client: SocketAddr, request: &str) {
     const LONGEST: usize = 400;
     if let Some(problem) = &answer.problem {
@@ -185,7 +185,7 @@ fn report(answer: &Answer, client: SocketAddr, request: &str) {
     }
 }
 
-/// Answers a request; a defect of the program ends the request, not the server.
+/// Answers a request. A panic is answered with status 500 and does not end the server.
 fn answer(server: &Server, request: &Request) -> Answer {
     let answer = || match service::needs_work(request) {
         true => server.workers.install(|| server.service.answer(request)),

@@ -1,4 +1,4 @@
-//! The body of a request for predictions: rows and options as JSON, to cells of text and the contents of predictions; no models.
+//! Parsing of the JSON body of a request for predictions, to rows and options.
 
 use crate::args::parsers::MOST_DRAWS;
 use crate::predict::Contents;
@@ -7,7 +7,7 @@ use sparsegp::{Error, Result};
 use sparsegp_tables::schema::UnseenLevels;
 use std::collections::HashMap;
 
-/// The name of the rows of a request in messages.
+/// The name of a request in messages, in place of a file name.
 pub const SOURCE: &str = "request";
 
 /// The keys of a request, in the order in which messages list them.
@@ -37,7 +37,7 @@ impl Asked {
     ///
     /// # Errors
     ///
-    /// A usage error for text that is not JSON, an unknown option, or an option with an invalid value.
+    /// Returns a usage error for text that is not JSON, an unknown option, or an option with an invalid value.
     pub fn read(body: &[u8]) -> Result<Asked> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| Error::usage(format!("{SOURCE}: the body is not JSON: {error}")))?;
@@ -106,12 +106,12 @@ impl Asked {
         self.rows.len()
     }
 
-    /// Returns the number of quantiles and draws of each row.
+    /// Returns the total number of quantiles and draws per row.
     pub fn numbers_per_row(&self) -> usize {
         self.quantiles.len() + self.samples + self.draws
     }
 
-    /// Returns the contents of the predictions.
+    /// Returns the requested contents of the predictions.
     pub fn contents(&self) -> Contents<'_> {
         Contents {
             quantiles: &self.quantiles,
@@ -124,12 +124,12 @@ impl Asked {
         }
     }
 
-    /// Returns the columns of the rows with their cells as text, in the order in which rows name them. A column that a row does not have
-    /// is a missing cell there; columns that are not `used` have no cells.
+    /// Returns the names and cells of the columns, in the order in which the rows first name them. Cells are text. A row without a value
+    /// for a column has a missing cell (`None`). Columns that are not `used` get no cells.
     ///
     /// # Errors
     ///
-    /// A data error if a row is not an object, or a cell of a used column is an array or an object.
+    /// Returns a data error if a row is not an object, or if a cell of a used column is an array or an object.
     pub fn cells(&self, used: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Vec<Option<String>>)>> {
         let mut columns: Vec<(String, Vec<Option<String>>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();
@@ -156,7 +156,8 @@ impl Asked {
     }
 }
 
-/// Returns a value as the text of a cell; `None` is a missing cell. Fails with the kind of a value that cannot be a cell.
+/// Returns a value as the text of a cell, or `None` for a missing cell. An array or an object is an error, which holds the kind of the
+/// value.
 fn cell(value: &Value) -> std::result::Result<Option<String>, &'static str> {
     match value {
         Value::Null => Ok(None),

@@ -1,4 +1,4 @@
-//! The paths of the server: the state of the program, the model, predictions; no sockets.
+//! The paths of the server: `/health`, `/model` and `/predict`.
 
 use super::answer::Answer;
 use super::http::Request;
@@ -12,21 +12,21 @@ use sparsegp_tables::tabular::TableOutputs;
 use std::cell::Cell;
 use std::fmt::Write;
 
-/// The maximum number of quantiles and draws of all rows of a request together.
+/// The maximum total number of quantiles and draws in the answer to a request.
 const MOST_NUMBERS: usize = 1_000_000;
 
-/// The methods of paths that only show something.
+/// The methods of the paths `/health` and `/model`.
 const SHOWN: &str = "GET, HEAD";
 
-/// A model with everything that is known before the first request.
+/// A model, its description for `/model`, and the limit on rows.
 pub struct Service {
     outputs: TableOutputs,
-    /// The answer about the model.
+    /// The body of the answer to `/model`.
     model: String,
     max_rows: usize,
 }
 
-/// Returns true if a request computes predictions.
+/// Returns true if the answer to a request needs predictions.
 pub fn needs_work(request: &Request) -> bool {
     request.path == "/predict"
 }
@@ -51,7 +51,7 @@ impl Service {
         }
     }
 
-    /// Predicts the rows of a body.
+    /// Answers a request for predictions with this body.
     fn predict(&self, body: &[u8]) -> Answer {
         let asked = match Asked::read(body) {
             Ok(asked) => asked,
@@ -70,7 +70,7 @@ impl Service {
         self.predict_rows(asked).map_or_else(|error| refusal(&error), Answer::ok)
     }
 
-    /// Returns the document with the predictions of some rows and the warnings about them.
+    /// Returns the JSON document with the predictions for the rows of a request, and with warnings about these rows.
     fn predict_rows(&self, asked: Asked) -> Result<String> {
         let contents = asked.contents();
         contents.check(&named)?;
@@ -109,7 +109,7 @@ fn wrong_method(path: &str, method: &str, methods: &'static str) -> Answer {
     Answer::error(405, &message).with_methods(methods)
 }
 
-/// Returns the answer to a request that cannot be predicted. A hint that names options of the command line is left out.
+/// Returns the answer to a request that causes an error. A hint that names options of the command line is left out.
 fn refusal(error: &sparsegp::Error) -> Answer {
     let foreign = Cell::new(false);
     let hint = error.advice_with(&|name, _| {
@@ -123,7 +123,7 @@ fn refusal(error: &sparsegp::Error) -> Answer {
     }
 }
 
-/// Returns predictions as JSON: an object for each row, with the columns of `predict` in their order.
+/// Returns predictions and warnings as JSON. Each row is an object with the columns of `predict`, in the same order.
 fn document(table: &PredictedTable, rows: &PredictedRows, warnings: &[String]) -> String {
     let names: Vec<String> = table.names().map(|name| format!("{}:", json!(name))).collect();
     let mut text = String::from("{\"predictions\":[");
@@ -153,7 +153,7 @@ fn cell(column: &Column, row: usize) -> String {
     }
 }
 
-/// Returns a number as JSON, with all its digits. An unknown number is null; JSON has no infinite numbers, so they are text.
+/// Returns a number as JSON, with all digits. NaN is null. Infinite numbers, which JSON lacks, are text.
 fn number(value: f64) -> String {
     if value.is_nan() {
         "null".to_owned()

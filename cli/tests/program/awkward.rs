@@ -1,5 +1,4 @@
-//! Awkward tables: each file with the note that a fit prints about it, in memory and from disk alike, and new rows that are read as the
-//! training rows were.
+//! Awkward tables: each file with the expected notes of a fit, in memory and from disk, and new rows that are read like the training rows.
 
 use std::io::Cursor;
 
@@ -15,7 +14,7 @@ fn csv(text: &str) -> Table {
     read_csv("new", Cursor::new(text.to_owned().into_bytes())).expect("a table")
 }
 
-/// The inputs of new rows.
+/// Returns the inputs of new rows.
 fn inputs(model: &TableModel, text: &str) -> Result<Vec<Vec<f64>>, Error> {
     let table = csv(text);
     let x = model.schema().design(&table, UnseenLevels::Error)?;
@@ -23,7 +22,7 @@ fn inputs(model: &TableModel, text: &str) -> Result<Vec<Vec<f64>>, Error> {
 }
 
 #[test]
-fn missing_inputs_take_the_mean_and_an_input_says_where() {
+fn the_mean_replaces_missing_inputs_and_an_input_marks_them() {
     let text = rows("a,b,c,y", 120, |row| {
         let a = if row % 10 == 3 { "NA".to_owned() } else { format!("{}", row % 7) };
         let c = ["red", "", "blue"][row % 3];
@@ -33,8 +32,8 @@ fn missing_inputs_take_the_mean_and_an_input_says_where() {
     assert_eq!(
         said,
         [
-            "f: cells are missing: in 'a' (12) they take the mean, and an input 'a is missing' says where; in 'c' (40) they are a \
-          category of their own"
+            "f: cells are missing: in 'a' (12) the mean replaces them, and an input 'a is missing' marks them; in 'c' (40) they are a \
+          separate category"
         ]
     );
     assert_eq!(
@@ -56,7 +55,7 @@ fn missing_inputs_take_the_mean_and_an_input_says_where() {
 }
 
 #[test]
-fn cells_missing_in_test_rows_alone_make_no_input() {
+fn cells_that_are_missing_only_in_test_rows_add_no_input() {
     let (_folder, path) = file(
         "f.csv",
         rows("a,b,y", 60, |row| format!("{},{},{}", noise(row), noise(row + 99), noise(row + 7))),
@@ -94,7 +93,7 @@ fn rows_without_a_target_are_left_out_and_rows_keep_their_numbers() {
 }
 
 #[test]
-fn numbers_are_read_as_written_and_told() {
+fn formatted_numbers_are_read_and_noted() {
     let text = rows("price,share,net,x,y", 100, |row| {
         let price = 900 + 37 * (row * 7 % 100);
         let price = if price < 1000 {
@@ -109,7 +108,7 @@ fn numbers_are_read_as_written_and_told() {
     assert_eq!(
         said,
         [
-            "f: numbers and dates as written: 'price' (\"$1,159\" is 1159, although the mark could be a decimal one), 'share' (\"1.8 %\" \
+            "f: numbers and dates as written: 'price' (\"$1,159\" is 1159, although the separator could be a decimal mark), 'share' (\"1.8 %\" \
           is 1.8, in percent) and 'net' (\"1 000\" is 1000)"
         ]
     );
@@ -125,7 +124,7 @@ fn a_target_of_amounts_is_a_number() {
         rows("x,y", 80, |row| format!("{},\"€ {},{:03}\"", noise(row), 1 + row % 9, (row * 377) % 1000));
     let (model, said) = fitted(&text);
     assert!(
-        said[0].contains("'y' (\"€ 1,000\" is 1000, although the mark could be a decimal one)"),
+        said[0].contains("'y' (\"€ 1,000\" is 1000, although the separator could be a decimal mark)"),
         "{said:?}"
     );
     assert_eq!(model.schema().target(&csv("x,y\n1,\"€ 2,500\"\n")).expect("a target"), Some(vec![2500.0]));
@@ -153,7 +152,7 @@ fn decimal_commas_and_other_delimiters_are_found() {
         let (model, said) = fitted(&text);
         assert_eq!((model.schema().dims(), said), (2, Vec::<String>::new()), "{name}");
     }
-    // Explicit instructions take precedence over detection.
+    // Options take precedence over detection.
     let odd = rows("a:b:y", 60, |row| format!("{}:{}:{}", noise(row), noise(row + 1), noise(row + 2)));
     let (_folder, path) = file("f.csv", odd);
     let said = SchemaOptions { delimiter: Some(b':'), ..columns() };
@@ -167,7 +166,7 @@ fn decimal_commas_and_other_delimiters_are_found() {
     );
 }
 
-/// The text of a day of the year 2020 or later, in the order of a format.
+/// Returns the date of a day, counted from the start of 2020, in a format.
 fn day(number: usize, form: &str) -> String {
     let (mut year, mut left) = (2020, number);
     let months = |year: usize| {
@@ -186,7 +185,7 @@ fn day(number: usize, form: &str) -> String {
 }
 
 #[test]
-fn dates_make_a_trend_and_the_periods_that_they_show() {
+fn dates_give_a_trend_and_the_periods_that_they_cover() {
     for (form, zone, first) in [
         ("Y-M-DT06:30:00Z", "", "2020-01-01 06:30"),
         ("Y/M/D", "", "2020-01-01"),
@@ -225,7 +224,7 @@ fn dates_make_a_trend_and_the_periods_that_they_show() {
 }
 
 #[test]
-fn dates_of_unknown_order_are_told_and_times_and_gaps_have_inputs() {
+fn ambiguous_dates_are_noted_and_times_and_gaps_have_inputs() {
     let text = rows("when,x,y", 60, |row| {
         let when = if row == 7 {
             String::new()
@@ -238,8 +237,8 @@ fn dates_of_unknown_order_are_told_and_times_and_gaps_have_inputs() {
     assert_eq!(
         said,
         [
-            "f: numbers and dates as written: 'when' (\"01/01/2021 00:15\" is 2021-01-01 00:15, month first, although all days could be months)",
-            "f: cells are missing: in 'when' (1) they take the mean, and an input 'when is missing' says where"
+            "f: numbers and dates as written: 'when' (\"01/01/2021 00:15\" is 2021-01-01 00:15, read month first, although the day could come first)",
+            "f: cells are missing: in 'when' (1) the mean replaces them, and an input 'when is missing' marks them"
         ]
     );
     let names = [
@@ -268,7 +267,7 @@ fn identifiers_are_left_out_unless_they_are_kept() {
     assert_eq!(
         said,
         [
-            "f: columns left out: 'id' (distinct whole numbers, named as identifiers are), 'name' (a value of its own in nearly every row), \
+            "f: columns left out: 'id' (distinct whole numbers, named as identifiers are), 'name' (a different value in nearly every row), \
           'order_id' (distinct whole numbers, named as identifiers are), 't' (whole numbers in the order of the rows, which the target does \
           not follow), 'n' (whole numbers that count the rows) and 'empty' (no value in any row); ⟨keep id,name,order_id,t,n,empty⟩ keeps \
           them"
@@ -278,7 +277,7 @@ fn identifiers_are_left_out_unless_they_are_kept() {
     let keep = SchemaOptions { keep: vec!["id".into(), "n".into()], ..columns() };
     let (model, _) = fitted_with(&path, &keep, 0.2);
     assert_eq!(model.schema().input_names(), ["id", "n", "x"]);
-    // A time that the target follows is an input, and so are distinct whole numbers in no order and numbers with fractions.
+    // A time that the target depends on is an input, and so are unordered distinct whole numbers and numbers with fractions.
     let text = rows("t,z,w,y", 100, |row| {
         format!(
             "{row},{},{},{}",
@@ -291,7 +290,7 @@ fn identifiers_are_left_out_unless_they_are_kept() {
 }
 
 #[test]
-fn one_absurd_value_is_told_and_heavy_tails_are_not() {
+fn one_absurd_value_is_noted_and_heavy_tails_are_not() {
     let text = rows("a,pareto,zeros,y", 400, |row| {
         let a = if row == 123 { "-4e9".to_owned() } else { noise(row).to_string() };
         let zeros = if row % 50 == 0 { 1e6 * noise(row + 2) } else { 0.0 };
@@ -301,13 +300,13 @@ fn one_absurd_value_is_told_and_heavy_tails_are_not() {
     assert_eq!(
         said,
         [
-            "f: a number far from all others of its column, more than 10000 times the distance of its quartiles: -4000000000 in row 124 of 'a'; \
+            "f: a number far from all others in its column, by more than 10000 times the distance between its quartiles: -4000000000 in row 124 of 'a'; \
           check it"
         ]
     );
 }
 
-/// A Parquet file of these columns.
+/// Returns a Parquet file with these columns.
 fn parquet(fields: &str, columns: &[Cells], rows: usize) -> Vec<u8> {
     let schema =
         parquet::schema::parser::parse_message_type(&format!("message m {{ {fields} }}")).expect("a schema");
@@ -316,7 +315,7 @@ fn parquet(fields: &str, columns: &[Cells], rows: usize) -> Vec<u8> {
 }
 
 #[test]
-fn parquet_is_read_as_csv_is() {
+fn parquet_is_read_like_csv() {
     let numbers = |from: usize| Cells::Double((0..100).map(|row| Some(noise(row + from))).collect());
     let days: Vec<Option<i32>> = (0..100).map(|row| (row != 9).then_some(18_262 + row)).collect();
     let texts: Vec<String> = (0..100).map(|row| format!("{} {:03},5", 1 + row % 3, row)).collect();
@@ -369,7 +368,7 @@ fn whole_groups_and_the_latest_rows_are_held_out() {
     let trained = (0..200).filter(labelled).filter(|row| !test.contains(row));
     assert!(trained.map(|row| time(&row)).max() < test.iter().map(time).min());
     assert_eq!(test.len(), ((0..200).filter(labelled).count() as f64 * 0.25).round() as usize);
-    // The column to split by need not be one to predict from.
+    // The column to split by need not be an input.
     let excluded = SchemaOptions { exclude: vec!["when".into()], ..by(SplitBy::Time("when".into())) };
     let (model, (_, again)) = fitted_with(&path, &excluded, 0.25);
     assert_eq!(
@@ -390,7 +389,7 @@ fn whole_groups_and_the_latest_rows_are_held_out() {
 }
 
 #[test]
-fn the_program_says_what_it_did_and_refuses_what_has_no_effect() {
+fn the_program_prints_notes_and_refuses_options_without_an_effect() {
     let work = Work::empty();
     let text = rows("a;g;when;y", 120, |row| {
         let a = if row % 10 == 3 { String::new() } else { format!("{:.3}", noise(row)).replace('.', ",") };
@@ -415,7 +414,7 @@ fn the_program_says_what_it_did_and_refuses_what_has_no_effect() {
     let run = work.run("predict m new.csv --out p.csv").ok();
     assert_eq!(
         run.stderr(),
-        "warning: new.csv: cells are missing in columns that had all in training: 'when' (1); the mean of training stands in for them\n"
+        "warning: new.csv: cells are missing in columns that were complete in training: 'when' (1); the mean of the training rows replaces them\n"
     );
     work.run(&format!("fit f.csv --target y --split-by g --validation-fraction 0 {quick}"))
         .fails(2, &["--split-by has no effect if no rows are held out"]);

@@ -1,4 +1,4 @@
-//! Categories as one input each: the exact GP, one-hot codes, unseen, rare and missing levels, files of earlier versions.
+//! Categories, each of which is one input: the exact GP, one-hot codes, unseen, rare and missing levels, model files of earlier versions.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
@@ -14,7 +14,7 @@ use std::io::Cursor;
 
 const LEVELS: usize = 6;
 
-/// A number, a code and another number, and what depends on all of them.
+/// Returns inputs (a number, a code and another number) and a target that depends on all of them.
 fn data(n: usize) -> (Mat<f64>, Vec<f64>) {
     let number = |i: usize, step: usize| ((i * step) as f64 * 0.618_034).fract() * 3.0;
     let x = Mat::from_fn(n, 3, |i, d| if d == 1 { (i * 5 % LEVELS) as f64 } else { number(i, 7 + 4 * d) });
@@ -35,7 +35,7 @@ fn fitted(options: FitOptions, x: &Mat<f64>, y: &[f64]) -> Model {
     ModelBuilder::new().options(options).fit(x.as_ref(), y).expect("a fit")
 }
 
-/// Means and variances of the targets of new rows under the exact GP with the hyper-parameters of a model.
+/// Returns the mean and variance of the target for each new row under the exact GP with the hyper-parameters of a model.
 fn exact(model: &Model, (x, y): (&Mat<f64>, &[f64]), new: &Mat<f64>) -> Vec<(f64, f64)> {
     let scaled = |x: &Mat<f64>| {
         let mut x = x.clone();
@@ -74,7 +74,7 @@ fn all_neighbours_are_the_exact_gp_and_unseen_levels_fall_back_to_the_population
     let (x, y) = data(80);
     let all = FitOptions { neighbours: Some(80), inducing: Some(4), epochs: Some(5), ..options() };
     let model = fitted(all, &x, &y);
-    // Known levels, and one that training did not see.
+    // Known levels, and a level that training did not see.
     let new =
         Mat::from_fn(12, 3, |i, d| if d == 1 { [0.0, 3.0, 9.0][i % 3] } else { 0.2 + 0.2 * (i + d) as f64 });
     let predictions = model.predict(new.as_ref(), &[]).expect("predictions");
@@ -84,7 +84,7 @@ fn all_neighbours_are_the_exact_gp_and_unseen_levels_fall_back_to_the_population
         assert!((found.mean - mean).abs() < 1e-3, "row {row}: {} and {mean}", found.mean);
         assert!((found.variance / variance - 1.0).abs() < 1e-2, "row {row}");
     }
-    // Three rows that differ in their level: the unseen one is the most uncertain, and between the known effects.
+    // Three rows that differ in their level. The row with the unseen level is the most uncertain, and its mean is between the others.
     let same = Mat::from_fn(3, 3, |i, d| if d == 1 { [0.0, 4.0, 9.0][i] } else { 1.0 });
     let predictions = model.predict(same.as_ref(), &[]).expect("predictions");
     let [known, other, unseen] = [0, 1, 2].map(|row| predictions.row(row));
@@ -105,7 +105,7 @@ fn inducing_inputs_have_codes_of_rows_and_stay_there() {
         assert_eq!(z.nrows(), 20);
         assert!((0..20).all(|i| (0..LEVELS).any(|level| z[(i, 1)] == level as f64)), "{z:?}");
         assert!((0..20).any(|i| z[(i, 1)] != z[(0, 1)]));
-        // Codes are what they were; numbers are standardised.
+        // Codes are unchanged; numbers are standardised.
         assert_eq!(model.scaling().inputs[1].apply(3.0), 3.0);
         assert!(model.scaling().inputs[0].shift != 0.0);
         let again = Model::from_bytes("again", &model.to_bytes().expect("bytes")).expect("a model");
@@ -116,9 +116,9 @@ fn inducing_inputs_have_codes_of_rows_and_stay_there() {
     }
 }
 
-/// A code that is off by rounding is the code of no level.
+/// A code with a rounding error is not the code of any level.
 #[test]
-fn no_number_of_inducing_inputs_lets_rounding_move_codes() {
+fn codes_of_inducing_inputs_have_no_rounding_errors_for_any_number_of_them() {
     let (x, y) = data(200);
     for inducing in 20..100 {
         let how = FitOptions { inducing: Some(inducing), epochs: Some(2), ..options() };
@@ -130,7 +130,7 @@ fn no_number_of_inducing_inputs_lets_rounding_move_codes() {
 }
 
 #[test]
-fn which_level_has_which_code_changes_no_prediction() {
+fn predictions_do_not_depend_on_the_codes_of_levels() {
     let (x, y) = data(120);
     let permuted = Mat::from_fn(120, 3, |i, d| {
         if d == 1 { [2.0, 5.0, 0.0, 1.0, 4.0, 3.0][x[(i, 1)] as usize] } else { x[(i, d)] }
@@ -167,7 +167,7 @@ fn fit(text: &str, kernel: &str, columns: SchemaOptions) -> sparsegp::Result<Tab
     fit_table(&request, &mut |_| ()).map(|fit| fit.model)
 }
 
-/// `rows` rows with a number, a city of so many levels, and a target; every seventh city is missing where `gaps` says so.
+/// Returns `rows` rows with a number, a city with `levels` levels, and a target. With `gaps` every seventh city is missing.
 fn cities(rows: usize, levels: usize, gaps: bool) -> String {
     let row = |i: usize| {
         let (a, level) = (((i * 13) % 97) as f64 / 30.0, (i * 31) % levels);
@@ -205,7 +205,7 @@ fn tables_with_any_number_of_levels_are_fitted_and_predict_levels_they_never_saw
 }
 
 #[test]
-fn kernels_by_column_name_see_categories_or_refuse_them_in_one_line() {
+fn kernels_on_named_columns_take_categories_or_refuse_them_in_one_line() {
     let text = cities(150, 12, false);
     for kernel in
         ["matern32[a] * coregion(rank=2)[city]", "periodic[a] + linear[city]", "hamming[city] + rbf"]
@@ -238,21 +238,21 @@ fn every_command_takes_levels_that_training_did_not_see_with_one_warning() {
         assert_eq!(run.stderr().matches(told).count(), 1, "{command}: {}", run.stderr());
     }
     work.run("evaluate m.sgp test.csv --unseen error").fails(3, &["expected a category seen in training"]);
-    // A linear model has an input for every level, and none for others.
+    // A linear model has an input for every known level, and none for unseen levels.
     let linear = work.run("fit train.csv --target y --model glm --epochs 3 --test test.csv").ok();
     assert!(linear.stderr().contains(told), "{}", linear.stderr());
 }
 
 #[test]
 fn files_of_models_with_one_hot_inputs_predict_the_same() {
-    // Fitted by version 0.1.0 with one input for each city and one for missing cells; what it predicted.
+    // A model and predictions of version 0.1.0, which had one input for each city and one for missing cells.
     let model =
         TableModel::load(std::path::Path::new("../tables/tests/corpus/model/good-one-hot")).expect("a model");
     assert_eq!(model.schema().input_names().len(), 6);
     let predictions =
         model.predict(&table("a,city\n1,a\n2.5,d\n0.3,\n"), UnseenLevels::New).expect("predictions");
     for (row, mean) in [1.0705431061432145, 9.343887346888888, 1.3114989171253892].into_iter().enumerate() {
-        // On a machine with other vector instructions sums are grouped otherwise, which costs the last digits.
+        // Machines with other vector instructions add in another order, so the last digits may differ.
         assert!((predictions.row(row).mean / mean - 1.0).abs() < 1e-10);
     }
     let unseen = model.predict(&table("a,city\n1,z\n"), UnseenLevels::New).expect("predictions");

@@ -1,4 +1,4 @@
-//! Choices by held-out training rows without any options: correct where the truth is known, reported and reproducible.
+//! Automatic choices on held-out training rows: correct if the truth is known, reported, and reproducible.
 
 use faer::Mat;
 use sparsegp::data::{InputWarp, TargetWarp};
@@ -8,12 +8,12 @@ use sparsegp::options::{FitOptions, Open, Part};
 use sparsegp::training::ModelBuilder;
 use sparsegp_testkit::program::Work;
 
-/// Numbers in [0, 1) that fill the unit square evenly (R. Kronecker).
+/// Returns points that fill the unit square evenly (a Kronecker sequence).
 fn unit(n: usize, first: usize) -> Mat<f64> {
     Mat::from_fn(n, 2, |i, d| ((first + i + 1) as f64 * [2f64, 3.0][d].sqrt()).fract())
 }
 
-/// Noise between −1 and 1 that looks random.
+/// Returns pseudo-random noise between −1 and 1.
 fn noise(i: usize) -> f64 {
     2.0 * ((i * i + 7 * i) as f64 * 0.618_034).fract() - 1.0
 }
@@ -55,7 +55,7 @@ fn skewed_inputs_and_targets_are_warped_and_others_are_not() {
 }
 
 #[test]
-fn warped_predictions_are_in_the_units_of_the_target_and_come_back_from_files() {
+fn warped_predictions_are_in_the_units_of_the_target_also_after_loading() {
     let u = unit(300, 0);
     let x = Mat::from_fn(300, 2, |i, d| (5.0 * u[(i, d)]).exp());
     let log = |i: usize, u: &Mat<f64>| (6.0 * u[(i, 0)]).sin() + u[(i, 1)];
@@ -99,7 +99,7 @@ fn warped_predictions_are_in_the_units_of_the_target_and_come_back_from_files() 
 }
 
 #[test]
-fn counts_that_are_too_spread_for_poisson_get_their_own_likelihood_and_poisson_counts_keep_theirs_close() {
+fn overdispersed_counts_get_another_likelihood_and_poisson_counts_a_close_one() {
     let u = unit(500, 0);
     let rate = |i: usize| (1.0 + (5.0 * u[(i, 0)]).sin()).exp();
     // A tenth of the rows has ten times the count.
@@ -112,7 +112,7 @@ fn counts_that_are_too_spread_for_poisson_get_their_own_likelihood_and_poisson_c
 }
 
 #[test]
-fn few_rows_and_named_kernels_as_values_choose_nothing() {
+fn with_few_rows_nothing_is_chosen() {
     let u = unit(40, 0);
     let y: Vec<f64> = (0..40).map(|i| u[(i, 0)]).collect();
     let model = fitted(FitOptions { open: Open::EVERYTHING, ..FitOptions::default() }, &u, &y);
@@ -143,7 +143,7 @@ fn levels_keep_gaussian_noise_and_wide_tables_their_kernel() {
     assert!(model.neighbours().is_none() && model.latent().fix_inducing);
 }
 
-/// A table whose target is skewed, and which local detail matters to.
+/// Returns a table with a skewed target and local variation.
 fn table() -> String {
     let u = unit(300, 0);
     let row = |i: usize| {
@@ -154,7 +154,7 @@ fn table() -> String {
     format!("a,b,y\n{}", (0..300).map(row).collect::<String>())
 }
 
-/// A positive target with a few far rows: its best warp and its best likelihood exclude each other.
+/// Returns a table with a positive target and a few outliers, for which the best warp and the best likelihood cannot be combined.
 fn far_rows() -> String {
     let u = unit(300, 0);
     let row = |i: usize| {
@@ -165,14 +165,14 @@ fn far_rows() -> String {
     format!("a,b,y\n{}", (0..300).map(row).collect::<String>())
 }
 
-/// The metrics documents of a fit that chooses, and of one with the options that it prints.
+/// Returns the metrics documents of a fit with automatic choices, and of a fit with the options that the first one prints.
 fn with_printed_options(work: &Work, rest: &str) -> [serde_json::Value; 2] {
     let run = work.run(&format!("fit data.csv --target y --auto all --metrics first.json --quiet {rest}"));
     let text = run.ok().stdout();
     let from = text.find("--auto none").expect("the options");
     let joined = text[from..].lines().take_while(|line| line.starts_with(' ') || line.starts_with("--auto"));
     let options = joined.map(str::trim).collect::<Vec<_>>().join(" ");
-    // Quotes are the shell's.
+    // The quotes are for a shell, so they are removed here.
     let mut command = work.command("fit data.csv --target y --auto none --metrics second.json --quiet");
     command.args(rest.split_whitespace());
     let mut words = options.trim_start_matches("--auto none ").to_owned();
@@ -204,14 +204,14 @@ fn the_options_that_are_printed_give_the_same_fit() {
                 && found.iter().all(|part| part["tried"].as_array().is_some_and(|tried| !tried.is_empty()))
         );
         assert!(second["fit"]["choices"].is_null());
-        // A target that a warp keeps positive has no likelihood that gives that up.
+        // With a warp that keeps predictions positive, no likelihood that allows negative targets is chosen.
         let options = &first["config"];
         assert!(options["warp_target"] == "none" || options["likelihood"] == "gaussian", "{options}");
     }
 }
 
 #[test]
-fn a_time_limit_leaves_options_that_are_named_too() {
+fn options_are_printed_also_after_a_time_limit() {
     let work = Work::empty();
     work.write("data.csv", &table());
     let [first, second] = with_printed_options(&work, "--max-seconds 0.05 --test-fraction 0.2");
@@ -222,7 +222,7 @@ fn a_time_limit_leaves_options_that_are_named_too() {
 }
 
 #[test]
-fn options_that_do_not_go_with_choices_or_warps_are_refused_in_one_line() {
+fn options_that_cannot_be_combined_with_choices_or_warps_are_refused_in_one_line() {
     let work = Work::empty();
     work.write("data.csv", &table());
     work.write("negative.csv", &table().replace(",y\n", ",y\n1,2,-3\n"));

@@ -1,4 +1,4 @@
-//! The command line from outside: commands, files, exit statuses and messages; no calls into the library.
+//! The command line as a user sees it: commands, files, exit statuses and messages.
 
 use serde_json::Value;
 use sparsegp_testkit::program::{QUICK, Work, table};
@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-/// The cells of a CSV file without quotes: header and rows.
+/// Returns the header and the rows of a CSV text without quotes.
 fn cells(text: &str) -> (Vec<String>, Vec<Vec<f64>>) {
     let mut lines = text.lines();
     let names = lines.next().expect("a header").split(',').map(str::to_owned).collect();
@@ -21,7 +21,7 @@ fn number(document: &Value, pointer: &str) -> f64 {
 }
 
 #[test]
-fn bad_tables_are_refused_with_the_place_and_leave_nothing_behind() {
+fn errors_about_bad_tables_name_the_location_and_leave_no_files() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("no target", "x,y\n1,\n2,NA\n4,\n", &["bad.csv", "'y'"]),
         ("text among numbers", "x,y\n1,2\n2,3\nabc,5\n", &["row 3", "'x'", "\"abc\"", "expected a number"]),
@@ -138,7 +138,7 @@ fn unwritable_outputs_are_found_before_the_fit() {
 #[test]
 fn every_option_of_the_fit_has_an_effect() {
     let work = Work::new();
-    // Without a warm start the fit is far from its optimum, where paths that differ would meet again.
+    // Without a warm start the fit ends far from its optimum. At the optimum, different paths would meet.
     let fit = |options: &str| match options.contains("--objective") || options.contains("--warm-start") {
         true => work.fit(options),
         false => work.fit(&format!("--warm-start 0 {options}")),
@@ -172,7 +172,7 @@ fn every_option_of_the_fit_has_an_effect() {
         let changed = number(&fit(options), "/fit/objective");
         assert!((changed - objective).abs() > 1e-9, "{options}: {changed} as without it");
     }
-    // On the full batch q starts at its optimum and the step hardly matters, so here the batches are small.
+    // With all rows in a batch q starts at its optimum and the step hardly matters, so the batches are small here.
     let small = number(&fit("--batch-size 20"), "/fit/objective");
     for options in ["--q-update adam", "--q-step const:0.9", "--q-step two-over-t"] {
         let changed = number(&fit(&format!("--batch-size 20 {options}")), "/fit/objective");
@@ -229,12 +229,12 @@ fn the_metrics_document_has_its_shape_and_the_same_seed_gives_the_same_fit() {
     assert!(number(&first, "/trace/2/objective").is_finite());
     let saved: Value = serde_json::from_str(&work.read("m.json")).expect("JSON");
     assert_eq!(saved["test"], second["test"]);
-    // In original units: the root of the error is of the size of the target's spread at most.
+    // The RMSE is in original units, so it is at most about the spread of the target.
     assert!(number(&first, "/test/rmse") < 20.0 && number(&first, "/test/interval_width_95") > 0.1);
 }
 
 #[test]
-fn predictions_have_their_columns_whatever_the_order_of_the_data_and_its_format() {
+fn columns_of_predictions_do_not_depend_on_column_order_or_format_of_the_data() {
     let work = Work::new();
     work.model();
     work.run("predict model data.csv --out p.csv --latent --quantiles 0.05,0.5,0.95 --samples 2").ok();
@@ -246,7 +246,7 @@ fn predictions_have_their_columns_whatever_the_order_of_the_data_and_its_format(
         assert!(row[1] > row[3] && row[3] > 0.0 && row[4] < row[5] && row[5] < row[6]);
         assert!((row[5] - row[0]).abs() < 1e-9 && (row[0] - 50.0).abs() < 20.0);
     }
-    // Columns in another order, one more, and no target.
+    // The data have their columns in another order, an additional column, and no target.
     let reordered: String = work
         .read("data.csv")
         .lines()
@@ -280,7 +280,7 @@ fn predictions_have_their_columns_whatever_the_order_of_the_data_and_its_format(
 fn parquet_data_give_the_same_fit_and_predictions_as_csv() {
     let work = Work::new();
     work.model();
-    // Predictions in Parquet are a table of numbers like any other.
+    // Predictions in Parquet can be read as a data file.
     work.run("predict model data.csv --out p.parquet --latent").ok();
     work.run("predict model data.csv --out p.csv --latent").ok();
     let fit = |name: &str| work.run(&format!("fit {name} --target mean --json --quiet {QUICK}")).json();
@@ -290,7 +290,7 @@ fn parquet_data_give_the_same_fit_and_predictions_as_csv() {
 }
 
 #[test]
-fn bad_data_at_prediction_time_name_the_place_and_write_nothing() {
+fn errors_about_bad_data_in_predictions_name_the_location_and_write_nothing() {
     let work = Work::new();
     work.model();
     let before = work.names().len() + 1;
@@ -320,7 +320,7 @@ fn bad_data_at_prediction_time_name_the_place_and_write_nothing() {
 }
 
 #[test]
-fn a_row_beyond_the_first_block_is_named_by_its_place_in_the_file() {
+fn errors_beyond_the_first_block_name_the_row_in_the_file() {
     let work = Work::new();
     work.model();
     let mut text = format!("a,b,colour\n{}", "1,2,red\n".repeat(9000));
@@ -331,7 +331,7 @@ fn a_row_beyond_the_first_block_is_named_by_its_place_in_the_file() {
 }
 
 #[test]
-fn model_files_that_are_no_model_files_are_refused() {
+fn files_that_are_not_model_files_are_refused() {
     let work = Work::new();
     work.model();
     let bytes = std::fs::read(work.path("model")).expect("a model");
@@ -435,7 +435,7 @@ fn progress_goes_to_standard_error_and_a_closed_pipe_is_no_error() {
 }
 
 #[test]
-fn without_a_terminal_a_tenth_of_the_work_is_a_line() {
+fn without_a_terminal_every_tenth_of_the_work_gets_a_line() {
     let work = Work::new();
     let fit =
         "fit data.csv --target y --objective elbo --hyper joint --inducing 10 --tolerance 0 --epochs 200";
@@ -451,7 +451,7 @@ fn without_a_terminal_a_tenth_of_the_work_is_a_line() {
     }
 }
 
-/// Rows of 57 numbers; `y` depends on a few of them.
+/// Returns rows of 57 numbers, a few of which determine `y`.
 fn wide(rows: usize) -> String {
     let mut text: String = (0..57).map(|column| format!("x{column},")).collect::<String>() + "y\n";
     for row in 0..rows {
@@ -463,7 +463,7 @@ fn wide(rows: usize) -> String {
     text
 }
 
-/// The names of the lengthscales in a text, in the order of the lines.
+/// Returns the names of the lengthscales in a text, in order.
 fn lengthscales(text: &str) -> Vec<&str> {
     let first = |line: &str| line.trim().split(' ').next().map(str::len);
     let names = text.lines().filter_map(|line| Some(&line.trim()[..first(line)?]));
@@ -471,7 +471,7 @@ fn lengthscales(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_wide_fit_is_summed_up_on_a_screen_with_the_lengthscales_that_matter_most() {
+fn the_summary_of_a_wide_fit_fits_a_screen_and_shows_the_most_relevant_lengthscales() {
     let work = Work::empty();
     work.write("data.csv", &wide(150));
     let fit = "fit data.csv --target y --quiet --inducing 20 --epochs 30 --test-fraction 0.2";
@@ -510,7 +510,7 @@ fn a_wide_fit_is_summed_up_on_a_screen_with_the_lengthscales_that_matter_most() 
     assert!(!inspected.contains("more lengthscales"), "{inspected}");
     work.run("inspect m --all --json").fails(2, &["--all", "--json"]);
 
-    // Where nothing is kept, an option that keeps all is named.
+    // If nothing is saved, the summary names an option that saves all values.
     let text = work.run(fit).ok().stdout();
     assert!(pointer(&text).ends_with("all: with --metrics FILE"), "{text}");
     let linear = work.run(&format!("{fit} --model glm").replace("--inducing 20", "")).ok();
@@ -524,7 +524,7 @@ fn help_explains_every_option() {
     for command in ["", "fit", "predict", "serve", "evaluate", "inspect", "demo"] {
         let text = work.run(&format!("{command} --help")).ok().stdout();
         assert!(text.contains("Usage:"), "{text}");
-        // An option without an explanation is a line that ends after its name; explanations are indented by more than names are.
+        // A line that ends after the name of an option has its explanation below, which is indented further than names.
         let names = text.lines().filter(|line| line.starts_with("      --")).map(str::trim);
         for line in names {
             assert!(line.contains("  ") || text.contains(&format!("{line}\n   ")), "{command}: {line}");
@@ -544,7 +544,7 @@ fn the_demo_writes_its_report_and_figures() {
     let names = |folder: &Path| std::fs::read_dir(folder).expect("a folder").count();
     let html = work.read("demo/report.html");
     let figures = html.matches("<svg").count();
-    // Each is a file twice, beside the page.
+    // Each figure is an SVG file and a PNG file.
     assert_eq!(names(&work.path("demo")), 2 * figures + 1);
     for title in ["The series", "Decision regions", "Residuals", "Relevance by permutation"] {
         assert!(html.contains(&format!("<title>{title}</title>")), "{title}");
@@ -553,7 +553,7 @@ fn the_demo_writes_its_report_and_figures() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn matrices_that_there_is_no_memory_for_are_refused_before_any_work() {
+fn matrices_that_exceed_the_memory_are_refused_before_any_work() {
     let work = Work::empty();
     let rows: String = (0..3000).map(|i| format!("{i},{}\n", f64::from(i).sin())).collect();
     work.write("data.csv", &format!("x,y\n{rows}"));
@@ -572,13 +572,13 @@ fn matrices_that_there_is_no_memory_for_are_refused_before_any_work() {
     };
     let words = ["3000 inducing inputs", "1.1 GiB", "not available", "--inducing"];
     refused(900_000, "--threads 1 --inducing 3000", &words);
-    // Every thread packs the operands of products, however small they are, in 64 MiB.
+    // Every thread packs the operands of products, even small ones, in 64 MiB.
     refused(250_000, "--threads 4 --inducing 20", &["4 threads need 0.3 GiB", "--threads"]);
     assert_eq!(work.names(), ["data.csv"]);
 }
 
 #[test]
-fn a_name_with_commas_is_one_column_where_there_is_one() {
+fn a_target_name_with_commas_can_be_a_single_column() {
     let work = Work::empty();
     let rows: String =
         (0..40).map(|i| format!("{i},{},{}\n", f64::from(i).sin(), f64::from(i).cos())).collect();

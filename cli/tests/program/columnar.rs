@@ -1,4 +1,4 @@
-//! Parquet files of other writers: every type, codec and encoding, from disk and from pipes, and damage at every byte.
+//! Parquet files that other programs wrote: every type, codec and encoding, from disk and from pipes, and with damage at every byte.
 
 use std::fs;
 use std::io::{Cursor, Seek, Write};
@@ -15,12 +15,12 @@ use sparsegp_tables::tables::{Column, Table, large_size, read_csv, read_table};
 use sparsegp_testkit::parquet::Cells;
 use tempfile::TempDir;
 
-/// A file that pyarrow wrote.
+/// Returns the path of a file that pyarrow wrote.
 fn written(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// A folder with one file in it.
+/// Creates a folder with one file.
 fn file(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -65,7 +65,7 @@ const NUMBERS: [(&str, f64, f64, f64); 15] = [
 
 const TEXT: [Option<&str>; 4] = [Some("red"), None, Some("a longer text than a view holds"), Some("ü")];
 
-/// Checks what the files of all types have in common.
+/// Checks the columns that all files of types have.
 fn check_types(table: &Table) {
     assert_eq!(table.rows(), 4);
     for (name, first, third, last) in NUMBERS {
@@ -104,7 +104,7 @@ fn parquet_columns_of_every_type_are_read() {
 }
 
 #[test]
-fn annotations_of_any_age_say_what_parquet_cells_are() {
+fn old_and_new_type_annotations_of_parquet_are_read() {
     let bytes = |cells: &[&[u8]]| {
         Cells::Bytes(cells.iter().map(|cell| Some(ByteArray::from(cell.to_vec()))).collect())
     };
@@ -201,7 +201,7 @@ fn every_codec_encoding_and_batch_gives_the_same_rows() {
 }
 
 #[test]
-fn files_are_known_by_their_first_bytes_and_refused_when_damaged() {
+fn formats_are_recognised_by_the_first_bytes_and_damaged_files_are_refused() {
     let message = |name: &str, bytes: &[u8]| {
         let (_folder, path) = file(name, bytes);
         read_table(&path).map(|table| table.rows()).map_err(|error| {
@@ -278,7 +278,8 @@ fn text_that_is_not_utf8_is_refused_with_its_column() {
     assert!(error.contains("column 'a': ") && error.contains("the text is not UTF-8"), "{error}");
 }
 
-/// Makes these bytes a file's, which is not emptied first: file systems hurry to put what follows that on disk.
+/// Overwrites the contents of a file. The file is not truncated first, because file systems flush a truncated and rewritten file to disk at
+/// once, which is slow.
 fn rewrite(file: &mut fs::File, bytes: &[u8]) {
     file.rewind()
         .and_then(|()| file.write_all(bytes))
@@ -286,7 +287,7 @@ fn rewrite(file: &mut fs::File, bytes: &[u8]) {
         .unwrap();
 }
 
-/// Calls `read` with the bytes of a file changed and cut at every place.
+/// Calls `read` with the bytes of a file, changed or cut at every position.
 fn damaged(name: &str, flips: &[u8], mut read: impl FnMut(&[u8]) -> Result<Table, sparsegp::Error>) {
     let mut bytes = fs::read(written(name)).unwrap();
     let mut check = |bytes: &[u8]| {
@@ -307,7 +308,7 @@ fn damaged(name: &str, flips: &[u8], mut read: impl FnMut(&[u8]) -> Result<Table
 }
 
 #[test]
-fn damaged_parquet_gives_a_table_or_one_line() {
+fn damaged_parquet_files_give_a_table_or_a_one_line_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f");
     let mut file = fs::File::create(&path).unwrap();

@@ -1,4 +1,4 @@
-//! The command `compare` from outside: its files, continuing, refusals and independence of threads; no library calls.
+//! The command `compare`: its files, continuation after an interruption, errors, and independence of threads.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::process::{Command, Output};
 use std::time::SystemTime;
 use tempfile::TempDir;
 
-/// Options for fits that take no time.
+/// Options for very short fits.
 const QUICK: &str = "--inducing 8 --epochs 3 --tolerance 0";
 
-/// A folder with a table of each task.
+/// A folder with a table for each task.
 struct Work {
     folder: TempDir,
 }
@@ -22,7 +22,7 @@ impl Work {
         work.write("class.csv", &table(90, class));
         let count = |t: f64, a: f64| format!("{}", (2.0 + 2.0 * a.sin() + 1.5 * wobble(t)).max(0.0).round());
         work.write("count.csv", &table(90, count));
-        // Nearly all rows are the same: a small part of them does not vary.
+        // Nearly all rows are equal, so small subsets do not vary.
         let rare = |t: f64, a: f64| format!("{}", if t % 13.0 == 5.0 { 2.0 + a } else { 0.5 });
         work.write("rare.csv", &table(90, rare));
         work
@@ -66,7 +66,7 @@ fn modified(path: &Path) -> SystemTime {
     path.metadata().and_then(|metadata| metadata.modified()).expect("a time")
 }
 
-/// A number in [−1, 1] for a row, which looks like noise.
+/// Returns deterministic noise in [−1, 1] for a row.
 fn wobble(t: f64) -> f64 {
     (t * 12.9898).sin()
 }
@@ -76,7 +76,7 @@ fn table(rows: usize, target: impl Fn(f64, f64) -> String) -> String {
     for row in 0..rows {
         let t = row as f64;
         let a = (t * 0.618).fract() * 6.0;
-        // One colour is in a single row: most parts of the table lack it.
+        // One colour occurs in a single row, so most subsets lack it.
         let colour = if row == 7 { "rare" } else { ["red", "green"][row % 2] };
         let _ = writeln!(text, "{a},{colour},{}", target(t, a));
     }
@@ -113,7 +113,7 @@ impl Run {
     }
 }
 
-/// A CSV file whose cells hold no line ends, with its names.
+/// A parsed CSV file whose cells have no line breaks.
 struct Cells {
     names: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -133,7 +133,7 @@ impl Cells {
         self.rows.iter().map(|row| row[index].as_str()).collect()
     }
 
-    /// The values of a column, of the rows that have this in another one.
+    /// Returns the values of a column, in the rows with this role.
     fn of_role(&self, name: &str, role: &str) -> Vec<&str> {
         let pairs = self.column(name).into_iter().zip(self.column("role"));
         pairs.filter(|(_, known)| *known == role).map(|(value, _)| value).collect()
@@ -144,7 +144,7 @@ impl Cells {
         assert!(cells.iter().all(|cell| cell.is_empty() != filled), "{name}: {cells:?}");
     }
 
-    /// Every cell except the times.
+    /// Returns all cells except the times.
     fn without_seconds(&self) -> Vec<Vec<&str>> {
         let seconds = self.names.iter().position(|name| name == "seconds").expect("seconds");
         let other =
@@ -163,7 +163,7 @@ fn a_regression_has_all_its_rows_and_files() {
         )
         .ok();
     let results = Cells::of(&work.read("out/results.csv"));
-    // Three sizes and two repeats of three single fits and five that try two β and fit with one again.
+    // Three sizes and two repeats, each with three single fits and five fits that try two values of β and refit with the better one.
     assert_eq!(results.rows.len(), 3 * 2 * (3 + 5 * 3));
     assert_eq!(results.of_role("beta", "grid").len(), 3 * 2 * 5 * 2);
     assert!(results.of_role("beta", "single").iter().all(|beta| *beta == "1"));
@@ -187,9 +187,9 @@ fn a_regression_has_all_its_rows_and_files() {
     {
         assert_eq!(hyper(objective).as_deref(), Some(mode));
     }
-    // All of what is left besides 18 test rows, said once.
+    // Without the 18 test rows, 72 rows are left; the note about this is printed once.
     assert_eq!(results.column("train_size").iter().filter(|size| **size == "72").count(), 36);
-    assert_eq!(run.stderr().matches("5000 training rows were asked for").count(), 1);
+    assert_eq!(run.stderr().matches("5000 training rows were requested").count(), 1);
     assert!(run.stderr().contains("\n48/48  "), "{}", run.stderr());
 
     let summary = Cells::of(&work.read("out/summary.csv"));
@@ -223,7 +223,7 @@ fn classes_and_counts_have_their_own_figures() {
     results.all_filled("coverage_95", false);
     let report = work.read("class/report.html");
     assert!(report.contains("observed share") && !report.contains("The weight β"));
-    // One training-set size makes no curve.
+    // With one training-set size there is no curve.
     assert!(!report.contains("Training-set size"));
 
     let run = work
@@ -231,7 +231,7 @@ fn classes_and_counts_have_their_own_figures() {
         .ok();
     assert!(run.stdout().contains("mean relative error") && run.stdout().contains("95 % coverage"));
     let results = Cells::of(&work.read("count/results.csv"));
-    // The ELBO that both start from was not asked for.
+    // The ELBO fit from which both start was not requested.
     assert_eq!(results.rows.len(), 2 * 3);
     assert!(!results.column("objective").contains(&"elbo"));
     for name in ["nll", "mre", "deviance", "coverage_95", "pit_9"] {
@@ -242,7 +242,7 @@ fn classes_and_counts_have_their_own_figures() {
 }
 
 #[test]
-fn the_same_command_goes_on_and_another_plan_is_refused() {
+fn the_same_command_continues_and_another_plan_is_refused() {
     let work = Work::new();
     let command = "real.csv --target y --objectives elbo,dlm-log,fitc --repeats 2 --out out";
     work.compare(command).ok();
@@ -252,7 +252,7 @@ fn the_same_command_goes_on_and_another_plan_is_refused() {
     assert!(run.stderr().contains("6/6  done before"), "{}", run.stderr());
     assert_eq!((work.units("out"), work.read("out/results.csv")), (units.clone(), results.clone()));
 
-    // Units that are lost, and units that start from a lost model, are fitted again with the same results.
+    // Lost units, and units whose starting model is lost, are fitted again with the same results.
     std::fs::remove_file(work.path("out/units/dlm-log-n72-r1.json")).expect("removed");
     std::fs::remove_file(work.path("out/models/elbo-n72-r0.model")).expect("removed");
     let run = work.compare(command).ok();
@@ -294,7 +294,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-fn a_unit_that_fails_is_recorded_tried_again_and_does_not_stop_the_others() {
+fn a_failed_unit_is_recorded_and_retried_and_does_not_stop_others() {
     let work = Work::new();
     let command = "rare.csv --target y --objectives elbo,dlm-log --train-sizes 3,60 --out out";
     let run = work.compare(command).ok();
@@ -317,14 +317,14 @@ fn a_unit_that_fails_is_recorded_tried_again_and_does_not_stop_the_others() {
 }
 
 #[test]
-fn the_evidence_and_the_log_loss_are_compared_where_nothing_is_named() {
+fn elbo_and_dlm_log_are_compared_by_default() {
     let work = Work::new();
     work.compare("real.csv --target y --out out").ok();
     assert_eq!(Cells::of(&work.read("out/results.csv")).column("objective"), ["elbo", "dlm-log"]);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_any_work() {
+fn invalid_arguments_are_refused_before_any_work() {
     let work = Work::new();
     let cases: &[(&str, i32, &[&str])] = &[
         ("real.csv --target y --objectives elbo", 2, &["--out"]),
@@ -362,7 +362,7 @@ fn what_makes_no_sense_is_refused_before_any_work() {
         work.compare(arguments).fails(*code, words);
         assert!(!work.path("out").exists());
     }
-    // An error that only a fit can find ends the run, and the corrected command may use the folder.
+    // An error that only a fit can detect ends the run. The corrected command may use the same folder.
     let command = "real.csv --target y --objectives elbo,dlm-log --out out";
     work.compare(&format!("{command} --kernel rbff")).fails(2, &["rbff"]);
     work.compare(&format!("{command} --fix kernel.nothing=1"))

@@ -1,4 +1,4 @@
-//! Constraints on hyper-parameters from the command line: every option has an effect or is refused, and `inspect` tells.
+//! Constraints on hyper-parameters from the command line: every option has an effect or is refused, and `inspect` shows the constraints.
 
 use serde_json::Value;
 use sparsegp_testkit::program::{QUICK, Work};
@@ -44,7 +44,7 @@ fn every_option_has_an_effect() {
 }
 
 #[test]
-fn inspect_and_the_document_tell_what_is_in_effect_and_a_later_fit_keeps_it() {
+fn inspect_and_the_document_show_the_constraints_and_a_later_fit_keeps_them() {
     let work = Work::new();
     let options = "--fix kernel.lengthscales.0=2 --bounds kernel.lengthscales.1=0.5,9 --bounds kernel.lengthscales.2=0.5,9 \
                    --prior kernel.variance=gamma(2,1.5) --tie kernel.lengthscales.1,kernel.lengthscales.2";
@@ -68,7 +68,7 @@ fn inspect_and_the_document_tell_what_is_in_effect_and_a_later_fit_keeps_it() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn contradictory_constraints_are_refused() {
     let work = Work::new();
     work.model();
     let refused = |options: &str, words: &[&str]| {
@@ -110,7 +110,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn text_that_is_wrong_says_what_is_expected() {
+fn errors_about_malformed_text_state_what_is_expected() {
     let work = Work::new();
     for (option, words) in [
         ("--prior kernel.variance", "NAME=DIST"),

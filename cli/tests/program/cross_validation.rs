@@ -41,7 +41,7 @@ fn parts_in_time_are_predicted_from_the_rows_before_them() {
         );
         assert_eq!(number(&crossed, &mean.0), number(&split, &mean.1), "{key} of the mean");
     }
-    // The saved model learns from all rows.
+    // The saved model is fitted to all rows.
     assert_eq!(number(&crossed, "/data/train"), ROWS as f64);
 }
 
@@ -105,7 +105,7 @@ fn rows_from_standard_input_have_the_same_scores() {
 }
 
 #[test]
-fn what_does_not_go_with_it_is_refused() {
+fn options_that_cannot_be_combined_with_it_are_refused() {
     let work = Work::empty();
     work.write("data.csv", &table(0..20));
     for (options, names) in [

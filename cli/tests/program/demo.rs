@@ -27,7 +27,7 @@ fn a_named_data_set_is_fitted_alone() {
 }
 
 #[test]
-fn other_names_are_refused_with_the_known_ones() {
+fn unknown_names_are_refused_with_a_list_of_the_known_names() {
     let work = Work::empty();
     let words =
         ["'co2'", "expected one of co2_monthly, co2_weekly, breast_cancer, doctor_visits", "demo --list"];

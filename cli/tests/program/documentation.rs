@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// The chapters whose every name in backticks is checked.
+/// The chapters in which every name in backticks is checked.
 const CHAPTERS: [&str; 3] = ["docs/development.md", "docs/extending.md", "CONTRIBUTING.md"];
 
-/// The folders with code.
+/// The folders that contain code.
 const FOLDERS: [&str; 11] =
     [".ci", "benches", "cli", "examples", "fuzz", "kernels", "python", "src", "tables", "testkit", "tests"];
 
-/// Endings of names that stand for files.
+/// The extensions of names that are file names.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".py", ".toml", ".json"];
 
 fn root() -> PathBuf {
@@ -41,7 +41,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The words in the name and the code of every file; comments do not count.
+/// Returns the words in the name and the code of every file, without comments.
 fn known_words() -> Vec<HashSet<String>> {
     let of_file = |path: &PathBuf| {
         let text = read_to_string(path).ok()?;
@@ -55,20 +55,20 @@ fn known_words() -> Vec<HashSet<String>> {
     files.iter().filter_map(of_file).collect()
 }
 
-/// True if, for any two names that follow each other in a path, some file has both.
+/// Returns true if every two consecutive names of a path occur together in some file.
 fn is_known(path: &str, known: &[HashSet<String>]) -> bool {
     let names: Vec<&str> = path.split("::").collect();
     let together = |names: &[&str]| known.iter().any(|file| names.iter().all(|&name| file.contains(name)));
     if names.len() == 1 { together(&names) } else { names.windows(2).all(together) }
 }
 
-/// The texts in backticks, except in blocks of code.
+/// Returns the texts in backticks, except in blocks of code.
 fn spans(text: &str) -> Vec<String> {
     let prose: Vec<&str> = text.split("\n```").step_by(2).collect();
     prose.iter().flat_map(|part| part.split('`').skip(1).step_by(2).map(str::to_owned)).collect()
 }
 
-/// The names that a name with alternatives in braces stands for.
+/// Expands a name with alternatives in braces.
 fn alternatives(name: &str) -> Vec<String> {
     match name.split_once('{').and_then(|(start, rest)| Some((start, rest.split_once('}')?))) {
         Some((start, (inner, end))) => inner.split(',').map(|part| format!("{start}{part}{end}")).collect(),
@@ -82,7 +82,7 @@ fn is_file_name(span: &str) -> bool {
     span.chars().all(plain) && (ends || (span.contains('/') && !span.starts_with('/')))
 }
 
-/// True if a file has this name. Words in capitals stand for any name.
+/// Returns true if a file has this name. Words in capitals match any name.
 fn exists(name: &str, beside: &Path) -> bool {
     let name = name.split("NAME").next().unwrap_or_default();
     name.starts_with("target/") || [root(), beside.to_owned()].iter().any(|folder| folder.join(name).exists())
@@ -114,7 +114,7 @@ fn chapters_for_developers_name_what_exists() {
     assert!(wrong.is_empty(), "these do not exist:\n{}", wrong.join("\n"));
 }
 
-/// The headings of a chapter as links spell them.
+/// Returns the anchors of a chapter's headings.
 fn headings(chapter: &Path) -> HashSet<String> {
     let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
     let slug = |line: &str| line.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-");

@@ -1,5 +1,5 @@
-//! Draws of several targets against the covariances that the program reports: over targets, over rows, and over both, of functions and of
-//! targets with their noise.
+//! Draws of several targets have the covariances that the program reports, between targets and between rows, for functions and for targets
+//! with noise.
 
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::read_table;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 const DRAWS: usize = 3000;
 const TARGETS: [&str; 3] = ["y1", "y2", "y3"];
 
-/// Two rows among the training rows and two far from them, where functions are uncertain; neighbours of each other by pairs.
+/// Two neighbouring rows among the training rows, and two neighbouring rows far from them, where functions are uncertain.
 const ROWS: &str = "a,b\n0.50,0.50\n0.55,0.50\n1.40,1.40\n1.45,1.40\n";
 const POINTS: usize = 4;
 
@@ -28,10 +28,10 @@ fn assert_covariance(a: &[f64], b: &[f64], expected: f64, what: &str) {
     assert!((found - expected).abs() < 5.0 * error, "{what}: {found}, expected {expected} ± {error}");
 }
 
-/// Draws by the place of the target and that of the row.
+/// Draws, indexed by target and by row.
 type Draws = HashMap<(usize, usize), Vec<f64>>;
 
-/// The columns of draws in a file of predictions that are called `kind`.
+/// Returns the draws in a file of predictions, from the columns whose names begin with `kind`.
 fn draws(text: &str, kind: &str) -> Draws {
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
@@ -65,7 +65,7 @@ fn draws_have_the_covariances_that_are_reported() {
         let joint: Vec<_> = models.iter().map(|model| model.joint(&rows, unseen).expect("moments")).collect();
         let predictions: Vec<_> =
             models.iter().map(|model| model.predict(&rows, unseen).expect("predictions")).collect();
-        // Cov(f_p(x), f_q(x')) of outputs that mix processes; others are independent.
+        // Cov(f_p(x), f_q(x')) of outputs that mix processes; other outputs are independent.
         let mixing: Option<Vec<_>> = models.iter().map(|model| model.mixing()).collect();
         let processes: Vec<_> = (0..if mixing.is_some() { 2 } else { 0 })
             .map(|process| models[0].joint_of_process(&rows, unseen, process).expect("moments").1)
@@ -105,7 +105,7 @@ fn draws_have_the_covariances_that_are_reported() {
                 }
             }
         }
-        // Processes that do not matter would make the test one of zeros.
+        // With a negligible process, the test would compare only zeros.
         if mixing.is_some() {
             let correlation = between(0, 1, 2, 2) / (between(0, 0, 2, 2) * between(1, 1, 2, 2)).sqrt();
             assert!(correlation.abs() > 0.1, "{correlation}");

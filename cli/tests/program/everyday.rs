@@ -1,11 +1,10 @@
-//! Files as spreadsheets, pandas and R leave them: each with the inputs it makes and the lines that a fit says about it, in memory and from disk
-//! alike.
+//! Files as spreadsheets, pandas and R write them, each with the expected inputs and notes of a fit, in memory and from disk.
 
 use super::told::{columns, file, fitted_with, noise, refused, rows};
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_testkit::program::Work;
 
-/// An everyday file.
+/// A file with its expected inputs and notes.
 struct Everyday {
     name: &'static str,
     bytes: Vec<u8>,
@@ -13,7 +12,7 @@ struct Everyday {
     said: &'static [&'static str],
 }
 
-/// A table of two columns of numbers, a column of the names of regions and a target.
+/// Returns a table of two columns of numbers, a column of names of regions, and a target.
 fn plain(header: &str, cells: impl Fn(usize, String) -> String) -> String {
     let region = |row: usize| ["north", "south"][row % 2];
     let line =
@@ -21,7 +20,7 @@ fn plain(header: &str, cells: impl Fn(usize, String) -> String) -> String {
     rows(header, 60, |row| cells(row, line(row)))
 }
 
-/// A table with one more column before the others.
+/// Returns this table with another column in front.
 fn with(name: &str, cell: impl Fn(usize) -> String) -> Vec<u8> {
     plain(&format!("{name},x,c,y"), |row, line| format!("{},{line}", cell(row))).into_bytes()
 }
@@ -30,7 +29,7 @@ fn of<const N: usize>(values: [&'static str; N]) -> impl Fn(usize) -> String {
     move |row| values[row % N].to_owned()
 }
 
-/// A number, and in every ninth row one of some markers.
+/// Returns a function that writes a number or, in every ninth row, one of the markers.
 fn gaps<const N: usize>(markers: [&'static str; N]) -> impl Fn(usize) -> String {
     move |row| if row % 9 == 0 { markers[row / 9 % N].to_owned() } else { format!("{:.2}", noise(row + 3)) }
 }
@@ -99,7 +98,7 @@ fn spreadsheets() -> Vec<Everyday> {
                 .replace(", 2020", " 2020")
                 .into_bytes(),
             inputs: "x c=south",
-            said: &["f: 1 line is left out above the names of the columns: \"Yields by region 2020\""],
+            said: &["f: 1 line is skipped above the column names: \"Yields by region 2020\""],
         },
         Everyday {
             name: "remarks among numbers",
@@ -109,14 +108,16 @@ fn spreadsheets() -> Vec<Everyday> {
             inputs: "age age is missing x c=south",
             said: &[
                 "f: numbers and dates as written: 'age' (3 cells of text such as \"see note\" taken as missing)",
-                "f: cells are missing: in 'age' (3) they take the mean, and an input 'age is missing' says where",
+                "f: cells are missing: in 'age' (3) the mean replaces them, and an input 'age is missing' marks them",
             ],
         },
         Everyday {
             name: "codes of digits and letters",
             bytes: with("icd", of(["250", "428", "V27", "414"])),
             inputs: "icd=414 icd=428 icd=V27 x c=south",
-            said: &["f: numbers beside text are categories: 'icd' (15 cells of text such as \"V27\")"],
+            said: &[
+                "f: columns of numbers and text are categories: 'icd' (15 cells of text such as \"V27\")",
+            ],
         },
         Everyday {
             name: "thousands, currencies and shares",
@@ -142,7 +143,7 @@ fn frames() -> Vec<Everyday> {
             bytes: plain("x,c,y", |row, line| format!("\"{}\",{line}", row + 1)).into_bytes(),
             inputs: "x c=south",
             said: &[
-                "f: the header has one name less than rows have fields: the first field is 'rownames'",
+                "f: the header has one name fewer than the rows have fields: the first column is named 'rownames'",
                 "f: column left out: 'rownames' (distinct whole numbers, named as identifiers are); ⟨keep rownames⟩ keeps it",
             ],
         },
@@ -150,7 +151,7 @@ fn frames() -> Vec<Everyday> {
             name: "names twice",
             bytes: with("x", |row| format!("{:.2}", noise(row + 3))),
             inputs: "x x_2 c=south",
-            said: &["f: names that come again were changed: 'x' is 'x_2'"],
+            said: &["f: repeated column names were changed: 'x' is 'x_2'"],
         },
         Everyday {
             name: "markers of missing cells in a column of numbers",
@@ -158,7 +159,7 @@ fn frames() -> Vec<Everyday> {
             inputs: "a a is missing x c=south",
             said: &[
                 "f: numbers and dates as written: 'a' (\"N/A\" is missing)",
-                "f: cells are missing: in 'a' (7) they take the mean, and an input 'a is missing' says where",
+                "f: cells are missing: in 'a' (7) the mean replaces them, and an input 'a is missing' marks them",
             ],
         },
         Everyday {
@@ -194,7 +195,7 @@ fn frames() -> Vec<Everyday> {
             ),
             inputs: "a x c=south",
             said: &[
-                "f: numbers far from all others in several rows: -999 in 'a'; if they stand for missing cells, add ⟨missing -999⟩",
+                "f: numbers far from all others in several rows: -999 in 'a'; if they mark missing cells, add ⟨missing -999⟩",
             ],
         },
         Everyday {
@@ -203,7 +204,7 @@ fn frames() -> Vec<Everyday> {
             inputs: "when (years) when (sin of week) when (cos of week) when is missing x c=south",
             said: &[
                 "f: numbers and dates as written: 'when' (\"Jan 01, 2020\" is 2020-01-01, \"n/a\" is missing)",
-                "f: cells are missing: in 'when' (1) they take the mean, and an input 'when is missing' says where",
+                "f: cells are missing: in 'when' (1) the mean replaces them, and an input 'when is missing' marks them",
             ],
         },
         Everyday {
@@ -218,14 +219,14 @@ fn frames() -> Vec<Everyday> {
             inputs: "a a is missing x c=south",
             said: &[
                 "f: levels in the order of their meaning: 'a' (Poor < Fair < Good < Excellent)",
-                "f: cells are missing: in 'a' (12) they take the mean, and an input 'a is missing' says where",
+                "f: cells are missing: in 'a' (12) the mean replaces them, and an input 'a is missing' marks them",
             ],
         },
     ]
 }
 
 #[test]
-fn everyday_files_are_read_as_they_are_meant() {
+fn everyday_files_give_the_expected_inputs_and_notes() {
     let mut wrong = Vec::new();
     for Everyday { name, bytes, inputs, said } in spreadsheets().into_iter().chain(frames()) {
         let (_folder, path) = file("f.csv", bytes);
@@ -239,14 +240,14 @@ fn everyday_files_are_read_as_they_are_meant() {
 }
 
 #[test]
-fn missing_values_of_the_user_are_known_to_the_model_too() {
+fn markers_of_missing_cells_are_saved_with_the_model() {
     let text = with("a", gaps(["-999", "refused"]));
     let (_folder, path) = file("f.csv", text);
     let options = SchemaOptions { missing: vec!["-999".into(), "refused".into()], ..columns() };
     let (model, (told, _)) = fitted_with(&path, &options, 0.0);
     assert_eq!(
         told,
-        ["f: cells are missing: in 'a' (7) they take the mean, and an input 'a is missing' says where"]
+        ["f: cells are missing: in 'a' (7) the mean replaces them, and an input 'a is missing' marks them"]
     );
     let (_folder, new) = file("new.csv", "a,x,c\n-999.0,0.5,north\nrefused,0.5,south\n0.5,0.5,south\n");
     let table = model.schema().open(&new, 10).expect("a file").next().expect("a block").expect("a table");
@@ -291,7 +292,7 @@ fn mistakes_are_counted_and_shown_together() {
 }
 
 #[test]
-fn test_files_are_looked_at_before_training_and_models_saved_before_test_rows_are_read() {
+fn test_files_are_checked_before_training_and_models_are_saved_before_test_rows_are_read() {
     let work = Work::empty();
     let text = |header: &str| plain(header, |_, line| line);
     work.write("train.csv", &text("x,c,y"));

@@ -1,4 +1,4 @@
-//! Figures beside the test figures of a fit: training rows, a constant, a linear model, confusion matrix, advice; no training.
+//! The scores that a fit shows with the test scores (training rows, a constant, a linear model, confusion matrix), and its suggestions.
 
 use faer::{Mat, linalg::solvers::DenseSolveCore};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use sparsegp::options::FitOptions;
 use sparsegp::training::ModelBuilder;
 use sparsegp_testkit::program::{QUICK, Work};
 
-/// The metrics document of a fit to an embedded file, and what the fit prints.
+/// Returns the metrics document of a fit to an embedded file, and the text that the fit prints.
 fn fit((data, options): (&str, &str), more: &str) -> (Value, String) {
     let (work, path) = (Work::empty(), concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data"));
     let command = format!("fit {path}/{data} --quiet {options} {more} --metrics m.json --report r.html");
@@ -28,7 +28,7 @@ const COUNTS: (&str, &str) =
     ("doctor_visits.csv", "--target visits --test-fraction 0.2 --likelihood negative-binomial");
 
 #[test]
-fn test_figures_stand_beside_those_of_training_rows_and_baselines() {
+fn test_scores_are_shown_with_those_of_training_rows_and_baselines() {
     let cases = [
         (REGRESSION, "the mean", "RMSE", 417, "gaussian"),
         (CLASSES, "the class shares", "error rate", 455, "bernoulli-probit"),
@@ -46,7 +46,7 @@ fn test_figures_stand_beside_those_of_training_rows_and_baselines() {
         assert_eq!(number(&document, "/baselines/constant/training_rows"), f64::from(train));
         assert_eq!(number(&document, "/baselines/linear/training_rows"), f64::from(train));
         assert_eq!(document["baselines"]["linear"]["likelihood"], likelihood);
-        // Predictors that use the inputs are better than predictors that do not.
+        // Predictors that use the inputs have better scores than predictors that do not.
         let nll = |of: &str| number(&document, &format!("{of}/nll"));
         assert!(nll("/baselines/linear") < nll("/baselines/constant"), "{data:?}");
         let gain = nll("/baselines/constant") - nll("/test");
@@ -109,7 +109,7 @@ fn evaluate_prints_the_confusion_matrix_of_levels() {
 }
 
 #[test]
-fn baselines_leave_the_fit_alone_and_a_file_of_test_rows_has_them_too() {
+fn baselines_do_not_change_the_fit_and_a_test_file_gets_them_too() {
     let work = Work::new();
     let (bare, held) = (work.fit(""), work.fit("--test data.csv"));
     for key in ["hyperparameters", "config"] {
@@ -124,16 +124,17 @@ fn baselines_leave_the_fit_alone_and_a_file_of_test_rows_has_them_too() {
     for key in ["train", "baselines"] {
         assert!(bare[key].is_null() && held[key].is_object(), "{key}");
     }
-    // All rows are training and test rows.
+    // The same rows are training and test rows.
     let [train, test] = ["/train/nll", "/test/nll"].map(|figure| number(&held, figure));
     assert!((train - test).abs() < 1e-9, "{train} {test}");
     let disk = work.fit("--test-fraction 0.2 --shuffle-buffer 50");
     assert!(disk["train"].is_null() && disk["baselines"].is_null() && disk["test"].is_object());
 }
 
-/// For a Gaussian process with K = k + σ²I: `y_i − [K⁻¹y]_i / [K⁻¹]_ii` and `1 / [K⁻¹]_ii` (Rasmussen & Williams 2006, equation 5.12).
+/// The leave-one-out mean and variance of a Gaussian process with K = k + σ²I are `y_i − [K⁻¹y]_i / [K⁻¹]_ii` and `1 / [K⁻¹]_ii`
+/// (Rasmussen & Williams 2006, equation 5.12).
 #[test]
-fn training_rows_are_predicted_from_all_others_where_there_are_neighbours() {
+fn with_neighbours_training_rows_are_predicted_from_all_other_rows() {
     let n = 40;
     let x = Mat::from_fn(n, 1, |i, _| i as f64 / 4.0);
     let y: Vec<f64> = (0..n).map(|i| 5.0 + (i as f64 / 4.0).sin() + 0.3 * (i as f64 * 7.3).sin()).collect();
@@ -163,7 +164,7 @@ fn training_rows_are_predicted_from_all_others_where_there_are_neighbours() {
     assert!(model.predict_left_out(&[n as u32], Vec::new()).is_none(), "there is no such row");
 }
 
-/// The test NLL of a fit to a file, and what it says to try next.
+/// Returns the test NLL of a fit to a file, and its suggestions.
 fn tried(work: &Work, options: &str) -> (f64, Vec<String>) {
     let command = format!("fit data.csv --target y --test-fraction 0.4 --quiet --json {options}");
     let document = work.run(&command).json();
@@ -172,7 +173,7 @@ fn tried(work: &Work, options: &str) -> (f64, Vec<String>) {
     (number(&document, "/test/nll"), next)
 }
 
-/// A fit whose summary says what to try next, and the options that follow it.
+/// A fit whose summary has a suggestion, and the options that follow the suggestion.
 struct Followed<'a> {
     header: &'a str,
     row: &'a dyn Fn(usize) -> String,
@@ -183,7 +184,7 @@ struct Followed<'a> {
 }
 
 #[test]
-fn following_what_is_said_to_try_next_helps_with_held_out_rows() {
+fn following_the_suggestions_improves_the_scores_of_held_out_rows() {
     let u = |i: usize, k: usize| {
         ((i as f64 * [0.7548776662, 0.5698402909, 0.8191725134, 0.3247179572][k]) % 1.0) - 0.5
     };

@@ -8,7 +8,7 @@ fn number(document: &Value, pointer: &str) -> f64 {
     document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {document}"))
 }
 
-/// A linear model of a number, a colour, and their targets: a number, a class, a count.
+/// Returns a table with a number, a colour, and targets that depend linearly on them: a number, a class and a count.
 fn table(rows: usize) -> String {
     let mut text = String::from("a,colour,y,ill,visits\n");
     for row in 0..rows {
@@ -113,7 +113,7 @@ fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
     let evaluated = work.run("evaluate m data.csv --json").json();
     assert!(number(&evaluated, "/test/smse") < 0.4, "{evaluated}");
 
-    // The kind of model comes from the start, and so does its prior.
+    // The kind of model and the prior come from the saved model.
     let from = work.run("fit data.csv --target y --from m --hyper fixed --json --quiet").json();
     assert_eq!(from["config"]["model"], "glm");
     assert_eq!(from["hyperparameters"], document["hyperparameters"]);
@@ -135,7 +135,7 @@ fn classes_and_counts_have_coefficients_on_the_scale_of_their_link() {
 }
 
 #[test]
-fn many_coefficients_are_shown_by_their_weight() {
+fn of_many_coefficients_the_most_relevant_are_shown() {
     let work = Work::empty();
     let mut text: String = (0..50).map(|j| format!("c{j},")).collect::<String>() + "y\n";
     for row in 0..80 {
@@ -173,7 +173,7 @@ fn the_options_of_linear_models_have_an_effect() {
     ] {
         assert!((objective(options) - plain).abs() > 1e-9, "{options}: as without it");
     }
-    // A fit ends at the optimum on any path, so this looks at the path.
+    // Every path ends at the optimum, so this test compares the paths.
     let steps = "--batch-size 30 --epochs 3 --q-step const:0.1 --json";
     let second = |options: &str| {
         let document = work.run(&format!("{COUNTS} {} {options}", steps)).json();
@@ -267,7 +267,7 @@ fn objectives_are_compared_on_linear_models() {
 }
 
 #[test]
-fn what_the_other_model_has_is_refused() {
+fn options_of_the_other_kind_of_model_are_refused() {
     let work = work();
     for options in [
         "--kernel rbf",
@@ -293,9 +293,9 @@ fn what_the_other_model_has_is_refused() {
         .fails(2, &["--prior-variance", "--from"]);
 }
 
-/// Steps with a proof end within their bound, which is known before training, of a q solved for exactly.
+/// Steps with a guarantee report a bound on the distance of q from the optimum, and the constants of the bound.
 #[test]
-fn proven_steps_keep_their_bound() {
+fn steps_with_a_guarantee_report_their_bound() {
     let work = work();
     let classes = "fit data.csv --target ill --exclude y,visits --model glm --likelihood bernoulli-logit --hyper fixed --quiet";
     for rule in ["prox-sgd --estimator reparam:1", "proj-sgd --estimator reparam-ent:1"] {
@@ -376,7 +376,7 @@ fn wrong_combinations_are_refused_in_one_line() {
     work.run("fit data.csv --target y --model lm").fails(2, &["lm", "gp, glm"]);
     work.run(&format!("{COUNTS} --q-step theorem --q-update prox-sgd --hyper fixed"))
         .fails(2, &["--q-step theorem", "poisson", "curvature"]);
-    // Options about steps on q have no effect if q is solved for.
+    // Options about steps on q have no effect if q is computed in closed form.
     for objective in ["vfe", "dlm-square"] {
         for options in [
             "--family diagonal",
@@ -397,7 +397,7 @@ fn wrong_combinations_are_refused_in_one_line() {
 }
 
 #[test]
-fn the_help_lists_every_form() {
+fn the_help_lists_every_form_of_a_value() {
     let text = Work::empty().run("fit --help").ok().stdout();
     for word in [
         "bmc:L",

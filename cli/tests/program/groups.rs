@@ -1,4 +1,5 @@
-//! Grouped effects from the command line: formulae, figures against statsmodels, predictions of levels and of the population, refusals.
+//! Grouped effects from the command line: formulae, estimates compared with statsmodels, predictions for levels and for the population,
+//! errors.
 
 use serde_json::Value;
 use sparsegp_testkit::program::Work;
@@ -54,7 +55,7 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
             1e-4,
             "intraclass correlation",
         );
-        // The ends of REML intervals depend on the restricted likelihood; `tests/fits/grouped_intervals.rs` checks both kinds.
+        // The limits of REML intervals depend on the restricted likelihood; `tests/fits/grouped_intervals.rs` checks both kinds.
         for (at, value) in [
             ("components/0/interval", sds[0]),
             ("residual_interval", sds[1]),
@@ -73,7 +74,7 @@ fn a_linear_mixed_model_has_the_figures_of_statsmodels() {
 }
 
 #[test]
-fn a_model_with_groups_is_told_predicted_evaluated_and_listed() {
+fn a_model_with_groups_is_summarised_predicted_evaluated_and_listed() {
     let work = work();
     let text = work.run(&format!("{FIT} --model-out m --quiet")).ok().stdout();
     for word in ["firm, 11 levels; sd 77.27 (95 % ", "noise", "log likelihood", "flat (fixed effects)"] {
@@ -100,7 +101,7 @@ fn a_model_with_groups_is_told_predicted_evaluated_and_listed() {
             .collect()
     };
     let known = rows(&run.ok().stdout());
-    // A new firm has the variance of firms on top of that of the fixed effects.
+    // The variance for a new firm is the variance of firms plus that of the fixed effects.
     assert!(known[1][3] > known[0][3] + 5000.0, "{known:?}");
     work.write("nobody.csv", "value,capital\n1000,300\n");
     let nobody = rows(&work.run("predict m nobody.csv --out - --latent --population").ok().stdout());
@@ -111,7 +112,7 @@ fn a_model_with_groups_is_told_predicted_evaluated_and_listed() {
 }
 
 #[test]
-fn slopes_nested_and_crossed_groupings_stand_beside_a_function() {
+fn slopes_and_nested_and_crossed_groupings_are_combined_with_a_function() {
     let work = work();
     let fit = "fit grunfeld.csv --target invest --features value,capital --quiet --inducing 20 --epochs 20";
     let text = work.run(&format!("{fit} --group capital|firm --group year")).ok().stdout();
@@ -124,7 +125,7 @@ fn slopes_nested_and_crossed_groupings_stand_beside_a_function() {
     assert!(text.contains("batch, 10 levels") && text.contains("batch:cask, 30 levels"), "{text}");
 }
 
-/// Three casks of each of ten batches, measured twice.
+/// Returns two measurements of three casks from each of ten batches.
 fn casks() -> String {
     let row = |i: usize| {
         let (batch, cask) = (i / 6, i % 6 / 2);
@@ -161,7 +162,7 @@ fn intervals_are_those_of_lme4() {
     }
 }
 
-/// Measurements of `levels` machines.
+/// Returns a table of measurements of `levels` machines.
 fn machines(levels: usize) -> String {
     let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
     let row = |i: usize| {
@@ -197,7 +198,7 @@ fn a_report_has_the_components_and_the_levels_in_order() {
     assert!(page.contains("all 11 levels") && page.contains("on the scale of the link"));
 }
 
-/// Pupils of forty schools, with hours of practice, whether they passed, and the number of their absences.
+/// Returns a table of pupils in forty schools, with their hours of practice, a pass or fail, and their number of absences.
 fn pupils() -> String {
     let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
     let row = |i: usize| {
@@ -284,7 +285,7 @@ fn bounds_on_the_likelihood_are_close_to_the_numbers_of_lme4() {
 }
 
 #[test]
-fn several_targets_have_effects_of_their_own() {
+fn several_targets_have_separate_effects() {
     let work = work();
     let both = "--features value --model glm --group firm --quiet --seed 0";
     work.run(&format!("fit grunfeld.csv --target invest,capital {both} --model-out both")).ok();
@@ -311,7 +312,7 @@ fn several_targets_have_effects_of_their_own() {
 }
 
 #[test]
-fn neighbours_stand_beside_groups_from_the_fit_to_the_predictions() {
+fn neighbours_are_combined_with_groups_from_the_fit_to_the_predictions() {
     let work = Work::empty();
     work.write("storms.csv", include_str!("../../../examples/data/storms.csv"));
     let fit = "fit storms.csv --target wind --features month,lon,lat --places lon,lat --kernel matern32 --auto none --quiet \
@@ -345,7 +346,7 @@ fn neighbours_stand_beside_groups_from_the_fit_to_the_predictions() {
 }
 
 #[test]
-fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
+fn options_that_cannot_be_combined_with_groups_are_refused_by_name() {
     let work = work();
     let model =
         "fit grunfeld.csv --target invest --features value --group firm --quiet --inducing 5 --epochs 3";
@@ -377,7 +378,7 @@ fn what_has_no_meaning_beside_groups_is_refused_with_its_name() {
             "{command}: {told}"
         );
     }
-    // The intercept and a constant input are one input twice.
+    // A constant input duplicates the intercept.
     work.write("constant.csv", "one,g,y\n1,a,3\n1,a,4\n1,b,6\n1,b,7.5\n1,c,1\n1,c,2\n");
     work.run("fit constant.csv --target y --features one --group g --model glm --quiet")
         .fails(4, &["cannot be told apart", "--exclude"]);

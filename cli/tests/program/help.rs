@@ -1,8 +1,8 @@
-//! Help for commands and options: the short help, completions, manual pages; no fits.
+//! Help for commands and options: the short help, completions, manual pages.
 
 use sparsegp_testkit::program::Work;
 
-/// The number of options without a short form; what is said of them is farther to the right.
+/// Returns the number of options without a short form in a help text. Explanations do not count, because they are indented further.
 fn options(help: &str) -> usize {
     help.lines().filter(|line| line.starts_with("      --")).count()
 }

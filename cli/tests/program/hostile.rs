@@ -4,7 +4,7 @@ use sparsegp_testkit::program::{QUICK, Run, Work};
 use std::fmt::Write as _;
 
 #[test]
-fn a_quotation_mark_that_is_never_closed_is_named_with_its_line() {
+fn the_error_about_an_open_quotation_mark_names_its_line() {
     let work = Work::empty();
     for (text, line, before) in [
         ("a,b,y\n1,2,3\n4,\"5 or so,6\n7,8,9\n", 3, "5 or so,6"),
@@ -19,7 +19,7 @@ fn a_quotation_mark_that_is_never_closed_is_named_with_its_line() {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         work.run("fit open.csv --target y").fails(3, &words);
     }
-    // Fields of several lines that are closed are fields, wherever the text ends.
+    // Closed fields may span several lines, wherever the text ends.
     let closed = "a,note,y\n1,\"x\ny\",2\n3,\"z\n\",4\n5,\"\"\"q\"\"\n\",6\n7,\"r\ns\"\"\",";
     for end in ["8", "8\n", "\"8\n\"", "\"8\n\"\n", "\"\n8\"\r\n\r\n"] {
         work.write("closed.csv", &format!("{closed}{end}"));
@@ -27,7 +27,7 @@ fn a_quotation_mark_that_is_never_closed_is_named_with_its_line() {
     }
 }
 
-/// A table of two classes with a formula as one name.
+/// Returns a table of two classes in which one label is a formula.
 fn formulas() -> String {
     let mut text = "x,who,y\n".to_owned();
     for row in 0..60 {
@@ -38,7 +38,7 @@ fn formulas() -> String {
 }
 
 #[test]
-fn formulas_go_into_files_as_text_where_that_is_asked_for() {
+fn csv_safe_writes_formulas_as_text() {
     let work = Work::empty();
     work.write("t.csv", &formulas());
     let fit = format!("fit t.csv --target y --exclude who --quiet --model-out m --test-fraction 0.3 {QUICK}");
@@ -52,7 +52,7 @@ fn formulas_go_into_files_as_text_where_that_is_asked_for() {
         let text = work.read("p.csv");
         let label = if option.is_empty() { label.trim_start() } else { label };
         assert!(text.contains(label) && text.contains(who), "{text}");
-        // Numbers stay numbers.
+        // Numbers are unchanged.
         assert!(text.contains("\n-1,"), "{text}");
     }
     work.run("explain m t.csv --rows 1 --out e --csv-safe").ok();
@@ -81,7 +81,7 @@ fn labels_of_any_length_are_reported() {
 
 #[cfg(unix)]
 #[test]
-fn devices_and_lines_without_end_are_refused() {
+fn devices_and_endless_lines_are_refused() {
     let work = Work::new();
     work.model();
     let expected = ["/dev/zero: is a device", "expected a file"];

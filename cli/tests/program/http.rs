@@ -1,4 +1,4 @@
-//! A client of the server for tests: starts the program, sends requests, reads replies; no checks.
+//! A client for tests of the server, which starts the program, sends requests and reads replies.
 
 use serde_json::Value;
 use sparsegp_testkit::program::Work;
@@ -20,7 +20,7 @@ pub struct Server {
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
-    /// The header fields, with names in small letters.
+    /// The header fields, with names in lower case.
     fields: Vec<(String, String)>,
     pub body: String,
 }
@@ -84,7 +84,7 @@ impl Server {
             "{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).expect("sent");
-        // A refused body may not be taken to its end.
+        // The server may not read a refused body to its end.
         let _ = stream.write_all(body.as_bytes());
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("a reply");
@@ -135,7 +135,7 @@ fn reply(head: &str, body: String) -> Reply {
     Reply { status: status.parse().expect("a number"), fields: lines.map(field).collect(), body }
 }
 
-/// Reads a reply of a connection that stays open; `rest` holds the bytes that came with the previous one.
+/// Reads a reply from a connection that stays open; `rest` holds the bytes that arrived with the previous reply.
 pub fn read_reply(stream: &mut TcpStream, rest: &mut Vec<u8>) -> Reply {
     let mut more = |rest: &mut Vec<u8>| {
         let mut bytes = [0; 4096];
@@ -160,12 +160,12 @@ pub fn read_reply(stream: &mut TcpStream, rest: &mut Vec<u8>) -> Reply {
     Reply { body, ..found }
 }
 
-/// A request with a body.
+/// Returns the text of a request with a body.
 pub fn post(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Some rows for a model of the small table.
+/// Returns a body with rows for a model of the small table.
 pub fn body(rows: usize) -> String {
     let mut text = String::from("[");
     for row in 0..rows {

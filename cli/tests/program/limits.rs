@@ -1,13 +1,13 @@
-//! Absurd values of every numeric option of every command: each ends quickly, with a line or with a result.
+//! Absurd values of every numeric option of every command. Each command ends quickly, with a one-line error or a result.
 
 use sparsegp_testkit::program::{QUICK, Work, quick};
 
-/// More than there is room for, and the most that a number can say.
+/// Absurd whole numbers: too large for their type or for memory, zero, and negative.
 const WHOLE: [&str; 4] = ["18446744073709551615", "99999999999", "0", "-1"];
 
 const REAL: [&str; 5] = ["nan", "inf", "-inf", "1e308", "-1"];
 
-/// A command with `VALUE` in the place of the value.
+/// Commands in which `VALUE` is replaced by each value.
 struct Case {
     arguments: &'static str,
     values: &'static [&'static str],
@@ -23,7 +23,7 @@ const fn real(arguments: &'static str) -> Case {
 
 const FIT: &str = "fit data.csv --target y --quiet";
 
-/// Options of `fit`, after what makes it quick.
+/// Options of `fit`, which are appended to a command that is otherwise quick.
 const FITS: [Case; 47] = [
     whole("--threads=VALUE"),
     whole("--quadrature-nodes=VALUE --likelihood student-t"),

@@ -1,4 +1,4 @@
-//! Mixed precision: its distance from double precision, when it falls back, and options that exclude it.
+//! Mixed precision: its difference from double precision, the fall-back, and options that it cannot be combined with.
 
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
@@ -14,7 +14,7 @@ use sparsegp::variational::{Family, NaturalGradient, Normal};
 use sparsegp_testkit::problems::{data, model};
 use sparsegp_testkit::program::Work;
 
-/// A model after a few steps, in a precision.
+/// Returns a model after a few steps in a precision.
 fn stepped(x: &Mat<f64>, y: &[f64], noise: f64, jitter: Jitter, precision: Precision) -> VariationalModel {
     let mut model = model(1, "rbf(ard)", 2, 20, jitter);
     model.likelihood = Gaussian::new(noise).into();
@@ -29,13 +29,13 @@ fn stepped(x: &Mat<f64>, y: &[f64], noise: f64, jitter: Jitter, precision: Preci
 }
 
 #[test]
-fn values_and_gradients_are_those_of_double_precision_to_single_precision() {
+fn values_and_gradients_equal_those_of_double_precision_up_to_single_precision() {
     let (x, y) = data(1, 2, 150);
     let batch = Batch::of(x.transpose(), &y, 3.0);
     let [mut double, mut mixed] = [Precision::Double, Precision::Mixed]
         .map(|precision| stepped(&x, &y, 0.1, Jitter::Absolute(1e-3), precision));
     let (want, got) = (double.evaluate(batch, true), mixed.evaluate(batch, true));
-    // ε₃₂ times the condition number of L, which the jitter keeps below 200, for each of the 150 terms of order 1.
+    // The tolerance is ε₃₂ times the condition number of L, which the jitter keeps below 200, for each of the 150 terms of order 1.
     assert!((want - got).abs() < 1e-4 * want.abs() && want != got, "{want} and {got}");
     let want = double.theta_gradient().to_vec();
     let largest = want.iter().fold(0.0f64, |a, g| a.max(g.abs()));
@@ -48,7 +48,7 @@ fn values_and_gradients_are_those_of_double_precision_to_single_precision() {
 }
 
 #[test]
-fn where_single_precision_is_too_rough_double_takes_over() {
+fn if_single_precision_is_too_rough_the_fit_returns_to_double() {
     let (x, y) = data(1, 2, 150);
     let [mut double, mut mixed] = [Precision::Double, Precision::Mixed]
         .map(|precision| stepped(&x, &y, 1e-7, Jitter::Absolute(1e-9), precision));
@@ -62,7 +62,7 @@ fn where_single_precision_is_too_rough_double_takes_over() {
 }
 
 #[test]
-fn a_fit_says_that_it_went_on_in_double_precision() {
+fn a_fit_warns_that_it_returned_to_double_precision() {
     let (x, y) = data(1, 2, 150);
     let train = Dataset { x: x.transpose(), targets: Targets::of(&y) };
     let mut rough = model(1, "rbf(ard)", 2, 20, Jitter::Absolute(1e-9));
@@ -84,7 +84,7 @@ fn a_fit_says_that_it_went_on_in_double_precision() {
 }
 
 #[test]
-fn fits_end_where_those_in_double_precision_end() {
+fn fits_end_at_the_optimum_of_double_precision() {
     let (x, y) = data(2, 2, 300);
     let train = Dataset { x: x.transpose(), targets: Targets::of(&y) };
     let fit = |precision, hyper| {
@@ -108,7 +108,7 @@ fn fits_end_where_those_in_double_precision_end() {
 }
 
 #[test]
-fn the_command_line_takes_it_reports_it_and_refuses_what_has_no_batches() {
+fn the_command_line_reports_the_precision_and_refuses_it_without_batches() {
     let work = Work::new();
     let document = work.fit("--precision mixed");
     assert_eq!(document["config"]["precision"], "mixed");

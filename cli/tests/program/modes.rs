@@ -1,4 +1,4 @@
-//! Ways to tune hyper-parameters: against each other, the collapsed bound, and what makes no sense.
+//! The modes of tuning hyper-parameters, compared with each other and with the collapsed bound, and invalid combinations.
 
 use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
@@ -14,7 +14,7 @@ use sparsegp::variational::{NaturalGradient, Parameterization, Rules, SquareRoot
 use sparsegp_testkit::problems::{Normals, data, model};
 use sparsegp_testkit::program::{Work, table};
 
-/// A model at the best q of its collapsed bound.
+/// Returns a model at the optimal q of its collapsed bound.
 fn solved(
     seed: u64,
     y: &[f64],
@@ -51,7 +51,7 @@ fn at_the_best_q_every_parameterisation_has_the_gradient_of_the_collapsed_bound(
 }
 
 #[test]
-fn sites_follow_the_prior_better_than_a_q_that_is_held() {
+fn sites_follow_the_prior_better_than_a_fixed_q() {
     let mut losses = [0.0; 2];
     for (seed, index) in (0..8).flat_map(|seed| [(seed, 0), (seed, 1), (seed, 2)]) {
         let (x, y) = data(seed, 2, 60);
@@ -59,7 +59,7 @@ fn sites_follow_the_prior_better_than_a_q_that_is_held() {
         for (loss, held) in losses.iter_mut().zip([Parameterization::Sites, Parameterization::Whitened]) {
             let mut svgp = solved(seed, &y, x.transpose(), held);
             let mut natural = svgp.model.natural();
-            // The variance or a lengthscale.
+            // The variance or a lengthscale changes.
             natural[index] *= 1.3;
             assert!(svgp.set_natural(&natural));
             let moved = svgp.evaluate(batch, false);
@@ -77,7 +77,7 @@ fn sites_follow_the_prior_better_than_a_q_that_is_held() {
 }
 
 #[test]
-fn a_rule_that_carries_the_precision_goes_where_one_that_computes_it_goes() {
+fn a_rule_that_carries_the_precision_equals_a_rule_that_computes_it() {
     let (x, y) = data(4, 2, 60);
     let batch = Batch::of(x.transpose(), &y, 1.0);
     for held in [Parameterization::Sites, Parameterization::Whitened] {
@@ -95,7 +95,7 @@ fn a_rule_that_carries_the_precision_goes_where_one_that_computes_it_goes() {
             other.restart(computed.posteriors());
             let (q, want) = (carried.q(), computed.q());
             let change = q.cov().to_dense() - want.cov().to_dense();
-            // Both are inverses of the same matrix, whose condition number is below 1e4.
+            // Both invert the same matrix, whose condition number is below 1e4.
             assert!(change.norm_max() < 1e-10, "{held:?}: {:e}", change.norm_max());
             for (m, w) in q.mean().iter().zip(want.mean()) {
                 assert!((m - w).abs() < 1e-9 * w.abs().max(1.0), "{held:?}: {m} and {w}");
@@ -105,7 +105,7 @@ fn a_rule_that_carries_the_precision_goes_where_one_that_computes_it_goes() {
 }
 
 #[test]
-fn what_theta_sees_of_samples_does_not_depend_on_how_q_is_moved() {
+fn the_gradient_in_theta_from_samples_does_not_depend_on_the_rule_for_q() {
     let (x, y) = data(4, 2, 60);
     let batch = Batch::of(x.transpose(), &y, 1.0);
     for held in [Parameterization::Sites, Parameterization::Whitened] {
@@ -126,7 +126,7 @@ fn what_theta_sees_of_samples_does_not_depend_on_how_q_is_moved() {
     }
 }
 
-/// Inputs with targets that suit a likelihood.
+/// Returns inputs and targets that suit a likelihood.
 fn problem(kind: LikelihoodKind) -> (faer::Mat<f64>, Vec<f64>) {
     let (x, f) = data(3, 2, 90);
     let mut normals = Normals::new(9);
@@ -166,7 +166,7 @@ fn alternating_solves_the_same_problem_as_the_collapsed_bound() {
 }
 
 #[test]
-fn every_mode_improves_on_hyper_parameters_that_stay() {
+fn every_mode_improves_on_fixed_hyper_parameters() {
     let modes = [
         (Hyper::Joint, HyperOptimizer::Adam),
         (Hyper::Dual, HyperOptimizer::Adam),
@@ -215,12 +215,12 @@ fn the_best_validated_parameters_of_full_batch_searches_are_kept() {
 }
 
 #[test]
-fn the_command_line_takes_the_modes_and_refuses_what_makes_no_sense() {
+fn the_command_line_takes_the_modes_and_refuses_invalid_combinations() {
     let work = Work::new();
     for (options, hyper, optimizer) in [
         ("", "collapsed", "lbfgs"),
         ("--batch-size 30", "dual", "adam"),
-        // So few rows are looked at all at once.
+        // With so few rows every step uses all rows.
         ("--likelihood student-t", "alternating", "lbfgs"),
         ("--likelihood student-t --batch-size 30", "dual", "adam"),
         ("--likelihood student-t --family diagonal", "joint", "adam"),
@@ -246,7 +246,7 @@ fn the_command_line_takes_the_modes_and_refuses_what_makes_no_sense() {
     let stopped = work.fit("--epochs 50 --stop-at 0.5");
     assert_eq!(stopped["fit"]["stop_reason"], "target_reached");
     let text = work.run("fit data.csv --target y --quiet --epochs 50 --stop-at 0.5").ok().stdout();
-    // Where the line is folded depends on the seconds in it.
+    // The position of the line break depends on the number of digits of the seconds.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("target_reached after") && text.contains("asked for was reached"), "{text}");
     let fails = |options: &str, words: &[&str]| {

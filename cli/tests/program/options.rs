@@ -1,4 +1,4 @@
-//! The one list of options against what users read: the chapter of the book, and the help of the commands.
+//! The chapter of the book and the help of the commands agree with the list of options.
 
 use sparsegp::options::list::{Effect, Entry, Kind, SECTIONS, options};
 use sparsegp_testkit::program::Work;
@@ -53,7 +53,7 @@ fn tables() -> String {
 }
 
 #[test]
-fn the_chapter_has_the_options_of_the_list() {
+fn the_chapter_agrees_with_the_list() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let chapter = std::fs::read_to_string(root.join("docs/options.md")).expect("the chapter");
     let start = chapter.find("\n## ").unwrap_or(chapter.len());
@@ -65,7 +65,7 @@ fn the_chapter_has_the_options_of_the_list() {
 }
 
 #[test]
-fn the_help_of_every_command_has_its_options_of_the_list() {
+fn the_help_of_every_command_has_the_options_of_the_list() {
     let work = Work::empty();
     let [fit, compare] = ["fit --help", "compare --help"].map(|command| work.run(command).ok().stdout());
     for option in options() {

@@ -1,4 +1,4 @@
-//! Several targets of a table: models of their own and shared processes, missing cells, one file, the columns of predictions.
+//! Several targets of a table: separate models and shared processes, missing cells, one model file, the columns of predictions.
 
 use faer::Mat;
 use serde_json::Value;
@@ -39,7 +39,7 @@ fn an_output_keeps_the_contract_of_likelihoods() {
     }
 }
 
-/// Expectations over outputs are sums over the observed ones, each under its own marginal, for any other cells.
+/// Expectations over outputs are sums over the observed outputs, each under its own marginal, whichever other cells are missing.
 #[test]
 fn outputs_are_sums_of_single_ones() {
     let families = || -> [Box<dyn Likelihood>; 3] {
@@ -91,7 +91,7 @@ fn outputs_are_sums_of_single_ones() {
 }
 
 #[test]
-fn targets_of_their_own_are_fits_one_by_one() {
+fn separate_targets_equal_separate_fits() {
     let work = Work::empty();
     work.write("t.csv", &table(120));
     work.write("new.csv", &table(30));
@@ -145,7 +145,7 @@ fn outputs_that_mix_processes_learn_from_each_other() {
          mean_y3,variance_y3,q0.1_y3,log_density_y3,draw0_y3"
     );
     assert_eq!(work.read("q.csv").lines().count(), 201);
-    // Files are read without trust.
+    // Damaged files are refused.
     let bytes = std::fs::read(work.path("m")).expect("a file");
     for length in [9, 15, 20, 300, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(work.path("cut"), &bytes[..length]).expect("written");
@@ -174,7 +174,7 @@ fn covariances_between_outputs_are_those_of_their_process() {
             columns.map(|column| cells[column].parse().expect("a number"))
         })
         .collect();
-    // Differences between rows are free of noise: w₁² δ, w₂² δ and w₁ w₂ δ.
+    // Differences between rows do not contain the noise: w₁² δ, w₂² δ and w₁ w₂ δ.
     let mut largest = 0.0_f64;
     for row in &rows[1..] {
         let [first, second, both] = [0, 1, 2].map(|i| row[i] - rows[0][i]);
@@ -191,7 +191,7 @@ fn covariances_between_outputs_are_those_of_their_process() {
 }
 
 #[test]
-fn what_makes_no_sense_for_several_targets_is_refused() {
+fn options_that_several_targets_do_not_allow_are_refused() {
     let work = Work::empty();
     work.write("t.csv", &table(60));
     let classes: String = table(60).lines().enumerate().fold(String::new(), |mut text, (i, line)| {
@@ -225,7 +225,7 @@ fn what_makes_no_sense_for_several_targets_is_refused() {
 }
 
 #[test]
-fn arrays_of_outputs_that_do_not_go_together_are_refused() {
+fn inconsistent_arrays_of_outputs_are_refused() {
     let x = faer::Mat::from_fn(8, 1, |i, _| i as f64);
     let names = ["u".to_owned(), "v".to_owned()];
     let mut quiet = |_: &Event| {};
@@ -240,7 +240,7 @@ fn arrays_of_outputs_that_do_not_go_together_are_refused() {
 
 /// Rows in long form: `c` mirrors `a`; in training it is known only on the left.
 #[test]
-fn a_kernel_between_outputs_carries_over_what_one_of_them_has_not_seen() {
+fn a_kernel_between_outputs_predicts_one_output_from_another() {
     let work = Work::empty();
     let row = |i: usize, output: &str| {
         let x = 6.0 * (i as f64 * 0.618).fract();
@@ -271,7 +271,7 @@ fn a_kernel_between_outputs_carries_over_what_one_of_them_has_not_seen() {
     );
 }
 
-/// Rows, means and noises of three outputs.
+/// Returns rows, means and noise variances of three outputs.
 const MEANS: [f64; 3] = [0.3, -0.2, 0.1];
 const NOISES: [f64; 3] = [0.1, 0.4, 0.05];
 
@@ -289,14 +289,14 @@ fn layer(x: &Mat<f64>, means: &[f64]) -> Layer {
     layer.with_means(means.to_vec(), false).factorised().expect("a factor").into()
 }
 
-/// Kernel, means and Z of a gradient, one after the other.
+/// Concatenates the gradients of the kernel, the means and Z.
 fn flat(gradient: &BoundGradient) -> Vec<f64> {
     let of = &gradient.layer;
     let z = (0..of.z.ncols()).flat_map(|d| of.z.col(d).iter().copied());
     of.kernel.iter().chain(&of.mean).copied().chain(z).collect()
 }
 
-/// One pass for outputs in the same rows gives the sum of their single bounds and gradients, whichever processes they see.
+/// One pass over outputs in the same rows gives the sum of the bounds and gradients of the single outputs.
 #[test]
 fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
     let (x, targets, weights) = rows(150);
@@ -352,9 +352,10 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
     }
 }
 
-/// One output is the ordinary fit to the last bit; of two equal ones each is, as far as training goes.
+/// With one output, the shared fit is the ordinary fit to the last bit. With two equal outputs, both are that fit up to the accuracy of
+/// training.
 #[test]
-fn a_shared_kernel_of_equal_outputs_is_that_of_one() {
+fn equal_outputs_have_the_shared_kernel_of_a_single_output() {
     let (x, targets, _) = rows(90);
     let y: Vec<f64> = targets.chunks_exact(3).map(|row| row[2]).collect();
     let mean = y.iter().sum::<f64>() / 90.0;
@@ -380,16 +381,16 @@ fn a_shared_kernel_of_equal_outputs_is_that_of_one() {
     }
 }
 
-/// Held-out rows find that outputs mix a process, and the option that is printed fits the same.
+/// Held-out rows show that the outputs mix a process, and the printed option repeats the fit.
 #[test]
-fn held_out_rows_decide_what_outputs_have_in_common() {
+fn the_sharing_between_outputs_is_chosen_on_held_out_rows() {
     let work = Work::empty();
     let mut text = "a,b,y1,y2\n".to_owned();
     for i in 0..160 {
         let (a, b) = ((i as f64 * 0.618).fract(), (i as f64 * 0.414).fract());
         let f = (7.0 * a).sin() + (6.0 * b).cos();
         let noise = |k: f64| 0.15 * ((i * i) as f64 * (0.3 + k)).sin();
-        // Each row has one of the two.
+        // Each row has one of the two targets.
         let cells = [format!("{:.4}", f + noise(0.1)), format!("{:.4}", 3.0 - 2.0 * f + noise(0.2))];
         let [y1, y2] = cells;
         let (y1, y2) = if i % 2 == 0 { (y1, String::new()) } else { (String::new(), y2) };

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::process::Stdio;
 
-/// Rows of a table whose target depends on two inputs, with a key that no number keeps: row i is called `00i`, every tenth `NA`.
+/// Returns a table whose target depends on two inputs, with a key that would change if it were read as a number: row i has the key `00i`,
+/// every tenth row `NA`.
 fn rows(count: usize, target: &dyn Fn(f64, usize) -> String) -> String {
     let mut text = "id,a,b,y\n".to_owned();
     for i in 0..count {
@@ -20,7 +21,7 @@ fn number(f: f64, i: usize) -> String {
     format!("{:.4}", f.sin() + 0.1 * (i as f64 * 1.7).sin())
 }
 
-/// A model of these rows.
+/// Fits a model to a data file and saves it.
 fn fitted(work: &Work, data: &str, options: &str) {
     work.write("train.csv", data);
     let fit = "fit train.csv --target y --exclude id --quiet --model-out m --inducing 8 --epochs 6";
@@ -34,11 +35,11 @@ fn columns(text: &str) -> (Vec<String>, Vec<Vec<String>>) {
 }
 
 #[test]
-fn keys_are_copied_as_they_stand_and_rows_are_numbered() {
+fn keys_are_copied_unchanged_and_rows_are_numbered() {
     let work = Work::empty();
     let data = rows(60, &number);
     fitted(&work, &data, "");
-    // More rows than a block has, and a column that is copied and used.
+    // More rows than a block, and a column that is both copied and an input.
     let many = rows(9000, &number);
     work.write("new.csv", &many);
     work.run("predict m new.csv --out p.csv --keep id,b --row-numbers").ok();
@@ -49,7 +50,7 @@ fn keys_are_copied_as_they_stand_and_rows_are_numbered() {
     for (i, (found, given)) in found.iter().zip(&given).enumerate() {
         assert_eq!(found[..3], [(i + 1).to_string(), given[0].clone(), given[2].clone()]);
     }
-    // Copied columns change nothing else, for any source and destination of rows.
+    // Copied columns do not change the other columns, for any source and destination.
     work.run("predict m new.csv --out plain.csv").ok();
     let (_, plain) = columns(&work.read("plain.csv"));
     assert!(found.iter().zip(&plain).all(|(with, without)| with[3..] == without[..]));
@@ -62,7 +63,7 @@ fn keys_are_copied_as_they_stand_and_rows_are_numbered() {
         (&names[..2], &again[1][..2]),
         (&["b".into(), "id".into()][..], &[given[1][2].clone(), given[1][0].clone()][..])
     );
-    // The Parquet file has the same keys: a model of it takes them for what they are.
+    // The Parquet file has the same keys, and a fit to it reads them as text.
     let kept = work.run("predict m p.parquet --out q.csv");
     kept.fails(3, &["p.parquet", "a"]);
     work.run("predict m new.csv --out x.csv --keep idd").fails(3, &["new.csv", "idd", "id"]);
@@ -121,7 +122,7 @@ fn inputs_without_rows_make_outputs_without_rows() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_the_program() {
+fn the_program_ends_when_the_reader_closes_the_pipe() {
     let work = Work::empty();
     fitted(&work, &rows(60, &number), "");
     work.write("new.csv", &rows(30_000, &number));

@@ -1,8 +1,8 @@
-//! Places from the command line: the summary, training from disk, grids against files, refusals.
+//! Places from the command line: the summary, training from disk, grids compared with files, and errors.
 
 use sparsegp_testkit::program::Work;
 
-/// Longitude, latitude, elevation, kind of ground and temperature of 300 places.
+/// Returns a table of longitude, latitude, elevation, kind of ground and temperature for 300 places.
 fn stations() -> String {
     let part = |i: usize, k: f64| ((i + 1) as f64 * k).fract();
     let row = |i: usize| {
@@ -63,7 +63,7 @@ fn training_from_disk_finds_the_same_columns_and_scales() {
 }
 
 #[test]
-fn a_grid_predicts_as_a_file_of_its_points() {
+fn predictions_on_a_grid_equal_those_for_a_file_of_its_points() {
     let work = work();
     work.run(&format!("{FIT} --auto none --epochs 10 --model-out m")).ok();
     let run = work.run("predict m --grid lon=105:115:5,lat=42:50:4,height=300,ground=soil --out grid.csv --quantiles 0.1").ok();
@@ -81,7 +81,7 @@ fn a_grid_predicts_as_a_file_of_its_points() {
     work.write("points.csv", &points);
     work.run("predict m points.csv --keep lon,lat,height,ground --out file.csv --quantiles 0.1").ok();
     assert_eq!(work.read("grid.csv"), work.read("file.csv"));
-    // Several blocks give the same numbers as one row after the other.
+    // Predictions in several blocks equal those of single rows.
     let count = work
         .run("predict m --grid lon=101:129:0.2,lat=41:59:0.2,height=0,ground=rock --out - ")
         .ok()
@@ -120,7 +120,7 @@ fn averages_over_cells_of_one_point_are_the_latent_predictions() {
 }
 
 #[test]
-fn what_has_no_place_or_no_grid_is_refused_in_one_line() {
+fn invalid_places_and_grids_are_refused_in_one_line() {
     let work = work();
     work.run(&format!("{FIT} --auto none --epochs 3 --model-out m")).ok();
     let grid = "predict m --out g.csv --grid";

@@ -1,20 +1,19 @@
-//! Reports of every kind of fit: the figures that belong to it, well-formed XML, ticks that differ, names that stay text, and their files; no
-//! estimates.
+//! Reports of every kind of fit: expected figures, well-formed XML, distinct ticks, escaped names, and their files.
 
 use sparsegp_testkit::program::{QUICK, Work};
 use std::collections::{HashMap, HashSet};
 
-/// The fit, groups of titles of figures that its page has, and titles that it must not have.
+/// The options of a fit, the groups of figure titles that its page must have, and the titles that it must not have.
 type Case<'a> = (&'a str, &'a [&'a [&'a str]], &'a [&'a str]);
 
-/// The text of a page's elements of one kind, without the tags.
+/// Returns the contents of all elements with a tag.
 fn elements<'a>(page: &'a str, tag: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
     let found = page.split(open.as_str()).skip(1);
     found.filter_map(|rest| rest.split_once(close.as_str()).map(|(inside, _)| inside)).collect()
 }
 
-/// The titles of the figures of a page, which are all checked.
+/// Returns the titles of the figures of a page, and checks every figure.
 fn titles(page: &str) -> Vec<String> {
     let figures = elements(page, "svg");
     assert_eq!(figures.len(), page.matches("<svg").count());
@@ -28,7 +27,7 @@ fn titles(page: &str) -> Vec<String> {
     figures.iter().map(title).collect()
 }
 
-/// Refuses what is not well-formed: tags that do not match, attributes without quotes, unknown entities.
+/// Asserts that the text is well-formed: tags match, attributes are quoted, and entities are known.
 fn check_xml(text: &str) {
     let mut open = Vec::new();
     for (index, part) in text.split('<').enumerate() {
@@ -64,7 +63,7 @@ fn check_xml(text: &str) {
     assert!(open.is_empty(), "{open:?}");
 }
 
-/// Refuses ticks of one axis that say the same: numbers at one height below, or at one distance from the left.
+/// Asserts that no two ticks of an axis have the same label. The labels of an axis have the same y, or the same x.
 fn check_ticks(svg: &str) {
     let attribute = |tag: &str, name: &str| {
         let rest = tag.split(&format!(" {name}=\"")).nth(1)?;
@@ -87,7 +86,7 @@ fn check_ticks(svg: &str) {
     }
 }
 
-/// A table of so many rows, with what makes the cells of a row after its number.
+/// Returns a table of `count` rows; `cells` writes the cells after the row number.
 fn rows(header: &str, count: usize, cells: impl Fn(usize, f64, f64) -> String) -> String {
     let number = |i: usize, step: usize| ((i * step * 7919) % 1009) as f64 / 200.0;
     let line = |i: usize| cells(i, number(i, 3), number(i, 5)) + "\n";
@@ -95,7 +94,7 @@ fn rows(header: &str, count: usize, cells: impl Fn(usize, f64, f64) -> String) -
 }
 
 #[test]
-fn every_kind_of_fit_has_the_figures_that_belong_to_it() {
+fn every_kind_of_fit_has_the_expected_figures() {
     let work = Work::empty();
     let wave = |i: usize, a: f64, b: f64| 10.0 + a.sin() + 0.3 * b + 0.1 * ((i * 37 % 11) as f64 - 5.0);
     work.write(
@@ -184,7 +183,9 @@ fn every_kind_of_fit_has_the_figures_that_belong_to_it() {
             assert!(!found.iter().any(|known| known == title), "{options}: {title} in {found:?}");
         }
         assert!(
-            page.contains("Make it again") && page.contains("sparsegp fit ") && page.contains("(UTC)"),
+            page.contains("How to reproduce this page")
+                && page.contains("sparsegp fit ")
+                && page.contains("(UTC)"),
             "{options}"
         );
         let first = page.find("<svg").expect("a figure");
@@ -193,7 +194,7 @@ fn every_kind_of_fit_has_the_figures_that_belong_to_it() {
             parameters > first
                 && page[..parameters].rfind("<details>") > page[..parameters].rfind("</details>")
         );
-        // Every figure is a file of its own, twice.
+        // Every figure is also an SVG file and a PNG file.
         let names: Vec<String> = std::fs::read_dir(work.path("plots"))
             .expect("a folder")
             .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
@@ -209,7 +210,7 @@ fn every_kind_of_fit_has_the_figures_that_belong_to_it() {
 }
 
 #[test]
-fn test_figures_come_before_all_others_and_say_what_they_mean() {
+fn figures_of_test_rows_come_first_and_are_explained() {
     let work = Work::new();
     work.run(&format!("fit data.csv --target y --quiet --test-fraction 0.3 --report r.html {QUICK}")).ok();
     let page = work.read("r.html");
@@ -221,30 +222,30 @@ fn test_figures_come_before_all_others_and_say_what_they_mean() {
         "<h2>Predictions",
         "<h2>What predictions depend on",
         "<h2>Model and parameters",
-        "<h2>Make it again",
+        "<h2>How to reproduce this page",
     ];
     let found: Vec<usize> = places.iter().map(|place| page.find(place).expect(place)).collect();
     assert!(found.is_sorted(), "{found:?}");
-    assert!(page.contains("what it says") && page.contains("minus the mean log predictive density"));
+    assert!(page.contains(">meaning<") && page.contains("minus the mean log predictive density"));
     assert!(page.contains("linear model") && page.contains("the mean"));
     for media in ["prefers-color-scheme:dark", "@media print", "width=device-width"] {
         assert!(page.contains(media), "{media}");
     }
 }
 
-/// The figure of a page with this title, with its caption.
+/// Returns the figure with this title, with its caption.
 fn figure<'a>(page: &'a str, title: &str) -> &'a str {
     let found =
         elements(page, "figure").into_iter().find(|figure| figure.contains(&format!("<title>{title}<")));
     found.expect(title)
 }
 
-/// The texts of a figure, in order.
+/// Returns the texts of a figure, in order.
 fn texts(figure: &str) -> Vec<&str> {
     elements(figure, "text").into_iter().filter_map(|text| Some(text.split_once('>')?.1)).collect()
 }
 
-/// Returns true if words are texts of a figure in this order.
+/// Returns true if a figure has these texts in this order.
 fn has_in_order(figure: &str, words: &[&str]) -> bool {
     let texts = texts(figure);
     let places: Option<Vec<usize>> =
@@ -253,7 +254,7 @@ fn has_in_order(figure: &str, words: &[&str]) -> bool {
 }
 
 #[test]
-fn categories_have_their_names_in_an_order_that_is_known_or_by_prediction() {
+fn categories_are_named_in_their_natural_order_or_by_prediction() {
     let work = Work::empty();
     let months = ["March", "April", "May", "June"];
     let effect = |i: usize| [3.0, 0.0, 1.0, 2.0][i % 4] + ((i / 4) % 3) as f64 + 0.1 * ((i * 37 % 11) as f64);
@@ -279,7 +280,7 @@ fn categories_have_their_names_in_an_order_that_is_known_or_by_prediction() {
         assert!(has_in_order(found, expected), "{column}: {:?}", texts(found));
         assert_eq!(found.contains("The largest mean comes first"), column == "fruit");
     }
-    // Several classes: one row of names, with an interval of each class.
+    // With several classes, the figure has one row of names, with an interval for each class.
     work.write(
         "c.csv",
         &rows("a,fruit,y", 200, |i, a, b| {
@@ -337,7 +338,7 @@ fn of_many_categories_the_most_frequent_are_shown_and_counted() {
 #[test]
 fn problems_come_first_and_notes_are_no_warnings() {
     let work = Work::empty();
-    // The target does not depend on the inputs, and its held-out rows are twice as far from 0 as the training rows.
+    // The target does not depend on the inputs, and held-out targets are twice as far from 0 as training targets.
     work.write("noise.csv", &rows("a,b,y", 120, |i, a, b| format!("{a},{b},{}", (i * 7919 % 101) as f64)));
     work.run(&format!(
         "fit noise.csv --target y --task regression --quiet --test-fraction 0.3 --report r.html {QUICK}"
@@ -362,14 +363,14 @@ fn problems_come_first_and_notes_are_no_warnings() {
 }
 
 #[test]
-fn tiles_have_all_main_scores_and_tables_explain_their_rows() {
+fn tiles_show_all_main_scores_and_tables_explain_their_rows() {
     let work = Work::new();
     work.run(&format!("fit data.csv --target y --quiet --test-fraction 0.3 --report r.html {QUICK}")).ok();
     let page = work.read("r.html");
     for score in ["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "R²"] {
         assert!(page.contains(&format!("<span>test {score}</span>")), "{score}");
     }
-    // Names of roles survive the grid that rows are on a narrow screen.
+    // Table roles are explicit, because rows become grids on narrow screens.
     let table = elements(&page, "table")
         .into_iter()
         .find(|table| table.contains("<caption>Figures"))
@@ -381,7 +382,7 @@ fn tiles_have_all_main_scores_and_tables_explain_their_rows() {
 }
 
 #[test]
-fn intervals_of_predictions_are_whole() {
+fn intervals_of_predictions_are_not_cut_off() {
     let work = Work::empty();
     let cells = |i: usize, a: f64| format!("{a},{}", a.round() + if i.is_multiple_of(9) { 6.0 } else { 0.0 });
     work.write("t.csv", &rows("a,y", 150, |i, a, _| cells(i, a)));
@@ -405,7 +406,7 @@ fn intervals_of_predictions_are_whole() {
 }
 
 #[test]
-fn several_targets_are_parts_of_one_page_with_links() {
+fn several_targets_are_linked_parts_of_one_page() {
     let work = Work::empty();
     work.write(
         "t.csv",
@@ -423,7 +424,7 @@ fn several_targets_are_parts_of_one_page_with_links() {
 }
 
 #[test]
-fn names_stay_text_however_long_or_hostile_they_are() {
+fn long_and_hostile_names_are_escaped() {
     let work = Work::empty();
     let long = "a very long name ".repeat(30).trim().to_owned();
     let evil = "</title></svg><script>alert('x')</script>&\u{1}";
@@ -444,7 +445,7 @@ fn names_stay_text_however_long_or_hostile_they_are() {
         for tag in ["<script", "<b>&", "<i>"] {
             assert!(!page.contains(tag), "{tag}");
         }
-        // Figures cut a name that is too long; it is whole in their titles.
+        // Figures cut long names, but their titles have the whole names.
         let texts: Vec<&str> = elements(&page, "text");
         assert!(texts.iter().all(|text| text.len() < 250), "{texts:?}");
         assert!(page.contains(&format!("Partial dependence on {long}")));
@@ -452,7 +453,7 @@ fn names_stay_text_however_long_or_hostile_they_are() {
 }
 
 #[test]
-fn an_axis_of_dates_says_since_when_and_its_marks_are_from_all_rows() {
+fn an_axis_of_dates_states_its_origin_and_has_marks_from_all_rows() {
     let work = Work::empty();
     let row = |i: usize| format!("20{:02}-01-01,{}\n", 10 + i / 50, i / 50 + i % 3);
     work.write("t.csv", &("day,y\n".to_owned() + &(0..450).map(row).collect::<String>()));
@@ -464,7 +465,7 @@ fn an_axis_of_dates_says_since_when_and_its_marks_are_from_all_rows() {
     assert_eq!(page.matches("stroke-opacity=\"0.6\"").count(), 225);
 }
 
-/// The cells of a CSV file without quotes in it, by column.
+/// Returns the cells of a column in a CSV file without quotes.
 fn column<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let header = lines.next().expect("a header");
@@ -509,12 +510,12 @@ fn explain_writes_tables_that_agree_with_predictions() {
     assert_eq!(work.read("f/contributions.csv"), contributions);
     work.run("explain model data.csv --out f --rows none --seed 1").ok();
     assert_eq!(work.read("f/contributions.csv").lines().count(), 1);
-    // Without a folder the figures are printed, with what they are, and the rows.
+    // Without a folder, explain prints the relevances, their meaning, and the explanations of rows.
     let printed = work.run("explain model data.csv --rows 2,5 --orders 20").ok().stdout();
     for start in ["increase  ", "sensitivity  ", "row 2  ", "row 5  "] {
         assert!(printed.lines().any(|line| line.starts_with(start)), "{start}: {printed}");
     }
-    // The rows show the values that explain them, as in the data.
+    // The explanations show the values of the row, as in the data.
     let (data, page) = (work.read("data.csv"), work.read("e.html"));
     let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     for name in data.lines().next().expect("a header").split(',').filter(|name| *name != "y") {

@@ -27,13 +27,13 @@ const CO2: &str = sparsegp_data::CO2_MONTHLY;
 const TUMOURS: &str = sparsegp_data::BREAST_CANCER;
 const VISITS: &str = sparsegp_data::DOCTOR_VISITS;
 
-/// The first rows of a file.
+/// Returns the first `most` rows of a file.
 fn rows(csv: &'static str, most: usize) -> Table {
     let text: String = csv.lines().take(most + 1).map(|line| format!("{line}\n")).collect();
     read_csv("data.csv", std::io::Cursor::new(text)).expect("a table")
 }
 
-/// Fits whose every epoch can be interrupted.
+/// Creates a case, a fit that can be interrupted after every epoch.
 struct Case {
     name: &'static str,
     table: Table,
@@ -49,7 +49,7 @@ fn case(name: &'static str, options: FitOptions) -> Case {
     Case { name, table: rows(CO2, 120), target: "co2", group: None, options, betas: None }
 }
 
-/// Mini-batch fits of a linear model, which has no inducing inputs.
+/// Creates the case of a mini-batch fit of a linear model, which has no inducing inputs.
 fn linear(name: &'static str, options: FitOptions) -> Case {
     let glm = case(
         name,
@@ -221,7 +221,7 @@ impl Case {
         }
     }
 
-    /// The fit from a checkpoint, in which nothing is interrupted any more.
+    /// Resumes the fit from a checkpoint, without further interruptions, and returns its bits.
     fn resumed(&self, path: &Path) -> Vec<u64> {
         let what = self.name;
         let mut checkpoint = Checkpoint::new(path, identity(), None)
@@ -233,12 +233,12 @@ impl Case {
     }
 }
 
-/// The file on disk at the event of an epoch.
+/// Returns the bytes of the checkpoint on disk during the event of an epoch.
 fn state_of_epoch(event: &Event, path: &Path) -> Option<Vec<u8>> {
     matches!(event, Event::Epoch { .. }).then(|| std::fs::read(path).expect("a checkpoint"))
 }
 
-/// The complete result of a fit, to the last bit, except for times.
+/// Returns the bits of the complete result of a fit, except for times.
 fn bits(model: &TableModel) -> Vec<u64> {
     let summary = model.summary();
     let mut numbers = model.latent().natural();
@@ -256,14 +256,14 @@ fn bits(model: &TableModel) -> Vec<u64> {
 }
 
 #[test]
-fn every_kind_of_fit_goes_on_to_the_same_bits_from_every_saved_state() {
+fn every_kind_of_fit_resumes_bit_for_bit_from_every_saved_state() {
     for case in cases() {
         let what = format!("{} {:?} {:?}", case.name, case.options.steps.q_update, case.options.steps.family);
         let folder = tempfile::tempdir().expect("a folder");
         let whole = case.fit(&mut Session::new(&mut |_: &Event| {}));
         let whole = bits(&whole.unwrap_or_else(|error| panic!("{what}: {error}")).model);
 
-        // States between any two steps: what is on disk while an epoch is heard of is the state before its last step.
+        // During the event of an epoch, the file on disk holds the state before the last step of this epoch.
         let path = folder.path().join("fit.checkpoint");
         let mut copies = Vec::new();
         let mut checkpoint = Checkpoint::new(&path, identity(), Some(Duration::ZERO));
@@ -278,7 +278,7 @@ fn every_kind_of_fit_goes_on_to_the_same_bits_from_every_saved_state() {
             assert!(case.resumed(&again) == whole, "{what}: state {index} of {}", copies.len());
         }
 
-        // Interrupted after the second epoch, without having saved anything before.
+        // The fit is interrupted after the second epoch, before any state has been saved.
         let (flag, heard) = (AtomicBool::new(false), AtomicBool::new(false));
         let mut checkpoint = Checkpoint::new(&path, identity(), None);
         let mut interrupt = |event: &Event| {
@@ -318,7 +318,7 @@ fn a_state_of_another_fit_is_refused() {
 const FIT: &str =
     "fit data.csv --target y --hyper joint --inducing 30 --batch-size 40 --tolerance 0 --test-fraction 0.1";
 
-/// The metrics document without what times and places make of it.
+/// Returns the metrics document without times and file names.
 fn comparable(text: &str) -> serde_json::Value {
     let mut document: serde_json::Value = serde_json::from_str(text).expect("a document");
     for seconds in ["seconds", "seconds_per_step"] {
@@ -331,7 +331,7 @@ fn comparable(text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_fit_that_is_killed_again_and_again_ends_with_the_numbers_of_one_that_was_not() {
+fn a_fit_that_is_killed_repeatedly_ends_with_the_numbers_of_an_uninterrupted_fit() {
     let work = Work::empty();
     work.write("data.csv", &table(400));
     let fit = format!("{FIT} --epochs 12 --quiet");
@@ -341,7 +341,7 @@ fn a_fit_that_is_killed_again_and_again_ends_with_the_numbers_of_one_that_was_no
     let mut kills = 0;
     loop {
         let mut child = work.command(&kept).spawn().expect("the program runs");
-        // Longer and longer, so that it ends on machines of any speed.
+        // Each run gets more time, so that the fit ends on machines of any speed.
         let wait = random.random_range(0..200 + 100 * kills);
         std::thread::sleep(Duration::from_millis(wait));
         if child.try_wait().expect("a child").is_some_and(|status| status.success()) {

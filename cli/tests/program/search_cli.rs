@@ -1,4 +1,4 @@
-//! `--inducing auto` and `--restarts` from the command line: what is said, written, kept and refused.
+//! `--inducing auto` and `--restarts` from the command line: messages, documents, saved models and errors.
 
 use serde_json::Value;
 use sparsegp_testkit::program::Work;
@@ -10,7 +10,7 @@ fn parsed(work: &Work, name: &str) -> Value {
 }
 
 #[test]
-fn found_inducing_inputs_are_said_written_drawn_and_kept() {
+fn found_inducing_inputs_are_in_messages_documents_figures_and_models() {
     let work = Work::new();
     let files = "--metrics j --report r.html --model-out m";
     let run = work.run(&format!(
@@ -41,14 +41,14 @@ fn found_inducing_inputs_are_said_written_drawn_and_kept() {
     assert!(shown.contains("tried 32") && shown.contains("KL at most"), "{shown}");
     let kept = work.run("inspect m --json").json();
     assert_eq!(kept["fit"]["inducing_curve"], document["fit"]["inducing_curve"]);
-    // A fit that starts from the model has its inducing inputs, but its own posterior.
+    // A fit that starts from the model takes its inducing inputs, but trains a new posterior.
     let next = work.run("fit data.csv --target y --from m --hyper fixed --json --quiet").json();
     assert_eq!(next["config"]["inducing"], document["config"]["inducing"]);
     assert!(next["fit"]["inducing_curve"].is_null());
 }
 
 #[test]
-fn too_few_inducing_inputs_are_warned_about_with_the_gap_that_is_left() {
+fn too_few_inducing_inputs_cause_a_warning_with_the_remaining_gap() {
     let work = Work::new();
     let run = work.run(&format!(
         "fit data.csv --target y --objective vfe --inducing auto --inducing-tolerance 1e-9 --max-inducing 33 --kernel matern12 {QUICK}"
@@ -77,7 +77,7 @@ fn a_grid_of_beta_grows_once_and_compare_grows_for_every_fit_from_scratch() {
 }
 
 #[test]
-fn restarts_are_said_written_and_kept() {
+fn restarts_are_in_messages_documents_and_models() {
     let work = Work::new();
     let text = work
         .run(&format!("fit data.csv --target y --objective vfe --inducing 10 --restarts 3 {QUICK} --metrics j --model-out m"))
@@ -101,7 +101,7 @@ fn restarts_are_said_written_and_kept() {
     assert!(plain["fit"]["inducing_certificate"].is_null());
 }
 
-/// The progress lines of a fit with these options, except for epochs and warnings.
+/// Returns the progress lines of a fit with these options, without epochs and warnings.
 fn stages(options: &str) -> Vec<String> {
     let work = Work::new();
     let fit = format!("fit data.csv --target y --tolerance 0 --epochs 30 --metrics j {options}");
@@ -111,7 +111,7 @@ fn stages(options: &str) -> Vec<String> {
     lines.retain(|line| !line.starts_with("epoch ") && !line.starts_with("warning: "));
     assert_eq!(lines.remove(0), "fit starts: data.csv", "{text}");
     assert!(lines.pop().is_some_and(|line| line.starts_with("fit ends: data.csv")), "{text}");
-    // Sizes that were tried but not taken count too.
+    // Sizes that were tried but not chosen count too.
     let document = parsed(&work, "j");
     if let Some(curve) = document["fit"]["inducing_curve"].as_array() {
         for point in curve {
@@ -123,7 +123,7 @@ fn stages(options: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_start_size_and_beta_is_named_with_its_place_while_it_is_fitted() {
+fn progress_names_and_numbers_every_start_size_and_beta() {
     let restarts = stages("--objective vfe --inducing 10 --restarts 3");
     assert_eq!(restarts.len(), 5, "{restarts:?}");
     for (index, line) in restarts[..3].iter().enumerate() {
@@ -147,7 +147,7 @@ fn every_start_size_and_beta_is_named_with_its_place_while_it_is_fitted() {
 }
 
 #[test]
-fn what_has_no_effect_is_refused() {
+fn options_without_an_effect_are_refused() {
     let work = Work::new();
     let fit = "fit data.csv --target y";
     for (options, words) in [
@@ -171,13 +171,13 @@ fn what_has_no_effect_is_refused() {
 }
 
 #[test]
-fn neighbours_are_said_written_kept_and_looked_up() {
+fn neighbours_are_in_messages_documents_and_models() {
     let work = Work::new();
     let auto = format!(
         "fit data.csv --target y --neighbours auto --kernel matern32 {QUICK} --metrics j --model-out m"
     );
     let text = work.run(&auto).ok().stdout();
-    // 96 of 120 rows are for training, 28 of them judge.
+    // 96 of 120 rows are training rows, and 28 of these judge the choices.
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("by the log loss of 28 held-out rows"), "{text}");
     let document = parsed(&work, "j");
@@ -198,7 +198,7 @@ fn neighbours_are_said_written_kept_and_looked_up() {
     assert!(shown.contains("8 nearest of 60 training rows, kept in single precision"), "{shown}");
     work.run("predict k data.csv --out p.csv").ok();
     assert_eq!(work.read("p.csv").lines().count(), 121);
-    // Hyper-parameters of a model with neighbours serve other numbers of them.
+    // The hyper-parameters of a model with neighbours can start a fit with another number of neighbours.
     let next =
         work.run("fit data.csv --target y --from k --hyper fixed --neighbours 20 --json --quiet").json();
     assert_eq!(next["config"]["neighbours"], 20);

@@ -1,4 +1,4 @@
-//! The server: the same numbers as from `predict`, refusals, limits, slow clients, many clients, the end.
+//! The server: the same numbers as `predict`, errors, limits, slow clients, many clients, and shutdown.
 
 use crate::http::{Reply, Server, body, post, read_reply};
 use rand::{RngExt, SeedableRng};
@@ -9,14 +9,14 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// A model of the small table.
+/// Fits a model to the small table.
 fn modelled() -> Work {
     let work = Work::new();
     work.model();
     work
 }
 
-/// The rows of a CSV text as JSON: a cell that reads as a number is a number, an empty one is null.
+/// Returns the rows of a CSV text as JSON. Cells that parse as numbers become numbers, and empty cells null.
 fn rows(csv: &str) -> Vec<Value> {
     let mut lines = csv.lines();
     let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
@@ -32,7 +32,7 @@ fn rows(csv: &str) -> Vec<Value> {
     lines.map(row).collect()
 }
 
-/// The predictions of an answer, which has to be a success.
+/// Returns the predictions of an answer, and asserts that the request succeeded.
 fn predictions(reply: &Reply) -> Vec<Value> {
     assert_eq!(reply.status, 200, "{}", reply.body);
     reply.json()["predictions"].as_array().expect("an array").clone()
@@ -114,7 +114,7 @@ fn warnings_name_unseen_levels_and_unused_columns() {
 }
 
 #[test]
-fn the_model_and_the_state_are_shown() {
+fn the_paths_model_and_health_are_answered() {
     let work = modelled();
     let server = Server::start(&work, "");
     let reply = server.send("GET", "/health", "");
@@ -214,7 +214,7 @@ fn bad_requests_get_one_line_that_says_what_and_where() {
     assert_eq!((wrong.status, wrong.field("allow")), (405, Some("POST".to_owned())));
     let wrong = server.send("DELETE", "/model", "");
     assert_eq!((wrong.status, wrong.field("allow")), (405, Some("GET, HEAD".to_owned())));
-    // Each of these is one line on standard error, and the server still answers.
+    // Each bad request is one line on standard error, and the server still answers.
     assert_eq!(server.post(&json!([good])).status, 200);
     let log = server.stop();
     assert_eq!(log.lines().filter(|line| line.starts_with("127.0.0.1:")).count(), 22, "{log}");
@@ -243,7 +243,7 @@ fn requests_that_are_not_http_are_refused() {
 }
 
 #[test]
-fn no_bytes_stop_the_server() {
+fn arbitrary_bytes_do_not_stop_the_server() {
     let work = modelled();
     let server = Server::start(&work, "");
     let request = post("/predict", &body(2)).into_bytes();
@@ -258,7 +258,7 @@ fn no_bytes_stop_the_server() {
         let mut stream = server.connect();
         stream.write_all(&bytes).expect("sent");
         stream.shutdown(Shutdown::Write).expect("a connection");
-        // The server may reset the connection of a client that ended within a request.
+        // The server may reset the connection of a client that closed it in the middle of a request.
         let _ = stream.read_to_end(&mut Vec::new());
     }
     let deep = "[".repeat(100_000);
@@ -287,7 +287,7 @@ fn connections_beyond_the_limit_are_refused_until_others_end() {
 }
 
 #[test]
-fn connections_are_kept_and_requests_may_follow_each_other_at_once() {
+fn connections_are_kept_alive_and_requests_may_be_pipelined() {
     let work = modelled();
     let server = Server::start(&work, "");
     let mut stream = server.connect();
@@ -314,7 +314,7 @@ fn connections_are_kept_and_requests_may_follow_each_other_at_once() {
 }
 
 #[test]
-fn slow_clients_block_nobody_and_are_told_that_they_were_too_slow() {
+fn slow_clients_do_not_block_others_and_get_a_timeout_error() {
     let work = modelled();
     let server = Server::start(&work, "--threads 1 --timeout 4");
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();

@@ -1,4 +1,4 @@
-//! Fits from disk: as good as in memory, the same for any number of threads, honest about what they did; their options.
+//! Fits from disk: as good as in memory, the same for any number of threads, with accurate notes; and their options.
 
 use sparsegp::hyper::Session;
 use sparsegp::likelihood::LikelihoodKind;
@@ -19,7 +19,7 @@ struct FileOptions {
     shuffle_buffer: Option<usize>,
 }
 
-/// Rows of a smooth function of two numbers and a colour, seen through noise, as a class and as a count.
+/// Returns a table of two numbers, a colour, and targets that depend smoothly on them: a number with noise, a class and a count.
 fn table(rows: usize) -> String {
     let mut text = String::from("a,b,colour,at_risk,w,y,class,count\n");
     for row in 0..rows {
@@ -77,7 +77,7 @@ fn in_memory(path: &Path, columns: &SchemaOptions, options: &FitOptions) -> Tabl
     fit_table(&request, &mut |_| {}).expect("a fit")
 }
 
-/// The rows that fits from the disk and in memory hold out, those to test on and those to validate on, are the same.
+/// Asserts that fits from disk and in memory hold out the same test rows and validation rows.
 fn assert_same_rows_held_out(disk: &FileFit, memory: &TableFit) {
     let parts = disk.test_parts().expect("rows").map(|part| part.expect("rows").rows);
     let test = memory.test.as_ref().map(|part| part.rows.clone());
@@ -126,7 +126,7 @@ fn fits_from_disk_are_as_good_as_in_memory() {
         let memory_nll =
             memory.model.predict_part(held_out).report(&held_out.targets).nll.expect("a density");
         assert_same_rows_held_out(&disk, &memory);
-        // Six epochs on other batches, from another start.
+        // The fits take six epochs on different batches, from different starts.
         let gap = disk_nll(&disk) - memory_nll;
         assert!(gap.abs() < 0.02, "{target} {}: {gap} nats a row", options.model);
         let (a, b) = (disk.model.summary(), memory.model.summary());
@@ -162,7 +162,7 @@ fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
 }
 
 #[test]
-fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
+fn the_last_step_over_the_file_is_exact_and_estimates_are_called_estimates() {
     let work = Work::empty();
     work.write("t.csv", &table(30_000));
     let path = work.path("t.csv");
@@ -177,7 +177,7 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
     let start = from_disk(&path, &columns, &short, &OPTIONS).model;
     let summary = start.summary();
     assert_eq!((summary.estimated_on, summary.elbo_sum, summary.iterations), (Some(20_480), None, 3));
-    // At fixed hyper-parameters there is one optimal q, which two passes over the file lead to.
+    // With fixed hyper-parameters there is one optimal q, which two passes over the file reach.
     let fixed = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(2), ..options };
     let request = FileFitRequest {
         path: &path,
@@ -208,7 +208,7 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
     for (a, b) in disk.latent().natural().iter().zip(start.latent().natural()) {
         assert!((a - b).abs() <= 1e-12 * b.abs(), "{a} {b}");
     }
-    // An estimate on a sample is near the sum over all rows: at that q, within some standard errors of 0.007.
+    // The estimate on a sample is within some standard errors (0.007) of the sum over all rows.
     let unpolished = FitOptions {
         max_steps: Some(30),
         steps: StepOptions { polish: false, ..fixed.steps.clone() },
@@ -228,7 +228,7 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
 }
 
 #[test]
-fn what_is_in_memory_is_stated_and_does_not_grow_with_the_file() {
+fn the_memory_is_stated_and_does_not_grow_with_the_file() {
     let work = Work::empty();
     let plan = |rows: usize, shuffle_buffer: Option<usize>| {
         work.write("t.csv", &table(rows));
@@ -277,7 +277,7 @@ fn held_out_rows_are_parts_of_the_file_and_predicted_block_by_block() {
     assert_eq!(document["fit"]["stop_reason"], "max_steps");
     assert_eq!((&document["fit"]["iterations"], &document["config"]["max_steps"]), (&4.into(), &4.into()));
     assert!(document["validation"]["nll"].is_f64() && document["test"]["nll"].is_f64());
-    // The rest of the only epoch is in the trace, with its validation score.
+    // The incomplete, only epoch is in the trace, with its validation score.
     assert!(document["trace"][0]["validation_nll"].is_f64());
     let predictions = work.read("p.csv");
     let rows: Vec<usize> = predictions
@@ -291,7 +291,7 @@ fn held_out_rows_are_parts_of_the_file_and_predicted_block_by_block() {
     assert!(
         said.stderr().contains("training on 10000 rows from disk through a shuffle buffer of 1500; at most")
     );
-    // Going on from a model, and the same figures from its file.
+    // A fit that starts from a saved model, and the same scores from its file.
     let from = "fit data.csv --target y --from m --hyper fixed --shuffle-buffer 1500 --max-steps 2 --json --quiet --test data.csv";
     let again = work.run(&format!("{from} --model-out n")).json();
     let evaluated = work.run("evaluate n data.csv --json").json();
@@ -299,7 +299,7 @@ fn held_out_rows_are_parts_of_the_file_and_predicted_block_by_block() {
 }
 
 #[test]
-fn what_needs_all_rows_or_makes_no_sense_is_refused_before_any_work() {
+fn options_that_need_all_rows_or_are_invalid_are_refused_before_any_work() {
     let work = Work::new();
     let refused = [
         ("--shuffle-buffer 0", "--shuffle-buffer is 0"),
@@ -333,7 +333,7 @@ fn a_limit_of_steps_also_holds_in_memory() {
     let options = "--max-steps 7 --batch-size 30";
     let document =
         work.run(&format!("fit data.csv --target y --json --quiet {options} {}", quick(options))).json();
-    // Two epochs of four batches, the second one left early.
+    // There are two epochs of four batches, and the second epoch is incomplete.
     assert_eq!((&document["fit"]["iterations"], &document["fit"]["epochs"]), (&7.into(), &2.into()));
     assert_eq!(document["fit"]["stop_reason"], "max_steps");
 }

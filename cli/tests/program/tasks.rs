@@ -1,10 +1,10 @@
-//! Classification, counts, ordered levels and the other likelihoods from the command line, and how bad targets are refused.
+//! Classification, counts, ordered levels and the other likelihoods from the command line, and errors about invalid targets.
 
 use serde_json::Value;
 use sparsegp_testkit::program::{QUICK, Work, quick};
 use std::fmt::Write as _;
 
-/// Rows of two inputs with a target (and more columns) made from the row's number and the first input.
+/// Returns a table of two inputs, with a target (and further columns) that `more` computes from the row number and the first input.
 fn rows(header: &str, n: usize, more: &dyn Fn(usize, f64) -> String) -> String {
     let mut text = format!("a,b,{header}\n");
     for row in 0..n {
@@ -14,7 +14,7 @@ fn rows(header: &str, n: usize, more: &dyn Fn(usize, f64) -> String) -> String {
     text
 }
 
-/// Something like noise in (−1, 1) that needs no generator.
+/// Returns deterministic noise in (−1, 1).
 fn wobble(row: usize) -> f64 {
     2.0 * (row as f64 * 0.731).fract() - 1.0
 }
@@ -87,7 +87,7 @@ fn counts_take_exposure_and_weights() {
     for key in ["nll", "mse", "mre", "deviance"] {
         assert!(number(&document, &format!("/test/{key}")).is_finite(), "{key}");
     }
-    // Twice the exposure, twice the mean.
+    // Twice the exposure gives twice the mean.
     work.write("one.csv", "a,b,years\n1,0.5,1\n1,0.5,2\n");
     work.run("predict m one.csv --out p.csv --quantiles 0.5").ok();
     let text = work.read("p.csv");
@@ -142,7 +142,7 @@ fn every_likelihood_is_fitted_from_the_command_line() {
         let document = fit(&work, &format!("--likelihood {likelihood} --model-out m"));
         assert_eq!(document["config"]["likelihood"], likelihood);
         assert!(number(&document, "/test/nll").is_finite(), "{likelihood}");
-        // The model file brings the same figures back.
+        // The loaded model has the same scores.
         let again = work.run("evaluate m data.csv --json").json();
         assert!(number(&again, "/test/nll").is_finite(), "{likelihood}");
         let inspected = work.run("inspect m").ok().stdout();

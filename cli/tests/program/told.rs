@@ -1,4 +1,4 @@
-//! Fits to small files, in memory and from disk, with what they say about the data: the same, or the test fails.
+//! Helpers that fit small files in memory and from disk, and assert that both fits print the same notes about the data.
 
 use sparsegp::Error;
 use sparsegp::hyper::Session;
@@ -30,10 +30,10 @@ pub fn file(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The notes of a fit about the data, and the rows it holds out for testing.
+/// The notes of a fit about the data, and its test rows.
 pub type Told = (Vec<String>, Vec<usize>);
 
-/// A fit in memory.
+/// Fits the file in memory.
 pub fn in_memory(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
     let table = read_table_with(path, &columns.read_options())?;
     let (options, start) = (&options(), None);
@@ -45,7 +45,7 @@ pub fn in_memory(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(Tab
     Ok((fit.model, (said, rows)))
 }
 
-/// A fit from disk.
+/// Fits the file from disk.
 pub fn from_disk(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
     let (options, start) = (&options().by_batches(), None);
     let request =
@@ -57,7 +57,7 @@ pub fn from_disk(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(Tab
     Ok((fit.model, (said, rows)))
 }
 
-/// The notes about the data, with the file named f.
+/// Returns the notes about the data, with `f` in place of the file name.
 pub fn said(path: &Path, model: &TableModel) -> Vec<String> {
     let texts = model.summary().warnings.iter().filter_map(|warning| match warning {
         Warning::Data { text } => Some(text.replace(&path.display().to_string(), "f")),
@@ -66,7 +66,7 @@ pub fn said(path: &Path, model: &TableModel) -> Vec<String> {
     texts.collect()
 }
 
-/// The model in memory and the notes of both fits, which must agree; fails if their inputs differ.
+/// Fits the file in memory and from disk, asserts that inputs and notes agree, and returns the model in memory and the notes.
 pub fn fitted_with(path: &Path, columns: &SchemaOptions, test: f64) -> (TableModel, Told) {
     let (memory, told) = in_memory(path, columns, test).expect("a fit in memory");
     let (disk, also) = from_disk(path, columns, test).expect("a fit from disk");
@@ -79,14 +79,14 @@ pub fn fitted_with(path: &Path, columns: &SchemaOptions, test: f64) -> (TableMod
     (read, told)
 }
 
-/// The same for a text.
+/// Like [`fitted_with`], for the text of a CSV file.
 pub fn fitted(text: &str) -> (TableModel, Vec<String>) {
     let (_folder, path) = file("f.csv", text);
     let (model, (said, _)) = fitted_with(&path, &columns(), 0.0);
     (model, said)
 }
 
-/// The error of both fits.
+/// Returns the error of the fits in memory and from disk, which must agree.
 pub fn refused(text: &str, columns: &SchemaOptions) -> String {
     let (_folder, path) = file("f.csv", text);
     let memory = in_memory(&path, columns, 0.2).map(|_| ()).expect_err("refused in memory");
@@ -96,13 +96,13 @@ pub fn refused(text: &str, columns: &SchemaOptions) -> String {
     memory.to_string().replace(&path.display().to_string(), "f")
 }
 
-/// Rows of cells that a function of the row writes, under a header.
+/// Returns a CSV text with a header and rows that a function of the row number writes.
 pub fn rows(header: &str, count: usize, cells: impl Fn(usize) -> String) -> String {
     let lines: String = (0..count).map(|row| format!("{}\n", cells(row))).collect();
     format!("{header}\n{lines}")
 }
 
-/// A number that looks random, between 0 and 1.
+/// Returns a pseudo-random number between 0 and 1.
 pub fn noise(row: usize) -> f64 {
     ((row as f64 + 1.0) * 78.233).sin() * 43_758.545
         - (((row as f64 + 1.0) * 78.233).sin() * 43_758.545).floor()

@@ -1,4 +1,4 @@
-//! Models that take in new rows: parts against the whole, forgetting, every likelihood, what is refused, the command.
+//! Updates of models with new rows: in parts or at once, forgetting, every likelihood, errors, and the command.
 
 use faer::{Mat, MatRef};
 use rand::SeedableRng;
@@ -14,7 +14,7 @@ use sparsegp_testkit::problems::data;
 use sparsegp_testkit::program::{Work, table};
 use std::ops::Range;
 
-/// Inputs (`n × D`) and targets that a likelihood draws at smooth functions of them.
+/// Returns inputs (`n × D`) and targets drawn from a likelihood at smooth functions of the inputs.
 fn problem(kind: LikelihoodKind, n: usize) -> (Mat<f64>, Vec<f64>) {
     let (x, f) = data(3, 2, n);
     let likelihood = sparsegp::Registry::default().likelihood(kind, 3).expect("a likelihood");
@@ -34,7 +34,8 @@ fn absorb(model: &Model, (x, y): (MatRef<'_, f64>, &[f64]), rows: Range<usize>, 
     update(model, part, forget, &mut Session::new(&mut |_: &Event| {})).expect("an update")
 }
 
-/// The largest differences of means, relative to their spread, and of the logarithms of variances at the inputs.
+/// Returns the largest difference between the models' means, relative to the spread of means, and between the logarithms of their
+/// variances.
 fn differences(a: &Model, b: &Model, x: MatRef<'_, f64>) -> (f64, f64) {
     let (a, b) = (a.predict(x, &[]).expect("predictions"), b.predict(x, &[]).expect("predictions"));
     let means: Vec<f64> = (0..a.rows()).map(|row| a.latent(row, 0).0).collect();
@@ -63,7 +64,8 @@ fn quick(kind: LikelihoodKind) -> FitOptions {
     }
 }
 
-/// Gaussian noise: rows in any parts are the rows at once, and the fit's own rows, all else forgotten, are the fit.
+/// With Gaussian noise, updates with parts of the rows equal one update with all rows, and an update with the training rows after
+/// forgetting everything equals the fit.
 #[test]
 fn gaussian_rows_add_up() {
     let (x, y) = problem(LikelihoodKind::Gaussian, 240);
@@ -91,20 +93,21 @@ fn gaussian_rows_add_up() {
             let (mean, variance) = differences(&model, &absorb(&model, (x, y), 0..100, 1.0), x);
             assert!(mean < 1e-8 && variance < 1e-8, "{:?}: {mean} {variance}", options.objective);
         }
-        // Files keep what was learnt.
+        // A saved model keeps the update.
         let bytes = in_parts.to_bytes().expect("a file");
         let again = Model::from_bytes("m", &bytes).expect("a model");
         assert_eq!(differences(&in_parts, &again, x), (0.0, 0.0));
         assert_eq!(again.summary().updates, in_parts.summary().updates);
-        // A loaded model learns as the fitted model does.
+        // A loaded model is updated like the fitted model.
         let [fitted, loaded] = [&in_parts, &again].map(|model| absorb(model, (x, y), 0..60, 0.2));
         assert_eq!(differences(&fitted, &loaded, x), (0.0, 0.0));
     }
 }
 
-/// By the ELBO every likelihood learns from later rows nearly as if they had been there from the start; by DLM it predicts them better.
+/// Under the ELBO an update is nearly as good as a fit to all rows, for every likelihood. Under DLM an update improves the predictions of
+/// new rows.
 #[test]
-fn rows_of_every_likelihood_are_learnt_from() {
+fn every_likelihood_learns_from_new_rows() {
     for word in LikelihoodKind::WORDS {
         let kind: LikelihoodKind = word.parse().expect("a likelihood");
         let (x, y) = problem(kind, 200);
@@ -115,7 +118,7 @@ fn rows_of_every_likelihood_are_learnt_from() {
             let first = absorb(&model, (x, y), 0..80, 1.0);
             let in_parts = absorb(&first, (x, y), 80..160, 0.0);
             if objective == ObjectiveKind::DlmLog {
-                // The new rows' losses plus β KL(q ‖ q before) are at most the losses before the update.
+                // The losses of the new rows plus β KL(q ‖ q before) are at most their losses before the update.
                 let new = |model: &Model| score(model, x.subrows(80, 80), &y[80..160]);
                 let (before, after) = (new(&first), new(&in_parts));
                 assert!(after >= before, "{word}: {before} to {after}");
@@ -129,7 +132,7 @@ fn rows_of_every_likelihood_are_learnt_from() {
     }
 }
 
-/// Marginals at `x` of a fit to all of these rows with the hyper-parameters, inducing inputs and scaling of a model.
+/// Returns the marginals at `x` of a fit to these rows, with the hyper-parameters, inducing inputs and scaling of a model.
 fn refitted(model: &Model, x: MatRef<'_, f64>, y: &[f64]) -> Marginals {
     let (mut rows, mut targets) = (x.to_owned(), y.to_vec());
     model.scaling().scale_inputs(rows.as_mut());
@@ -141,10 +144,10 @@ fn refitted(model: &Model, x: MatRef<'_, f64>, y: &[f64]) -> Marginals {
     fitted.posterior.marginals(rows.as_ref())
 }
 
-/// Gaussian noise beside neighbours: rows that come later are the fit to all of them, where the order of the rows does not matter, as with
-/// all neighbours (the dense GP) and none (FITC).
+/// With Gaussian noise and neighbours, an update equals the fit to all rows if the order of the rows does not matter: with all neighbours
+/// (the dense GP) or none (FITC).
 #[test]
-fn rows_beside_neighbours_add_up_to_the_fit_of_all() {
+fn updates_with_neighbours_equal_the_fit_to_all_rows() {
     let (x, y) = problem(LikelihoodKind::Gaussian, 120);
     let (x, y) = (x.as_ref(), &y[..]);
     for (count, objective, m) in
@@ -181,7 +184,7 @@ fn rows_beside_neighbours_add_up_to_the_fit_of_all() {
                 );
             }
         }
-        // Kept rows that are half forgotten know less, and a file keeps their noise.
+        // Half-forgotten rows have more noise, which a saved model keeps.
         let half = absorb(&model, (x, y), 70..120, 0.5);
         let again = Model::from_bytes("m", &half.to_bytes().expect("a file")).expect("a model");
         assert_eq!(differences(&half, &again, x), (0.0, 0.0));
@@ -194,9 +197,9 @@ fn rows_beside_neighbours_add_up_to_the_fit_of_all() {
     }
 }
 
-/// The sites of later rows predict nearly as the sites of a fit to all rows do.
+/// An update with sites predicts nearly as well as a fit to all rows with sites.
 #[test]
-fn rows_that_sites_stand_for_are_learnt_from() {
+fn models_with_sites_learn_from_new_rows() {
     for kind in [LikelihoodKind::Poisson, LikelihoodKind::BernoulliProbit, LikelihoodKind::StudentT] {
         let (x, y) = problem(kind, 200);
         let (x, y) = (x.as_ref(), &y[..]);
@@ -217,9 +220,9 @@ fn rows_that_sites_stand_for_are_learnt_from() {
     }
 }
 
-/// Targets of absurd size are refused, targets far from the training targets give a warning.
+/// Targets of absurd size are refused, and targets far from the training targets cause a warning.
 #[test]
-fn targets_far_from_those_of_the_fit_are_told_of() {
+fn targets_far_from_the_training_targets_cause_a_warning() {
     let (x, y) = problem(LikelihoodKind::Gaussian, 60);
     let model =
         ModelBuilder::new().options(quick(LikelihoodKind::Gaussian)).fit(x.as_ref(), &y).expect("a fit");
@@ -235,7 +238,7 @@ fn targets_far_from_those_of_the_fit_are_told_of() {
     assert!(told.contains("1.000e9"), "{told}");
 }
 
-/// Forgetting takes the precision down in proportion, and all of it leaves what the new rows say.
+/// Forgetting reduces the precision in proportion. After forgetting everything, only the new rows matter.
 #[test]
 fn forgetting_is_a_share() {
     let (x, y) = problem(LikelihoodKind::Poisson, 200);
@@ -245,18 +248,18 @@ fn forgetting_is_a_share() {
         options.steps.family = family;
         let model = ModelBuilder::new().options(options).fit(x.subrows(0, 150), &y[..150]).expect("a fit");
         let of = |forget: f64| absorb(&model, (x, y), 150..200, forget);
-        // A variance that cannot grow: the more is forgotten the larger it is.
+        // The variance grows with the forgotten share.
         let variance = |model: &Model| model.predict(x, &[]).expect("predictions").latent(0, 0).1;
         let found: Vec<f64> = [0.0, 0.3, 0.9, 1.0].map(|forget| variance(&of(forget))).to_vec();
         assert!(found.is_sorted() && found[3] > 1.5 * found[0], "{found:?}");
-        // Earlier knowledge makes no difference.
+        // The earlier rows make no difference.
         let (mean, variance) = differences(&of(1.0), &absorb(&of(0.5), (x, y), 150..200, 1.0), x);
         assert!(mean < 1e-3 && variance < 1e-3, "{mean} {variance}");
     }
 }
 
 #[test]
-fn the_command_updates_in_place_and_says_what_it_did() {
+fn the_command_updates_in_place_and_prints_the_scores() {
     let work = Work::new();
     let rows = table(180);
     let more =
@@ -300,7 +303,7 @@ fn the_command_updates_in_place_and_says_what_it_did() {
 }
 
 #[test]
-fn what_cannot_be_updated_is_said_in_one_line() {
+fn invalid_updates_are_refused_in_one_line() {
     let work = Work::new();
     work.model();
     let refused = |arguments: &str, code: i32, words: &str| {
@@ -325,20 +328,20 @@ fn what_cannot_be_updated_is_said_in_one_line() {
     refused("update model without.csv --model-out out", 3, "without.csv");
     fit("--objective dlm-square");
     refused("update other data.csv --model-out out", 2, "fit it with --objective elbo");
-    // A refused update leaves the model that it would have replaced.
+    // A refused update leaves the model file unchanged.
     let stored = || std::fs::read(work.path("model")).expect("a model");
     let before = stored();
     work.write("far.csv", "a,b,colour,y\n1,2,red,1e300\n");
     let run = work.run("update model far.csv --model-out model");
     assert_eq!((run.code(), stored() == before), (4, true), "{}", run.stderr());
-    // Categories that training has not seen are no reason to refuse rows.
+    // Rows with category levels that training did not see are accepted.
     work.write("new.csv", "a,b,colour,y\n1,2,violet,50\n");
     work.run("update model new.csv --model-out model").ok();
 }
 
-/// A level that only an update had is like its own rows, and no other new level is.
+/// A level that first occurs in an update is known afterwards, and differs from all other new levels.
 #[test]
-fn levels_of_an_update_are_told_apart_from_levels_that_come_later() {
+fn levels_of_an_update_are_distinguished_from_later_new_levels() {
     let work = Work::new();
     let rows = |levels: &[&str], n: usize, shift: f64| {
         let row = |i: usize| {
@@ -366,7 +369,7 @@ fn levels_of_an_update_are_told_apart_from_levels_that_come_later() {
     let truth = (6.0_f64 * 0.3).sin();
     assert!((mean[0] - truth - 2.0).abs() < 0.1 && (mean[2] - truth).abs() < 0.1, "{mean:?}");
     assert!(variance[1] > 25.0 * variance[0] && mean[1] < truth + 1.5, "{mean:?} {variance:?}");
-    // Levels of another update do not take the place of those before.
+    // The levels of a second update do not replace those of the first.
     work.run("update model others.csv --model-out model").ok();
     let again = column("mean");
     assert!((again[0] - mean[0]).abs() < 0.05 && (again[1] - truth).abs() < 0.2, "{mean:?} {again:?}");

@@ -9,7 +9,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use pulp::{Scalar, Simd};
 
-/// The sums over pairs that make a gradient, with the weights w_ij of `r²_ij`.
+/// The sums over pairs that a gradient consists of; `w_ij` is the weight of `r²_ij`.
 struct PairSums {
     /// `Σ_j w_ij (x_i − z_j)`, or only `Σ_j w_ij z_j` in the product form, `rows × dims`.
     left: Vec<f64>,
@@ -24,7 +24,7 @@ struct PairSums {
 }
 
 impl PairSums {
-    /// Sums of nothing, for panels of `step` columns.
+    /// Returns sums of zero, for panels of `step` columns.
     fn take(pair: &ScaledPair<'_>, step: usize, scratch: &mut Scratch) -> PairSums {
         let (rows, dims) = (pair.rows, pair.dims);
         let mut zeros = |length: usize| {
@@ -47,7 +47,7 @@ impl PairSums {
     }
 }
 
-/// The buffers for columns of matrices that are not contiguous, and for panels of `K̄ + K̄ᵀ`.
+/// Buffers for columns of matrices that are not contiguous, and for panels of `K̄ + K̄ᵀ`.
 struct Columns {
     both: Vec<f64>,
     k: Vec<f64>,
@@ -69,7 +69,7 @@ impl Columns {
 impl ScaledPair<'_> {
     /// Adds the gradient of a function of `r²`.
     ///
-    /// For a Gram matrix `weigh` sees each pair once, above the diagonal, `kbar` summed over both orders.
+    /// For a Gram matrix `weigh` sees each pair once, above the diagonal, with `kbar_ij + kbar_ji`.
     pub fn adjoint(
         &self,
         k: MatRef<'_, f64>,
@@ -208,7 +208,8 @@ impl ScaledPair<'_> {
         }
     }
 
-    /// Adds the weights of the left points (a run from the first on) whose codes differ from the code of right point `j`.
+    /// Adds the weights of those left points (the run starts at the first) whose codes differ from
+    /// the code of right point `j`.
     fn add_mismatches(&self, j: usize, weights: &[f64], sums: &mut [f64]) {
         let [left, right] = &self.codes;
         for (slot, sum) in sums.iter_mut().enumerate() {

@@ -72,8 +72,9 @@ pub(crate) struct PairGradient<'a> {
 pub(crate) type Weigh<'a> = dyn FnMut(&mut [f64], &[f64], &[f64]) + 'a;
 
 impl<'a> ScaledPair<'a> {
-    /// Centres and scales both sides of `inputs`; the measure has one scale per column of the points. `kink` says that
-    /// the kernel has one at `r² = 0`, where the rounding of the product form would show as its square root.
+    /// Centres and scales both sides of `inputs`; the measure has one scale per column of the
+    /// points. `kink` is true if the kernel has a kink at `r² = 0`, where a rounding error ε of the
+    /// product form would show as `√ε`.
     pub fn new(inputs: Inputs<'_>, measure: Measure<'a>, kink: bool, scratch: &mut Scratch) -> Self {
         let (left, right) = inputs.sides();
         let (rows, cols) = (left.nrows(), right.nrows());
@@ -122,8 +123,9 @@ impl<'a> ScaledPair<'a> {
         pair
     }
 
-    /// Fills both sides of a Gram matrix from contiguous points (`D × n`). The results equal those of any other layout, but reads and
-    /// writes are contiguous; otherwise kernels with neighbours spend a third of their time here.
+    /// Fills both sides of a Gram matrix from contiguous points (`D × n`). The results equal those
+    /// of any other layout, but reads and writes are contiguous. Without this path, models with
+    /// neighbours spend a third of their time here.
     fn take_points(&mut self, points: MatRef<'_, f64>, scratch: &mut Scratch) {
         let (dims, rows, scales) = (self.dims, self.rows, self.measure.scales);
         if dims == 0 {
@@ -148,7 +150,8 @@ impl<'a> ScaledPair<'a> {
         scratch.give(centre);
     }
 
-    /// Computes the squared norms, and drops them again if some point lies too far out for the product form.
+    /// Computes the squared norms, and discards them if a point lies too far out for the product
+    /// form.
     fn take_norms(&mut self, scratch: &mut Scratch) {
         let mut norms = scratch.take(self.rows + self.cols);
         let (left, right) = norms.split_at_mut(self.rows);
@@ -168,7 +171,7 @@ impl<'a> ScaledPair<'a> {
         }
     }
 
-    /// Hands the buffers back.
+    /// Returns the buffers to the pool.
     pub fn release(self, scratch: &mut Scratch) {
         let [left_codes, right_codes] = self.codes;
         for buffer in [self.left, self.right, left_codes, right_codes, self.norms] {
@@ -202,7 +205,8 @@ impl<'a> ScaledPair<'a> {
         )
     }
 
-    /// Writes the covariance matrix: `finish` turns a run of `r²` into covariances, `diagonal` is `k(x, x)`.
+    /// Writes the covariance matrix. `finish` turns a run of `r²` into covariances; `diagonal` is
+    /// `k(x, x)`.
     pub fn evaluate(&self, mut out: MatMut<'_, f64>, diagonal: f64, finish: &dyn Fn(&mut [f64])) {
         assert_eq!((out.nrows(), out.ncols()), (self.rows, self.cols), "shape of the covariance matrix");
         let step = self.panel_width();
@@ -240,7 +244,7 @@ impl<'a> ScaledPair<'a> {
         }
     }
 
-    /// Writes the part of `r²` from columns of numbers.
+    /// Writes the part of `r²` that comes from columns of numbers.
     fn squared_of_numbers(&self, first: usize, mut panel: MatMut<'_, f64>) {
         let width = panel.ncols();
         if self.product_form() {

@@ -1,4 +1,5 @@
-//! Columns of codes: the contract, one-hot codes with tied lengthscales, permuted codes, what has no meaning.
+//! Columns of codes: the contract, one-hot codes with tied lengthscales, permuted codes, kernels
+//! that refuse codes.
 
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{
@@ -43,7 +44,7 @@ fn every_kernel_with_a_meaning_for_categories_keeps_the_contract() {
     let texts = stationary.flat_map(|name| [(*name).to_owned(), format!("{name}(ard)")]).chain(
         [
             "additive(order=2)",
-            // Levels that differ are not out of reach.
+            // Different levels are still within the support.
             "wendland(lengthscales=3)",
             "wendland(ard, smoothness=2, lengthscales=3)",
             "matern32(ard) + linear(ard)[1, 0] * white",
@@ -77,7 +78,7 @@ fn evaluated(
     (k, parameters)
 }
 
-/// One column for each level in place of codes.
+/// Replaces each column of codes by one column per level.
 fn one_hot(x: &Mat<f64>) -> Mat<f64> {
     Mat::from_fn(x.nrows(), 9, |i, c| match c {
         0 => x[(i, 0)],
@@ -89,7 +90,7 @@ fn one_hot(x: &Mat<f64>) -> Mat<f64> {
 
 #[test]
 fn a_code_is_one_hot_columns_with_tied_lengthscales() {
-    /// The column of codes that each column of one-hot codes is of.
+    /// For each column of the one-hot points, the column of the coded points it comes from.
     const OF: [usize; 9] = [0, 1, 1, 1, 1, 2, 3, 3, 3];
     // Enough points for several panels and row blocks, in both ways to compute distances.
     let (left, right) = (points(300, 1), points(150, 2));

@@ -25,7 +25,8 @@ fn check(text: &str, dims: usize) {
     let mut kernel = parse(text, dims).unwrap_or_else(|error| panic!("{text}: {error}"));
     kernel.initialise(&vec![0.9; dims], 1.5);
     perturb(kernel.as_mut());
-    // More points than one vector and one row block hold a whole number of; more on the right than on the left.
+    // Numbers of points that are not multiples of a vector's length; more on the right than on the
+    // left.
     let (left, right) = (points(11, dims, 1), points(14, dims, 2));
     if let Err(violation) = check_kernel(kernel.as_ref(), left.as_ref(), right.as_ref()) {
         panic!("{text} in {dims} dimensions: {violation}");
@@ -43,7 +44,7 @@ fn every_kernel_keeps_the_contract() {
     for smoothness in 0..=2 {
         for dims in [1, 2, 5, 9] {
             check(&format!("wendland(smoothness={smoothness})"), dims);
-            // Many pairs are out of reach of each other.
+            // Many pairs are farther apart than the support.
             check(&format!("wendland(ard, smoothness={smoothness}, lengthscales=1.3)"), dims);
         }
     }

@@ -1,4 +1,5 @@
-//! A kernel from outside: its adjoint by the test kit, its name in a grammar, its options, its place in compositions.
+//! A kernel of another crate: its adjoint by the test kit, its name in a grammar, its options, its
+//! use in compositions.
 
 use faer::Mat;
 use sparsegp_kernels::testkit::{check_kernel, check_kernel_in};
@@ -24,7 +25,7 @@ fn it_keeps_the_contract_alone_and_in_company() {
     ] {
         let mut kernel = grammar().parse(text, 3).unwrap_or_else(|error| panic!("{text}: {error}"));
         kernel.initialise(&[0.8; 3], 1.3);
-        // Its name means nothing to the default grammar, which is no fault of the kernel.
+        // The default grammar does not know its name, which is not a fault of the kernel.
         for verdict in [
             check_kernel(kernel.as_ref(), left.as_ref(), right.as_ref()),
             check_kernel_in(&grammar(), kernel.as_ref(), left.as_ref(), right.as_ref()),
@@ -50,7 +51,7 @@ fn its_options_and_scale_are_treated_like_any_others() {
     let kernel = grammar().parse("additive_imq(power=2, lengthscale=3)", 1).expect("a kernel");
     assert_eq!(kernel.expression(), "additive_imq(power=2)");
     for (text, column, part) in [
-        ("rbf + additive_imq(power=9)", 20, "'power' is a whole number from 1 to 4"),
+        ("rbf + additive_imq(power=9)", 20, "'power' must be a whole number from 1 to 4"),
         ("additive_imq(ard)", 14, "has no option 'ard'; expected one of power, variance, lengthscale"),
         ("additive_imq(lengthscale=60)", 14, "'lengthscale' must be between 0 and 50, not 60"),
         ("additve", 1, "hamming, additive_imq, scale(...), warp(...), changepoint(...) or (...)"),

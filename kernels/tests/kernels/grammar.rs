@@ -122,7 +122,8 @@ fn the_prior_variance_starts_at_the_target() {
         kernel.initialise(&[0.7, 2.0, 0.1], 5.0);
         let mut diag = [0.0];
         kernel.diag(x.as_ref(), &mut diag, &mut Scratch::new());
-        // `scale` puts its target on the scale; the sum inside it starts at 1 altogether, one term of it fixed at 1.
+        // `scale` puts its target on the scale; the terms of the sum inside it start at 1 in total,
+        // with one term fixed at 1.
         let want = if text.starts_with("scale") { 5.0 * 1.5 } else { 5.0 };
         assert!((diag[0] - want).abs() < 1e-12 * want, "{text}: {}", diag[0]);
     }
@@ -168,11 +169,11 @@ fn errors_name_the_column_and_what_was_expected() {
         ("arccosine(order)", 11, "from 0 to 2"),
         ("scale", 6, "expected '('"),
         ("scale(rbf, ard)", 12, "has no option 'ard'"),
-        ("scale(rbf, rbf)", 1, "around one kernel"),
+        ("scale(rbf, rbf)", 1, "takes one kernel"),
         ("warp(rbf, left_slopes=60)", 11, "between 0.02 and 50"),
         ("warp(rbf, left_slopes=[1, 2, 3])", 11, "3 values for 2"),
         ("warp(rbf", 9, "',' or ')'"),
-        ("changepoint(rbf)", 1, "between two kernels or more"),
+        ("changepoint(rbf)", 1, "takes two kernels or more"),
         ("changepoint(rbf, linear, locations=[0, 1])", 26, "2 values for 1"),
         ("changepoint(rbf, rbf, steepness=1, rbf)", 36, "has no option 'rbf'"),
         ("rbf + changepoint(rbf, linear, sharp=2)", 32, "expected one of locations, steepness"),

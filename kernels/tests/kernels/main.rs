@@ -1,4 +1,5 @@
-//! Covariance functions: the contract, the grammar, edges, reference numbers, a kernel from outside.
+//! Covariance functions: the contract, the grammar, edges, reference numbers, a kernel of another
+//! crate.
 
 mod categories;
 mod contract;

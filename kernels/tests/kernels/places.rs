@@ -1,4 +1,4 @@
-//! Coordinates of places: the contract, the kernel with equal lengthscales that they stand for, what is refused.
+//! Coordinates of places: the contract, the equivalent kernel with equal lengthscales, refusals.
 
 use faer::Mat;
 use sparsegp_kernels::{
@@ -14,7 +14,7 @@ const DIMENSIONS: [Dimension; 5] = [
     Dimension::Number,
 ];
 
-/// The lengthscale that each column has.
+/// The index of the lengthscale of each column.
 const OF: [usize; 5] = [0, 1, 1, 1, 2];
 
 fn points(n: usize, offset: usize) -> Mat<f64> {

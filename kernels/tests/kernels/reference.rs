@@ -37,7 +37,7 @@ fn values_and_gradients_match_independent_implementations() {
     assert!(!cases.is_empty());
     for case in cases {
         let name = case["name"].as_str().expect("name");
-        // A case may bring inputs of its own.
+        // A case may have its own inputs.
         let input = |key: &str| case["inputs"].get(key).unwrap_or(&file["inputs"][key]);
         let (x, z) = (matrix(input("X")), matrix(input("X2")));
         let description = &case["inputs"]["kernel"];

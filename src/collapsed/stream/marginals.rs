@@ -13,7 +13,7 @@ use faer::{Accum, MatRef};
 pub struct RowMarginals {
     /// The means, one for each row.
     pub mean: Vec<f64>,
-    /// The variances, likewise.
+    /// The variances, one for each row.
     pub variance: Vec<f64>,
 }
 

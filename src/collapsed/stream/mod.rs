@@ -1,4 +1,5 @@
-//! Streams a data set, or a part of one, in blocks: the sums for collapsed bounds, and the rows' part of gradients; no bounds.
+//! Streams a data set, or a part of it, in blocks: the sums for collapsed bounds, and the part of
+//! gradients that comes from rows; no bounds.
 //!
 //! Memory is O(bM + M²) for any n: features are recomputed in the backward sweep, not kept.
 
@@ -19,7 +20,7 @@ use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 
-/// Columns that are in memory at a time.
+/// The number of columns that are in memory at a time.
 const WINDOW: usize = 2048;
 
 struct Block {
@@ -36,14 +37,14 @@ struct Block {
     scratch: Scratch,
 }
 
-/// The matrices that a block is lent, in the cache of the thread that had them before.
+/// Matrices that a block borrows; they are still in the cache of the thread that used them before.
 struct ThreadRoom {
     k: Mat<f64>,
     t: Mat<f64>,
     kbar: Mat<f64>,
 }
 
-/// The columns of a window after all of its blocks.
+/// The columns of a window after all its blocks were processed.
 struct Window<'a> {
     /// The first of its rows.
     first: usize,
@@ -52,7 +53,8 @@ struct Window<'a> {
     blocks: &'a [Block],
 }
 
-/// Sums by the levels of grouped effects, which a forward sweep fills beside its own.
+/// Sums by the levels of grouped effects, which a forward sweep fills in addition to the sums over
+/// features.
 pub struct EffectPass<'a> {
     /// The levels of all rows of the sweep.
     pub rows: &'a EffectRows,
@@ -60,7 +62,7 @@ pub struct EffectPass<'a> {
     pub sums: &'a mut EffectSums,
 }
 
-/// The terms that grouped effects add to a backward sweep, for each bound.
+/// The terms that grouped effects add to a backward sweep, by kind of bound.
 #[derive(Clone, Copy)]
 pub enum EffectSweep<'a> {
     /// For a bound in unweighted statistics.
@@ -78,7 +80,7 @@ struct Buffers<'a> {
     scaled: MatMut<'a, f64>,
 }
 
-/// Buffers for sweeps over a data set, and the sums of the last forward one.
+/// Buffers for sweeps over a data set, and the sums of the last forward sweep.
 pub struct DataStream {
     a: Mat<f64>,
     /// `diag(·) Aᵀ`, `b × M`.
@@ -179,12 +181,13 @@ impl DataStream {
         }
     }
 
-    /// The forward sweep: fills [`DataStream::statistics`] with 2·b·M² flops per datum block.
+    /// The forward sweep: fills [`DataStream::statistics`], with 2·b·M² flops per block of b rows.
     pub fn forward(&mut self, layer: &dyn LatentLayer, data: Dataset<'_>, weighting: Weighting) {
         self.forward_with(layer, data, weighting, None);
     }
 
-    /// [`DataStream::forward`] with sums by the levels of grouped effects beside the sums over features.
+    /// Like [`DataStream::forward`], with sums by the levels of grouped effects in addition to the
+    /// sums over features.
     pub fn forward_with(
         &mut self,
         layer: &dyn LatentLayer,
@@ -230,7 +233,8 @@ impl DataStream {
         }
     }
 
-    /// The backward sweep: adds the rows of `data` to `sums`, which may hold other rows, or what the statistics know, already.
+    /// The backward sweep: adds the contribution of the rows of `data` to `sums`, which may already
+    /// hold those of other rows or of the statistics.
     pub fn add_rows(
         &mut self,
         layer: &dyn LatentLayer,
@@ -241,7 +245,7 @@ impl DataStream {
         self.add_rows_with(layer, data, by, None, sums);
     }
 
-    /// [`DataStream::add_rows`] for rows with grouped effects.
+    /// Like [`DataStream::add_rows`], for rows with grouped effects.
     pub fn add_rows_with(
         &mut self,
         layer: &dyn LatentLayer,
@@ -280,7 +284,7 @@ impl DataStream {
         }
     }
 
-    /// The rows' part of the gradient of a bound in unweighted statistics.
+    /// Adds the part of the gradient of a bound in unweighted statistics that comes from the rows.
     ///
     /// `Ā = 2 (Φ̄ − κ t̄ I) A + φ̄ cᵀ`, so `K̄ = [2 Wᵀ (Φ̄ − κ t̄ I)] A + (Wᵀφ̄) cᵀ` is one product with a matrix formed
     /// once; in the direct form that matrix absorbs W and `A` is not needed.
@@ -328,7 +332,8 @@ impl DataStream {
         (self.map, self.vector, self.processes) = (map, vector, processes);
     }
 
-    /// The rows' part of FITC's gradient, with `−2 A diag(Λ̄) Aᵀ` into the lower triangle of `g`.
+    /// Adds the part of FITC's gradient that comes from the rows, with `−2 A diag(Λ̄) Aᵀ` into the
+    /// lower triangle of `g`.
     fn backward_fitc(&mut self, shared: FitcBackward<'_>, data: Dataset<'_>, mut g: MatMut<'_, f64>) {
         self.sweep(
             data,
@@ -356,7 +361,7 @@ impl Window<'_> {
     }
 }
 
-/// `c = y − o` of the output in a place, given the offsets of process 0 in `c`.
+/// Writes `c = y − o` of the output with index `place`, given the offsets of process 0 in `c`.
 fn centre(layer: &dyn LatentLayer, process: usize, targets: Targets<'_>, place: usize, c: &mut [f64]) {
     if let Some(constant) = layer.constant(process) {
         c.fill(constant);
@@ -369,7 +374,8 @@ fn centre(layer: &dyn LatentLayer, process: usize, targets: Targets<'_>, place: 
     }
 }
 
-/// Features, whitened features, `c = y − o` of the first output and base variances of a block.
+/// Computes features, whitened features, `c = y − o` of the first output and base variances of a
+/// block.
 fn whitened_block(
     layer: &dyn LatentLayer,
     process: usize,
@@ -394,7 +400,7 @@ fn residuals(a: MatRef<'_, f64>, share: f64, base: &mut [f64], buffer: &mut [f64
     }
 }
 
-/// Adds `A diag(w) c` and `Σ w c²` of an output; no weights are all 1.
+/// Adds `A diag(w) c` and `Σ w c²` of an output; empty weights count as 1.
 fn add_output(a: MatRef<'_, f64>, c: &mut [f64], weights: &[f64], ac: &mut [f64], cc: &mut f64) {
     if weights.is_empty() {
         *cc += linalg::dot(c, c);
@@ -469,7 +475,7 @@ struct Backward<'a> {
 impl Backward<'_> {
     fn run(&self, part: Dataset<'_>, buffers: Buffers<'_>, block: &mut Block) {
         let len = part.len();
-        // Nothing is summed over the window here, so `A` can stay with the thread too.
+        // Nothing is summed over the window here, so `A` can be a buffer of the thread too.
         let Buffers { mut k, kbar: mut a, mut t, .. } = buffers;
         let u = match self.form {
             Form::Stable | Form::Mixed => {
@@ -485,7 +491,8 @@ impl Backward<'_> {
         };
         block_product(t.as_mut(), Accum::Replace, Operand::full(self.map), u, 1.0);
         let (c, offset_bar, half) = (&mut block.c[..len], &mut block.bar[..len], &mut block.weight[..len]);
-        // Every term of a datum carries its weight, which the rows' part in Φ takes along with the first output.
+        // `half` applies the weights to the term of Φ, once, with the first output;
+        // `offset_adjoint` applies them to c.
         half.fill(0.5);
         part.targets.weights.iter().zip(half.iter_mut()).for_each(|(w, half)| *half *= w);
         let weights = part.targets.weights;
@@ -517,8 +524,8 @@ impl Backward<'_> {
     }
 }
 
-/// Writes the derivatives with respect to the offsets of an output, given `vector = Wᵀφ̄`, `cc = c̄c` and its c, and multiplies c by the
-/// weights of the rows; no weights are all 1.
+/// Writes the derivatives with respect to the offsets of an output, given `vector = Wᵀφ̄`,
+/// `cc = c̄c` and its c, and multiplies c by the weights of the rows; empty weights count as 1.
 fn offset_adjoint(
     k: MatRef<'_, f64>,
     vector: &[f64],
@@ -527,7 +534,7 @@ fn offset_adjoint(
     c: &mut [f64],
     offset_bar: &mut [f64],
 ) {
-    // aᵀφ̄ in the stable form is kᵀ(Wᵀφ̄) in both.
+    // aᵀφ̄ of the stable form equals kᵀ(Wᵀφ̄), which both forms can use.
     offset_bar.fill(0.0);
     columns::add_transposed_matvec(k, vector, offset_bar);
     offset_bar.iter_mut().zip(&*c).for_each(|(o, c)| *o = -(*o + 2.0 * cc * c));

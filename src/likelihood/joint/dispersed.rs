@@ -35,12 +35,14 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
     const DETAIL: &'static str;
     /// The relation of f_1 to f_2 and the function f of the family with one function: `f_1 = f − SHIFT·f_2`.
     const SHIFT: f64;
-    /// Values of f_2 beyond which ψ no longer changes: the family is at a limit, or numbers are at their end.
+    /// The range of f_2 beyond which ψ no longer changes, because the family has reached a limit or
+    /// floats their range.
     const RANGE: (f64, f64);
-    /// The upper end for averaged densities: from here on, their logarithms are differences of large numbers and lose all digits, where
-    /// all densities but that of one rate or location are far smaller.
+    /// The upper end of f_2 for averaged densities. Beyond it their logarithms are differences of
+    /// large numbers and lose all digits, while the density is negligible except at a single rate
+    /// or location.
     const HIGHEST: f64 = Self::RANGE.1;
-    /// The power of `e^{f_2}` that ψ is.
+    /// The exponent with which ψ is a power of `e^{f_2}`.
     const POWER: f64;
 
     /// The family with one function; ψ is its first own parameter.
@@ -73,7 +75,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
         integrator: &mut JointIntegrator,
     ) -> (f64, f64);
 
-    /// `P(Y ≤ y)` given f_2; of the family with one function, ψ is set.
+    /// Returns `P(Y ≤ y)` given f_2. `family` is the family with one function, with ψ set.
     fn cdf_given(
         family: &dyn Likelihood,
         at: Observation,
@@ -85,7 +87,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
         family.predictive_cdf(at.y, f, at.exposure, integrator)
     }
 
-    /// Returns the additional value of a prediction, beside the moments of y.
+    /// Returns the additional value of a prediction that is not a moment of y.
     fn detail(marginal: Marginal<'_>, own: f64) -> f64;
 
     /// The supremum of `log p`, if there is one.
@@ -116,7 +118,7 @@ impl<D: Driven> Default for Dispersed<D> {
 }
 
 impl<D: Driven> Dispersed<D> {
-    /// With the own parameters' usual values.
+    /// Creates the family, with default values of its own parameters.
     pub fn new() -> Self {
         Dispersed { family: D::family(), driven: PhantomData }
     }
@@ -140,7 +142,7 @@ impl<D: Driven> Dispersed<D> {
         (psi, if f2 > low && f2 < high { D::POWER * psi } else { 0.0 })
     }
 
-    /// f_2 of the family with one function.
+    /// Returns the constant f_2 that corresponds to ψ of the family with one function.
     fn usual(&self) -> f64 {
         self.values()[0].ln() / D::POWER
     }
@@ -186,7 +188,8 @@ impl<D: Driven> Dispersed<D> {
     }
 }
 
-/// A copy of the family that is free to change, made unless the last one was of the same family.
+/// Returns a copy of the family that can be changed; it reuses the copy in `slot` if that is of the
+/// same family.
 fn lent<'a>(slot: &'a mut Option<Box<dyn Likelihood>>, family: &dyn Likelihood) -> &'a mut dyn Likelihood {
     if slot.as_ref().is_none_or(|copy| copy.name() != family.name()) {
         *slot = None;
@@ -204,7 +207,7 @@ fn set(family: &mut dyn Likelihood, values: [f64; 2]) {
     });
 }
 
-/// Stores the averages over f_2 of the values given f_2.
+/// Stores the averages over f_2 of the derivatives given f_2.
 fn take(mut slopes: Slopes<'_>, average: &Average) {
     let [mean, variance, own] = average.rest;
     slopes.set([(mean, variance), (average.mean, average.variance)]);
@@ -323,14 +326,14 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
         D::unit_deviance(y, mean)
     }
 
-    /// That of the family with one function, and its ψ.
+    /// Returns the response of the family with one function, and the f_2 of its ψ.
     fn working_response(&self, at: Observation, out: &mut [f64]) {
         let f2 = self.usual();
         let f = self.family.working_response(at);
         out.iter_mut().zip([f - D::SHIFT * f2, f2]).for_each(|(out, value)| *out = value);
     }
 
-    /// That of the family with one function, and its ψ.
+    /// Starts as the family with one function does, and returns its mean and the f_2 of its ψ.
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> Vec<f64> {
         let f = self.family.initialise(y, exposure);
         let f2 = self.usual();

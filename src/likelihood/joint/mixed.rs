@@ -17,7 +17,8 @@ pub struct Mixed {
 }
 
 impl Mixed {
-    /// With these weights, one a process, and this offset; both are trained unless they are fixed.
+    /// Creates an output with one weight per process and an offset; both are trained unless they
+    /// are fixed.
     pub fn new(likelihood: Box<dyn Likelihood>, weights: Vec<f64>, offset: f64) -> Mixed {
         let parameter = |name: &str, values| Parameter {
             name: name.to_owned(),
@@ -74,7 +75,7 @@ impl Mixed {
         (self as &dyn JointLikelihood).own_len()
     }
 
-    /// f at these processes.
+    /// Returns f, given the values of the processes.
     pub(super) fn mix(&self, processes: &[f64]) -> f64 {
         self.offset() + self.weights().iter().zip(processes).map(|(w, g)| w * g).sum::<f64>()
     }
@@ -245,7 +246,7 @@ impl JointLikelihood for Mixed {
         self.likelihood.levels()
     }
 
-    /// The point nearest to 0 that gives the likelihood's own response.
+    /// Returns the processes nearest to 0 whose mixture is the response of the likelihood.
     fn working_response(&self, at: Observation, out: &mut [f64]) {
         let squares: f64 = self.weights().iter().map(|w| w * w).sum();
         let share = (self.likelihood.working_response(at) - self.offset()) / squares.max(f64::MIN_POSITIVE);

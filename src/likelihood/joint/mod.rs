@@ -45,9 +45,9 @@ impl Marginal<'_> {
 /// The destination of the derivatives of one row's term; all slices are overwritten, except `own`, which accumulates.
 #[derive(Debug)]
 pub struct Slopes<'a> {
-    /// `∂/∂μ_c`, C numbers, or none when derivatives are not wanted.
+    /// `∂/∂μ_c`, C numbers, or empty if derivatives are not requested.
     pub mean: &'a mut [f64],
-    /// `∂/∂v_c`, as many.
+    /// `∂/∂v_c`, as many numbers as in `mean`.
     pub variance: &'a mut [f64],
     /// `∂/∂ψ` of the likelihood's own parameters, unless empty.
     pub own: &'a mut [f64],
@@ -81,21 +81,22 @@ impl Slopes<'_> {
 /// The buffers of expectations over several functions, one per thread of work.
 #[derive(Clone, Debug, Default)]
 pub struct JointIntegrator {
-    /// For expectations over one function, and those inside of another.
+    /// Buffers for expectations over one function, including those inside another expectation.
     pub(crate) outer: Integrator,
     inner: Integrator,
     /// The nodes of an expectation of expectations.
     nodes: rule::Nodes,
     /// The family whose parameters an expectation of expectations sets.
     family: Option<Box<dyn Likelihood>>,
-    /// For integrals over classes.
+    /// Buffers for integrals over classes.
     classes: softmax::Scratch,
     /// True if errors of 1e-6 are small enough.
     coarse: bool,
 }
 
 impl JointIntegrator {
-    /// Integrators that take `nodes` nodes for every function, or choose the number themselves.
+    /// Creates an integrator that uses `nodes` nodes for every function, or chooses the number
+    /// itself.
     pub fn new(nodes: Option<usize>) -> Self {
         JointIntegrator { outer: Integrator::new(nodes), inner: Integrator::new(nodes), ..Default::default() }
     }
@@ -173,7 +174,7 @@ pub trait JointLikelihood: Send + Sync + Debug {
         integrator: &mut JointIntegrator,
     ) -> f64;
 
-    /// Mean and variance of y under the predictive distribution; NaN for classes.
+    /// Returns mean and variance of y under the predictive distribution; NaN for classes.
     fn predictive_moments(
         &self,
         marginal: Marginal<'_>,
@@ -202,7 +203,8 @@ pub trait JointLikelihood: Send + Sync + Debug {
         quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
     }
 
-    /// The probability of every class, [`levels`](Self::levels) of them; left alone by families without classes.
+    /// The probability of every class, [`levels`](Self::levels) of them; families without classes
+    /// do not write it.
     fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut JointIntegrator, out: &mut [f64]) {
         let _ = (marginal, integrator, out);
     }
@@ -221,7 +223,8 @@ pub trait JointLikelihood: Send + Sync + Debug {
         }
     }
 
-    /// The weights `w` of a likelihood that sees its functions g as `b + Σ_l w_l g_l` alone.
+    /// Returns the weights `w` of a likelihood that depends on its functions g only through
+    /// `b + Σ_l w_l g_l`.
     fn mixing(&self) -> Option<&[f64]> {
         None
     }

@@ -11,7 +11,7 @@ use std::f64::consts::PI;
 /// `½ log 2π`.
 const HALF_LN_2PI: f64 = 0.918_938_533_204_672_7;
 
-/// Noise of a variance that is not the same everywhere.
+/// Normal noise with a varying variance.
 #[derive(Clone, Copy, Debug)]
 pub struct NormalNoise;
 
@@ -61,7 +61,8 @@ impl Driven for NormalNoise {
     fn predictive_given(at: Observation, latent: LatentMarginal, f2: f64) -> Option<(Local, f64)> {
         let LatentMarginal { mean: mu, variance: v } = latent;
         let residual = at.y - mu;
-        // The logarithm of v + e^{2f} and the noise's share of it, where neither may be a float.
+        // The logarithm of v + e^{2f}, and the share of the noise; v and e^{2f} may both underflow
+        // or overflow.
         let (log_v, log_noise) = (v.max(0.0).ln(), 2.0 * f2);
         let (more, less) = (log_v.max(log_noise), log_v.min(log_noise));
         let log_total = more + (less - more).exp().ln_1p();
@@ -96,7 +97,7 @@ impl Driven for NormalNoise {
     }
 }
 
-/// Heavy-tailed noise of a scale that is not the same everywhere.
+/// Student-t noise with a varying scale.
 #[derive(Clone, Copy, Debug)]
 pub struct StudentNoise;
 

@@ -1,4 +1,5 @@
-//! Several outputs of one datum, each a combination of the same latent processes with a likelihood of its own; no single output.
+//! Several outputs of one datum, each a combination of the same latent processes with a separate
+//! likelihood; no single output.
 
 use super::mixed::process_names;
 use super::{JointIntegrator, JointLikelihood, Marginal, Mixed, Slopes};
@@ -21,7 +22,8 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Creates a likelihood of these outputs of the same processes. Their names come first in the names of their parameters.
+    /// Creates a likelihood of outputs that mix the same processes. The names of their parameters
+    /// begin with the names of the outputs.
     pub fn new(outputs: Vec<(String, Mixed)>) -> Outputs {
         let named = |(name, mut output): (String, Mixed)| {
             output.for_each_parameter_mut(&mut |p| p.name = format!("{name}.{}", p.name));
@@ -43,7 +45,7 @@ impl Outputs {
         self.outputs.first().map_or(0, |output| output.weights().len())
     }
 
-    /// The outputs that were observed, with their targets and the place of their own parameters.
+    /// Returns the observed outputs, with their targets and the range of their own parameters.
     fn observed<'a>(
         &'a self,
         at: Observation<'a>,
@@ -149,7 +151,8 @@ impl JointLikelihood for Outputs {
         f64::NAN
     }
 
-    /// Least squares over the outputs that were observed, of all points that are as good the one nearest to 0.
+    /// Returns the least-squares solution over the observed outputs; of several solutions, the one
+    /// nearest to 0.
     fn working_response(&self, at: Observation, out: &mut [f64]) {
         let mut normal = Mat::<f64>::zeros(out.len(), out.len());
         let mut right = Mat::<f64>::zeros(out.len(), 1);

@@ -7,7 +7,7 @@
 use crate::likelihood::LatentMarginal;
 use crate::quadrature::{Integrator, REACH, smallest};
 
-/// The number of values averaged beside the value and its slope.
+/// The number of values that are averaged in addition to the value and its slope.
 pub(super) const REST: usize = 3;
 
 /// A function of f at a node.
@@ -54,7 +54,7 @@ struct Node {
 /// The relative difference between two rules below which the next halving is exact to about 1e-11.
 const CHANGE: f64 = 1e-6;
 
-/// Terms of an expectation are left out if they are below this share of the largest.
+/// Terms of an expectation are left out if they are below this share of the largest term.
 const NEGLIGIBLE: f64 = 1e-16;
 
 /// The exponent of this share for the logarithm of an expectation.
@@ -100,10 +100,11 @@ pub(super) fn average(
     refined(nodes, step, BOUNDED_HALVINGS, marginal, &mut point).value
 }
 
-/// The average by Gauss–Hermite rules of three and five nodes, where f hardly varies and both agree.
+/// Returns the average by Gauss–Hermite rules of three and five nodes, if f hardly varies and both
+/// rules agree.
 fn calm_average(latent: LatentMarginal, g: &mut dyn FnMut(f64) -> f64) -> Option<f64> {
     let LatentMarginal { mean: mu, variance: v } = latent;
-    /// Standard deviations of f that are far below 1, the scale on which functions of f vary.
+    /// The maximum standard deviation of f: far below 1, the scale on which functions of f vary.
     const CALM: f64 = 0.05;
     const AGREES: f64 = 1e-9;
     const NODES: [(f64, f64); 2] =
@@ -287,7 +288,8 @@ impl Nodes {
         Average { value, ..self.average(sd) }
     }
 
-    /// Nodes of an even grid over all that matters of the integrand; returns their distance.
+    /// Finds the nodes of an even grid over the range in which the integrand matters; returns their
+    /// distance.
     fn find_peak(&mut self, node: &mut dyn FnMut(f64) -> Node) -> f64 {
         let (mut low, mut high) = (-9.0f64, 9.0f64);
         let mut step = 1.0;

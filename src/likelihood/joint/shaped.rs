@@ -29,7 +29,8 @@ impl Driven for Dispersion {
     const FUNCTIONS: [&'static str; 2] = ["rate", "dispersion"];
     const DETAIL: &'static str = "dispersion";
     const SHIFT: f64 = 0.0;
-    /// Below, counts are Poisson distributed, and distribution functions of beta variables take as many terms as their shapes' roots.
+    /// Below the range counts are practically Poisson distributed, and the distribution function of
+    /// a beta variable would take about as many terms as the root of its shapes.
     const RANGE: (f64, f64) = (-20.0, 230.0);
     const POWER: f64 = 1.0;
 
@@ -59,7 +60,7 @@ impl Driven for Dispersion {
         let (mean, _, variance) = log_normal(marginal.of(0));
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_alpha, variance: spread } = marginal.of(1);
-        // E α E m² as one exponential: one of them may be 0 where the other is infinite.
+        // E α E m² as one exponential: one factor may underflow to 0 while the other overflows.
         let excess = (2.0 * (mu + v) + log_alpha + 0.5 * spread).exp();
         (exposure * mean, exposure * mean + exposure * exposure * (excess + variance))
     }
@@ -75,7 +76,7 @@ impl Driven for Dispersion {
         if y < 0.0 {
             return 0.0;
         }
-        // `Y ≤ k` where αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
+        // `Y ≤ k` if αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
         let offset = exposure.ln() + alpha.ln();
         let threshold = Threshold::LogOdds(y.floor() + 1.0, 1.0 / alpha);
         let quick = threshold.average(|u| u - offset, |_| 1.0, f, integrator);
@@ -86,7 +87,7 @@ impl Driven for Dispersion {
         log_normal(marginal.of(1)).0
     }
 
-    /// A Poisson distribution of mean y.
+    /// The density is highest for a Poisson distribution of mean y.
     fn peak(at: Observation) -> Option<f64> {
         Some(log_ratio(at.y, 1.0) - at.y - ln_gamma(at.y + 1.0))
     }
@@ -175,7 +176,7 @@ impl Driven for Shape {
         (mean, (2.0 * (mu + v) - log_shape + 0.5 * spread).exp() + variance)
     }
 
-    /// `Y ≤ y` where f is at most log y less the logarithm of a gamma variable.
+    /// `Y ≤ y` if f is at most log y minus the logarithm of a gamma variable.
     fn cdf_given(
         family: &dyn Likelihood,
         at: Observation,

@@ -9,31 +9,33 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::Parameter;
 
-/// Values of the functions that densities are differentiated at, in turn.
+/// The values of the functions, in turn, at which densities are differentiated.
 const LATENT: [f64; 6] = [0.13, -0.87, 1.09, -1.61, 0.47, 1.77];
 
-/// Means and variances that expectations are taken over, in turn from one function to the next.
+/// The means, in turn from one function to the next, of the marginals of expectations.
 const MEANS: [f64; 5] = [0.31, -0.77, 0.93, -1.2, 0.07];
 const VARIANCES: [f64; 4] = [0.4, 0.1, 0.02, 0.25];
 
-/// Marginals that are looked at for every observation.
+/// The number of marginals that are checked for every observation.
 const MARGINALS: usize = 4;
 
-/// Draws that predictions are compared with: moments within 5 standard errors, the distribution function within 2/√n.
+/// The number of draws with which predictions are compared: moments within 5 standard errors, the
+/// distribution function within 2/√n.
 const DRAWS: usize = 20_000;
 
-/// Levels at which distributions are looked at.
+/// The probabilities at which distributions are checked.
 const LEVELS: [f64; 5] = [0.01, 0.3, 0.5, 0.8, 0.99];
 
-/// One case of the marginals.
+/// Returns the means and variances of one case.
 fn marginals(functions: usize, case: usize) -> (Vec<f64>, Vec<f64>) {
     let mean = (0..functions).map(|c| MEANS[(c + case) % MEANS.len()]).collect();
     let variance = (0..functions).map(|c| VARIANCES[(c * (1 + case) + case) % VARIANCES.len()]).collect();
     (mean, variance)
 }
 
-/// Checks the whole contract of a likelihood with up to three functions at some observations, which have to be in its domain and about as
-/// probable as targets that a model of it would meet, at latent values within ±2.
+/// Checks the whole contract of a likelihood with up to three functions at some observations, which
+/// have to be in its domain and about as probable as targets of a model with it typically are, at
+/// latent values within ±2.
 ///
 /// ```
 /// use sparsegp::likelihood::Observation;
@@ -45,7 +47,7 @@ fn marginals(functions: usize, case: usize) -> (Vec<f64>, Vec<f64>) {
 ///
 /// # Errors
 ///
-/// Names the first clause that is violated, and where.
+/// Describes the first violation of the contract, and where it occurs.
 pub fn check_joint_likelihood(likelihood: &dyn JointLikelihood, observations: &[Observation]) -> Verdict {
     check_parameters(likelihood, observations)?;
     let functions = likelihood.functions().len();
@@ -115,10 +117,10 @@ pub(crate) fn check_parameters(likelihood: &dyn JointLikelihood, observations: &
     }
     let before = parameters(likelihood);
     let mut copy = likelihood.boxed_clone();
-    ensure(copy.name() == name && parameters(&*copy) == before, || "a copy is another".to_owned())?;
+    ensure(copy.name() == name && parameters(&*copy) == before, || "a copy differs".to_owned())?;
     for (i, value) in values(likelihood).into_iter().enumerate() {
         let changed = values(&*with_own(likelihood, i, 0.9 * value));
-        ensure(changed[i] == 0.9 * value, || format!("own value {i} does not stay as it is set"))?;
+        ensure(changed[i] == 0.9 * value, || format!("own value {i} does not keep the value that was set"))?;
     }
     copy.for_each_parameter_mut(&mut |parameter| parameter.fixed = true);
     let fixed = values(&*copy);
@@ -307,7 +309,7 @@ pub(crate) fn check_integrals(
     ensure(close(expected, sum, 1e-7, 1.0), || {
         format!("E log p at {at:?}, {marginal:?} is {expected} instead of {sum}")
     })?;
-    // Where a scale is small on a part of the grid, the other function's is too coarse.
+    // Where the scale is small, the grid of the other function is too coarse.
     ensure(close(predictive, total.ln(), 1e-6, 1.0), || {
         format!("log E p at {at:?}, {marginal:?} is {predictive} instead of {}", total.ln())
     })
@@ -329,7 +331,8 @@ fn draws(likelihood: &dyn JointLikelihood, exposure: f64, marginal: Marginal<'_>
         .collect()
 }
 
-/// Checks that the probabilities of classes sum to 1 and agree with those of observations and of draws.
+/// Checks that the probabilities of classes sum to 1 and agree with those of single observations
+/// and with the shares of draws.
 ///
 /// # Errors
 ///
@@ -369,7 +372,7 @@ pub(crate) fn check_predictions(
     let counts = likelihood.target_kind() == TargetKind::Count;
     for p in LEVELS {
         let y = likelihood.predictive_quantile(p, marginal, exposure, &mut integrator);
-        // Next to 1 numbers are too far apart for a density that rises there.
+        // Just below 1, floats are too coarse for a density that rises there.
         if likelihood.target_kind() == TargetKind::UnitInterval && y > 1.0 - 1e-9 {
             continue;
         }
@@ -407,7 +410,7 @@ fn check_samples(likelihood: &dyn JointLikelihood, exposure: f64, marginal: Marg
         ensure(error < 5.0, || {
             format!("the mean {mean} is {error} standard errors from that of draws, {marginal:?}")
         })?;
-        // Of long tails the draws' own spread tells little.
+        // For long tails the spread of the draws is unreliable.
         let (spread, fourth) = (about(2), about(4));
         let error = (spread - variance).abs() / ((fourth - spread * spread).max(0.0) / n).sqrt();
         ensure(error < 5.0 || fourth > 300.0 * spread * spread, || {

@@ -11,11 +11,12 @@ use sparsegp_kernels::Parameter;
 #[derive(Clone, Debug)]
 pub(super) struct Truncated {
     pub counts: Box<dyn Likelihood>,
-    /// True if the logarithm of the truncated density is concave in f, as it is if f is the natural parameter of the counts.
+    /// True if the logarithm of the truncated density is concave in f, which is so if f is the
+    /// natural parameter of the counts.
     pub concave: bool,
 }
 
-/// Probabilities of single counts are summed up to here where 1 − p(0) has few digits.
+/// The number up to which probabilities of single counts are summed if 1 − p(0) has few digits.
 const SUMMED: f64 = 64.0;
 
 impl Truncated {
@@ -30,7 +31,8 @@ impl Truncated {
         (value[0], first[0])
     }
 
-    /// `−log(1 − p(0))` and its slopes in `log p(0)`: `p(0)/(1 − p(0))`, and again.
+    /// `−log(1 − p(0))` and its slopes in `log p(0)`: first `p(0)/(1 − p(0))`, then the second
+    /// derivative.
     fn rest(log_zero: f64) -> [f64; 3] {
         let above = -log_zero.exp_m1();
         let odds = log_zero.exp() / above;
@@ -51,7 +53,8 @@ impl Truncated {
         (rest, if odds == 0.0 { 0.0 } else { odds * slope })
     }
 
-    /// `E Y`, and `E Y²` beyond what both are for counts with zeros, over f.
+    /// Returns the amounts by which `E Y` and `E Y²` exceed those of counts with zeros, averaged
+    /// over f.
     fn beyond(&self, marginal: LatentMarginal, exposure: f64, nodes: &mut Nodes) -> [f64; 2] {
         let at = Observation::exposed(0.0, exposure);
         let mut beyond = |power: i32| {
@@ -166,7 +169,7 @@ impl Likelihood for Truncated {
         total.clamp(0.0, 1.0)
     }
 
-    /// Beyond 31 lies next to nothing of Poisson counts unless their zeros are impossible.
+    /// Poisson counts with a non-negligible probability of zero have practically no mass beyond 31.
     fn smooth_count_cdf(
         &self,
         k: f64,
@@ -226,7 +229,7 @@ impl Likelihood for Truncated {
         self.counts.working_response(at)
     }
 
-    /// From counts above 0: the rate whose mean above 0 is theirs.
+    /// Starts at the rate for which the mean of positive counts is that of the targets.
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
         self.counts.initialise(y, exposure);
         let total: f64 = y.iter().sum();

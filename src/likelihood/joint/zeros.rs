@@ -1,13 +1,15 @@
-//! Counts with zeros of their own: zero inflation, and hurdles, of any family of counts with one function.
+//! Counts with additional zeros: zero inflation and hurdles, for any family of counts with one
+//! function.
 //!
 //! With `w = 1/(1 + e^{−f_2})` and the counts' own `p(y|f_1)`:
 //!
 //! - zero inflation, `P(0) = w + (1 − w) p(0|f_1)`, `P(y) = (1 − w) p(y|f_1)` for y > 0;
 //! - hurdle, `P(0) = w`, `P(y) = (1 − w) p(y|f_1)/(1 − p(0|f_1))`.
 //!
-//! All expectations but one are sums or products of such over one function each. That one is `E log P(0)` of zero inflation: with
-//! `t = −log p(0|f_1)`, `log P(0) = log(1 + e^{−f_2}·e^{−t}) − log(1 + e^{−f_2})`, so that it is `A(μ_2) − E A(μ_2 + t)` for
-//! `A(m) = E log 1/(1 + e^{−f})`, f ~ N(m, v_2): an expectation over f_1 of one over f_2.
+//! All expectations except one are sums or products of expectations over one function. The
+//! exception is `E log P(0)` of zero inflation: with `t = −log p(0|f_1)`,
+//! `log P(0) = log(1 + e^{−f_2}·e^{−t}) − log(1 + e^{−f_2})`, so that it is `A(μ_2) − E A(μ_2 + t)`
+//! for `A(m) = E log 1/(1 + e^{−f})`, f ~ N(m, v_2): an expectation over f_1 of one over f_2.
 
 use super::rule::{self, Point};
 use super::truncated::Truncated;
@@ -45,24 +47,28 @@ pub struct ZeroAltered {
 }
 
 impl ZeroAltered {
-    /// Poisson counts of rate `e·e^{f_1}`, e the exposure, with more zeros.
+    /// Creates a likelihood of Poisson counts with rate `e·e^{f_1}`, where e is the exposure, and
+    /// additional zeros.
     pub fn inflated_poisson() -> Self {
         ZeroAltered { name: "zero-inflated-poisson", zeros: Zeros::Inflated, counts: Box::new(PoissonExp) }
     }
 
-    /// Negative binomial counts of mean `m = e·e^{f_1}` and variance `m + αm²`, α > 0 the own parameter, with more zeros.
+    /// Creates a likelihood of negative binomial counts with mean `m = e·e^{f_1}`, variance
+    /// `m + αm²` (α > 0 is the own parameter) and additional zeros.
     pub fn inflated_negative_binomial(alpha: f64) -> Self {
         let counts = Box::new(NegativeBinomial::new(alpha));
         ZeroAltered { name: "zero-inflated-negative-binomial", zeros: Zeros::Inflated, counts }
     }
 
-    /// Zeros, and Poisson counts of rate `e·e^{f_1}` given that they are not 0.
+    /// Creates a likelihood of zeros, and of Poisson counts with rate `e·e^{f_1}` given that they
+    /// are not 0.
     pub fn hurdle_poisson() -> Self {
         let counts = Truncated { counts: Box::new(PoissonExp), concave: true };
         ZeroAltered { name: "hurdle-poisson", zeros: Zeros::Hurdle, counts: Box::new(counts) }
     }
 
-    /// Zeros, and negative binomial counts of mean `e·e^{f_1}` and own parameter α > 0 given that they are not 0.
+    /// Creates a likelihood of zeros, and of negative binomial counts with mean `e·e^{f_1}` and own
+    /// parameter α > 0 given that they are not 0.
     pub fn hurdle_negative_binomial(alpha: f64) -> Self {
         let counts = Truncated { counts: Box::new(NegativeBinomial::new(alpha)), concave: false };
         ZeroAltered { name: "hurdle-negative-binomial", zeros: Zeros::Hurdle, counts: Box::new(counts) }
@@ -88,7 +94,7 @@ impl ZeroAltered {
         (value, logistic(log_zero - f2))
     }
 
-    /// `E log P(0)` of zero inflation; own derivatives are added.
+    /// Returns `E log P(0)` of zero inflation; adds the derivatives in own parameters.
     fn expected_mixed(
         &self,
         at: Observation,
@@ -107,7 +113,7 @@ impl ZeroAltered {
             if wanted {
                 self.counts.own_gradient(at, &[f1], &[local.mean], &mut own);
             }
-            // Where the rate has overflown nothing depends on it.
+            // If the rate has overflowed, nothing depends on it.
             let first = if local.mean == 0.0 { 0.0 } else { local.mean * slope };
             let value = alone.value - local.value;
             Point { value, first, rest: [alone.mean - local.mean, alone.variance - local.variance, own[0]] }
@@ -139,7 +145,7 @@ impl ZeroAltered {
         let value = (more + (less - more).exp().ln_1p()).min(0.0);
         let share = logistic(both - gate.value);
         let mix = |gate: f64, counts: f64| (1.0 - share) * gate + share * counts;
-        // A zero that the counts cannot be has no slopes.
+        // If the counts cannot be zero, the slopes of their share are 0.
         let of_counts = |slope: f64| if share == 0.0 { 0.0 } else { share * slope };
         slopes.set([
             (of_counts(zero.mean), of_counts(zero.variance)),
@@ -183,7 +189,7 @@ impl ZeroAltered {
         })
     }
 
-    /// `P(Y ≤ y)` from that of the counts.
+    /// Returns `P(Y ≤ y)`, given `P(Y ≤ y)` of the counts.
     fn below(shares: [f64; 2], y: f64, counts: f64) -> f64 {
         if y < 0.0 { 0.0 } else { (shares[0].exp() + shares[1].exp() * counts).clamp(0.0, 1.0) }
     }
@@ -191,7 +197,7 @@ impl ZeroAltered {
 
 /// `E log 1/(1 + e^{−f})` under N(m, v).
 fn log_chance(latent: LatentMarginal, integrator: &mut Integrator) -> Local {
-    // It is −e^{v/2 − m} or so far to the right.
+    // Far to the right it is about −e^{v/2 − m}.
     if latent.mean > 45.0 + 45.0 * latent.variance.max(0.0).sqrt() {
         return Local::default();
     }
@@ -258,7 +264,8 @@ impl JointLikelihood for ZeroAltered {
         }
     }
 
-    /// No zeros of their own, and the best rate.
+    /// Returns 0 for a zero, which an additional zero explains with probability 1; for other
+    /// counts, the peak of their density without additional zeros.
     fn peak(&self, at: Observation) -> Option<f64> {
         Some(if at.y == 0.0 { 0.0 } else { self.count(at, self.counts.peak(at)).0 })
     }
@@ -291,7 +298,8 @@ impl JointLikelihood for ZeroAltered {
         }
     }
 
-    /// With the mean m and variance s² of the counts: `(1 − w) m` and `(1 − w) (s² + w m²)`, where w is averaged.
+    /// Mean and variance are `(1 − w) m` and `(1 − w) (s² + w m²)`, with the mean m and variance s²
+    /// of the counts and the average of w.
     fn predictive_moments(
         &self,
         marginal: Marginal<'_>,
@@ -362,14 +370,15 @@ impl JointLikelihood for ZeroAltered {
         self.counts.unit_deviance(y, mean)
     }
 
-    /// Odds of 3 for or against a zero.
+    /// Returns odds of 3 for or against an additional zero, and the response of the counts.
     fn working_response(&self, at: Observation, out: &mut [f64]) {
         let odds = 3f64.ln();
         let response = [self.counts.working_response(at), if at.y == 0.0 { odds } else { -odds }];
         out.iter_mut().zip(response).for_each(|(out, value)| *out = value);
     }
 
-    /// The rate of the counts above 0, and the odds of the zeros that it does not explain.
+    /// Starts at the rate of the counts above 0, and at the odds of the zeros that this rate does
+    /// not explain.
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> Vec<f64> {
         let exposed = |i: usize| exposure.get(i).copied().unwrap_or(1.0);
         let positive: Vec<usize> = (0..y.len()).filter(|&i| y[i] > 0.0).collect();

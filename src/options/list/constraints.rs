@@ -1,4 +1,4 @@
-//! The options about single hyper-parameters, by their names; no uses.
+//! The options about hyper-parameters, which users select by name.
 
 use super::{Effect, Entry, Kind, parses};
 use crate::hyper::{BoundsFor, FixFor, PriorFor, StartFor, Tie};
@@ -8,7 +8,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "start",
         kind: Kind::Texts(parses::<StartFor>),
         value: "NAME=VALUE",
-        help: "Start training from a value, for example 'kernel.lengthscales[hour]=2'",
+        help: "Starting value of hyper-parameters, for example 'kernel.lengthscales[hour]=2'",
         place: "constraints",
         excludes: &["from"],
         ..Entry::DEFAULT
@@ -18,7 +18,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Texts(parses::<FixFor>),
         value: "NAME[=VALUE]",
         help: "Fix hyper-parameters at a value, for example likelihood.noise_variance=0.01; without \
-               =VALUE at their starting values",
+               =VALUE, at their starting values",
         place: "constraints",
         ..Entry::DEFAULT
     },
@@ -26,7 +26,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "bounds",
         kind: Kind::Texts(parses::<BoundsFor>),
         value: "NAME=LO,HI",
-        help: "Keep hyper-parameters between two values; one of them may be left out, as in \
+        help: "Keep hyper-parameters between two values; either bound may be left out, as in \
                '*.lengthscales=0.1,'",
         place: "constraints",
         ..Entry::DEFAULT
@@ -35,9 +35,9 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "prior",
         kind: Kind::Texts(parses::<PriorFor>),
         value: "NAME=DIST",
-        help: "Give hyper-parameters a prior: lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd), \
-               halfcauchy(scale), or none; training then also minimises the negative log density of the \
-               prior",
+        help: "Prior of hyper-parameters: lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd), \
+               halfcauchy(scale), or none. Training adds the negative log density of the prior to the \
+               objective",
         place: "constraints",
         ..Entry::DEFAULT
     },

@@ -1,20 +1,20 @@
-//! The kinds of values that options take, read from the text of a command line; no options.
+//! The kinds of values that options take, with their parsers.
 
 use crate::error::{Error, Result};
 use crate::words::either;
 use serde_json::{Number, Value};
 use std::str::FromStr;
 
-/// Refuses a text that is not a value of an option.
+/// A function that refuses a text that is not a valid value of an option.
 pub type Check = fn(&str) -> Result<()>;
 
 /// The values that an option takes.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Kind {
-    /// True if it is given.
+    /// A flag: true if the option is given.
     Flag,
-    /// True unless it is turned off: a flag with `no-` before its name.
+    /// A flag whose name on the command line starts with `no-`: true unless the option is given.
     Switch,
     /// `on` or `off`.
     OnOff,
@@ -24,11 +24,11 @@ pub enum Kind {
     NumberOr(Check),
     /// A whole number, 0 or more.
     Whole,
-    /// A whole number, or one of some words.
+    /// A whole number, or one of these words.
     WholeOr(&'static [&'static str]),
     /// Two numbers, the smaller one first: `LO,HI`.
     Range,
-    /// One of some words.
+    /// One of these words.
     Words(&'static [&'static str]),
     /// A text.
     Text(Check),
@@ -39,11 +39,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the value of a text on a command line; of options that may be repeated, the value of one of them.
+    /// Parses a value on a command line. An option that may be repeated is parsed one value at a time.
     ///
     /// # Errors
     ///
-    /// A usage error with the expected values.
+    /// Returns a usage error that states the expected values.
     pub fn parse(self, text: &str) -> Result<Value> {
         match self {
             Kind::Flag | Kind::Switch => {
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// Returns the words that it takes, if help texts list them.
+    /// Returns the words that the option takes, if help texts list them.
     pub fn words(self) -> Option<&'static [&'static str]> {
         match self {
             Kind::Words(words) => Some(words),
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kinds of JSON values that it takes: `bool`, `number`, `whole`, `text` and `list`.
+    /// Returns the JSON types that the option takes: `bool`, `number`, `whole`, `text` and `list`.
     pub fn types(self) -> &'static [&'static str] {
         match self {
             Kind::Flag | Kind::Switch | Kind::OnOff => &["bool"],
@@ -113,7 +113,7 @@ pub(super) fn any(_: &str) -> Result<()> {
     Ok(())
 }
 
-/// Accepts the texts of a type.
+/// Accepts the texts that parse as a `T`.
 pub(super) fn parses<T: FromStr<Err = Error>>(text: &str) -> Result<()> {
     text.parse::<T>().map(drop)
 }

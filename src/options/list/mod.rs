@@ -1,7 +1,7 @@
-//! The one list of the options of a fit: names, values, defaults and help of each, and the fits it is for; no uses.
+//! The one list of the options of a fit, with the name, values, default and help of each option and the fits that it applies to.
 //!
-//! The command line makes its arguments and help from this list, [`FitOptions::named`](super::FitOptions::named) reads values by it, and
-//! the Python package takes the types of its parameters from it.
+//! The command line builds its arguments and help from this list, [`FitOptions::named`](super::FitOptions::named) uses it to read values,
+//! and the Python package takes the types of its parameters from it.
 
 mod constraints;
 mod kind;
@@ -34,29 +34,30 @@ pub enum Effect {
 /// An option of a fit.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its name in Python and, with `-` for `_`, on the command line.
+    /// The name in Python. The command line writes `-` for `_`.
     pub name: &'static str,
-    /// The values that it takes.
+    /// The kind of values that the option takes.
     pub kind: Kind,
-    /// The name of its value in help texts; empty for its own name in capitals.
+    /// The name of the value in help texts; if empty, help texts show the option's name in capitals.
     pub value: &'static str,
     /// The default that help texts show; empty for an option without a default, or if `help` or `more` describes it.
     pub default: &'static str,
-    /// One line about it, with other options marked as in messages.
+    /// The short help, one line. Other options are marked with ⟨⟩, as in messages.
     pub help: &'static str,
-    /// More about it, for the long help; may be empty.
+    /// The text that the long help adds; may be empty.
     pub more: &'static str,
-    /// The fits that it has an effect on.
+    /// The fits that the option has an effect on.
     pub effect: Effect,
-    /// The struct in which stored options hold it, `constraints` or `growth`; empty for the options themselves.
+    /// The field of [`FitOptions`](super::FitOptions) whose struct holds the value, `constraints` or `growth`; empty if the value is a
+    /// field of `FitOptions`.
     pub place: &'static str,
-    /// True if the short help shows it.
+    /// True if the short help (`-h`) shows the option.
     pub everyday: bool,
-    /// True if comparisons of objectives have it too.
+    /// True if `compare` has the option too.
     pub compared: bool,
-    /// The options that it cannot be combined with; only commands have some of these.
+    /// The options that this option cannot be combined with. Some of them exist only on the command line.
     pub excludes: &'static [&'static str],
-    /// The option that it needs; empty for none.
+    /// The option that this option requires; empty for none.
     pub needs: &'static str,
 }
 
@@ -76,23 +77,23 @@ impl Entry {
         needs: "",
     };
 
-    /// Returns the line of help, with options written by `say`.
+    /// Returns the short help, in which `say` writes the marked options.
     pub fn help_with(&self, say: &Say<'_>) -> String {
         spoken(self.help, say)
     }
 
-    /// Returns the long help, with options written by `say`; `None` if the line of help is all.
+    /// Returns the long help, in which `say` writes the marked options; `None` if the option has only a short help.
     pub fn long_help_with(&self, say: &Say<'_>) -> Option<String> {
         let more = Some(self.more).filter(|more| !more.is_empty())?;
         Some(format!("{}\n\n{}", self.help_with(say), spoken(more, say)))
     }
 
-    /// Returns the name of its value in help texts.
+    /// Returns the name of the value in help texts.
     pub fn value_name(&self) -> String {
         if self.value.is_empty() { self.name.to_uppercase() } else { self.value.to_owned() }
     }
 
-    /// Returns true if a value counts as unset: null, and the default of β and of options that can only be turned off.
+    /// Returns true if a value counts as unset: null, β = 1, and true for an option that can only be turned off.
     pub fn is_unset(&self, value: &Value) -> bool {
         let is_default = match self.kind {
             Kind::Switch => *value == Value::Bool(true),
@@ -117,14 +118,14 @@ pub static SECTIONS: [Section; 6] = [
     Section { heading: "Model", options: model::OPTIONS },
     Section { heading: "Objective", options: objective::OPTIONS },
     Section {
-        heading: "Hyper-parameters by NAME (also with *; standardised scale; NAME[COLUMN] in units of the column)",
+        heading: "Hyper-parameters by NAME (* is a wildcard; values are standardised, or in units of COLUMN for NAME[COLUMN])",
         options: constraints::OPTIONS,
     },
     Section { heading: "Training", options: training::OPTIONS },
     Section { heading: "Held-out rows", options: rows::HELD_OUT },
 ];
 
-/// Returns all options, in the order of the help, in which messages also name the first of several.
+/// Returns all options, in the order of the help. If several options are at fault, messages name the first in this order.
 pub fn options() -> impl Iterator<Item = &'static Entry> {
     SECTIONS.iter().flat_map(|section| section.options)
 }
@@ -146,7 +147,7 @@ mod tests {
     use serde_json::{Map, json};
     use std::collections::BTreeSet;
 
-    /// The fields that users give by other options.
+    /// The fields of the options that no option of the same name sets.
     const OTHERWISE: [&str; 3] = ["constraints", "growth", "open"];
 
     #[test]
@@ -187,7 +188,7 @@ mod tests {
             let Kind::Words(words) = option.kind else { continue };
             for word in words {
                 let values = Map::from_iter([(option.name.to_owned(), json!(word))]);
-                // Some words need other options, which only the checks ask for.
+                // Some words require other options, but only the checks enforce this.
                 let read = FitOptions::unchecked(&values, &Given::default());
                 assert!(read.is_ok(), "{} {word}: {:?}", option.name, read.err());
             }

@@ -1,4 +1,4 @@
-//! The options about the model: kind, likelihood, kernel, inducing inputs, neighbours; no uses.
+//! The options about the model: kind, likelihood, kernel, inducing inputs, neighbours.
 
 use super::{Effect, Entry, Kind, any, parses};
 use crate::data::{InputWarp, TargetWarp};
@@ -28,8 +28,8 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "task",
         kind: Kind::Words(Task::WORDS),
-        help: "Kind of target [default: by its values: two values are classes, small whole numbers are \
-               counts]",
+        help: "Kind of target [default: inferred from its values: two values are classes, small whole \
+               numbers are counts]",
         everyday: true,
         excludes: &["from"],
         ..Entry::DEFAULT
@@ -38,8 +38,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "likelihood",
         kind: Kind::Words(LikelihoodKind::WORDS),
         help: "Distribution of the target around the latent function [default: chosen on held-out rows]",
-        more: "With ⟨auto none⟩ it is the first likelihood of the task: gaussian, bernoulli-probit, \
-               softmax, poisson or ordinal.",
+        more: "With ⟨auto none⟩ the default is gaussian for regression, bernoulli-probit for two \
+               classes, softmax for more classes, poisson for counts and ordinal for ordered levels.",
         everyday: true,
         ..Entry::DEFAULT
     },
@@ -55,14 +55,16 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "estimator",
         kind: Kind::Text(parses::<Estimator>),
         default: "exact",
-        help: "Estimator of the gradients in q",
-        more: "exact: by closed forms or quadrature. For dlm-log, from L samples of f per row: bmc:L, \
-               bmc-price:L (with second derivatives), smooth-bmc:L:NU, smooth-bmc:L:NU/t (ν falls as \
-               1/t), ups:L. For elbo, from L samples of the weights per batch: price:L (slopes and \
-               curvatures), reparam:L (without the entropy; for ngd, sr-vn, projected-ngvi and \
-               prox-sgd), reparam-ent:L (with the entropy; for proj-sgd, bw-gd and adam), stl:L \
-               (sticking the landing). For elbo with bernoulli-logit, piecewise:PIECES: gradients of a \
-               piecewise quadratic bound with PIECES pieces.",
+        help: "Estimator of the gradient with respect to q",
+        more: "exact uses closed forms or quadrature. For dlm-log, with L samples of f per row: bmc:L \
+               (biased), bmc-price:L (biased, with second derivatives), smooth-bmc:L:NU (bmc with ν \
+               added to the average density), smooth-bmc:L:NU/t (with ν/(t+1) at iteration t), ups:L \
+               (unbiased, by rejection sampling). For elbo, with L samples of the weights per batch: \
+               price:L (first and second derivatives of the log density), reparam:L (reparameterised, \
+               without the gradient of the entropy; for ngd, sr-vn, projected-ngvi and prox-sgd), \
+               reparam-ent:L (with the gradient of the entropy; for proj-sgd, bw-gd, adam and sgd), \
+               stl:L (sticking the landing; not for prox-sgd). For elbo with bernoulli-logit: \
+               piecewise:PIECES (a piecewise quadratic bound with PIECES pieces).",
         ..Entry::DEFAULT
     },
     Entry {
@@ -70,7 +72,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Text(any),
         value: "EXPRESSION",
         help: "Kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' (gp) [default: \
-               chosen; rbf(ard) with ⟨auto none⟩]",
+               chosen on held-out rows; rbf(ard) with ⟨auto none⟩]",
         effect: Effect::Sparse,
         everyday: true,
         excludes: &["from"],
@@ -79,20 +81,20 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "warp_inputs",
         kind: Kind::Words(InputWarp::WORDS),
-        help: "Map of the inputs before they are standardised: none, or normal-scores, which gives every \
-               column of more than ten values a normal distribution (gp) [default: chosen, unless \
-               ⟨kernel⟩ is given; none with ⟨auto none⟩]",
+        help: "Transformation of the inputs before standardisation: none, or normal-scores, which \
+               gives every column with more than ten distinct values a normal distribution (gp) \
+               [default: chosen on held-out rows; none with ⟨kernel⟩ or ⟨auto none⟩]",
         effect: Effect::Sparse,
         ..Entry::DEFAULT
     },
     Entry {
         name: "warp_target",
         kind: Kind::Words(TargetWarp::WORDS),
-        help: "Map of a positive target before it is standardised (gp, gaussian) [default: chosen; none \
-               with ⟨auto none⟩]",
-        more: "log models log y. softplus models z, where y = s log(1 + e^z) and s is the median of y. \
-               Below s, z is close to log y; above s, it is nearly linear in y. Predictions are in the \
-               units of y.",
+        help: "Transformation of a positive target before standardisation (gp, gaussian) [default: \
+               chosen on held-out rows; none with ⟨auto none⟩]",
+        more: "log models log y. softplus models z, where y = s log(1 + e^z) and s is the median of \
+               y. For y well below s, z is close to log(y/s); for y well above s, z is nearly linear \
+               in y. Predictions are in the units of y.",
         effect: Effect::Sparse,
         ..Entry::DEFAULT
     },
@@ -130,11 +132,12 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::WholeOr(&["auto"]),
         value: "M|auto",
         help: "Number of inducing inputs (gp), or auto [default: by the number of rows]",
-        more: "auto increases the number by half until it suffices. With Gaussian noise and up to 16384 \
-               rows, this is when the bounds on the log evidence are close and the lower bound stops \
-               rising; otherwise when predictions of held-out rows stop improving. The default for n \
-               training rows is the larger of n/10 and 5√n, but at least 50 and at most 500 (300 unless \
-               the noise is Gaussian). With neighbours it is n/10, but at least 50 and at most 100.",
+        more: "auto repeatedly increases the number by half. With Gaussian noise and at most 16384 \
+               rows it stops when the bounds on the log evidence are close and the lower bound stops \
+               rising. Otherwise it stops when predictions of held-out rows stop improving. The \
+               default for n training rows is the larger of n/10 and 5√n, but at least 50 and at most \
+               500 (300 if the noise is not Gaussian). With neighbours the default is n/10, but at \
+               least 50 and at most 100.",
         effect: Effect::Sparse,
         everyday: true,
         excludes: &["from"],
@@ -144,8 +147,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "inducing_tolerance",
         kind: Kind::Number,
         value: "NATS",
-        help: "With ⟨inducing auto⟩, stop when both the gap between the bounds and the gain from \
-               doubling the number are below NATS, in nats per row [default: 0.01]",
+        help: "With ⟨inducing auto⟩, stop when the gap between the bounds and the gain from doubling \
+               the number are both below NATS nats per row [default: 0.01]",
         place: "growth",
         needs: "inducing",
         ..Entry::DEFAULT
@@ -218,11 +221,11 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::List(parses::<Open>),
         value: "PARTS",
         default: "all",
-        help: "Settings to choose automatically, by short fits that held-out training rows judge: all, \
-               none, or names separated by commas",
+        help: "Settings to choose automatically by comparing short fits on held-out training rows: \
+               all, none, or names separated by commas",
         more: "The names are likelihood, warp-inputs, warp-target, kernel, neighbours, objective and \
-               inducing. Settings given by other options are never changed. The fit prints its choices \
-               as options that repeat the fit.",
+               inducing. A setting given by its own option is never changed. The fit prints its \
+               choices as options that repeat the fit.",
         everyday: true,
         compared: false,
         excludes: &["from"],

@@ -1,4 +1,4 @@
-//! The options about the objective and the tuning of hyper-parameters; no uses.
+//! The options about the objective and the tuning of hyper-parameters.
 
 use super::{Entry, Kind};
 use crate::options::words::{Hyper, HyperOptimizer, ObjectiveKind};
@@ -8,10 +8,10 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "objective",
         kind: Kind::Words(ObjectiveKind::WORDS),
         help: "Objective to minimise [default: elbo; with neighbours dlm-log if held-out rows prefer it]",
-        more: "elbo: the negative ELBO, with the weight ⟨beta⟩ of its KL term. dlm-log: the log loss of \
-               predictions. Both train on mini-batches; ⟨hyper collapsed⟩ solves elbo in closed form. \
-               dlm-square: the squared error of predictions. vfe: the negative collapsed ELBO. fitc: \
-               FITC's negative log evidence. These three use all rows at once and need Gaussian noise.",
+        more: "elbo: the negative ELBO, whose KL term has the weight ⟨beta⟩. dlm-log: the log loss of \
+               predictions. These two can train on mini-batches. dlm-square: the squared error of \
+               predictions. vfe: the negative collapsed ELBO. fitc: FITC's negative log evidence. \
+               These three use all rows at once and need Gaussian noise.",
         everyday: true,
         compared: false,
         ..Entry::DEFAULT
@@ -20,14 +20,15 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "hyper",
         kind: Kind::Words(Hyper::WORDS),
         help: "Method that tunes hyper-parameters and inducing inputs",
-        more: "joint: together with q, from the gradients of mini-batches. dual: like joint, but q is \
-               stored relative to the prior, so q changes with the prior (elbo). alternating: on all \
-               rows, with q optimised by natural gradients at every step. collapsed: on all rows, with \
-               the best q in closed form (Gaussian noise). fixed: not at all. The default is collapsed \
-               for vfe, fitc and dlm-square, and for elbo with Gaussian noise, at most 100000 rows and \
-               no option about mini-batches. Any other elbo with gp, ⟨q_update ngd⟩, full covariances \
-               and exact gradients is alternating if n·M² is small, otherwise dual. All other fits are \
-               joint.",
+        more: "joint: together with q, by steps on mini-batches. dual: like joint, but q is stored \
+               relative to the prior, so q changes with the prior (elbo). alternating: on all rows, \
+               with q optimised by natural gradients at every step. collapsed: on all rows, with the \
+               optimal q in closed form (Gaussian noise, ⟨neighbours⟩ or ⟨group⟩). fixed: not tuned. \
+               The default is collapsed with ⟨neighbours⟩ or ⟨group⟩; for vfe, fitc and dlm-square; \
+               and for elbo with Gaussian noise, unless a gp has more than 100000 rows or an option \
+               about mini-batches is given. For any other elbo with gp, ⟨q_update ngd⟩, full \
+               covariances and exact gradients the default is alternating if n·M² is small and no \
+               option about mini-batches is given, otherwise dual. In all other cases it is joint.",
         compared: false,
         ..Entry::DEFAULT
     },

@@ -1,4 +1,4 @@
-//! The options about the rows: their scaling and those held out; no uses.
+//! The options about the scaling of the data and about held-out rows.
 
 use super::{Entry, Kind};
 

@@ -1,4 +1,4 @@
-//! The options about training: the steps on q, limits and random starts; no uses.
+//! The options about training: the steps on q, limits and random starts.
 
 use super::{Effect, Entry, Kind, parses};
 use crate::data::SizeSchedule;
@@ -10,7 +10,8 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "family",
         kind: Kind::Words(Family::WORDS),
-        help: "Covariance matrices of q (elbo, dlm-log): full, or diagonal (mean field) [default: full]",
+        help: "Form of the covariance matrix of q (elbo, dlm-log): full, or diagonal (mean field) \
+               [default: full]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -24,9 +25,13 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "q_guard",
         kind: Kind::Words(Guard::WORDS),
-        help: "Guard that keeps the covariance of q positive definite in ngd steps if the loss has \
-               negative curvature. none turns it off, and sr-vn then does not shorten its steps \
+        help: "Guard that keeps the covariance of q positive definite in steps of ngd and sr-vn \
                [default: trust]",
+        more: "trust: with dlm-log and reparameterised samples, no variance of q grows by more than a \
+               factor of 2 or falls by more than a third in a step; otherwise like backtrack. \
+               backtrack: the step is halved until the covariance is positive definite. retraction: a \
+               second-order term is added to the step. projection: the eigenvalues of the new \
+               precision are clipped to [1e-4, 1e8]. none: steps are unchanged (only sr-vn).",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -46,9 +51,9 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "q_average",
         kind: Kind::Words(Average::WORDS),
-        help: "Average of the iterates of q to return (elbo, dlm-log): none (the last iterate), \
-               expectation (expectation parameters with growing weights) or tail (the later half of the \
-               iterates) [default: none]",
+        help: "Average over the iterates of q that the fit returns (elbo, dlm-log): none (the last \
+               iterate), expectation (expectation parameters with growing weights) or tail (at least \
+               the later half of the iterates) [default: none]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -56,8 +61,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "q_bounds",
         kind: Kind::Range,
         value: "LO,HI",
-        help: "Smallest and largest variance of q in any direction that projected-ngvi allows; the prior \
-               variance is 1 [default: 1e-4,1e4]",
+        help: "Smallest and largest eigenvalue that projected-ngvi allows for the covariance of q; \
+               those of the prior are 1 [default: 1e-4,1e4]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -81,7 +86,7 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "polish",
         kind: Kind::Switch,
-        help: "Skip the steps on q at the end of training, which use all rows (elbo, dlm-log)",
+        help: "Skip the final steps on q, which use all rows (elbo, dlm-log)",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -99,7 +104,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "learning_rate",
         kind: Kind::Number,
         value: "RATE",
-        help: "Learning rate of Adam (elbo, dlm-log) [default: 0.01]",
+        help: "Learning rate of Adam [default: 0.01]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -144,10 +149,10 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "epochs",
         kind: Kind::Whole,
         help: "Maximum number of passes over the data, or of L-BFGS iterations [default: by the objective]",
-        more: "With mini-batches the default is 50 passes for elbo with ⟨hyper dual⟩ and otherwise 100, \
-               but at least 200 steps. With neighbours it is 50, or as many as 1000 mini-batches make if \
-               these are fewer, but at least 4. Without mini-batches and neighbours it is 500 iterations \
-               for dlm-square and otherwise 200.",
+        more: "With mini-batches the default is 100 passes (50 for elbo with ⟨hyper dual⟩), or more \
+               if these have fewer than 200 steps. With neighbours the default is 50, or fewer for \
+               many rows: the number of passes that takes 1000 mini-batches, but at least 4. Without \
+               mini-batches and neighbours the default is 200 iterations (500 for dlm-square).",
         ..Entry::DEFAULT
     },
     Entry {
@@ -170,25 +175,27 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "tolerance",
         kind: Kind::Number,
         value: "NATS",
-        help: "Stop when the objective, averaged over ten epochs, falls by less than NATS per row and \
-               epoch; 0 turns this off [default: 1e-5]",
+        help: "Stop when the objective, averaged over several epochs, falls by less than NATS per row \
+               and epoch; 0 turns this off [default: by the objective]",
+        more: "The default is 1e-5 for most fits, 1e-7 for dlm-square, 1e-3 for classes with ⟨hyper \
+               alternating⟩, 1e-10 for glm with ⟨group⟩, and 0 for estimators that sample f.",
         ..Entry::DEFAULT
     },
     Entry {
         name: "stop_at",
         kind: Kind::Number,
         value: "NATS",
-        help: "Stop when the validation NLL, or without validation rows the objective per row, is at \
-               most NATS",
+        help: "Stop when the validation NLL is at most NATS; without validation rows, when the \
+               objective per row is at most NATS",
         ..Entry::DEFAULT
     },
     Entry {
         name: "stop_range",
         kind: Kind::Text(parses::<StopRange>),
         value: "EPOCHS:NATS",
-        help: "Stop when the objective per row has varied by at most NATS for EPOCHS epochs (Wei, Sheth \
-               & Khardon 2021: 50:1e-4 for regression, 20:1e-4 for classes and counts). ⟨tolerance⟩ is \
-               then 0 by default [default: off]",
+        help: "Stop when the objective per row has varied by at most NATS for EPOCHS epochs (Wei, \
+               Sheth & Khardon 2021: 50:1e-4 for regression, 20:1e-4 for classes and counts). \
+               ⟨tolerance⟩ is then 0, unless it is given [default: off]",
         ..Entry::DEFAULT
     },
     Entry {
@@ -213,7 +220,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         value: "K",
         default: "1",
         help: "Number of random starts of inducing inputs and hyper-parameters. After each round of \
-               short fits the worse half is dropped; the last start is fitted to the end",
+               short fits the worse half is dropped; the remaining start is fitted to the end",
         compared: false,
         excludes: &["from"],
         ..Entry::DEFAULT

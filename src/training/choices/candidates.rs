@@ -1,4 +1,5 @@
-//! The values that each part of a fit is chosen among, and where the choice begins; no fitting.
+//! The candidate values of each unset option, and the options that the search starts from; no
+//! fitting.
 
 use crate::data::{InputWarp, TargetWarp};
 use crate::likelihood::{LikelihoodKind, TargetKind};
@@ -7,38 +8,41 @@ use crate::training::rows::TrainingData;
 use crate::training::start::Prototype;
 use std::collections::HashSet;
 
-/// The kernel that choices begin with: rough enough for most tables.
+/// The kernel that the search starts from: rough enough for most tables.
 const FIRST_KERNEL: &str = "matern32(ard)";
 
-/// The others: a smoother one, a smoother one still, and a rougher one, …
+/// The alternatives: two smoother kernels, a rougher one, …
 pub(super) const KERNELS: [&str; 3] = ["matern52(ard)", "rbf(ard)", "matern12(ard)"];
 
-/// … and one with a line for every column.
+/// … and one with a linear term in all columns.
 pub(super) const WITH_LINES: &str = "matern32(ard) + linear";
 
 /// The minimum number of rows per column for a linear term: with fewer rows it overfits, and so few held-out rows do not show it.
 const ROWS_A_LINE: usize = 5;
 
-/// The number of neighbours that a short fit is made with, …
+/// The number of neighbours in a short fit, …
 const NEIGHBOURS: usize = 50;
 
-/// … the number beside sites, …
+/// … the number in a short fit with sites, …
 pub(super) const FEW_NEIGHBOURS: usize = 20;
 
-/// … and other numbers that the same fit is judged with.
+/// … and the other numbers of neighbours with which the same short fit is judged.
 pub(super) const COUNTS: [usize; 2] = [100, FEW_NEIGHBOURS];
 
-/// The share of counts that are 0 from which on some of them may have another cause than the others.
+/// Likelihoods of several functions, which model zeros separately, are tried if more than this
+/// share of the counts is 0.
 const ZEROS: f64 = 0.05;
 
-/// Fewer different numbers are levels: a density that narrows around them gains without end, which says nothing about noise. So few rows
-/// have that many only if they are hardly ever tied.
+/// Targets with fewer distinct values are treated as levels: a density that narrows around the
+/// levels has an ever lower loss, which says nothing about the noise. For small tables the limit is
+/// half the number of rows.
 const DIFFERENT: usize = 50;
 
-/// The maximum number of rows that a model with neighbours stores without a request of the user.
+/// Neighbours are a candidate up to this number of rows, because a model with neighbours stores its
+/// rows.
 const MOST_KEPT: usize = 1_000_000;
 
-/// The options that choices begin with.
+/// Returns the options that the search starts from.
 pub(super) fn base(options: &FitOptions, open: Open) -> FitOptions {
     let mut base = FitOptions { open: Open::NOTHING, ..options.clone() };
     if open.contains(Part::Likelihood) {
@@ -49,11 +53,12 @@ pub(super) fn base(options: &FitOptions, open: Open) -> FitOptions {
     if open.contains(Part::Kernel) {
         base.kernel = FIRST_KERNEL.into();
     }
-    // A short fit with neighbours takes ten times as long as one without, so they are tried once the parts before them are decided.
+    // A short fit with neighbours takes ten times as long as one without, so neighbours are tried
+    // after the earlier options are decided.
     if base.neighbours.is_none() { base.without_neighbours() } else { base }
 }
 
-/// Returns the other values of a part, each as options for a fit.
+/// Returns the alternative values of a part, each as options for a fit.
 pub(super) fn values(
     part: Part,
     options: &FitOptions,
@@ -68,7 +73,8 @@ pub(super) fn values(
     let values = match part {
         Part::Likelihood => likelihoods(kind, options.model, data.targets.y)
             .map(|kind| {
-                // A target that is warped to stay positive stays so: likelihoods that cannot be warped are left out below.
+                // The warp of the target is kept, so likelihoods that do not allow a warp are
+                // dropped below.
                 let options = if kind.is_joint() { &options.without_neighbours() } else { options };
                 FitOptions { likelihood: Some(kind), ..options.clone() }
             })
@@ -80,7 +86,8 @@ pub(super) fn values(
             vec![with(&|value| value.warp_target = TargetWarp::Softplus)]
         }
         Part::WarpTarget => Vec::new(),
-        // Kernels are judged by hyper-parameters of their own, which short fits with sites do not train.
+        // A kernel can be judged only with hyper-parameters trained for it, and short fits with
+        // sites do not train them.
         Part::Kernel if options.neighbours.is_some() && !kind.has_gaussian_noise() => Vec::new(),
         Part::Kernel => {
             let lines = (data.len() >= ROWS_A_LINE * data.x.ncols()).then(|| WITH_LINES.to_owned());
@@ -107,7 +114,8 @@ pub(super) fn values(
     values.into_iter().filter(|value| value != options && can_be_fitted(value)).collect()
 }
 
-/// The kernel in which every level of a category has an effect that adds to the rest, with a variance for each category.
+/// Returns the kernel in which every level of a category has an effect that adds to the rest, with
+/// a variance for each category.
 fn with_effects(options: &FitOptions) -> Option<String> {
     let inputs = options.dimensions.iter().enumerate().filter(|(_, dimension)| dimension.is_category());
     let inputs: Vec<String> = inputs.map(|(input, _)| input.to_string()).collect();

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_option_names_is_never_given_up() {
+    fn options_that_the_user_set_are_never_given_up() {
         let open = Open::EVERYTHING.without(&[Part::Neighbours, Part::WarpInputs]);
         let mut some = chosen(open);
         while some.give_up(&Error::fit("no value")) {}

@@ -1,16 +1,18 @@
-//! The training rows that choices are judged by, and what losses of them say of two fits; no fits.
+//! The split of the training rows for choosing options, and the comparison of two fits by their
+//! held-out losses; no fits.
 
 use crate::data::{Purpose, generator};
 use rand::seq::SliceRandom;
 
-/// With fewer rows there is nothing to hold out.
+/// The minimum number of rows for holding some of them out.
 const FEWEST_ROWS: usize = 60;
 
-/// The share of the rows that are held out, and the most of them.
+/// The share of the rows that is held out, and the maximum number of held-out rows.
 const HELD_OUT: (f64, usize) = (0.3, 2000);
 
-/// Rows to fit to, at most `most_of` the number of all, and rows to judge by, at random and each in their order; none where rows are too
-/// few. Choices that draw by different `run`s draw independently.
+/// Splits `n` rows at random; returns the indices of at most `most_of(n)` rows to fit to and of the
+/// held-out rows, both sorted, or `None` if there are too few rows. Splits with different `run`s
+/// are independent.
 pub fn held_out(
     n: usize,
     seed: u64,
@@ -34,7 +36,7 @@ pub fn held_out(
 pub struct Losses(pub Vec<f64>);
 
 impl Losses {
-    /// Their mean.
+    /// Returns the mean loss.
     pub fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }

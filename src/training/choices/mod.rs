@@ -1,4 +1,5 @@
-//! Choices of the settings that no option names, one after the other, by short fits that held-out training rows judge; no fit to all rows.
+//! Chooses unset options one after the other by short fits, which are judged on held-out training
+//! rows; no fit to all rows.
 //!
 //! The fit that follows gets nothing but the chosen options, so a user who gives these options gets the same fit.
 
@@ -22,13 +23,14 @@ use trial::{INDUCING, Judged, Trials};
 /// A value replaces the current one if it lowers the log loss of held-out rows by more than this many nats per row, …
 const LEAST_GAIN: f64 = 0.002;
 
-/// … or by more than this if it is a likelihood other than the first one of the task, which costs time and often accuracy of the mean, …
+/// … or by more than this if it is a likelihood other than the first one of the task: other
+/// likelihoods take longer, and their means are often less accurate, …
 const LIKELIHOOD_GAIN: f64 = 0.01;
 
 /// … or by more than this if the first likelihood has closed forms, …
 const CLOSED_FORM_GAIN: f64 = 0.05;
 
-/// … by more than this share of the standard error of the differences, …
+/// … and also by more than this share of the standard error of the differences, …
 const STANDARD_ERRORS: f64 = 0.5;
 
 /// … and does not raise the squared error by more than this share and the standard error of the differences: a sharper density is not
@@ -38,14 +40,17 @@ const MORE_ERROR: f64 = 0.05;
 /// Fewer neighbours, or none, are preferred if the loss is this close: the model is smaller and faster.
 const NEGLIGIBLE: f64 = 0.002;
 
-/// Neighbours beside sites make a fit take several times as long; they have to lower the loss by more than this.
+/// Neighbours have to lower the loss of a likelihood with sites by more than this, because they
+/// make the fit take several times as long.
 const SITES_GAIN: f64 = 0.01;
 
-/// With at most this number of inputs, the rows of a short fit surround the held-out rows: …
+/// The number of inputs up to which the density of the rows matters for the choice, because the
+/// rows of a short fit surround the held-out rows.
 const PLACES: usize = 3;
 
-/// … if a short fit has fewer than one row in this number, its 20 neighbours reach as far as many more neighbours among all rows, so 20
-/// neighbours are not tried. A smooth kernel with a linear one is not tried either: only close rows show how rough a function is.
+/// If a short fit has fewer than one row in this number, its 20 neighbours reach as far as 160 or
+/// more neighbours among all rows, so 20 neighbours are not tried. The kernel with a linear term is
+/// not tried either: only close rows show how rough a function is.
 const THINNED: usize = 8;
 
 /// The maximum number of classes for which the kernel is chosen.
@@ -122,7 +127,8 @@ fn allowed(options: &FitOptions, rows: TrainingData<'_>) -> Open {
         open = open.without(&[Part::WarpInputs, Part::WarpTarget]);
     }
     if !options.constraints.is_empty() {
-        // Names of hyper-parameters, and values on the scale of standardised columns, were meant for the kernel that is named.
+        // Constraints name hyper-parameters of the current kernel, with values on the scale of
+        // standardised columns.
         open = open.without(&[Part::WarpInputs, Part::WarpTarget, Part::Kernel, Part::Likelihood]);
     }
     if levels > MANY_CLASSES && options.likelihood_kind().target_kind() == TargetKind::Class {
@@ -279,7 +285,8 @@ impl<'s, 'a> Search<'s, 'a> {
         }
         let objection = objection(&plain, &beside, SITES_GAIN);
         let is_better = plain.gain_of(&beside).0 > 0.0 && objection.is_none();
-        // Parts that are decided later are judged on the rows of the other short fits.
+        // Later options are judged on the rows of the other short fits, so this fit is repeated on
+        // those rows.
         let taken = if is_better { Some(self.trials.judge(with, Some(best), self.session)?) } else { None };
         tried[0] = Tried { value: best.options.word_of(Part::Neighbours), ..plain.tried() };
         tried.push(Tried { value: with.word_of(Part::Neighbours), objection, ..beside.tried() });
@@ -311,7 +318,7 @@ impl<'s, 'a> Search<'s, 'a> {
         if part == Part::Neighbours
             && let Some(fitted) = judged.first()
         {
-            // One fit serves all numbers.
+            // One fit serves all numbers of neighbours.
             let others: Vec<Judged> =
                 self.counts.iter().filter_map(|&count| fitted.with_count(count, &self.trials)).collect();
             judged.extend(others);
@@ -335,8 +342,9 @@ impl<'s, 'a> Search<'s, 'a> {
     }
 }
 
-/// Returns the number of inducing inputs for `n` rows, if half of the inducing inputs of a short fit are enough for `rows`. The function is
-/// then smooth, and needs slowly more of them as rows are added (Burt, Rasmussen & van der Wilk 2020).
+/// Returns the number of inducing inputs for `n` rows, if half of the inducing inputs of a short
+/// fit are enough for `rows`. The function is then smooth, and the number of inducing inputs it
+/// needs grows slowly with the number of rows (Burt, Rasmussen & van der Wilk 2020).
 fn few_inducing(rows: usize, n: usize) -> usize {
     (INDUCING.1 as f64 * (n as f64 / rows as f64).cbrt()).round() as usize
 }

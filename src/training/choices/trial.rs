@@ -1,4 +1,5 @@
-//! Short fits to a part of the training rows and the losses of others that are held out, in the user's units; no choosing.
+//! Short fits to some of the training rows, and their losses on held-out rows, in the user's units;
+//! no choosing.
 
 use super::held_out::{Losses, held_out};
 use crate::collapsed::Dataset;
@@ -24,25 +25,26 @@ const TRAINED_ON: (usize, usize) = (1000, 4000);
 /// closer together.
 const CLOSE_ROWS: usize = 8000;
 
-/// The epochs of a short fit.
+/// The number of epochs of a short fit.
 struct Epochs {
-    /// With neighbours, after rounds of at most the same length.
+    /// Fits with neighbours; earlier rounds are at most as long.
     beside: usize,
-    /// In closed form.
+    /// Fits in closed form.
     closed: usize,
-    /// If every epoch solves for the q of all classes, which takes many passes.
+    /// Fits of several classes, in which every epoch solves for the q of all classes by many
+    /// passes.
     classes: usize,
-    /// By mini-batches.
+    /// Fits by mini-batches.
     batches: usize,
 }
 
-/// Epochs of the first short fit, …
+/// The epochs of the first short fit, …
 const FIRST: Epochs = Epochs { beside: 8, closed: 30, classes: 6, batches: 15 };
 
-/// … and of the others, which start from the values of an earlier one.
+/// … and of later short fits, which start from the hyper-parameters of an earlier one.
 const LATER: Epochs = Epochs { beside: 6, closed: 20, classes: 3, batches: 10 };
 
-/// Inducing inputs of a short fit beside neighbours, and without.
+/// The number of inducing inputs of a short fit with neighbours, and of one without.
 pub(super) const INDUCING: (usize, usize) = (50, 100);
 
 /// The rows of short fits, in the user's units.
@@ -62,12 +64,13 @@ pub(super) struct Judged {
 }
 
 impl Trials {
-    /// Splits the rows at random into a part to fit to and a part to judge by; `None` if there are too few rows.
+    /// Splits the rows at random into rows to fit to and held-out rows; `None` if there are too few
+    /// rows, or all targets are equal.
     pub fn new(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
         Trials::of_at_most(rows, seed, |n| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1))
     }
 
-    /// Returns the same rows to judge by with more rows to fit to.
+    /// Like [`new`](Self::new), with the same held-out rows but more rows to fit to.
     pub fn with_close_rows(rows: TrainingData<'_>, seed: u64) -> Option<Trials> {
         Trials::of_at_most(rows, seed, |_| CLOSE_ROWS)
     }
@@ -102,7 +105,7 @@ impl Trials {
     ///
     /// # Errors
     ///
-    /// As for a fit, and a fit error when a held-out row is impossible.
+    /// As for a fit, and a fit error if the model gives a held-out target the probability 0.
     pub(crate) fn judge(
         &self,
         options: &FitOptions,
@@ -124,7 +127,8 @@ impl Trials {
         Ok(Judged { options: options.clone(), losses, errors, seconds, model })
     }
 
-    /// Returns a start with the values of another fit, for hyper-parameters that have the same names.
+    /// Returns a start with the hyper-parameters of another fit, as far as their names are the
+    /// same.
     fn start(&self, train: Dataset<'_>, options: &FitOptions, from: &LatentPrior) -> Result<Start> {
         let prototype = Prototype::of(options, train.x.ncols(), self.levels)?;
         let plan = Plan::new(options, &prototype.likelihood, train.len())?;
@@ -140,7 +144,7 @@ impl Trials {
         Ok(Start { model, q: None })
     }
 
-    /// The log loss of every held-out row, and its squared error.
+    /// Returns the log loss of every held-out row, and its squared error.
     fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Losses, Losses)> {
         let held = self.held.dataset();
         let predictions = model.predict_by(posterior, held.x, self.held.exposure.clone());
@@ -154,7 +158,7 @@ impl Trials {
 }
 
 impl Judged {
-    /// The mean log loss.
+    /// Returns the mean log loss.
     pub fn loss(&self) -> f64 {
         self.losses.mean()
     }
@@ -218,7 +222,7 @@ fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
     FitOptions {
         hyper: if keeps_values { Some(Hyper::Fixed) } else { options.hyper },
         epochs: Some(options.epochs.unwrap_or(epochs).min(epochs)),
-        // Linear models have none.
+        // Linear models have no inducing inputs.
         inducing: (options.model == ModelKind::Gp).then_some(most.min(rows)),
         growth: None,
         restarts: 1,

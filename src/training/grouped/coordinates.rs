@@ -18,7 +18,7 @@ pub(super) struct Row {
     pub effect: usize,
 }
 
-/// The coordinates of a row: places among the coordinates, `log s_i` first.
+/// The indices of a row's coordinates, starting with that of `log s_i`.
 struct RowPlaces {
     row: Row,
     places: Vec<usize>,
@@ -28,14 +28,16 @@ struct RowPlaces {
 pub(super) struct Coordinates {
     /// The free vector at the estimate.
     theta: Vec<f64>,
-    /// The places in it of the numbers that are moved.
+    /// The indices in `theta` of the parameters that move.
     moved: Vec<usize>,
     rows: Vec<RowPlaces>,
     start: Vec<f64>,
 }
 
 impl Coordinates {
-    /// The coordinates of a model at its estimate, as of [`Place::named`]. A row has its own coordinates if all of it is free, without bounds.
+    /// Creates the coordinates of a model at its estimate; [`Place::named`] says which parameters
+    /// move. A row of a factor has the coordinates `log s_i` and `v_ij` if all its entries are
+    /// free, without bounds or ties.
     pub fn new(at: &Place, most: usize) -> Self {
         let (theta, moved) = (at.start(), at.named(most));
         let effects = &at.model.effects;
@@ -70,18 +72,18 @@ impl Coordinates {
         Coordinates { theta, moved, rows, start }
     }
 
-    /// The coordinates of the estimate.
+    /// Returns the coordinates of the estimate.
     pub fn start(&self) -> &[f64] {
         &self.start
     }
 
-    /// The coordinates of a row, its standard deviation first; empty if the row has none.
+    /// Returns the coordinates of a row, its standard deviation first; empty if the row has none.
     pub fn places(&self, row: Row) -> Vec<usize> {
         let found = self.rows.iter().find(|own| own.row == row);
         found.map_or(Vec::new(), |own| own.places.clone())
     }
 
-    /// The coordinate of the standard deviation of a row.
+    /// Returns the coordinate of the standard deviation of a row.
     pub fn place(&self, row: Row) -> Option<usize> {
         self.places(row).first().copied()
     }
@@ -117,7 +119,7 @@ impl Coordinates {
             let (rest, squares) = (&of.places[1..], squares(at, &of.places[1..]));
             let [log, change] = self.log_deviation(at, own, of);
             let diagonal = (log - 0.5 * squares.ln_1p()).exp();
-            // The derivative in the logarithm of the diagonal entry, with v as it is.
+            // The derivative in the logarithm of the diagonal entry at fixed v.
             let size =
                 out[of.places[0]] + rest.iter().map(|&place| out[place] * at[place] * diagonal).sum::<f64>();
             for &place in rest {
@@ -129,7 +131,7 @@ impl Coordinates {
     }
 }
 
-/// `Σ v²`.
+/// Returns `Σ v²`.
 fn squares(at: &[f64], places: &[usize]) -> f64 {
     places.iter().map(|&place| at[place] * at[place]).sum()
 }

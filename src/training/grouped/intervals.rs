@@ -20,28 +20,35 @@ use faer::Mat;
 /// The depth of both ends below the maximum, in nats.
 const DEPTH: f64 = 0.5 * HALF_95 * HALF_95;
 
-/// The change of a free number in central differences, and the largest change of the objective that they may see.
+/// The step in a free parameter for central differences, and the largest change of the objective
+/// over such a step.
 const STEP: f64 = 1e-3;
 const MOST_CHANGE: f64 = 1e-3;
 
-/// The least curvature that counts, in nats for a unit of a free number: a parameter of less could change by a factor of e¹⁴⁰ unnoticed.
+/// The curvature, in nats per squared unit of a free parameter, below which a direction counts as
+/// flat: along it a positive parameter could change by a factor of e¹⁴⁰ without a noticeable change
+/// of the evidence.
 const FLAT: f64 = 1e-4;
 
-/// The most free numbers that intervals maximise over; with more, the parameters of the kernel do not move.
+/// The maximum number of free parameters that intervals maximise over; if there are more, the
+/// parameters of the kernel do not move.
 const MOST_FREE: usize = 60;
 
-/// The loss, in nats, of an effect's removal below which the estimate counts as 0.
+/// An estimate counts as 0 if removing the effect loses less than this, in nats.
 const NOTHING: f64 = 1e-3;
 
-/// The largest distance from the maximum, in nats, at which a fit has intervals.
+/// A fit has intervals only if it is at most this far from the maximum, in nats.
 const NEAR: f64 = 0.05;
 
-/// The errors, in standard deviations and nats, at which a last Newton step ends a search, its largest step in the unbounded quantity, and its most evaluations.
+/// A search ends with a last Newton step once its errors, in standard deviations and in nats, are
+/// below `TOLERANCE`. Its steps in the unbounded quantity are at most `LONGEST`, and it takes at
+/// most `MOST_EVALUATIONS` evaluations.
 const TOLERANCE: f64 = 0.02;
 const LONGEST: f64 = 1.5;
 const MOST_EVALUATIONS: usize = 40;
 
-/// The logarithms of standard deviations that stand for 0, and from which the search for an upper end starts if the estimate is 0.
+/// The logarithm of a standard deviation that represents 0, and the one from which the search for
+/// an upper end starts if the estimate is 0.
 const ZERO: f64 = -25.0;
 const FIRST: f64 = -5.0;
 
@@ -64,7 +71,7 @@ pub(super) fn effect_intervals(
     let effects = surface.components.effects.clone();
     out.terms = effects.terms().iter().map(|_| TermIntervals::default()).collect();
     for quantity in Quantity::all(&effects) {
-        // Out of time, the rest stays unknown.
+        // After the time limit the remaining intervals stay unknown.
         let ends = if monitor.is_late() { None } else { surface.interval(quantity) };
         monitor.check()?;
         match quantity {
@@ -98,7 +105,7 @@ struct Point {
     gradient: Vec<f64>,
 }
 
-/// Minus the log evidence around its minimum, as a function of some free numbers.
+/// Minus the log evidence around its minimum, as a function of some free parameters.
 struct Surface<'a> {
     objective: &'a mut dyn Solved,
     components: Components,
@@ -107,12 +114,14 @@ struct Surface<'a> {
     best: Point,
     /// V: the inverse of the second derivatives at the minimum, 0 along flat directions.
     inverse: Mat<f64>,
-    /// The loss in nats of removing an effect with all other parameters as they are, by term and effect; at least that of the profile.
+    /// The loss in nats of removing an effect at fixed other parameters, by term and effect; it is
+    /// an upper bound on the profile's loss.
     losses: Vec<Vec<Option<f64>>>,
 }
 
 impl<'a> Surface<'a> {
-    /// Finds the shape of the objective around its start.
+    /// Creates the surface around the start of `objective`, with its curvature and the losses of
+    /// removing effects.
     fn new(objective: &'a mut dyn Solved, target_mean: f64) -> Option<Self> {
         let model = &objective.place().model;
         let components =
@@ -155,7 +164,7 @@ impl<'a> Surface<'a> {
         }
     }
 
-    /// The coordinates of effects whose estimate is 0.
+    /// Returns the coordinates of effects whose estimate is 0.
     fn gone(&self) -> Vec<usize> {
         let rows = self.losses.iter().enumerate().flat_map(|(term, losses)| {
             losses.iter().enumerate().map(move |(effect, loss)| (Row { term, effect }, *loss))
@@ -185,7 +194,8 @@ impl<'a> Surface<'a> {
         Some(())
     }
 
-    /// The derivatives of the gradient in one coordinate. Steps that change the objective much are too long for central differences.
+    /// Returns the derivatives of the gradient in one coordinate. Steps that change the objective
+    /// much are too long for central differences.
     fn column(&mut self, column: usize) -> Option<Vec<f64>> {
         let mut step = STEP;
         loop {
@@ -205,7 +215,7 @@ impl<'a> Surface<'a> {
         }
     }
 
-    /// `xᵀVx`.
+    /// Returns `xᵀVx`.
     fn quadratic(&self, x: &[f64]) -> f64 {
         dot(x, &times(&self.inverse, x))
     }
@@ -278,7 +288,7 @@ impl<'a> Surface<'a> {
         None
     }
 
-    /// A quantity on the whole line at a point.
+    /// Returns a quantity on the whole line at a point.
     fn value(&mut self, quantity: Quantity, at: &[f64], own: Option<Row>) -> Option<f64> {
         let natural = self.objective.place().natural_at(&self.coordinates.theta(at, own));
         let (components, model) = (&mut self.components, &self.objective.place().model);
@@ -286,7 +296,8 @@ impl<'a> Surface<'a> {
         components.value(quantity)
     }
 
-    /// The gradient of a quantity by central differences, which cost no evaluation of the objective.
+    /// Returns the gradient of a quantity by central differences, which cost no evaluation of the
+    /// objective.
     fn gradient(&mut self, quantity: Quantity, at: &[f64], own: Option<Row>) -> Option<Vec<f64>> {
         let slope = |place: usize| {
             let mut shifted = |step: f64| {
@@ -300,7 +311,7 @@ impl<'a> Surface<'a> {
     }
 }
 
-/// The row of the factor that a quantity of 0 removes.
+/// Returns the row of the factor that is 0 if the quantity is 0.
 fn row_of(quantity: Quantity) -> Option<Row> {
     match quantity {
         Quantity::Sd { term, effect } => Some(Row { term, effect }),
@@ -309,16 +320,16 @@ fn row_of(quantity: Quantity) -> Option<Row> {
     }
 }
 
-/// Where a search starts.
+/// The start of a search.
 struct Start {
     at: Vec<f64>,
-    /// The inverse curvature V there.
+    /// The inverse curvature V at that point.
     inverse: Mat<f64>,
     /// The row whose standard deviation is moved by its logarithm.
     own: Option<Row>,
 }
 
-/// Directions that change a quantity, and others that do not.
+/// The gradient a of a quantity, and the direction u that changes the quantity by 1.
 struct Frame {
     /// `a`.
     gradient: Vec<f64>,
@@ -329,7 +340,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// `None` if the quantity does not depend on what is moved.
+    /// Creates the frame; `None` if the quantity does not depend on the coordinates.
     fn new(gradient: Vec<f64>, inverse: &Mat<f64>) -> Option<Frame> {
         let changed = times(inverse, &gradient);
         let variance = dot(&gradient, &changed);
@@ -337,7 +348,7 @@ impl Frame {
         (variance > 0.0 && variance.is_finite()).then_some(Frame { gradient, variance, along })
     }
 
-    /// `Px`.
+    /// Returns `Px`.
     fn across(&self, x: &[f64], inverse: &Mat<f64>) -> Vec<f64> {
         let newton = times(inverse, x);
         let change = dot(&self.gradient, &newton);
@@ -362,7 +373,7 @@ fn times(matrix: &Mat<f64>, x: &[f64]) -> Vec<f64> {
     (0..matrix.nrows()).map(|i| (0..x.len()).map(|j| matrix[(i, j)] * x[j]).sum()).collect()
 }
 
-/// `x + length · direction`.
+/// Returns `x + length · direction`.
 fn moved(x: &[f64], direction: &[f64], length: f64) -> Vec<f64> {
     x.iter().zip(direction).map(|(x, d)| x + length * d).collect()
 }

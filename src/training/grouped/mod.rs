@@ -117,7 +117,7 @@ impl<'a> GroupedObjective<'a> {
         GroupedObjective { validation: Some((validation, score)), ..self }
     }
 
-    /// The free, unconstrained vector of the current parameters.
+    /// Returns the free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
         self.at.start()
     }
@@ -138,13 +138,15 @@ impl<'a> GroupedObjective<'a> {
         Some(value)
     }
 
-    /// Value and flat natural gradient (kernel, mean, noise, Z, factors) at the current parameters; minimised quantities.
+    /// Returns the minimised objective and its flat natural gradient (kernel, mean, noise, Z,
+    /// factors) at the current parameters.
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         let value = self.value_with_gradient()?;
         Some((value, self.flat.clone()))
     }
 
-    /// The model, the whitened q of w and the posterior of the effects at the last point that could be evaluated.
+    /// Returns the model, the whitened q of w and the posterior of the effects at the last point
+    /// that could be evaluated.
     pub fn into_parts(self) -> Option<(LatentModel, Normal, EffectPosterior)> {
         let (model, moments) = (self.at.model, self.moments?);
         let q = weight_posterior(&moments.weights, moments.covariance.as_ref());
@@ -152,7 +154,8 @@ impl<'a> GroupedObjective<'a> {
         Some((model, q, effects))
     }
 
-    /// The noise variance of the sums: that of the likelihood, or 1 for sites, whose precisions are weights of rows.
+    /// Returns the noise variance of the sums: that of the likelihood, or 1 for sites, whose
+    /// precisions are weights of rows.
     fn noise(&self) -> f64 {
         if self.sites.is_some() { 1.0 } else { self.at.model.noise_variance().unwrap_or(f64::NAN) }
     }
@@ -192,8 +195,9 @@ impl<'a> GroupedObjective<'a> {
         Some(Settled { value, factors, own, moments })
     }
 
-    /// Moves the sites to the best q. A step that raises the objective is rolled back and halved; after other steps, the residuals before and
-    /// after tell the size of the next one.
+    /// Moves the sites to the best q. A step that raises the objective is rolled back and halved.
+    /// After an accepted step, the residuals before and after it determine the size of the next
+    /// step.
     fn settle(&mut self) -> Option<Settled> {
         let mut at = self.at_known_sites()?;
         let (mut step, mut current) = (1.0, true);
@@ -224,7 +228,8 @@ impl<'a> GroupedObjective<'a> {
         Some(at.settled)
     }
 
-    /// Returns the objective at the sites of the last point, or at sites that explain each row best if it has no value there.
+    /// Returns the objective at the sites of the last point. If it is not finite, the sites are
+    /// replaced by those that explain each row best.
     fn at_known_sites(&mut self) -> Option<AtSites> {
         if let Some(at) = self.at_sites() {
             return Some(at);
@@ -266,7 +271,7 @@ impl<'a> GroupedObjective<'a> {
         finite.then_some(AtSites { settled, losses, marginals, residuals })
     }
 
-    /// The evidence by the sums.
+    /// Returns the evidence computed from the sums.
     fn evidence(&self) -> std::result::Result<GroupedEvidence<'_>, NotPositiveDefinite> {
         let given = GroupedSums {
             rows: &self.rows,
@@ -278,13 +283,13 @@ impl<'a> GroupedObjective<'a> {
         grouped_evidence(&self.at.model.effects, given)
     }
 
-    /// The evidence by the sums, if it is a number.
+    /// Returns the evidence computed from the sums, if it is finite.
     fn finite_evidence(&self) -> Option<GroupedEvidence<'_>> {
         self.evidence().ok().filter(|found| found.value.is_finite())
     }
 
-    /// The error of an evidence without a value. Under a flat prior the matrix of dependent inputs has no Cholesky factor, because their
-    /// coefficients are not unique.
+    /// Returns the error for an evidence that cannot be computed. Under a flat prior the matrix of
+    /// linearly dependent inputs has no Cholesky factor, because their coefficients are not unique.
     fn failure(&self) -> Error {
         if self.bound.weights == WeightPrior::Unit || self.evidence().is_ok() {
             return failed_start();
@@ -295,7 +300,7 @@ impl<'a> GroupedObjective<'a> {
         .hint("leave such an input out with ⟨exclude⟩; the intercept is an input that is always 1")
     }
 
-    /// The value, with its flat natural gradient left in `flat`.
+    /// Returns the value, with its flat natural gradient left in `flat`.
     fn value_with_gradient(&mut self) -> Option<f64> {
         let Settled { value, factors, mut own, moments } = self.best()?;
         let gradient = match moments.filter(|_| self.trains_features()) {
@@ -341,23 +346,24 @@ impl<'a> GroupedObjective<'a> {
     }
 }
 
-/// The size of the next step on sites, given the share of the residuals that the last step left (Barzilai & Borwein 1988): a step that went
-/// too far leaves a negative share.
+/// Returns the size of the next step on sites (Barzilai & Borwein 1988). `left` is the share of the
+/// residuals that the last step left; it is negative if the step was too long.
 fn secant_step(step: f64, left: f64) -> f64 {
     let next = step / (1.0 - left);
     if next > 0.0 { next.clamp(0.1, STEP_RANGE.1) } else { STEP_RANGE.1 }
 }
 
-/// The rows that the sums are of: the data, or the sites that replace them.
+/// Returns the rows to sum over: the data, or the sites that replace the data.
 fn observed<'a>(data: Dataset<'a>, sites: Option<&'a Sites>) -> Dataset<'a> {
     sites.map_or(data, |sites| sites.observed(data))
 }
 
-/// Hyper-parameters on the evidence of grouped effects, in which w and b are solved for in closed form.
+/// Trains hyper-parameters on the evidence of grouped effects, in which w and b are solved for in
+/// closed form.
 ///
 /// # Errors
 ///
-/// When the rows are not in memory, or not even the start can be evaluated.
+/// If the rows are not in memory, or not even the start can be evaluated.
 pub(super) fn train(
     model: LatentModel,
     bound: GroupedBound,
@@ -381,7 +387,8 @@ pub(super) fn train(
     Ok(Trained { elbo, effects: Some((effects, summary)), ..trained })
 }
 
-/// Returns the mean of the targets, and the intervals of the variance components if the fit maximised a likelihood, which `objective` is.
+/// Returns the mean of the targets, and the intervals of the variance components. There are
+/// intervals only if the fit maximised a likelihood, which is then passed as `objective`.
 pub(super) fn summarised(
     data: Dataset<'_>,
     objective: Option<&mut dyn Solved>,
@@ -407,7 +414,8 @@ impl Solved for GroupedObjective<'_> {
     }
 }
 
-/// The derivatives with respect to the sums over features: `½ d (S + m mᵀ)`, `−d m`, `½ d` and `½ d` with `d = 1/σ²`.
+/// Returns the derivatives with respect to the sums over features: `½ d (S + m mᵀ)`, `−d m`, `½ d`
+/// and `½ d` with `d = 1/σ²`.
 fn unweighted_adjoint(moments: &Moments, noise: f64) -> StatisticsAdjoint {
     let (mean, half) = (&moments.weights, 0.5 / noise);
     let m = mean.len();
@@ -421,7 +429,7 @@ fn unweighted_adjoint(moments: &Moments, noise: f64) -> StatisticsAdjoint {
     }
 }
 
-/// The posterior of w alone.
+/// Returns the posterior of w alone.
 pub(super) fn weight_posterior(mean: &[f64], cov: MatRef<'_, f64>) -> Normal {
     let (mean, cov) = (mean.to_vec(), cov.to_owned());
     Normal::new(mean.clone(), cov.clone()).unwrap_or(Normal {

@@ -1,4 +1,5 @@
-//! Gaussian sites that replace the likelihood of every row beside grouped effects: their values, losses and steps; no sums over rows.
+//! Gaussian sites that replace the likelihood of every row in models with grouped effects: their
+//! values, losses and steps; no sums over rows.
 //!
 //! The best Gaussian q(w, b) for a sum of losses `ℓ(y_i, μ_i, v_i)` plus `β KL(q ‖ p)` is the prior times one Gaussian factor for each row, a
 //! *site* with precision d and target ỹ (Khan & Lin 2017; Adam, Chang, Khan & Solin 2021):
@@ -7,8 +8,9 @@
 //! t_i(η) = exp(−½ d_i (ỹ_i − η)²),   β d_i = 2 ∂ℓ/∂v_i,   β d_i (ỹ_i − μ_i) = −∂ℓ/∂μ_i
 //! ```
 //!
-//! Natural-gradient steps move `d` and `d ỹ` by a share of the way to these values. With `J(d, ỹ)` the negative log evidence of the sites as
-//! observations with Gaussian noise (the bound of VFE, without the normalisers of the sites), the objective is
+//! Natural-gradient steps move `d` and `d ỹ` a fraction of the way to these values. With `J(d, ỹ)`
+//! the negative log evidence of the sites as observations with Gaussian noise (the bound of VFE,
+//! without the normalisers of the sites), the objective is
 //!
 //! ```text
 //! F = Σ ℓ_i + β [ J(d, ỹ) − ½ Σ d_i ((ỹ_i − μ_i)² + v_i) ]
@@ -74,12 +76,12 @@ impl Sites {
         }
     }
 
-    /// The weight β of the KL term.
+    /// Returns the weight β of the KL term.
     pub fn beta(&self) -> f64 {
         self.objective.beta
     }
 
-    /// The values of all sites.
+    /// Returns the values of all sites.
     pub fn values(&self) -> SiteValues {
         self.values.clone()
     }
@@ -89,7 +91,7 @@ impl Sites {
         self.values = values;
     }
 
-    /// The rows with the sites as observations: targets ỹ with the weights d.
+    /// Returns the rows with the sites as observations: targets ỹ with the weights d.
     pub fn observed<'a>(&'a self, data: Dataset<'a>) -> Dataset<'a> {
         let SiteValues { targets, precision } = &self.values;
         Dataset { targets: Targets { weights: precision, ..Targets::of(targets) }, ..data }
@@ -114,7 +116,7 @@ impl Sites {
                 mean: &marginals.mean[rows.clone()],
                 variance: &marginals.variance[rows],
             };
-            // Expected losses draw nothing.
+            // Expected losses draw no random numbers.
             let mut random = generator(0, Purpose::Estimator, 0);
             let value = self
                 .scratch
@@ -137,7 +139,8 @@ impl Sites {
         of_rows.map(|(d, v)| 0.5 * d * v).sum()
     }
 
-    /// Returns the values after a natural-gradient step of size `step`, a share of the way.
+    /// Returns the values after a natural-gradient step, which covers the fraction `step` of the
+    /// way to the best values.
     pub fn stepped(&self, losses: &Losses, marginals: &RowMarginals, step: f64) -> SiteValues {
         let (beta, kept) = (self.objective.beta, 1.0 - step);
         let mut values = self.values.clone();
@@ -177,13 +180,13 @@ impl Sites {
     }
 }
 
-/// `d (ỹ − μ)`; 0 for a site without precision, whose target means nothing.
+/// Returns `d (ỹ − μ)`; 0 for a site without precision, whose target means nothing.
 fn d_times(d: f64, difference: f64) -> f64 {
     if d == 0.0 { 0.0 } else { d * difference }
 }
 
 impl SiteValues {
-    /// The values of sites at the η that explain each target best.
+    /// Returns the values of sites at the η that explain each target best.
     pub fn explaining(likelihood: &ObservationModel, targets: Targets<'_>, beta: f64) -> SiteValues {
         let mut values = SiteValues { targets: Vec::new(), precision: Vec::new() };
         for i in 0..targets.len() {

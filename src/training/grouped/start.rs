@@ -12,7 +12,8 @@ const LEAST_SHARE: f64 = 1e-3;
 /// The share of the variance of the target that slopes start with, at the root mean square of their columns.
 const SLOPE_SHARE: f64 = 0.05;
 
-/// Gives a model independent effects whose variances follow from the target, and a linear model with Gaussian noise the noise that is left.
+/// Gives a model independent effects with starting variances from the targets. A linear model with
+/// Gaussian noise also gets the remaining variance of the targets as its noise variance.
 ///
 /// `responses` has the target of every row, or the value of η that explains it.
 pub(in crate::training) fn start_effects(
@@ -46,7 +47,8 @@ pub(in crate::training) fn start_effects(
     }
 }
 
-/// The variance of levels by the method of moments: `(MS_between − MS_within)/n₀` (Searle, Casella & McCulloch 1992, section 3.6), possibly below 0.
+/// Returns the variance of levels by the method of moments, `(MS_between − MS_within)/n₀` (Searle,
+/// Casella & McCulloch 1992, section 3.6); it may be negative.
 fn between((x, y): (MatRef<'_, f64>, &[f64]), column: usize, levels: usize) -> f64 {
     let n = y.len() as f64;
     let mean = y.iter().sum::<f64>() / n;

@@ -19,10 +19,12 @@ pub(super) use new_rows::{Known, with_new_rows};
 pub use objective::NeighbourObjective;
 use objective::{TRAINED_WITH, layer};
 
-/// The number of rows whose terms train the hyper-parameters: enough to determine a few dozen of them to a percent.
+/// The number of rows whose terms train the hyper-parameters: enough to determine a few dozen
+/// hyper-parameters to a percent.
 const TERMS: usize = 8192;
 
-/// The number of rows that train them beside grouped effects, whose variances are those of all levels.
+/// The number of rows whose terms train the hyper-parameters of a model with grouped effects; their
+/// variances need many levels.
 const TERMS_OF_LEVELS: usize = 32768;
 
 /// Inducing inputs move only if there are this many terms for each of their coordinates; otherwise they would fit the noise, and
@@ -41,13 +43,13 @@ const HALVINGS: usize = 3;
 /// Sites and q are updated in turn until predictions move less than this (in standard deviations), or this many times.
 const MATCHED: (f64, usize) = (0.01, 12);
 
-/// Calls `round` until the sites stop moving, with the share of the way that they may go. It returns the distance that they have moved, or
-/// `None` if that is unknown.
+/// Calls `round` with a step size until the sites stop moving. `round` returns the distance that
+/// the sites moved, or `None` to stop.
 fn in_rounds(mut round: impl FnMut(f64) -> Option<f64>) {
     let (mut step, mut before) = (1.0, f64::INFINITY);
     for _ in 0..MATCHED.1 {
         let Some(moved) = round(step).filter(|moved| *moved > MATCHED.0) else { return };
-        // Sites that answer each other too loudly swing.
+        // Simultaneous updates of sites that depend on each other may oscillate.
         step *= if moved > before { 0.5 } else { 1.0 };
         before = moved;
     }
@@ -89,7 +91,8 @@ pub(super) fn train(
         Outcome { theta, value: f64::NAN, iterations, evaluations, rollbacks, reason }
     };
     let mut value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
-    // The variances of effects are estimates of their own, which go with the maximum of the evidence.
+    // Variances of grouped effects are reported as estimates, so they stay at the maximum of the
+    // evidence.
     if trains && plan.loss != LossKind::Square && plan.effects.is_empty() {
         value = objective.calibrate().unwrap_or(value);
     }
@@ -102,7 +105,7 @@ pub(super) fn train(
     model.fix_inducing = stays;
     let mut known = None;
     if let Some(effects) = effects {
-        // The search for intervals moves the objective.
+        // The search for intervals changes the parameters of the objective, so this comes last.
         let likely = trains && objective.is_evidence() && has_intervals(plan, n);
         let summary = summarised(train, likely.then_some(&mut objective as &mut dyn Solved), monitor)?;
         known = Some((effects, summary));
@@ -134,7 +137,7 @@ fn trained(
         found.theta = best;
     }
     found.theta = reached(objective, &theta, before, found.theta, rows, k)?;
-    // Out of time, q is left to the rows and neighbours that training used.
+    // After the time limit, q keeps the rows and neighbours that training used.
     if !monitor.is_late() {
         objective.look_up(n, neighbours.count);
         if objective.is_evidence() && has_intervals(plan, n) {
@@ -149,7 +152,8 @@ fn has_intervals(plan: &Plan, n: usize) -> bool {
     !plan.effects.is_empty() && n <= TERMS_OF_LEVELS
 }
 
-/// Returns the maximum with the last neighbours, near the maximum with those of the start of the training.
+/// Continues from `theta` with the final neighbours of all rows, and returns the maximum of their
+/// evidence.
 fn settled(
     objective: &mut NeighbourObjective<'_>,
     theta: Vec<f64>,
@@ -209,10 +213,11 @@ fn rounds(
     Ok(theta)
 }
 
-/// Returns the end of a round from a point towards another one. With sites, whose objective was `before`, it goes as far as the objective
-/// is not higher, trying halves: a round lowers the objective with the sites of its start, which is valid only near that start. There,
-/// sites are matched again, with these numbers of rows and neighbours. If no point on the way is better, the sites return to those of the
-/// start.
+/// Returns the end of a round from the point `from` to the point `to`. A round lowers the objective
+/// with the sites of its start, which is valid only near that start. So with sites, whose objective
+/// was `before`, the sites are matched again at `to`, with these numbers of rows and neighbours. If
+/// the objective is then higher, the path is halved and tried again. If no point is better, the
+/// round ends at `from`, with its sites.
 fn reached(
     objective: &mut NeighbourObjective<'_>,
     from: &[f64],

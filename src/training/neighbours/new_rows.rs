@@ -1,4 +1,5 @@
-//! New rows in a model with neighbours: they are kept beside the rows it has, and q learns from them; hyper-parameters stay.
+//! Updates a model with neighbours by new rows: they are added to the kept rows, and q learns from
+//! them; hyper-parameters stay.
 
 use super::in_rounds;
 use super::objective::{TRAINED_WITH, layer};
@@ -37,7 +38,7 @@ pub(in crate::training) struct Known<'a> {
 ///
 /// # Errors
 ///
-/// When the new rows cannot be conditioned on the others, or the session is interrupted.
+/// If the new rows cannot be conditioned on the others, or the session is interrupted.
 pub(in crate::training) fn with_new_rows(
     known: Known<'_>,
     new: Dataset<'_>,
@@ -73,7 +74,7 @@ pub(in crate::training) fn with_new_rows(
         )?;
     }
     let q = solver.q(&rows).ok_or_else(new_rows_not_finite)?;
-    // A noise variance of their own is stored only for rows that have another one than the likelihood's.
+    // Noise variances of rows are stored only if some of them differ from that of the likelihood.
     let own_noise =
         model.likelihood.gaussian_noise().is_none_or(|noise| rows.noise.iter().any(|own| *own != noise));
     let noise = own_noise.then_some(&rows.noise[..]);
@@ -118,7 +119,7 @@ impl<'a> Joined<'a> {
         Source { x, y: &self.y, noise: &self.noise, queries: None, effects: self.effects }
     }
 
-    /// Matches sites for the new rows in turn with q, as training does.
+    /// Updates the sites of the new rows and q in turn, as training does.
     fn match_sites(
         &mut self,
         observed: Observed<'_>,
@@ -150,7 +151,7 @@ impl<'a> Joined<'a> {
         monitor.check()
     }
 
-    /// Replaces the targets of the new rows by sites.
+    /// Sets the targets and noise variances of the new rows to those of the sites.
     fn take(&mut self, sites: &Sites) {
         self.y[self.kept..].copy_from_slice(&sites.targets);
         self.noise[self.kept..].copy_from_slice(&sites.noise);

@@ -122,7 +122,8 @@ impl<'a> NeighbourObjective<'a> {
         let near = near.as_ref();
         self.rows = self.sample(terms);
         let (rows, effects) = (&self.rows, &self.at.model.effects);
-        // Terms of some rows stand for all rows in the evidence about w, but not about levels, which each have rows of their own.
+        // The terms of some rows can represent all rows in the evidence about w, but not about
+        // levels, because each level has its own rows.
         let weighs = effects.is_empty();
         self.share = if weighs { self.order.len() as f64 / rows.len().max(1) as f64 } else { 1.0 };
         let most = Windows::most_members(layer.dim());
@@ -145,7 +146,8 @@ impl<'a> NeighbourObjective<'a> {
         }
     }
 
-    /// Matches sites to leave-one-out predictions of all rows, in turn with the q that follows from them.
+    /// Updates in turn the sites, which are matched to leave-one-out predictions of all rows, and
+    /// the q that follows from the sites.
     fn match_sites(&mut self) {
         let Some(layer) = self.at.model.layer().inducing() else { return };
         let nodes = self.plan.nodes;
@@ -161,7 +163,7 @@ impl<'a> NeighbourObjective<'a> {
             let mut sites = self.sites.take()?;
             let moved = sites.update(self.observed(), mean, variance, step);
             self.sites = Some(sites);
-            // Sites that were matched in time are good enough for a fit that is late.
+            // After the time limit the sites stay as they are.
             let late = self.end.is_some_and(|end| Instant::now() >= end);
             (!late).then_some(moved)
         });
@@ -248,7 +250,8 @@ impl<'a> NeighbourObjective<'a> {
         value
     }
 
-    /// Returns the objective with all variances multiplied by a factor; `None` if that changes something else, or is not allowed.
+    /// Returns the objective with all variances multiplied by a factor; `None` if constraints
+    /// forbid that, or f does not scale with them.
     fn scaled(&mut self, factor: f64) -> Option<f64> {
         let spread = |model: &LatentPrior, x: MatRef<'_, f64>| {
             let (mut diagonal, mut scratch) = (vec![0.0; x.nrows()], Scratch::new());
@@ -268,7 +271,7 @@ impl<'a> NeighbourObjective<'a> {
         let as_wanted = |(before, after): (&f64, &f64)| (after / before - factor).abs() <= 1e-9 * factor;
         let (wanted, scaled) = (model.natural(), spread(&model, some));
         let theta = self.at.pack(&wanted);
-        // Bounds and ties may hold back what was multiplied.
+        // Bounds and ties may prevent the change.
         self.at.move_to(&theta)?;
         let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-9 * a.abs();
         let allowed = wanted.iter().zip(&self.at.model.natural()).all(close);
@@ -276,7 +279,7 @@ impl<'a> NeighbourObjective<'a> {
         if allowed && scales { self.evaluate(false) } else { None }
     }
 
-    /// The inputs of f.
+    /// Returns the inputs of f.
     fn inputs(&self) -> MatRef<'a, f64> {
         self.data.x.subcols(0, self.at.model.layer().input_dims())
     }
@@ -327,12 +330,12 @@ impl<'a> NeighbourObjective<'a> {
         self.at.kept()
     }
 
-    /// The free, unconstrained vector of the current parameters.
+    /// Returns the free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
         self.at.start()
     }
 
-    /// The model at the last point.
+    /// Returns the model at the last point.
     pub fn model(&self) -> &LatentModel {
         &self.at.model
     }
@@ -352,7 +355,8 @@ impl<'a> NeighbourObjective<'a> {
         weight_posterior(&self.q.mean()[..m], self.q.cov().full().submatrix(0, 0, m, m))
     }
 
-    /// The posterior at the last point that could be evaluated, with the rows that predictions look up.
+    /// Returns the posterior at the last point that could be evaluated, with the rows that
+    /// predictions look up.
     pub fn posterior(&self) -> Option<Posterior> {
         let (layer, q) = (self.at.model.layer().inducing()?.clone(), self.weights());
         let mut posterior = Posterior::new(&self.at.model, &q);
@@ -362,7 +366,8 @@ impl<'a> NeighbourObjective<'a> {
         Some(posterior.with_neighbours(layer, self.nearby()?, &q))
     }
 
-    /// The model and the whitened q of the last point that could be evaluated, without the coefficients of grouped effects.
+    /// Returns the model and the whitened q of the last point that could be evaluated, without the
+    /// coefficients of grouped effects.
     pub fn into_parts(self) -> (LatentModel, Normal) {
         let q = self.weights();
         (self.at.model, q)

@@ -1,14 +1,16 @@
-//! Gaussian sites that stand for data of any likelihood where rows are conditioned on others, matched to moments; no layer, no objective.
+//! Gaussian sites that replace the likelihood in models with neighbours, found by moment matching;
+//! no layer, no objective.
 //!
-//! Given the prediction `N(f_i; μ, v)` of a datum's latent value from the other data, expectation propagation (Minka 2001; Rasmussen &
-//! Williams 2006, section 3.6) puts the Gaussian in the place of `p(y_i | f_i)` that leaves mean and variance of f_i the same. With
-//! `Z = E p(y_i | f_i)`, `g = ∂ log Z/∂μ` and `h = ∂² log Z/∂μ² = 2 ∂ log Z/∂v − g²`:
+//! Given the prediction `N(f_i; μ, v)` of a datum's latent value from the other data, expectation
+//! propagation (Minka 2001; Rasmussen & Williams 2006, section 3.6) replaces `p(y_i | f_i)` by a
+//! Gaussian that gives f_i the same mean and variance. With `Z = E p(y_i | f_i)`, `g = ∂ log Z/∂μ`
+//! and `h = ∂² log Z/∂μ² = 2 ∂ log Z/∂v − g²`:
 //!
 //! ```text
 //! Λ = −h / (1 + v h),   λ/Λ = μ + v g + g/Λ
 //! ```
 //!
-//! The datum is then the target λ/Λ with noise variance 1/Λ.
+//! The site is equivalent to a target λ/Λ with noise variance 1/Λ.
 
 use crate::collapsed::RowLoss;
 use crate::likelihood::{LatentMarginal, Likelihood};
@@ -18,14 +20,20 @@ use crate::threads::PerThread;
 use rayon::prelude::*;
 use std::f64::consts::TAU;
 
-/// The minimum and maximum information of a row about its latent value, in units of the information of the others. Beyond this range,
-/// targets and noise lose digits to each other, while predictions are equal.
+/// The minimum and maximum precision of a site, in units of the precision `1/v` that the other rows
+/// give. Beyond this range, rounding errors grow, while predictions hardly change.
 const KNOWN: (f64, f64) = (1e-6, 1e6);
 
-/// The least precision of a site, as a share of the secant's from the matched mean to the f that explains the datum best. That keeps the mean, and
-/// is positive where tails are heavy, whose moments may ask for a negative one. Shares of 0.5 and 1 gave the same on `mcycle` and `concrete`
-/// with Student-t noise, 0.1 let training take all data for outliers; log-concave likelihoods hardly meet it. The secant counts up to the
-/// curvature at that f: beyond, it only says that the two places are close, and repeated rows would take each other for exact.
+/// The least precision of a site, as a share of the precision of a secant. The secant of the slope
+/// of the log likelihood leads from the matched mean to the f that explains the datum best.
+///
+/// The limit matters for heavy tails, where moment matching may give a negative precision; it keeps
+/// the matched mean. Log-concave likelihoods hardly reach it. On `mcycle` and `concrete` with
+/// Student-t noise, shares of 0.5 and 1 gave the same results, while with 0.1 training took all
+/// data for outliers.
+///
+/// The precision of the secant is itself limited to the curvature at the best f. A larger value
+/// only means that the two points are close, and would make repeated rows count as exact.
 const SECANT: f64 = 0.5;
 
 /// The sites of all rows, which replace the observations.
@@ -54,8 +62,9 @@ pub(super) struct Observed<'a> {
 }
 
 impl Sites {
-    /// Creates sites that trust every row: those of Laplace's approximation at the f that explains it best. From these, moments find the
-    /// outliers. For rows that no others predict yet, heavy tails would leave no information. `prior` has the variances of f.
+    /// Creates the sites of Laplace's approximation at the f that explains each datum best; `prior`
+    /// has the prior variances of f. These sites trust every row, and moment matching then finds
+    /// the outliers. Sites matched to the prior would carry no information under heavy tails.
     pub fn new(observed: Observed<'_>, prior: &[f64], nodes: Option<usize>) -> Sites {
         let Observed { likelihood, targets } = observed;
         let believed = |(i, v): (usize, &f64)| {
@@ -80,15 +89,16 @@ impl Sites {
         (self.targets, self.noise, self.others) = (values.targets, values.noise, values.others);
     }
 
-    /// Moves the sites by a share `step` of the way, in natural parameters, to those matched to the leave-one-out predictions. Returns the
-    /// distance that they have moved: the root mean square of the moves of their means, in standard deviations.
+    /// Moves the sites, in natural parameters, the fraction `step` of the way to those matched to
+    /// the leave-one-out predictions. Returns the root mean square change of the predicted means
+    /// since the last update, in standard deviations.
     pub fn update(&mut self, observed: Observed<'_>, means: Vec<f64>, variances: Vec<f64>, step: f64) -> f64 {
         let sites = self.targets.par_iter_mut().zip(&mut self.noise).enumerate();
         sites.for_each(|(i, (target, noise))| {
             let matched = self.integrators.with(|integrator| {
                 matched(observed, i, LatentMarginal::new(means[i], variances[i]), integrator)
             });
-            // A datum that says nothing that can be computed keeps what it had.
+            // The site of a datum is kept if the matched one is not finite.
             if let Some((precision, shift)) = matched {
                 let (old, kept) = (1.0 / *noise, 1.0 - step);
                 let new = kept * old + step * precision;
@@ -126,13 +136,14 @@ impl Sites {
         })
     }
 
-    /// Returns the predictive loss of the data behind the sites.
+    /// Returns the predictive loss of the data that the sites replace.
     pub fn loss<'a>(&'a self, observed: Observed<'a>) -> impl RowLoss + 'a {
         SiteLoss { sites: self, observed }
     }
 }
 
-/// Returns precision Λ and shift λ of the site of a row for which the others predict `N(f; mean, v)`.
+/// Returns precision Λ and shift λ of the site of row `i`, for which the other rows predict
+/// `N(f; mean, v)`; `None` if they are not finite.
 fn matched(
     observed: Observed<'_>,
     i: usize,
@@ -154,7 +165,7 @@ fn matched(
     (precision.is_finite() && shift.is_finite()).then_some((precision, shift))
 }
 
-/// `−log Z` of predictions of the data behind the sites.
+/// The predictive loss `−log Z` of the data that the sites replace.
 struct SiteLoss<'a> {
     sites: &'a Sites,
     observed: Observed<'a>,
@@ -195,7 +206,8 @@ mod tests {
         let targets = Targets { y: &[1.0], exposure: &[], weights: &[], outputs: &[] };
         let observed = Observed { likelihood: &BernoulliProbit, targets };
         let mut integrator = Integrator::new(None);
-        // Around 2, which stands for class 1, and with the little variance that repeated rows leave each other.
+        // Means around 2, the working response of class 1, and variances down to those that
+        // repeated rows give each other.
         for mean in [1.9, 1.999, 2.0 - 1e-9, 2.0, 2.1] {
             for v in [1.0, 1e-2, 1e-6] {
                 let (precision, _) =

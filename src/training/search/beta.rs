@@ -1,5 +1,5 @@
-//! The choice of β on held-out rows: the order of a grid of fits, each started from its neighbour, and the meaning of the best one; no
-//! data.
+//! The choice of β on held-out rows: fits of a grid of β, each started from its neighbour, and the
+//! options of the final fit; no data.
 
 use crate::error::{Error, Result};
 use crate::hyper::StopReason;
@@ -7,10 +7,10 @@ use crate::model::{BetaCurve, BetaPoint};
 use crate::options::{Betas, FitOptions, Hyper, LossKind};
 use crate::training::failure::unless_failed;
 
-/// The default share of the rows that decides.
+/// The default share of the rows that is held out to choose β.
 const VALIDATION_FRACTION: f64 = 0.2;
 
-/// Returns the share of the rows that decides about β with these options.
+/// Returns the share of the rows that these options hold out to choose β.
 pub fn grid_validation(options: &FitOptions) -> f64 {
     let asked = options.validation_fraction;
     if asked > 0.0 { asked } else { VALIDATION_FRACTION }

@@ -208,7 +208,7 @@ impl Grower<'_, '_, '_> {
     }
 
     fn left(&self) -> Option<f64> {
-        // A stage always gets some time: the first has to end with a model.
+        // Every stage gets some time, because the first one has to end with a model.
         self.seconds.map(|limit| (limit - self.elapsed()).max(0.01 * limit))
     }
 
@@ -308,7 +308,7 @@ impl Grower<'_, '_, '_> {
         let trains = options.hyper_mode() != Hyper::Fixed;
         let iterations = if trains { options.warm_start.div_ceil(share) } else { 0 };
         let rows = subset(self.train, WARM_ROWS, options.seed);
-        // The start takes half of what its monitor has.
+        // A warm start uses half of the time limit of its monitor.
         let seconds = self.left().map(|left| 2.0 * left);
         let limits = Limits {
             epochs: options.warm_start.div_ceil(share),

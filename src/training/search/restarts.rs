@@ -38,7 +38,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the order from best to worst: failed starts last, then by the number of rounds, then by the last score.
+    /// Returns the sort key, lowest for the best start: starts without failure first, then most
+    /// rounds first, then the lowest last score.
     fn rank(&self) -> (bool, std::cmp::Reverse<usize>, f64) {
         let Restart { scores, error, .. } = &self.report;
         let score = scores.last().copied().flatten().unwrap_or(f64::INFINITY);
@@ -105,7 +106,8 @@ fn rungs(starts: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(starts), |left| Some(left.div_ceil(2))).take_while(|&left| left > 1)
 }
 
-/// Creates start number `start`: that of the data with other inducing inputs and, except for the first one, other values.
+/// Creates start number `start`: the start from the data, with other inducing inputs and, except
+/// for number 0, other hyper-parameters.
 fn candidate(
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -116,7 +118,7 @@ fn candidate(
     let seeded = FitOptions { seed, ..options.clone() };
     let plan = Plan::new(&seeded, &prototype.likelihood, data.train.len())?;
     let mut model = initial_model(data.train, &plan, prototype)?;
-    // Fixed, tied and bounded values stay so.
+    // The perturbation respects fixed, tied and bounded values.
     model.constrain(&options.constraints, options.has_default_priors())?;
     if start > 0 {
         perturb(&mut model, seed);
@@ -275,14 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn the_best_came_far_with_a_small_score_and_did_not_fail() {
+    fn the_best_start_has_not_failed_and_has_most_rounds_then_the_lowest_score() {
         let scores: &[&[f64]] = &[&[2.0, 1.5], &[0.5], &[3.0, 1.0], &[1.0, 0.1]];
         let mut all = starts(scores, &[]);
         assert!(all.best().is_ok());
         assert_eq!(chosen(all), [3]);
         let mut rest = starts(scores, &[3]);
         assert!(rest.best().is_ok());
-        // Its fit to the end fails too, and then the next one's.
+        // The final fits from the best start and from the next best one fail too.
         rest.reject(Error::fit("first"));
         assert!(rest.best().is_ok());
         rest.reject(Error::fit("second"));

@@ -58,7 +58,7 @@ pub(in crate::training) struct Alternating<'a> {
 /// The lowest objective so far, and the expected gain of the next step.
 struct Progress {
     lowest: f64,
-    /// Nats per datum that the next step of θ and Z may gain.
+    /// The expected gain of the next step of θ and Z, in nats per datum.
     gain: f64,
 }
 
@@ -121,7 +121,8 @@ impl<'a> Alternating<'a> {
         self.free.pack(&self.natural)
     }
 
-    /// Returns the error of sums over remote rows, if there was one; from then on the objective has no value.
+    /// Returns the error of sums over remote rows, if there was one; after an error the objective
+    /// has no value.
     pub(in crate::training) fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
@@ -250,7 +251,7 @@ pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor
     let Stepping { svgp, free, steps, .. } = stepping;
     let mut tolerance = 1e-2 * plan.limits.tolerance;
     if svgp.posteriors().len() > 1 {
-        // Of few data the sum is known well enough long before that.
+        // For few rows, a larger tolerance per row still determines the sum well enough.
         tolerance = tolerance.max(KNOWN / train.count() as f64);
     }
     let limits = SolveLimits { steps: MOST_STEPS, tolerance };

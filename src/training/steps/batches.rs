@@ -186,7 +186,7 @@ impl StochasticObjective for BatchTraining<'_> {
                 q.iter_mut().for_each(|q| q.archive(archive));
             },
         );
-        // The model may be a step behind what the solver asks for.
+        // The model may be a step behind the point of the solver.
         self.natural = self.inference.model().model.natural();
         archive.numbers(&mut self.theta);
     }

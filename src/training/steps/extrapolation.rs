@@ -106,7 +106,7 @@ fn full(matrix: &Matrix) -> faer::MatRef<'_, f64> {
 /// The last steps near the fixed point.
 #[derive(Default)]
 struct History {
-    /// The point of the metric.
+    /// The posteriors at which the metric is taken.
     near: Vec<Normal>,
     /// For each step: its goal, its residual, and the products of the residual with earlier ones and itself.
     steps: VecDeque<(Sites, Sites, Vec<f64>)>,
@@ -209,7 +209,7 @@ impl Descent {
             }
             svgp.set_q(before);
             self.counts.rollbacks += 1;
-            // Within rounding of the best there is.
+            // The objective has reached its minimum, up to rounding errors.
             let mut ends = next - self.value <= f64::EPSILON * self.value.abs().max(n) * 64.0;
             if extrapolates {
                 self.history.steps.clear();

@@ -82,7 +82,7 @@ pub struct Inference<'a> {
     pending: Option<Pending>,
 }
 
-/// The rest of a step whose batch has been evaluated.
+/// The second half of a step whose batch has been evaluated.
 struct Pending {
     step: f64,
     /// True if later failures return to q after this step.
@@ -130,7 +130,7 @@ impl<'a> Inference<'a> {
     /// Takes one step. Returns the objective estimated on its batch before the step (a sum over the data; not finite if it could not be
     /// evaluated), and the outcome of the step.
     pub fn step(&mut self) -> (f64, StepInfo) {
-        // Rows in memory, as all of them are for who may call this, can always be read.
+        // All rows of a public inference are in memory, so they can always be read.
         let value = self.evaluate(None, false).unwrap_or(f64::NAN);
         (value, self.complete_step())
     }
@@ -244,8 +244,9 @@ impl<'a> Inference<'a> {
         info
     }
 
-    /// Like [`Inference::complete_step`], and also moves θ and Z, and q with them as the parameterisation of the model says. Returns false if
-    /// θ and Z cannot be moved; they stay then.
+    /// Like [`Inference::complete_step`], and also moves θ and Z; the parameterisation of the model
+    /// determines how q moves with them. Returns false if θ and Z cannot be moved; they then stay
+    /// unchanged.
     pub(in crate::training) fn complete_step_at(&mut self, natural: &[f64]) -> bool {
         let Some(pending) = self.pending.take() else {
             return self.model.set_natural_under(natural, &mut self.rules);
@@ -257,7 +258,8 @@ impl<'a> Inference<'a> {
 
     fn finish(&mut self, pending: Pending, info: StepInfo) {
         self.rollbacks += info.rollbacks;
-        // The batch could be evaluated at the q before, which is one step away.
+        // The batch could be evaluated at the previous q, so the q one step later is stored for
+        // rollbacks.
         if pending.remember && self.model.kl().is_finite() {
             self.safe.clone_from_slice(self.model.posteriors());
         }

@@ -1,4 +1,5 @@
-//! Training by steps on q: the start, the way that steps are taken, the end on all rows, and the better of start and end.
+//! Training by steps on q: the start, the kind of steps, final steps on all rows, and the better of
+//! start and end.
 
 mod alternating;
 mod batches;
@@ -95,7 +96,7 @@ pub(super) fn train(
     let inference = InferenceOptions::of(steps, &svgp.model, plan.seed);
     let (inference, proven) = with_proven_steps(inference, &svgp, rows.in_memory(), !free.is_empty())?;
     let before = match closed {
-        // Steps on all rows only ever improve.
+        // Steps on all rows never raise the objective.
         _ if on_all_rows => None,
         Some(train) => with_best_q(svgp.model.clone(), train, plan.beta),
         None => Some(admitted(&mut svgp, &inference, sample)?),
@@ -108,7 +109,7 @@ pub(super) fn train(
     let guarantee = proven.map(|proven| proven.after(outcome.iterations));
     let ended = match closed {
         _ if on_all_rows && closed.is_none() => Ended::on_all(valued(svgp, outcome.value)),
-        // The closed form removes what is left of the mini-batches' noise.
+        // The closed form removes the remaining noise of the mini-batches.
         Some(train) => Ended::on_all(best_of_all(svgp, train, plan.beta)),
         None => polished(svgp, job, steps, sample, &mut outcome)?,
     };
@@ -129,7 +130,7 @@ pub(super) fn train(
 }
 
 impl Stepping<'_> {
-    /// Takes the steps in the way of the plan.
+    /// Takes the kind of steps that the plan requires.
     fn train(self, job: &Job<'_>, on_all_rows: bool, monitor: &mut Monitor<'_>) -> Result<Stepped> {
         match &job.plan.way {
             _ if on_all_rows => solve::train(self, job, monitor),
@@ -205,7 +206,8 @@ pub(super) fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> 
     Some(Valued { model, q: vec![q], value })
 }
 
-/// Returns the model with the q of the best ELBO, or as it is, without a value, if that cannot be evaluated.
+/// Returns the model with the q of the best ELBO; if that cannot be evaluated, the unchanged model
+/// with the value NaN.
 fn best_of_all(svgp: VariationalModel, train: Dataset<'_>, beta: f64) -> Valued {
     with_best_q(svgp.model.clone(), train, beta).unwrap_or_else(|| valued(svgp, f64::NAN))
 }

@@ -36,15 +36,17 @@ pub struct VariationalModel {
 }
 
 impl VariationalModel {
-    /// The direct form loses about ε·cond(K_uu)/100 of `k_ii` in the variances (measured, docs/performance.md), and ε·cond(K_uu) at
-    /// worst: with this guard 2·10⁻⁹ and 2·10⁻⁷, where the default jitter, 10⁻⁶, leaves 10⁻⁶ of `k_ii` in every residual variance.
+    /// The usual cond(K_uu) above which the direct form is not used. The direct form loses about
+    /// ε·cond(K_uu)/100 of `k_ii` in the variances (measured, docs/performance.md), and
+    /// ε·cond(K_uu) at worst: with this guard 2·10⁻⁹ and 2·10⁻⁷. The default jitter, 10⁻⁶, leaves
+    /// 10⁻⁶ of `k_ii` in every residual variance.
     pub const DIRECT_GUARD: f64 = 1e9;
 
-    /// More rows than any batch has; a saved state with more is damaged.
+    /// The maximum number of rows in a batch; a saved state with more rows is damaged.
     const LARGEST_BATCH: usize = 1 << 24;
 
-    /// An SVGP from a model and the whitened posterior of its process, or of each of them, for batches of up to `batch`
-    /// data.
+    /// Creates a model with the whitened posterior of its process, or of each process, for batches
+    /// of up to `batch` rows.
     pub fn new(model: LatentModel, q: impl Into<Vec<Normal>>, objective: Objective, batch: usize) -> Self {
         let q = q.into();
         let pass = BatchPass::new(model.layers(), &model.likelihood, objective, &q, batch);
@@ -114,7 +116,8 @@ impl VariationalModel {
         self.iteration = iteration;
     }
 
-    /// Replaces the objective by another one on the same rows, which draws no other samples of w.
+    /// Replaces the objective by another one on the same rows, which must not need another number
+    /// of samples of w.
     pub(in crate::training) fn set_objective(&mut self, objective: Objective) {
         self.objective = objective;
     }
@@ -182,17 +185,17 @@ impl VariationalModel {
         self.objective
     }
 
-    /// The whitened posterior of the only process, or of the first.
+    /// Returns the whitened posterior of the only process, or of the first.
     pub fn q(&self) -> &Normal {
         &self.q[0]
     }
 
-    /// The whitened posteriors of all processes.
+    /// Returns the whitened posteriors of all processes.
     pub fn posteriors(&self) -> &[Normal] {
         &self.q
     }
 
-    /// `KL(q ‖ p)` of all processes together.
+    /// Returns `KL(q ‖ p)` of all processes together.
     pub fn kl(&self) -> f64 {
         self.q.iter().map(Normal::kl).sum()
     }
@@ -229,7 +232,7 @@ impl VariationalModel {
 
     fn evaluate_here(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
         let Batch { x, targets, scale } = batch;
-        // Nothing can keep rows in memory from being summed over.
+        // Sums over rows in memory cannot fail.
         let value = self.evaluate_with(Portion::Here(Dataset { x, targets }), scale, train_theta, factor);
         value.unwrap_or(f64::NAN)
     }
@@ -265,7 +268,8 @@ impl VariationalModel {
         on_pool(self.batch_work(rows.len()), || self.run_data(rows, scale, false, None))
     }
 
-    /// Sets if features are kept from one evaluation to the next; then only q may change between them, and the batch must stay.
+    /// Sets whether features are kept from one evaluation to the next. If they are, the batch must
+    /// be the same, and only q may change.
     pub(in crate::training) fn keep_features(&mut self, keep: bool) {
         self.pass.keep_features(keep);
     }
@@ -288,7 +292,7 @@ impl VariationalModel {
         factor: Option<Factor<'_>>,
     ) -> Result<f64> {
         let mixes = self.mixed.is_some_and(|mixed| !mixed.fallen_back);
-        // The condition number, which chooses the form, does not need mixed precision.
+        // Mixed precision always uses the stable form, so it does not need the condition number.
         let form = if mixes { Form::Stable } else { self.form() };
         let problem = Problem {
             layers: self.model.layers(),
@@ -336,7 +340,8 @@ impl VariationalModel {
         &self.flat
     }
 
-    /// The data part of the gradient in the whitened (m, S) of the only process, or of the first, of the last evaluation.
+    /// Returns the data part of the gradient in the whitened (m, S) of the only process, or of the
+    /// first, of the last evaluation.
     pub fn q_gradient(&self) -> DataGradient<'_> {
         self.pass.q_gradient(0)
     }
@@ -346,7 +351,8 @@ impl VariationalModel {
         self.pass.q_gradient(process)
     }
 
-    /// Latent means and variances of the only process, or of the first, at the last batch of `b` data.
+    /// Returns latent means and variances of the only process, or of the first, at the last batch
+    /// of `b` data.
     pub fn last_marginals(&self, b: usize) -> (Vec<f64>, Vec<f64>) {
         self.pass.marginals(0, b)
     }
@@ -373,7 +379,7 @@ impl VariationalModel {
         rules.step(&mut self.q, gradient, self.objective.beta, step)
     }
 
-    /// The model and its posteriors.
+    /// Returns the model and its posteriors.
     pub fn into_parts(self) -> (LatentModel, Vec<Normal>) {
         (self.model, self.q)
     }
@@ -383,7 +389,8 @@ impl VariationalModel {
         self.move_to(values, None)
     }
 
-    /// Like [`set_natural`](Self::set_natural), for rules that have moved q, whose state moves with q.
+    /// Like [`set_natural`](Self::set_natural), and also moves the state of the rules that have
+    /// moved q.
     pub fn set_natural_under(&mut self, values: &[f64], rules: &mut Rules) -> bool {
         self.move_to(values, Some(rules))
     }
@@ -415,7 +422,7 @@ impl VariationalModel {
         })
     }
 
-    /// Stores, for every `L`, what carrying q to another one needs.
+    /// Stores the factor `L` of every process, from which q can be carried to another factor.
     fn remember(&mut self) {
         if self.parameterization != Parameterization::Sites {
             return;

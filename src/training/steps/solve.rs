@@ -32,7 +32,9 @@ impl UpdateCounts {
 pub(in crate::training) struct SolveLimits {
     /// The maximum number of steps.
     pub steps: usize,
-    /// Stop once three steps in a row improve the objective by less than this, in nats per row; with several functions, once a step would.
+    /// The improvement of the objective, in nats per row, below which steps end: with one function
+    /// after three smaller improvements in a row, with several functions as soon as a step would
+    /// gain less.
     pub tolerance: f64,
 }
 
@@ -154,15 +156,15 @@ impl<'a> FullBatch<'a> {
     }
 }
 
-/// Moves q by natural gradients, which need no step size of their own, on all data, from mixing weight 1 down: a step that
-/// raises the objective is taken back and halved. Returns the objective at the end, a sum; NaN if it cannot be evaluated
-/// at all.
+/// Moves q by natural-gradient steps on all rows. The first step has size 1, which needs no tuning;
+/// a step that raises the objective is rolled back and halved. Returns the objective at the end, a
+/// sum; NaN if it cannot be evaluated at all.
 ///
 /// With a `monitor` every step is recorded as an epoch; without, the steps are silent.
 ///
 /// # Errors
 ///
-/// When rows cannot be read; q is then the one before the step at hand or the one after it.
+/// If rows cannot be read; q is then that before or after the current step.
 pub(in crate::training) fn solve_q(
     svgp: &mut VariationalModel,
     sweep: Sweep<'_>,
@@ -170,7 +172,7 @@ pub(in crate::training) fn solve_q(
     limits: SolveLimits,
     monitor: Option<&mut Monitor<'_>>,
 ) -> Result<(f64, UpdateCounts)> {
-    // Nothing but q moves.
+    // Only q moves, so the features of rows that are evaluated at once can be kept.
     svgp.keep_features(sweep.rows.is_one_part(sweep.part));
     let solved = descend(svgp, sweep, guard, limits, monitor);
     svgp.keep_features(false);
@@ -226,10 +228,10 @@ fn descend(
         } else {
             svgp.set_q(before);
             rules.restart(svgp.posteriors());
-            // Within rounding of the best there is.
+            // The objective has reached its minimum, up to rounding errors.
             let rounded = next.is_finite() && gain > -f64::EPSILON * (value / n).abs().max(1.0) * 64.0;
             if !rounded {
-                // The gradient at the point gone back to.
+                // Restores the gradient at the earlier point.
                 full.evaluate(svgp)?;
                 counts.evaluations += 1;
                 counts.rollbacks += 1;

@@ -7,8 +7,9 @@
 //! 𝓜 = λ_max(βI + θ_max Σ w_i a_i a_iᵀ),    ϖ = λ_min(βI + θ_min Σ w_i a_i a_iᵀ)
 //! ```
 //!
-//! Nothing about the optimum θ* = (m*, C*) is known before training but `‖θ* − θ̄‖² ≤ βd/ϖ`, θ̄ = (mode, 0), which bounds all that depends
-//! on it; the mode is within `‖∇‖/ϖ` of where the gradient ∇ of the energy in w was taken, w = 0.
+//! Before training, the optimum θ* = (m*, C*) is known only to satisfy `‖θ* − θ̄‖² ≤ βd/ϖ` with
+//! θ̄ = (mode, 0). This bounds everything that depends on θ*. The distance of the mode from w = 0
+//! is at most `‖∇‖/ϖ`, where ∇ is the gradient of the energy at w = 0.
 
 use super::inference::InferenceOptions;
 use super::model::VariationalModel;
@@ -117,7 +118,7 @@ impl Sums {
     }
 }
 
-/// Returns a buffer for the derivatives in own parameters, which are not used.
+/// Returns a buffer for the derivatives in the likelihood's own parameters, which are not used.
 fn own_of(likelihood: &dyn Likelihood) -> Vec<f64> {
     vec![0.0; likelihood.own_len()]
 }
@@ -148,7 +149,7 @@ impl Proven {
                 0.0,
             ),
         };
-        // From (m_0, C_0) by way of θ̄, with ‖C_0‖² = tr S_0.
+        // The distance from (m_0, C_0) to θ* is at most the way through θ̄, with ‖C_0‖² = tr S_0.
         let norm = |x: &[f64]| linalg::dot(x, x).sqrt();
         let mode = norm(start.mean()) + norm(&sums.gradient) / convexity;
         let initial = (mode.hypot(start.trace().sqrt()) + spread.sqrt()).powi(2);

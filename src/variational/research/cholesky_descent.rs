@@ -1,4 +1,5 @@
-//! Gradient steps on (m, C) with C lower triangular, finished by a map of C's diagonal: proximal (prox-SGD) or clamped (SGD); no losses.
+//! Gradient steps on (m, C) with C lower triangular, followed by a map of the diagonal of C:
+//! proximal (prox-SGD) or clamped (SGD); no losses.
 //!
 //! ```text
 //! m₊ = m − γ ĝ,    C ← C − γ tril(H C)
@@ -31,7 +32,8 @@ impl Finish {
     /// The least diagonal entry of a clamped C.
     const LEAST: f64 = 1e-10;
 
-    /// The new diagonal entry of C from the old one, the one after the gradient step on the energy, and γβ.
+    /// Returns the new diagonal entry of C from the old one, the one after the gradient step on the
+    /// energy, and γβ.
     pub(in crate::variational) fn entry(self, old: f64, stepped: f64, weight: f64) -> f64 {
         match self {
             Finish::Proximal => prox_entry(stepped, weight),
@@ -44,7 +46,8 @@ impl Finish {
             Finish::Proximal => prox_negative_entropy(c, weight),
             Finish::Clamped => {
                 (0..c.ncols()).for_each(|i| c[(i, i)] = self.entry(before[(i, i)], c[(i, i)], weight));
-                // Not so small beside the largest entry that S would be singular.
+                // Relative to the largest entry, the diagonal must not become so small that S is
+                // singular.
                 let least = 2.0 * CONDITION * columns::largest(c.as_ref());
                 (0..c.ncols()).for_each(|i| c[(i, i)] = c[(i, i)].max(least));
             }
@@ -64,8 +67,8 @@ pub(crate) struct CholeskyDescent {
 }
 
 impl CholeskyDescent {
-    /// A rule for `q` of dimension M, whose covariance (`M × M`, full) is factorised once here; of the options `smoothness`
-    /// and `relative` concern it.
+    /// Creates the rule for `q` of dimension M, whose covariance (`M × M`, full) is factorised once
+    /// here; it uses the options `smoothness` and `relative`.
     pub fn new(q: &Normal, options: &RuleOptions, finish: Finish) -> Self {
         let m = q.dim();
         let mut rule = CholeskyDescent {
@@ -90,7 +93,7 @@ impl CholeskyDescent {
         }
     }
 
-    /// Forms C₊ for γ; false when it is not valid.
+    /// Forms C₊ for γ; returns false if it is not valid.
     fn moves_to(&mut self, gamma: f64, beta: f64) -> bool {
         let columns =
             self.candidate.as_mut().col_iter_mut().zip(self.factor.col_iter().zip(self.energy.col_iter()));

@@ -1,15 +1,15 @@
 //! Projected gradient descent (proj-SGD) on (m, C) with C symmetric; no losses.
 //!
-//! Domke, Gower & Garrigos 2023: a gradient step on the whole objective, then the projection on the factors that its optimum
-//! is known to be among, 𝓜 being the smoothness of the negative log joint:
+//! Domke, Gower & Garrigos 2023: a gradient step on the whole objective, then the projection on a
+//! set of factors that contains the optimum. With the smoothness 𝓜 of the negative log joint,
 //!
 //! ```text
 //! m₊ = m − γ ĝ,    C ← C − γ (½ (H C + C H) − β C⁻¹),    C ← V max(D, √(β/𝓜)) Vᵀ  where  C = V D Vᵀ
 //! ```
 //!
-//! The projection is the one on the symmetric positive definite factors, as a factor handed to samplers has to be. The nearest
-//! symmetric matrix with large enough singular values, [`raise_singular_values`], keeps the signs of the eigenvalues; the two
-//! are the same unless a step crosses zero.
+//! The projected factors are symmetric and positive definite, as samplers require. The nearest
+//! symmetric matrix with large enough singular values, [`raise_singular_values`], keeps the signs
+//! of the eigenvalues instead; both are the same unless a step changes the sign of an eigenvalue.
 
 use super::smoothness::Smoothness;
 use crate::checkpoint::Archive;
@@ -43,11 +43,13 @@ pub(in crate::variational) const RULE: Rule = Rule {
     },
 };
 
-/// The symmetric matrix nearest to the symmetric `c` (Frobenius norm) without singular values below `floor`: those are raised, the signs of
-/// eigenvalues kept. `None` when `c` is not finite.
+/// Returns the symmetric matrix nearest to the symmetric `c` (Frobenius norm) without singular
+/// values below `floor`. Smaller singular values are raised, and eigenvalues keep their signs.
+/// `None` if `c` is not finite.
 ///
-/// This is not the projection of Domke, Garrigos & Gower 2023 (Lemma 32), which is on the symmetric positive definite matrices with
-/// eigenvalues of at least `floor`, and what [`Projected`] takes.
+/// This is not the projection of Domke, Garrigos & Gower 2023 (Lemma 32), which is on the symmetric
+/// positive definite matrices with eigenvalues of at least `floor`; [`Projected`] uses that
+/// projection.
 pub fn raise_singular_values(c: MatRef<'_, f64>, floor: f64) -> Option<Mat<f64>> {
     let mut eigen = EigenSolver::new(c.nrows());
     if !(is_sane_matrix(c) && eigen.decompose(c)) {
@@ -71,7 +73,8 @@ pub struct Projected {
 }
 
 impl Projected {
-    /// A rule for `q` of dimension M with a full covariance; of the options `smoothness` and `relative` concern it.
+    /// Creates the rule for `q` of dimension M with a full covariance; it uses the options
+    /// `smoothness` and `relative`.
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
         let mut rule = Projected {
@@ -110,7 +113,7 @@ impl Projected {
         }
     }
 
-    /// Takes up what `eigen` holds as C.
+    /// Sets C to the matrix whose decomposition is in `eigen`.
     fn adopt(&mut self, clipped: bool) {
         if clipped {
             self.eigen.rebuild(|d| d, self.factor.as_mut());
@@ -121,7 +124,8 @@ impl Projected {
     }
 }
 
-/// The least eigenvalue that C may have: `floor`, but not so small beside the largest one that S would be singular.
+/// Returns the least eigenvalue that C may have: at least `floor`, and large enough relative to the
+/// largest one that S is not singular.
 fn attainable(floor: f64, values: &[f64]) -> f64 {
     values.iter().fold(floor, |a, d| a.max(CONDITION * d.abs()))
 }
@@ -156,7 +160,7 @@ impl UpdateRule for Projected {
 
     fn restart(&mut self, q: &Normal) {
         self.smoothness.reset();
-        // As for the other factors, q's covariance is positive definite up to rounding.
+        // The covariance of q is positive definite up to rounding.
         if self.eigen.decompose(q.cov().full()) {
             let least = attainable(0.0, self.eigen.values()) * CONDITION;
             self.eigen.map_values(|s| s.max(least).sqrt());

@@ -31,15 +31,16 @@ pub(in crate::variational) const RULE: Rule = Rule {
     },
 };
 
-/// The proximal operator of `−weight · Σ log C_ii` at a square C: its diagonal becomes positive, the rest stays
-/// (Domke, Gower & Garrigos 2023).
+/// Applies the proximal operator of `−weight · Σ log C_ii` to a square C: the diagonal becomes
+/// positive, and the other entries stay (Domke, Gower & Garrigos 2023).
 pub fn prox_negative_entropy(mut c: MatMut<'_, f64>, weight: f64) {
     for i in 0..c.nrows().min(c.ncols()) {
         c[(i, i)] = prox_entry(c[(i, i)], weight);
     }
 }
 
-/// `½ (c + √(c² + 4w))`, the positive root of `x² − c x − w`, without cancellation where c < 0.
+/// Returns `½ (c + √(c² + 4w))`, the positive root of `x² − c x − w`, without cancellation where c
+/// < 0.
 pub(in crate::variational) fn prox_entry(c: f64, weight: f64) -> f64 {
     let root = c.hypot(2.0 * weight.sqrt());
     if c < 0.0 { 2.0 * weight / (root - c) } else { 0.5 * (c + root) }

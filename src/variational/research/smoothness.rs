@@ -1,13 +1,16 @@
-//! The smoothness 𝓜 of the negative log joint, given or met so far, and the steps in its units; no rules.
+//! The smoothness 𝓜 of the negative log joint, set by the user or observed so far, and steps in
+//! units of 1/𝓜; no rules.
 
 use crate::checkpoint::Archive;
 use crate::linalg::{self, dot};
 use crate::variational::DataGradient;
 use faer::MatRef;
 
-/// 𝓜 as given, or the largest eigenvalue in size of `H = 2B + βI` met so far, by power iteration.
+/// The smoothness 𝓜: the user's value, or the largest eigenvalue in size of `H = 2B + βI` observed
+/// so far, by power iteration.
 ///
-/// Gradients from samples make it too large, since it takes the noise for curvature: there it is better given.
+/// With gradients from samples the observed 𝓜 is too large, because noise counts as curvature; the
+/// user should then set 𝓜.
 pub(in crate::variational) struct Smoothness {
     given: Option<f64>,
     relative: bool,
@@ -19,14 +22,17 @@ pub(in crate::variational) struct Smoothness {
 }
 
 impl Smoothness {
-    /// Iterations of the first estimate, and of later ones, which start from the last vector.
+    /// The numbers of iterations for the first estimate and for later ones, which start from the
+    /// last vector.
     const ITERATIONS: (usize, usize) = (12, 2);
     /// The margin for the error of so few iterations in the largest eigenvalue.
     const MARGIN: f64 = 1.1;
-    /// The share of the unstructured start in a warm one: without it a direction once forgotten is never found again.
+    /// The share of the first start vector that is mixed into later ones: without it, a lost
+    /// direction could never be found again.
     const REFRESH: f64 = 0.1;
 
-    /// The options for 𝓜 and for steps in units of 1/𝓜, in dimension `m`.
+    /// Creates the smoothness in dimension `m`: `given` is the user's 𝓜, and `relative` means steps
+    /// in units of 1/𝓜.
     pub(in crate::variational) fn new(given: Option<f64>, relative: bool, m: usize) -> Self {
         Smoothness {
             given: given.filter(|s| *s > 0.0 && s.is_finite()),
@@ -39,35 +45,35 @@ impl Smoothness {
         }
     }
 
-    /// Forgets what was met.
+    /// Forgets all observations.
     pub(in crate::variational) fn reset(&mut self) {
         self.largest = 0.0;
         self.warm = false;
     }
 
-    /// Passes what was met through an archive.
+    /// Passes the observations through an archive.
     pub(in crate::variational) fn archive(&mut self, archive: &mut Archive) {
         archive.value(&mut self.largest);
         archive.value(&mut self.warm);
         archive.numbers(&mut self.vector);
     }
 
-    /// 𝓜. At least β, which is the prior's part of it.
+    /// Returns 𝓜; if it is observed, at least β, the contribution of the prior.
     pub(in crate::variational) fn value(&self, beta: f64) -> f64 {
         self.given.unwrap_or(self.largest.max(beta))
     }
 
-    /// The step γ that a step size asks for.
+    /// Returns the step γ for a step size, which may be in units of 1/𝓜.
     pub(in crate::variational) fn gamma(&self, step: f64, beta: f64) -> f64 {
         if self.relative { step / self.value(beta) } else { step }
     }
 
-    /// True if γ depends on observed gradients.
+    /// Returns true if γ depends on observed gradients.
     pub(in crate::variational) fn scales_steps(&self) -> bool {
         self.relative && self.given.is_none()
     }
 
-    /// True if 𝓜 is given, so that no gradient has to be observed.
+    /// Returns true if 𝓜 is given, so that no gradient has to be observed.
     pub(in crate::variational) fn is_given(&self) -> bool {
         self.given.is_some()
     }
@@ -78,7 +84,8 @@ impl Smoothness {
         self.largest = hessian.fold(self.largest, |a, h| a.max(h.abs()));
     }
 
-    /// Takes in `H = 2B + βI`, or `K + βI` with the Hessian K in m of the predictive log loss, which is at least 2B.
+    /// Observes `H = 2B + βI`, or `K + βI` with the Hessian K in m of the predictive log loss,
+    /// which is at least 2B.
     pub(in crate::variational) fn observe(&mut self, gradient: &DataGradient<'_>, beta: f64) {
         let (hessian, scale) = match gradient.curvature {
             Some(curvature) => (curvature.full(), 1.0),
@@ -90,8 +97,8 @@ impl Smoothness {
         });
     }
 
-    /// Takes in `½ (G C⁻¹ + C⁻ᵀ Gᵀ) + βI` from samples' gradient `G` in C. `solve` turns a vector x into `C⁻¹x`, or into
-    /// `C⁻ᵀx` when told so, with a buffer to use.
+    /// Observes `½ (G C⁻¹ + C⁻ᵀ Gᵀ) + βI`, where samples give the gradient `G` in C. `solve` turns
+    /// a vector x into `C⁻¹x`, or on request into `C⁻ᵀx`; it receives a buffer.
     pub(in crate::variational) fn observe_path(
         &mut self,
         path: MatRef<'_, f64>,
@@ -128,7 +135,8 @@ impl Smoothness {
         self.warm = true;
     }
 
-    /// A unit vector: the last one with a share of the start, which no eigenvector is orthogonal to by symmetry.
+    /// Prepares the unit vector that an iteration starts from: the last one, mixed with a vector
+    /// that has no symmetry and is therefore not orthogonal to an eigenvector.
     fn start(&mut self) {
         let entry = |i: usize| 1.0 + (i as f64 * 0.618_033_988_7).fract();
         let length = (0..self.vector.len()).map(|i| entry(i).powi(2)).sum::<f64>().sqrt();

@@ -6,8 +6,8 @@
 //! m₊ = m − γ ĝ,    S₊ = (I − γĜ) S (I − γĜ),    Ĝ = H − β S⁻¹
 //! ```
 //!
-//! With the Cholesky factor L of S, `(I − γĜ) L = L − γ (H L − β L⁻ᵀ)` is a root of S₊, so that no inverse of S is needed
-//! and S₊ is symmetric and positive semi-definite as computed.
+//! With the Cholesky factor L of S, `(I − γĜ) L = L − γ (H L − β L⁻ᵀ)` is a root of S₊. So no
+//! inverse of S is needed, and the computed S₊ is symmetric and positive semi-definite.
 
 use super::smoothness::Smoothness;
 use crate::checkpoint::Archive;
@@ -40,7 +40,7 @@ pub(in crate::variational) const RULE: Rule = Rule {
     },
 };
 
-/// The rule, with the Cholesky factor of S that it needs from step to step and its buffers.
+/// The rule, with the Cholesky factor of S that it carries and its buffers.
 pub struct Wasserstein {
     factor: Mat<f64>,
     inverse: Mat<f64>,
@@ -56,7 +56,8 @@ pub struct Wasserstein {
 }
 
 impl Wasserstein {
-    /// A rule for `q` of dimension M with a full covariance; of the options `smoothness` and `relative` concern it.
+    /// Creates the rule for `q` of dimension M with a full covariance; it uses the options
+    /// `smoothness` and `relative`.
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
         let square = || linalg::spread(m, m);
@@ -75,7 +76,7 @@ impl Wasserstein {
         rule
     }
 
-    /// Fills `change` with `Ĝ L = 2 B L + β (L − L⁻ᵀ)`; false when it is not finite.
+    /// Fills `change` with `Ĝ L = 2 B L + β (L − L⁻ᵀ)`; returns false if it is not finite.
     fn form_change(&mut self, gradient: &DataGradient<'_>, beta: f64) -> bool {
         let (left, right) = (Operand::full(gradient.cov.full()), Operand::lower(self.factor.as_ref()));
         product(self.change.as_mut(), Part::All, Accum::Replace, left, right, 2.0);
@@ -88,7 +89,7 @@ impl Wasserstein {
         is_sane_matrix(self.change.as_ref())
     }
 
-    /// Forms S₊ and its factor for γ; false when it is not positive definite.
+    /// Forms S₊ and its factor for γ; returns false if it is not positive definite.
     fn moves_to(&mut self, gamma: f64) -> bool {
         let columns =
             self.root.as_mut().col_iter_mut().zip(self.factor.col_iter().zip(self.change.col_iter()));

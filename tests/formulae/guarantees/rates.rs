@@ -7,7 +7,8 @@ use sparsegp::variational::research::guarantees::{Curvature, ProjectedBound, Squ
 use sparsegp::variational::{DataGradient, Family, Guard, MatrixRef, Normal, SquareRoot, UpdateRule};
 use sparsegp_testkit::problems::Normals;
 
-/// SR-VN without cuts on a quadratic: F − F* falls by at least the contraction in every step.
+/// For SR-VN on a quadratic, without shortened steps, F − F* falls by at least the contraction in
+/// every step.
 #[test]
 fn square_root_newton_converges_at_its_rate() {
     let d = 3;
@@ -57,7 +58,8 @@ fn square_root_newton_converges_at_its_rate() {
     assert_eq!(rate.bias(0.0, 0.0), Ok(0.0));
 }
 
-/// Bonnet–Price gradients of a Gaussian target with N samples: the mean of KL(q* ‖ q_T) over runs stays below its bounds.
+/// For Bonnet–Price gradients of a Gaussian target with N samples, the mean of KL(q* ‖ q_T) over
+/// runs stays below its bounds.
 #[test]
 fn projected_natural_gradients_stay_below_their_bounds() {
     let (d, samples, runs, steps) = (3, 5, 200, 60);
@@ -79,7 +81,7 @@ fn projected_natural_gradients_stay_below_their_bounds() {
                 let [a, b] = kl(&mode, &target_cov, (&mean, &s), &mut factorizer);
                 *sum += (a + b) / runs as f64;
                 let step = if decreasing { 2.0 / (t as f64 + 2.0) } else { 0.2 };
-                // The average of N samples is off by a normal of covariance S/N.
+                // The error of the average of N samples is normal with covariance S/N.
                 let (cov, _) = inverse(&s, &mut factorizer);
                 let mut factor = cov.clone();
                 factorizer.cholesky(factor.as_mut()).expect("positive definite");
@@ -105,7 +107,8 @@ fn projected_natural_gradients_stay_below_their_bounds() {
     }
 }
 
-/// The smoothness of a linear model in the coordinates of the rules, by two ways; a prior variance p scales it by p.
+/// Computes the smoothness of a linear model in the coordinates of the rules in two ways; a prior
+/// variance p scales it by p.
 #[test]
 fn curvature_has_the_coordinates_of_the_rules() {
     let mut normals = Normals::new(21);
@@ -126,7 +129,7 @@ fn curvature_has_the_coordinates_of_the_rules() {
     let in_w = Curvature::whitened(x.as_ref(), scaled.as_ref(), 2.0, 2.0).expect("valid");
     let in_coefficients = Curvature::generalized(x.as_ref(), scaled.as_ref(), 2.0, 2.0).expect("valid");
     assert!((in_w.smoothness - 4.0 * in_coefficients.smoothness).abs() < 1e-9 * in_w.smoothness);
-    // A loss that curves the other way leaves no convexity.
+    // A loss with negative curvature may leave no convexity.
     let concave = Curvature::generalized(x.as_ref(), prior.as_ref(), -1.0, 2.0).expect("valid");
     assert!(concave.strong_convexity < 0.0 && concave.smoothness >= -concave.strong_convexity);
 }

@@ -8,7 +8,8 @@ use sparsegp::likelihood::{
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::reference::*;
 
-/// Relative tolerances of closed forms and of quadrature; numbers below `FLOOR` count as that large.
+/// The relative tolerances of closed forms and of quadrature; for smaller numbers, errors are
+/// relative to `FLOOR`.
 const CLOSED: f64 = 1e-9;
 const QUADRATURE: f64 = 1e-8;
 const FLOOR: f64 = 1e-3;
@@ -16,9 +17,10 @@ const FLOOR: f64 = 1e-3;
 /// One case of the reference file.
 struct Case {
     likelihood: Box<dyn Likelihood>,
-    /// True for each of `E log p` and `log E p` that has a closed form.
+    /// True if `E log p` and `log E p`, respectively, have a closed form.
     closed: [bool; 2],
-    /// The names of the reference's own parameters in this crate's order; none for the edges of an ordinal likelihood.
+    /// The names of the likelihood's parameters in the reference, in the order of this crate,
+    /// without the edges of an ordinal likelihood.
     names: &'static [&'static str],
 }
 
@@ -47,11 +49,12 @@ fn case(name: &str, params: &Value) -> Case {
     Case { likelihood, closed, names }
 }
 
-/// The reference's own gradient of row `i`, in this crate's parameters.
+/// Returns the reference gradient of row `i` in the likelihood's parameters, in the order of this
+/// crate.
 fn own_reference(case: &Case, gradient: &Value, i: usize) -> Vec<f64> {
     let mut want: Vec<f64> = case.names.iter().map(|name| number(&gradient[*name][i])).collect();
     if case.likelihood.target_kind() == TargetKind::Ordinal {
-        // Edge k is the first edge plus the gaps before it.
+        // Edge k is the first edge plus the gaps before edge k.
         let edges: Vec<f64> = (0..case.likelihood.levels() - 1)
             .map(|k| number(&gradient[format!("bin_edges.{k}")][i]))
             .collect();
@@ -65,7 +68,8 @@ fn relative_error(got: f64, want: f64) -> f64 {
     if error.is_nan() { f64::INFINITY } else { error }
 }
 
-/// The largest relative error over value, ∂μ, ∂v and own parameters of one row of the reference.
+/// Returns the largest relative error over value, ∂μ, ∂v and the likelihood's parameters for one
+/// row of the reference.
 fn row_error(
     case: &Case,
     outputs: &Value,

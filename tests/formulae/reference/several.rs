@@ -13,12 +13,13 @@ use sparsegp::training::VariationalModel;
 use sparsegp::variational::{NaturalGradient, Normal, Rules, UpdateRule};
 use sparsegp_testkit::reference::*;
 
-/// True for several outputs, which mix the processes; in other cases the processes are the functions of one likelihood.
+/// Returns true if a case has several outputs, which mix the processes; otherwise the processes are
+/// the functions of one likelihood.
 fn has_outputs(inputs: &Value) -> bool {
     inputs["likelihood"] == "gaussian"
 }
 
-/// Gaussian outputs of a case.
+/// Returns the Gaussian outputs of a case.
 fn outputs(inputs: &Value) -> Outputs {
     let (offsets, noises) = (numbers(&inputs["b"]), numbers(&inputs["params"]["noise_variance"]));
     let output = |p: usize| {
@@ -54,17 +55,19 @@ impl Observed {
     }
 }
 
-/// Entry `i` of a list of one for each process, or of one that all share.
+/// Returns entry `i` of a list with one entry for each process, or the only entry if all processes
+/// share it.
 fn entry(list: &Value, i: usize) -> &Value {
     let all = list.as_array().expect("a list");
     &all[i.min(all.len() - 1)]
 }
 
-/// The model and the posteriors of a case; layers are shared where kernel and Z are.
+/// Returns the model and the posteriors of a case; processes with the same kernel and Z share a
+/// layer.
 fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
     let mixes = has_outputs(inputs);
     let processes = inputs["q_mu"].as_array().expect("posteriors").len();
-    // Offsets of outputs take the place of means of processes.
+    // If outputs are mixed, they have offsets instead of means of processes.
     let means = if mixes { vec![0.0; processes] } else { numbers(&inputs["b"]) };
     let one = inputs["kernels"].as_array().expect("kernels").len() == 1;
     let layer = |i: usize, means: Vec<f64>| -> Layer<InducingPrior> {
@@ -95,7 +98,8 @@ fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
     (model, q.collect())
 }
 
-/// Compares the flat gradient with the reference's for kernels, means and Z, `sign` times; Z that layers share get the sum.
+/// Compares the flat gradient with `sign` times the reference gradient in kernels, means and Z;
+/// gradients in a shared Z are summed.
 fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> Value, what: &str) {
     let flat: Vec<f64> = flat.iter().map(|g| sign * g).collect();
     let (kernels, means) = (inputs["kernels"].as_array().expect("kernels"), numbers(&inputs["b"]));
@@ -140,7 +144,7 @@ fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> 
     }
 }
 
-/// `a + b` of the same layout.
+/// Returns `a + b` of two JSON values with the same layout.
 fn sum(a: &Value, b: &Value) -> Value {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.iter().zip(b).map(|(a, b)| sum(a, b)).collect(),
@@ -151,7 +155,8 @@ fn sum(a: &Value, b: &Value) -> Value {
     }
 }
 
-/// Compares gradients in `(q_mu, q_sqrt)` of every process, `sign` times, the KL's part included.
+/// Compares the gradients in `(q_mu, q_sqrt)` of every process, including the KL term, with `sign`
+/// times those of the reference.
 fn assert_q(svgp: &VariationalModel, sign: f64, inputs: &Value, want: &dyn Fn(&str) -> Value, what: &str) {
     let (means, roots) = (want("q_mu"), want("q_sqrt"));
     for (process, q) in svgp.posteriors().iter().enumerate() {
@@ -255,7 +260,7 @@ fn expectations_of_several_functions_at_those_marginals() {
     }
 }
 
-/// One step of all posteriors at once from the same point.
+/// Takes one simultaneous step of all posteriors.
 #[test]
 fn natural_gradients_of_several_processes() {
     let file = load("multioutput_svgp.json");

@@ -14,10 +14,10 @@ use sparsegp::training::{CollapsedObjective, VariationalModel};
 use sparsegp::variational::{Family, NaturalGradient, Normal, UpdateRule};
 use sparsegp_testkit::reference::*;
 
-/// Quadrature reproduces expectations to this; closed forms to `VALUE_TOLERANCE`, which is tighter.
+/// The tolerance for expectations by quadrature; closed forms have the tighter `VALUE_TOLERANCE`.
 const QUADRATURE_TOLERANCE: f64 = 1e-8;
 
-/// The likelihood that a case names, with its parameters.
+/// Returns the likelihood of a case, with its parameters.
 fn likelihood(inputs: &Value) -> Box<dyn Likelihood> {
     let name = inputs["likelihood"].as_str().expect("name");
     let word = match name {
@@ -43,12 +43,13 @@ fn likelihood(inputs: &Value) -> Box<dyn Likelihood> {
     built
 }
 
-/// The reference's gradient by parameter in the order of ours; `None` where it has none.
-/// The likelihood of a model with one function.
+/// Returns the likelihood of a model with one function.
 fn one(model: &LatentModel) -> &dyn Likelihood {
     model.likelihood.one().expect("one function")
 }
 
+/// Returns the reference gradient in the likelihood's parameters, in the order of this crate;
+/// `None` for parameters that it lacks.
 fn own_gradient(likelihood: &dyn Likelihood, reference: &Value) -> Vec<Option<f64>> {
     let edges = reference.get("bin_edges").map(numbers);
     let mut own = Vec::new();
@@ -63,7 +64,7 @@ fn own_gradient(likelihood: &dyn Likelihood, reference: &Value) -> Vec<Option<f6
     own
 }
 
-/// q(w) from `q_mu`, `q_sqrt`, which describe u itself when `whiten` is false.
+/// Returns q(w) from `q_mu` and `q_sqrt`, which describe u instead of w if `whiten` is false.
 fn whitened_q(layer: &Layer, inputs: &Value) -> Normal {
     let (mu, sqrt) = (numbers(&inputs["q_mu"]), matrix(&inputs["q_sqrt"]));
     let cov = &sqrt * sqrt.transpose();
@@ -76,7 +77,7 @@ fn whitened_q(layer: &Layer, inputs: &Value) -> Normal {
     Normal::new(mean, linv * cov * linv.transpose()).expect("q")
 }
 
-/// Targets, model and whitened posterior of a case.
+/// Returns targets, model and whitened posterior of a case.
 fn start(shared: &Value, inputs: &Value) -> (Vec<f64>, LatentModel, Normal) {
     let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
     let start = model(build(&shared["kernel"]), z, jitter, likelihood(inputs), 0.0);
@@ -84,7 +85,7 @@ fn start(shared: &Value, inputs: &Value) -> (Vec<f64>, LatentModel, Normal) {
     (numbers(&inputs["y"]), start, q)
 }
 
-/// `∇_m F` and `∇_S F` in the whitened coordinates, the KL's part included.
+/// Returns `∇_m F` and `∇_S F` in whitened coordinates, including the KL term.
 fn whitened_gradient(svgp: &VariationalModel, beta: f64) -> (faer::Col<f64>, Mat<f64>) {
     let (data, q, m) = (svgp.q_gradient(), svgp.q(), svgp.q().dim());
     let precision = inverse(q.cov().full());
@@ -95,8 +96,8 @@ fn whitened_gradient(svgp: &VariationalModel, beta: f64) -> (faer::Col<f64>, Mat
     (mean, cov)
 }
 
-/// The gradient in θ and Z. Where the reference holds q(u), `m = L⁻¹m_u` and `S = L⁻¹S_uL⁻ᵀ` move with L, and
-/// `∇_m F mᵀ + 2 ∇_S F S` flows back through the whitening besides.
+/// Returns the gradient in θ and Z. If the reference holds q(u) fixed, `m = L⁻¹m_u` and
+/// `S = L⁻¹S_uL⁻ᵀ` move with L, so `∇_m F mᵀ + 2 ∇_S F S` is added to the adjoint of the whitening.
 fn theta_gradient(svgp: &mut VariationalModel, inputs: &Value, beta: f64) -> Vec<f64> {
     let mut gradient = svgp.theta_gradient().to_vec();
     if inputs["whiten"] != true {
@@ -111,7 +112,7 @@ fn theta_gradient(svgp: &mut VariationalModel, inputs: &Value, beta: f64) -> Vec
     gradient
 }
 
-/// The gradient in `(q_mu, q_sqrt)` of the reference convention.
+/// Returns the gradient in `(q_mu, q_sqrt)` by the convention of the reference.
 fn factor_gradient(svgp: &VariationalModel, inputs: &Value, beta: f64) -> (Vec<f64>, Mat<f64>) {
     let (mean, cov) = whitened_gradient(svgp, beta);
     let m = svgp.q().dim();
@@ -220,7 +221,7 @@ fn log_loss_dlm() {
     }
 }
 
-/// `grad_loss_sum + β grad_kl` in every parameter.
+/// Checks the gradient `grad_loss_sum + β grad_kl` in every parameter.
 fn assert_dlm_gradient(
     svgp: &mut VariationalModel,
     inputs: &Value,
@@ -239,7 +240,7 @@ fn assert_dlm_gradient(
     assert_matrix(&factor, &weighted(&loss["q_sqrt"], &kl["q_sqrt"], beta), GRADIENT_TOLERANCE, what);
 }
 
-/// `a + beta·b` of two JSON values of the same shape.
+/// Returns `a + beta·b` of two JSON values with the same layout.
 fn weighted(a: &Value, b: &Value, beta: f64) -> Value {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.iter().zip(b).map(|(a, b)| weighted(a, b, beta)).collect(),
@@ -314,7 +315,7 @@ fn natural_gradients() {
     }
 }
 
-/// Variational Newton for logistic regression through the linear layer, and its optimum.
+/// Variational Newton for logistic regression with the linear layer, and its optimum.
 #[test]
 fn logistic_variational_newton() {
     let file = load("logistic_vn.json");
@@ -338,7 +339,7 @@ fn logistic_variational_newton() {
         let mut rule = NaturalGradient::new(&q);
         let steps = want["m"].as_array().expect("iterates").len();
         let mut value = f64::NAN;
-        // Far beyond the listed iterates lies the optimum.
+        // After many more iterates than are listed, q is at the optimum.
         for step in 0..200 {
             let problem = Problem {
                 layers: Layers::one(&layer),

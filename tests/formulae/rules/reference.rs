@@ -46,7 +46,8 @@ fn reference_projections() {
     assert_eq!(seen, 10);
 }
 
-/// Runs a case of logistic_vn.json; the coefficients are `w/√λ`, so that S is the covariance of w over λ.
+/// Runs a case of logistic_vn.json. The coefficients are `w/√λ`, so their covariance is that of w
+/// divided by λ.
 fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, unit: impl Fn(f64) -> f64) {
     let file = load("logistic_vn.json");
     let (shared, tolerance) = (&file["inputs"], 1e-8);
@@ -93,7 +94,8 @@ fn reference_square_root_newton() {
     logistic_case("srvn_0.3", |q| Box::new(SquareRoot::new(q)), |rho| rho);
 }
 
-/// With `z = w/√λ` gradients in w are gradients in z divided by √λ or λ: a step γ in z is a step γλ in w.
+/// With `z = w/√λ`, gradients in w are gradients in z divided by √λ or λ, so a step γ in z is a
+/// step γλ in w.
 #[test]
 fn reference_bures_wasserstein() {
     let lambda = number(&load("logistic_vn.json")["inputs"]["lambda"]);
@@ -101,7 +103,8 @@ fn reference_bures_wasserstein() {
     logistic_case("bures_wasserstein", |q| Box::new(Wasserstein::new(q, &options)), |gamma| gamma * lambda);
 }
 
-/// Without its limits a step of SR-VN is that of the formulae, however large; with them it is cut.
+/// Without limits a step of SR-VN is that of the formulae, for any size; with limits it is
+/// shortened.
 #[test]
 fn square_roots_without_a_guard_take_plain_steps() {
     let (target, beta, rho) = (correlated_target(3), 0.8, 1.0);

@@ -1,4 +1,4 @@
-//! Rows of data in parts, as tests of sums that merge cut them; no sums.
+//! Rows of data divided into parts, for the tests of merged sums; no sums.
 
 use faer::Mat;
 use proptest::prelude::*;
@@ -58,7 +58,8 @@ impl Rows {
     }
 }
 
-/// Which of up to 7 parts each row is in, and the order in which parts are merged.
+/// The index of the part, out of up to 7, that contains each row, and the order in which parts are
+/// merged.
 #[derive(Clone, Debug)]
 pub struct Partition {
     pub part_of: Vec<usize>,
@@ -74,7 +75,7 @@ pub fn partition() -> impl Strategy<Value = Partition> {
 }
 
 impl Partition {
-    /// The parts in the order of merging, with their numbers.
+    /// Returns the parts in the order of merging, with their numbers.
     pub fn parts(&self, rows: &Rows) -> Vec<(u64, Rows)> {
         let of = |part: usize| -> Vec<usize> {
             (0..rows.len()).filter(|&row| self.part_of[row] == part).collect()

@@ -30,16 +30,17 @@ const FINEST: usize = 64;
 const LOW: i64 = -117;
 const HIGH: i64 = 20;
 
-/// The logarithm of the widest distance of nodes in steps.
+/// The logarithm (base 2) of the maximum distance of nodes, in steps.
 const WIDEST_STRIDE: u32 = 6;
 
-/// Logarithms of curves are at least this.
+/// The lower limit of the logarithms of curves.
 const LOWEST: f64 = -1e300;
 
-/// Curves with more variance are not tabulated: their weights and exponents grow, and tails underflow.
+/// The largest variance of a tabulated curve: with more, weights and exponents become too large,
+/// and tails underflow.
 pub(super) const WIDEST: f64 = 400.0;
 
-/// Integrals of sums take no more variance than this with curves that are tabulated.
+/// The largest variance of a tabulated curve in integrals of sums.
 pub(super) const WIDEST_SUMMED: f64 = 1e4;
 
 /// The maximum distance of the nodes of narrow curves, in steps.
@@ -48,11 +49,12 @@ const FARTHEST_NARROW: usize = 2;
 /// The accuracy of integrals, which determines their cost.
 #[derive(Debug)]
 pub(super) struct Accuracy {
-    /// A grid resolves normal densities of this many of its steps δ, up to `e^{−2π²v/δ²}`.
+    /// The smallest standard deviation of a normal density that a grid resolves, in steps δ of the
+    /// grid; the error is `e^{−2π²v/δ²}`.
     resolved: f64,
-    /// The widest grid has steps of STEP over this number.
+    /// The step of the widest grid is STEP divided by this number.
     widest: usize,
-    /// Standard deviations to which normal densities count.
+    /// The number of standard deviations beyond which normal densities are neglected.
     reach: f64,
     /// The minimum distance of nodes in steps, a power of 2.
     stride: usize,
@@ -65,7 +67,7 @@ pub(super) struct Accuracy {
 }
 
 impl Accuracy {
-    /// Errors of 3e-13.
+    /// Integrals with errors of 3e-13.
     pub const EXACT: Accuracy = Accuracy {
         resolved: 1.35,
         widest: 2,
@@ -76,7 +78,7 @@ impl Accuracy {
         negligible: 1e-17,
     };
 
-    /// Errors of 1e-6: `e^{−π²/(2 STEP)}` of nodes two steps apart is 6e-7.
+    /// Integrals with errors of 1e-6: `e^{−π²/(2 STEP)}` of nodes two steps apart is 6e-7.
     pub const COARSE: Accuracy = Accuracy {
         resolved: 0.95,
         widest: 1,
@@ -88,12 +90,13 @@ impl Accuracy {
     };
 }
 
-/// T, T′ and T″ at `(t + p/phases) H`, H being a power of 2 of steps, t = `first`, …, a row of `length` entries for every p.
+/// T, T′ and T″ at `(t + p/phases) H`, where H is a distance of a power of 2 in steps and t =
+/// `first`, …; one row of `length` entries for every p.
 struct Table {
     phases: usize,
     /// The first entry of a row: windows that overlap with the range of T lie within it.
     first: i64,
-    /// The last place where T is not 0.
+    /// The last index t at which T is not 0.
     high: i64,
     length: usize,
     values: [Vec<f64>; 3],
@@ -115,7 +118,7 @@ impl Table {
                 let value = (-rate).exp();
                 values[0].push(value);
                 values[1].push(-rate * value);
-                // Where e^u has overflown nothing is left.
+                // If e^u has overflowed, T and its derivatives are 0.
                 values[2].push(if value > 0.0 { rate * (rate - 1.0) * value } else { 0.0 });
             }
         }
@@ -129,7 +132,8 @@ impl Table {
     }
 }
 
-/// The number of phases of nodes at this distance in steps; for wide curves, phases have to resolve T only.
+/// Returns the number of phases of nodes at this distance in steps; for wide curves, phases only
+/// have to resolve T.
 fn phases(stride: usize) -> usize {
     if stride <= FARTHEST_NARROW { FINEST * stride } else { 2 * stride }
 }
@@ -137,8 +141,9 @@ fn phases(stride: usize) -> usize {
 static TABLES: LazyLock<Vec<Table>> =
     LazyLock::new(|| (0..=WIDEST_STRIDE).map(|power| Table::new(1 << power)).collect());
 
-/// Returns the distance that nodes may have, in steps, for integrals over a product of curves with these variances. The spectrum of a curve
-/// falls as `e^{−vω²/2}`, that of a product as `e^{−ω²/(2 Σ 1/v)}`; the error of the distance H is the spectrum at 2π/H.
+/// Returns the distance that nodes may have, in steps, for integrals over a product of curves with
+/// these variances. The spectrum of a curve falls as `e^{−vω²/2}`, that of a product as
+/// `e^{−ω²/(2 Σ 1/v)}`; the error for the distance H is the spectrum at 2π/H.
 pub(super) fn stride(variances: &[f64], accuracy: &Accuracy) -> usize {
     let inverse: f64 = variances.iter().map(|v| 1.0 / v.max(f64::MIN_POSITIVE)).sum();
     let widest = 2.0 * std::f64::consts::PI / (accuracy.aliased * inverse).sqrt() / STEP;
@@ -146,8 +151,8 @@ pub(super) fn stride(variances: &[f64], accuracy: &Accuracy) -> usize {
     accuracy.stride.max(1 << powers.last().unwrap_or(0))
 }
 
-/// A curve at the nodes of a block: φ, φ′ and φ″, each times `e^{−scale}`, or, of curves that are not tabulated, 1, φ′/φ and φ″/φ beside
-/// log φ; or a density alone.
+/// A curve at the nodes of a block: φ, φ′ and φ″, each times `e^{−scale}`. For curves that are not
+/// tabulated it is 1, φ′/φ and φ″/φ, and log φ; for densities, only the density.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
     pub values: [Lanes; 3],
@@ -164,7 +169,7 @@ impl Block {
         self.logs = [0.0; LANES];
     }
 
-    /// The density with these logarithms, relative to the largest of them.
+    /// Sets the density from its logarithms, relative to the largest of them.
     pub(crate) fn set_logs(&mut self, logs: &Lanes) {
         self.scale = logs.iter().copied().fold(LOWEST, f64::max);
         self.values[0] = logs.map(|log| (log - self.scale).exp());
@@ -172,8 +177,9 @@ impl Block {
     }
 }
 
-/// Nodes at which curves are computed together, with their integration weights: multiples of [`STEP`] from `from` on, or for curves that
-/// are not tabulated, the nodes of a Gauss–Legendre rule.
+/// Nodes at which curves are computed together, with their integration weights: multiples of
+/// [`STEP`] from `from` on or, for curves that are not tabulated, the nodes of a Gauss–Legendre
+/// rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Panel {
     from: i64,
@@ -183,7 +189,7 @@ pub(super) struct Panel {
     pub weights: Lanes,
 }
 
-/// Nodes and weights of the Gauss–Legendre rule with 16 nodes on (−1, 1), those above 0.
+/// The positive nodes of the Gauss–Legendre rule with 16 nodes on (−1, 1), with their weights.
 const LEGENDRE: [(f64, f64); LANES / 2] = [
     (0.095_012_509_837_637_44, 0.189_450_610_455_068_5),
     (0.281_603_550_779_258_9, 0.182_603_415_044_923_6),
@@ -203,7 +209,7 @@ impl Panel {
         Panel { from, stride, nodes, weights: [step; LANES] }
     }
 
-    /// Between two ends.
+    /// Creates the nodes of a Gauss–Legendre rule between two ends.
     pub fn between(low: f64, high: f64) -> Panel {
         let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));
         let (mut nodes, mut weights) = ([0.0; LANES], [0.0; LANES]);
@@ -229,8 +235,8 @@ pub(super) struct Curve {
 enum Method {
     /// The series in v.
     Series,
-    /// Weights and their running sums by phase, from a place in a common buffer on: in each of `phases` rows of the table,
-    /// `count` weights for the entries from `first` on.
+    /// Weights and their running sums by phase, which begin at `start` in a common buffer: for each
+    /// of `phases` rows of the table, `count` weights for the entries from `first` on.
     Table { phases: usize, first: i64, count: usize, start: usize },
     /// A series or a sum at every node.
     Nodes,
@@ -275,7 +281,8 @@ impl Curve {
         weights: &mut Vec<f64>,
     ) -> Method {
         let step = stride as f64 * STEP;
-        // To the right T only falls; to the left lies the mass of products with a factor e^u.
+        // To the right T only falls; products with a factor e^u have their mass farther to the
+        // left.
         let further = if tail { sd } else { 0.0 };
         let (low, high) = (mu - (reach + further) * sd, mu + reach * sd);
         let first = (low / step).floor() as i64;
@@ -302,7 +309,7 @@ impl Curve {
         Method::Table { phases, first, count, start }
     }
 
-    /// φ, and the derivatives if `N` is 3, at the nodes of a panel.
+    /// Computes φ, and its derivatives if `N` is 3, at the nodes of a panel.
     pub fn fill<const N: usize>(&self, panel: &Panel, weights: &[f64], out: &mut Block) {
         let from = panel.from;
         (out.scale, out.logs) = (0.0, [0.0; LANES]);
@@ -327,8 +334,8 @@ impl Curve {
         }
     }
 
-    /// Computes `−φ′(s + μ; v)`, as a density of s, at the nodes, to full relative accuracy. A tabulated curve has to be
-    /// the one with mean `μ + v`.
+    /// Computes `−φ′(s + μ; v)`, as a density of s, at the nodes, to full relative accuracy. A
+    /// tabulated curve must be the curve with mean `μ + v`.
     pub(crate) fn fill_density(&self, panel: &Panel, weights: &[f64], out: &mut Block) {
         if let Method::Nodes = self.method {
             return self.by_nodes(true, &panel.nodes, out);
@@ -341,14 +348,14 @@ impl Curve {
         }
     }
 
-    /// φ, or −φ′, at nodes anywhere.
+    /// Computes φ, or −φ′, at arbitrary nodes.
     fn by_nodes(&self, density: bool, nodes: &Lanes, out: &mut Block) {
         let [ones, first, second] = &mut out.values;
         (*ones, *first, *second) = ([1.0; LANES], [0.0; LANES], [0.0; LANES]);
         (out.logs, out.scale) = ([0.0; LANES], 0.0);
         for l in 0..LANES {
             let a = nodes[l] + self.mu;
-            // So far to the left φ is 1 to the last digit.
+            // This far to the left φ is 1 to the last digit.
             if !density && (a < -40.0 - 0.5 * self.v || a < -9.0 * self.v.sqrt() - 40.0) {
                 continue;
             }
@@ -360,7 +367,7 @@ impl Curve {
                 None => [a + 0.5 * self.v + pointwise::curve(a + self.v, self.v)[0], 0.0, 0.0],
             };
             out.logs[l] = of[0].max(LOWEST);
-            // Where nothing is left of φ its slopes may be infinite.
+            // If φ has underflowed its slopes may be infinite.
             if of[0] > LOWEST && of[1].is_finite() && of[2].is_finite() {
                 (first[l], second[l]) = (of[1], of[2]);
             }
@@ -372,8 +379,8 @@ impl Curve {
         (2.5 * self.v.sqrt().max(1.0)).max(0.3 * (s + self.mu).abs())
     }
 
-    /// A place below which φ is 1 and φ′ is 0, up to 1e-17 or, for small variances, to first order in `e^s`, where the rest is as small as
-    /// the accuracy has it.
+    /// Returns a point below which φ is 1 and φ′ is 0, up to 1e-17 or, for small variances, up to a
+    /// term of first order in `e^s` and a rest below the requested accuracy.
     pub(crate) fn left_end(&self, accuracy: &Accuracy) -> f64 {
         let v = self.v;
         let distance = match () {
@@ -389,7 +396,7 @@ impl Curve {
         self.v < 41.0
     }
 
-    /// `e^{μ + v/2}`, of `1 − φ` far to the left.
+    /// Returns `e^{μ + v/2}`, the factor of `e^s` in `1 − φ` far to the left.
     pub fn rate(&self) -> f64 {
         (self.mu + 0.5 * self.v).exp()
     }
@@ -401,7 +408,7 @@ static GROWTH: LazyLock<Lanes> = LazyLock::new(|| std::array::from_fn(|l| (l as 
 struct Convolve<'a, const N: usize> {
     table: &'a Table,
     phases: usize,
-    /// The entry of the rows that the first weight is for, at the first node.
+    /// The entry of a row that belongs to the first weight at the first node.
     first: i64,
     count: usize,
     weights: &'a [f64],
@@ -440,7 +447,7 @@ impl<const N: usize> Pass for Convolve<'_, N> {
                 vectors.copy_from_slice(&total);
             }
         }
-        // Left of the table T is 1.
+        // To the left of the table T is 1.
         out[0].iter_mut().for_each(|value| *value += below);
     }
 }
@@ -464,7 +471,7 @@ impl<const N: usize> Pass for Series<'_, N> {
         let [values, slopes, bends] = out;
         for (l, value) in values.iter_mut().enumerate() {
             let u = (from + l as i64) as f64 * step + mu;
-            // Beyond this T has underflown.
+            // Beyond this T has underflowed.
             let r = exp::<S>(if u > 7.0 { 7.0 } else { u });
             let t = exp::<S>(-r);
             let p2 = r * (r - 1.0);
@@ -515,7 +522,7 @@ mod tests {
                     slow.fill_density(&Panel::even(from, 1), &weights, &mut want);
                     for (got_value, want) in got.values[0].iter().zip(want.logs) {
                         let got = got_value.ln() + got.scale;
-                        // Further right than this no product of interest has any mass.
+                        // Farther to the right no product of interest has mass.
                         if want > -15.0 - 0.5 * v {
                             let tolerance = 2e-9;
                             assert!(
@@ -531,7 +538,7 @@ mod tests {
 
     /// The curve is equal at nodes of any distance.
     #[test]
-    fn nodes_further_apart_are_some_of_the_others() {
+    fn nodes_farther_apart_are_a_subset() {
         let mut weights = Vec::new();
         for (v, stride) in [(1e-6, 2), (1e-3, 2), (0.5, 2), (2.0, 2), (30.0, 8), (600.0, 32), (9000.0, 64)] {
             assert_eq!(super::stride(&[v], &Accuracy::EXACT), if v < 1.0 { 1 } else { stride });

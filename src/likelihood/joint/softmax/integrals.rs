@@ -1,11 +1,12 @@
-//! Integrands of the integrals over classes at a panel of nodes, and running sums with a scale of their own; no curves.
+//! Integrands of the integrals over classes at a panel of nodes, and running sums with a separate
+//! scale; no curves.
 
 use super::curve::{Accuracy, Block, LANES, Lanes, STEP};
 use super::{Grid, TINY};
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, mul_add};
 
-/// Adds a panel to the integrals of `E log Σ`; returns what φ of the largest mean is at the last node.
+/// Adds a panel to the integrals of `E log Σ`; returns φ of the largest mean at the last node.
 pub(super) struct LogSum<'a> {
     pub blocks: &'a [Block],
     pub weights: &'a Lanes,
@@ -51,14 +52,15 @@ pub(super) fn add(sum: &mut Lanes, more: &Lanes) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-/// The bounds on the rest of an integral from a block of its integrand.
+/// The numbers of a block of an integrand that bound the rest of the integral.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ends {
     /// The sum over the block.
     pub total: f64,
     /// The integrand at both ends.
     pub ends: [f64; 2],
-    /// The share that the first node lacks of the exponential `e^s` that the integrand is far to the left, 1 for not known.
+    /// The share by which the integrand at the first node is below the exponential `e^s` that it
+    /// equals far to the left; 1 if unknown.
     pub lacking: f64,
 }
 
@@ -76,7 +78,8 @@ impl Ends {
         far <= near && rest <= Accuracy::EXACT.negligible * total
     }
 
-    /// The sum over all even nodes to the left of the block where the integrand is an exponential; elsewhere negligible.
+    /// Returns the sum over all evenly spaced nodes to the left of the block, if the integrand is
+    /// an exponential there; otherwise the sum is negligible.
     pub(crate) fn left_tail(self) -> f64 {
         STEP * self.ends[0] / STEP.exp_m1()
     }
@@ -109,16 +112,17 @@ impl Running {
         ((log_scale - self.log_scale).exp(), past)
     }
 
-    /// Adds a block; whether it is the last one in its direction.
+    /// Adds a block; returns true if it is the last one in its direction.
     pub fn add(&mut self, ends: Ends, right: bool) -> bool {
         self.total += ends.total;
         self.last = ends;
-        // To the right nothing comes after nothing; a mass further left may have been too small for a float.
+        // To the right a total of 0 stays 0; to the left there may still be mass after terms that
+        // underflowed.
         let known = self.total > 0.0 || right;
         known && ends.is_last(right, self.total) || self.total.is_nan()
     }
 
-    /// Adds what is left of the last block.
+    /// Adds the rest to the left of the last block.
     pub fn finish(&mut self, grid: Grid) {
         if grid.tabulated {
             self.total += self.last.left_tail();
@@ -175,7 +179,7 @@ impl Pass for Density<'_> {
             }
         }
         if let Some([_, second_sum]) = sums.get_mut(class) {
-            // By parts twice: the second derivative of the product of all others.
+            // Integrated by parts twice: the second derivative of the product of all other curves.
             for l in 0..LANES {
                 second_sum[l] += product[l] * mul_add::<S>(slope[l], slope[l], bend[l]);
             }
@@ -184,7 +188,8 @@ impl Pass for Density<'_> {
     }
 }
 
-/// The integral of `E softmax_c` over a block for one of all classes.
+/// The integral of `E softmax_c` over a block for one class c, when the probabilities of all
+/// classes are computed.
 pub(super) struct Share<'a> {
     pub product: &'a Lanes,
     pub block: &'a Block,

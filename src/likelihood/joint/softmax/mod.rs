@@ -7,8 +7,9 @@
 //! - `E softmax_y` is this integral, since `1/S = ∫ e^{−tS} dt`, t = e^s: the probability of y, for any number of classes.
 //! - Derivatives in μ_c are integrals with φ′_c in place of φ_c; in v_c with ½ φ″_c, as φ solves the heat equation.
 //!
-//! The integrands are analytic, so a trapezoidal rule converges exponentially. Those of probabilities are log-concave (each factor is a
-//! convolution of log-concave functions), so they can be followed from any point to both sides until the rest is negligible.
+//! The integrands are analytic, so a trapezoidal rule converges exponentially. Those of
+//! probabilities are log-concave (each factor is a convolution of log-concave functions), so the
+//! sums can proceed from any point to both sides until the rest is negligible.
 
 mod curve;
 mod integrals;
@@ -29,10 +30,10 @@ const MOST_PANELS: usize = 4000;
 /// The maximum distance of a mean below the largest one; means that are farther away are moved to this distance.
 const FARTHEST: f64 = 1e9;
 
-/// Products of probabilities are kept above this when they are divided by one of them.
+/// The lower limit of products of probabilities that are divided by one of their factors.
 const TINY: f64 = 1e-300;
 
-/// A class for every function: `p(y|f) = e^{f_y}/Σ_c e^{f_c}`.
+/// Classes, one for every function: `p(y|f) = e^{f_y}/Σ_c e^{f_c}`.
 #[derive(Clone, Debug)]
 pub struct Softmax {
     classes: usize,
@@ -65,7 +66,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// None if anything is not a number.
+    /// Returns the grid; `None` if a mean or variance is not a number.
     fn of(Marginal { mean, variance }: Marginal<'_>, classes: usize) -> Option<Grid> {
         let usable = mean.len() == classes && variance.len() == classes;
         if !usable || !mean.iter().chain(variance).all(|x| x.is_finite()) {
@@ -84,7 +85,7 @@ impl Grid {
         Grid { tabulated, stride, tails: false, accuracy, ..self }
     }
 
-    /// The distance between evenly spaced nodes.
+    /// Returns the distance between evenly spaced nodes.
     fn step(self) -> f64 {
         self.stride as f64 * STEP
     }
@@ -96,7 +97,8 @@ impl Grid {
         LatentMarginal::new((mu - marginal.mean[self.top]).max(-FARTHEST), v.max(0.0))
     }
 
-    /// Without tabulated curves, the scale of each curve hides the missing part, so it counts as 1.
+    /// Returns `ends` with `lacking` set to 1 if curves are not tabulated: their scales hide the
+    /// missing share.
     fn ends(self, ends: Ends) -> Ends {
         Ends { lacking: if self.tabulated { ends.lacking } else { 1.0 }, ..ends }
     }
@@ -381,7 +383,7 @@ impl JointLikelihood for Softmax {
             *variance = 0.5 * second;
             others += first;
         }
-        // The same number added to all means changes nothing.
+        // A number that is added to all means has no effect.
         if let Some(mean) = mean.get_mut(class) {
             *mean = -others;
         }

@@ -1,23 +1,25 @@
 //! `φ(a; v) = E exp(−exp(a + √v ε))` and its derivatives at any a, by the trapezoidal rule around the integrand's mode; no classes.
 //!
-//! With `u = a + √v ε` the logarithm of the integrand is `−(u − a)²/2v − e^u`, whose mode `u = a − w`, `w e^w = v e^a`, and whose
-//! curvature there, `−(1/v + r)`, `r = e^u`, place the nodes. All terms are positive: what is tiny keeps its digits. Nodes at distances
-//! of h have the relative error `e^{−2π²/h²(1/v + r)}` or, as `exp(−e^u)` is bounded for |Im u| ≤ π/2 only, `e^{−π²/h}`.
+//! With `u = a + √v ε` the logarithm of the integrand is `−(u − a)²/2v − e^u`, whose mode
+//! `u = a − w`, `w e^w = v e^a`, and whose curvature there, `−(1/v + r)`, `r = e^u`, place the
+//! nodes. All terms are positive, so tiny results keep their digits. Nodes at distances of h have
+//! the relative error `e^{−2π²/h²(1/v + r)}` or, as `exp(−e^u)` is bounded for |Im u| ≤ π/2 only,
+//! `e^{−π²/h}`.
 
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp};
 use std::f64::consts::TAU;
 
-/// The largest distance of nodes.
+/// The maximum distance of nodes.
 const FARTHEST_APART: f64 = 0.17;
 
-/// Nodes to a width of the mode.
+/// The number of nodes per width of the mode.
 const RESOLVED: f64 = 1.35;
 
-/// Widths of the mode that count: `e^{−45}`.
+/// The number of widths of the mode beyond which the integrand is negligible: `e^{−45}`.
 const REACH: f64 = 9.5;
 
-/// Nodes that are summed side by side.
+/// The number of nodes that are summed together.
 const LANES: usize = 16;
 
 /// `log φ`, `φ′/φ` and `φ″/φ` for v ≥ 0.
@@ -39,7 +41,7 @@ pub(super) fn curve(a: f64, v: f64) -> [f64; 3] {
     [log, -first / sum, second / sum]
 }
 
-/// w with `w + log w = x`.
+/// Returns the w with `w + log w = x`.
 fn product_log(x: f64) -> f64 {
     let mut w = if x > 1.0 { x - x.ln() } else { x.exp() };
     // Newton's steps.
@@ -118,7 +120,7 @@ mod tests {
                 };
                 close(log, local.value, local.value.abs());
                 close(first, local.mean, local.mean.abs());
-                // That of quadrature divides by the root of the variance.
+                // The derivative by quadrature divides by the root of the variance.
                 if v > 1e-6 {
                     close(second, 2.0 * local.variance, local.mean.abs() * (1.0 + local.mean.abs()));
                 }

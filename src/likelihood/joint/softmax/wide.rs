@@ -15,16 +15,16 @@ use crate::functions::normal;
 use std::f64::consts::PI;
 use std::sync::LazyLock;
 
-/// Terms of the series.
+/// The number of terms of the series.
 const TERMS: usize = 80;
 
 /// With `|x|/√v` at most this and v at least [`LEAST`] the last term is below 1e-17 of the sum.
 const RATIO: f64 = 0.6;
 
-/// Terms below this, and all after them, are no part of the sum.
+/// The sum ends before the first term below this.
 const NEGLIGIBLE: f64 = 1e-18;
 
-/// … and x at most this, so that densities are floats.
+/// The maximum |x|, so that densities do not underflow.
 const FARTHEST: f64 = 36.0;
 
 /// See [`RATIO`].
@@ -45,7 +45,7 @@ static COEFFICIENTS: LazyLock<[f64; TERMS]> = LazyLock::new(|| {
     all
 });
 
-/// `ζ(k)` for k ≥ 2: a sum and Euler and Maclaurin's terms of the rest.
+/// Returns `ζ(k)` for k ≥ 2: a sum, and Euler–Maclaurin terms for the rest.
 fn zeta(k: usize) -> f64 {
     const N: i32 = 20;
     let (k, n) = (k as i32, f64::from(N));
@@ -59,7 +59,7 @@ fn zeta(k: usize) -> f64 {
     sum + last * (n / (s - 1.0) + 0.5 + bernoulli)
 }
 
-/// φ, φ′ and φ″ at a, where the series has all digits.
+/// Returns φ, φ′ and φ″ at a, if the series has all digits there.
 pub(super) fn curve(a: f64, v: f64) -> Option<[f64; 3]> {
     let sd = v.sqrt();
     let x = a / sd;

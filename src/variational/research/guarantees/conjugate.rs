@@ -33,14 +33,15 @@ word_option! {
 /// E ℓ(ω_{t+1}) − ℓ* ≤ ½ t D_t − ½ (t + 2) D_{t+1} + γ_t V
 /// ```
 ///
-/// Times t + 1 and summed over t = 0, …, n − 1 the divergences telescope, and `V Σ 2(t + 1)/(t + 2) ≤ 2 V n` is left, which the weights,
-/// of sum ½ n (n + 1), turn into 4V/(n + 1). V/(n + 1) is too small: see the test of the one-dimensional case.
+/// If this is multiplied by t + 1 and summed over t = 0, …, n − 1, the divergences telescope, and
+/// `V Σ 2(t + 1)/(t + 2) ≤ 2 V n` remains. Division by the sum of the weights, ½ n (n + 1), gives
+/// 4V/(n + 1). V/(n + 1) is too small: see the test of the one-dimensional case.
 ///
 /// ```text
 /// V₂ = (ν s₁ + ½ν² s₂ + 2ν² κ √(s₁s₂) n + ν³ κ² s₂ n²) n²/(σ⁴ b)
 /// ```
 ///
-/// It is loose by orders of magnitude; [`ConjugateAsymptotic`] is what happens.
+/// The bound is loose by orders of magnitude; [`ConjugateAsymptotic`] gives the actual limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ConjugateBound {
     /// `ν = max(1, ‖P‖₂)`.
@@ -58,11 +59,11 @@ pub struct ConjugateBound {
 }
 
 impl ConjugateBound {
-    /// The bound for inputs `x` (`n × D`, a row per datum), targets `y` (n), prior covariance P (`D × D`), noise
-    /// variance σ² and batches of b. Time O(n D²).
+    /// Computes the bound for inputs `x` (`n × D`, a row per datum), targets `y` (n), prior
+    /// covariance P (`D × D`), noise variance σ² and batches of b rows, in time O(n D²).
     ///
-    /// A usage error when shapes do not match, a number is not finite, P is not positive definite, or σ² or b is not
-    /// positive.
+    /// Returns a usage error if shapes do not match, a number is not finite, P is not positive
+    /// definite, or σ² or b is not positive.
     pub fn new(
         x: MatRef<'_, f64>,
         y: &[f64],
@@ -89,13 +90,13 @@ impl ConjugateBound {
         Ok(ConjugateBound { nu, kappa, s1, s2, prior_norm, v2 })
     }
 
-    /// The bound on `E[KL]` after `steps` steps, in nats; infinite before the first one.
+    /// Returns the bound on `E[KL]` after `steps` steps, in nats; infinite before the first one.
     pub fn at(&self, steps: usize) -> f64 {
         if steps == 0 { f64::INFINITY } else { 4.0 * self.v2 / (steps as f64 + 1.0) }
     }
 }
 
-/// `‖P‖₂` of a prior covariance, checked.
+/// Checks a prior covariance P, and returns `‖P‖₂`.
 fn largest_eigenvalue(prior_cov: MatRef<'_, f64>, d: usize) -> Result<f64> {
     require_symmetric("the prior covariance", prior_cov, d)?;
     inverse_factor("the prior covariance", prior_cov.to_owned())?;
@@ -124,11 +125,12 @@ pub struct ConjugateAsymptotic {
 }
 
 impl ConjugateAsymptotic {
-    /// The limit for inputs `x` (`n × D`, a row per datum), targets `y` (n), prior mean m0 (D) and covariance P
-    /// (`D × D`), noise variance σ² and batches of b drawn as `sampling` says. Time O(n D² + D³).
+    /// Computes the limit for inputs `x` (`n × D`, a row per datum), targets `y` (n), prior mean m0
+    /// (D) and covariance P (`D × D`), noise variance σ² and batches of b rows drawn according to
+    /// `sampling`, in time O(n D² + D³).
     ///
-    /// A usage error when shapes do not match, a number is not finite, P is not positive definite, σ² or b is not
-    /// positive, or b exceeds n without replacement.
+    /// Returns a usage error if shapes do not match, a number is not finite, P is not positive
+    /// definite, σ² or b is not positive, or b exceeds n without replacement.
     pub fn new(
         x: MatRef<'_, f64>,
         y: &[f64],
@@ -154,12 +156,13 @@ impl ConjugateAsymptotic {
         Ok(ConjugateAsymptotic { mean_cost: 0.5 * scale * first, covariance_cost: 0.25 * scale * second })
     }
 
-    /// c, the cost in nats of the noise of one batch.
+    /// Returns c, the cost in nats of the noise of one batch.
     pub fn cost(&self) -> f64 {
         self.mean_cost + self.covariance_cost
     }
 
-    /// The limit of `T · E[KL]`, in nats, of the last iterate, (4/3) c, or of an average of iterates.
+    /// Returns the limit of `T · E[KL]`, in nats, of the last iterate, (4/3) c, or of an average of
+    /// iterates.
     ///
     /// The error of iterate t is Σ_{s<t} 2(s+1)/(t(t+1)) times the noises of steps s. With averaging in expectation parameters with
     /// weights 2(t+1)/((T+1)(T+2)), noise s keeps the weight 4s/T² · ln(T/s) approximately, and `(16/T) ∫₀¹ x² ln² x dx = 32/(27 T)`. A
@@ -173,13 +176,13 @@ impl ConjugateAsymptotic {
         factor * self.cost()
     }
 
-    /// `E[KL]` in nats after `steps` steps, as the limit has it: `limit/T`.
+    /// Returns the approximate `E[KL]` in nats after T = `steps` steps: `limit/T`.
     pub fn at(&self, steps: usize, average: Average) -> f64 {
         self.limit(average) / steps as f64
     }
 }
 
-/// The variance of the mean of a batch, that of one datum being 1.
+/// Returns the variance of the mean of a batch, in units of the variance of one datum.
 fn batch_variance(batch: usize, n: usize, sampling: Sampling) -> Result<f64> {
     require_positive("the batch size", batch as f64)?;
     let with = 1.0 / batch as f64;
@@ -188,13 +191,14 @@ fn batch_variance(batch: usize, n: usize, sampling: Sampling) -> Result<f64> {
         Sampling::WithoutReplacement if batch > n => Err(Error::usage(format!(
             "a batch of {batch} rows cannot be drawn without replacement from {n} rows"
         ))),
-        // With a single datum the batch is the data.
+        // A batch of a single datum is all of the data.
         Sampling::WithoutReplacement if n == 1 => Ok(0.0),
         Sampling::WithoutReplacement => Ok(with * (n - batch) as f64 / (n - 1) as f64),
     }
 }
 
-/// `L⁻¹ x_i` with `L Lᵀ = S⁻¹` (so that `‖L⁻¹x‖² = xᵀSx`), and the residuals `y_i − x_iᵀm`, of the exact posterior.
+/// Returns `L⁻¹ x_i` with `L Lᵀ = S⁻¹` (so that `‖L⁻¹x‖² = xᵀSx`), and the residuals `y_i − x_iᵀm`,
+/// of the exact posterior.
 fn whiten(
     x: MatRef<'_, f64>,
     y: &[f64],
@@ -225,8 +229,8 @@ fn whiten(
     Ok((features, residuals))
 }
 
-/// `mean_j ‖w_j x_j − mean‖²` and `mean_j ‖x_j x_jᵀ − mean‖²` over the columns of `x` (`D × n`), in two passes, so that
-/// no squares cancel.
+/// Returns `mean_j ‖w_j x_j − mean‖²` and `mean_j ‖x_j x_jᵀ − mean‖²` over the columns of `x`
+/// (`D × n`), in two passes, so that no squares cancel.
 fn scatter(x: MatRef<'_, f64>, weights: &[f64]) -> (f64, f64) {
     let (d, n) = (x.nrows(), x.ncols() as f64);
     let mut mean = vec![0.0; d];

@@ -17,7 +17,7 @@ pub struct ConvexBound {
 }
 
 impl ConvexBound {
-    /// The bound for the noise of gradients and the squared distance at the start.
+    /// Creates the bound for the noise of gradients and the squared distance at the start.
     ///
     /// # Errors
     ///
@@ -30,27 +30,31 @@ impl ConvexBound {
         Ok(ConvexBound { noise, floor, initial })
     }
 
-    /// Proximal gradients (Theorem 7): `γ (a‖θ_0 − θ*‖²/(1 − θ^T) + b)`, θ = 1/(1 + 2aγ²), for γ ≤ 1/𝓜.
+    /// Returns the bound for proximal gradients (Theorem 7): `γ (a‖θ_0 − θ*‖²/(1 − θ^T) + b)`, θ =
+    /// 1/(1 + 2aγ²), for γ ≤ 1/𝓜.
     pub fn proximal(&self, step: f64, steps: usize) -> f64 {
         step * self.inner(self.proximal_decay(step), steps)
     }
 
-    /// Projected gradients (Theorem 10): `½ γ (a‖θ_0 − θ*‖²/(1 − θ^T) + b)`, θ = 1/(1 + aγ²).
+    /// Returns the bound for projected gradients (Theorem 10): `½ γ (a‖θ_0 − θ*‖²/(1 − θ^T) + b)`,
+    /// θ = 1/(1 + aγ²).
     pub fn projected(&self, step: f64, steps: usize) -> f64 {
         0.5 * step * self.inner(self.projected_decay(step), steps)
     }
 
-    /// The factor θ by which the weights of later iterates fall in the average for proximal gradients: iterate t = 1, …, T has θ^{t+1}.
+    /// Returns the factor θ by which the weights fall from iterate to iterate in the average for
+    /// proximal gradients: iterate t = 1, …, T has the weight θ^{t+1}.
     pub fn proximal_decay(&self, step: f64) -> f64 {
         1.0 / (1.0 + 2.0 * self.noise * step * step)
     }
 
-    /// The bound for projected gradients: iterate t = 0, …, T − 1 has the weight θ^{t+1}.
+    /// Returns the same factor for projected gradients: iterate t = 0, …, T − 1 has the weight
+    /// θ^{t+1}.
     pub fn projected_decay(&self, step: f64) -> f64 {
         1.0 / (1.0 + self.noise * step * step)
     }
 
-    /// The step 1/(𝓜√T) of the theorems for a horizon of T steps.
+    /// Returns the step 1/(𝓜√T) of the theorems for a horizon of T steps.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
-//! Curvature of the negative log joint of linear and logistic models, and what it says of plain gradient steps; no steps.
+//! Curvature of the negative log joint of linear and logistic models, and its consequences for
+//! plain gradient steps; no steps.
 //!
-//! Domke, Gower & Garrigos 2023, for q(w) = N(m, C Cᵀ) and the parameters θ = (m, C), C lower triangular or symmetric,
-//! with the Euclidean and Frobenius norms. For β other than 1 pass P/β for P.
+//! Domke, Gower & Garrigos 2023, for q(w) = N(m, C Cᵀ) and the parameters θ = (m, C), C lower
+//! triangular or symmetric, with the Euclidean and Frobenius norms. If β is not 1, pass P/β for P.
 
 use super::{
     columns_of, extreme_eigenvalues, prior_precision, require_non_negative, require_positive,
@@ -25,10 +26,12 @@ pub struct Curvature {
 }
 
 impl Curvature {
-    /// Bayesian linear regression on inputs `x` (`n × D`, a row per datum) with prior covariance P (`D × D`) and
-    /// noise variance σ²: the extreme eigenvalues of `P⁻¹ + XᵀX/σ²`.
+    /// Returns the curvature of Bayesian linear regression on inputs `x` (`n × D`, a row per datum)
+    /// with prior covariance P (`D × D`) and noise variance σ²: the extreme eigenvalues of
+    /// `P⁻¹ + XᵀX/σ²`.
     ///
-    /// A usage error when shapes do not match, a number is not finite, P is not positive definite or σ² not positive.
+    /// Returns a usage error if shapes do not match, a number is not finite, P is not positive
+    /// definite or σ² not positive.
     pub fn linear(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, noise_variance: f64) -> Result<Self> {
         require_positive("the noise variance", noise_variance)?;
         let hessian = precision_with(x, prior_cov, 1.0 / noise_variance)?;
@@ -36,10 +39,13 @@ impl Curvature {
         Ok(Curvature { smoothness, strong_convexity })
     }
 
-    /// Bayesian logistic regression on inputs `x` (`n × D`, a row per datum) with prior covariance P (`D × D`): `𝓜 = λ_max(P⁻¹ + ¼ XᵀX)`,
-    /// since a logistic loss has a second derivative of at most ¼, and `ϖ = λ_min(P⁻¹)`, since that derivative vanishes far from zero.
+    /// Returns the curvature of Bayesian logistic regression on inputs `x` (`n × D`, a row per
+    /// datum) with prior covariance P (`D × D`): `𝓜 = λ_max(P⁻¹ + ¼ XᵀX)`, since a logistic loss
+    /// has a second derivative of at most ¼, and `ϖ = λ_min(P⁻¹)`, since that derivative vanishes
+    /// far from zero.
     ///
-    /// A usage error when shapes do not match, a number is not finite or P is not positive definite.
+    /// Returns a usage error if shapes do not match, a number is not finite or P is not positive
+    /// definite.
     pub fn logistic(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>) -> Result<Self> {
         let hessian = precision_with(x, prior_cov, 0.25)?;
         let (_, smoothness) = extreme_eigenvalues(hessian.as_ref())?;
@@ -47,14 +53,18 @@ impl Curvature {
         Ok(Curvature { smoothness, strong_convexity: 1.0 / largest })
     }
 
-    /// A generalised linear model on inputs `x` (`n × D`, a row per datum) with prior covariance P (`D × D`), where the negative log density of
-    /// an observation has second derivatives between θ_min and θ_max in its linear predictor
-    /// ([`Likelihood::loss_curvature`](crate::likelihood::Likelihood::loss_curvature)): Theorem 21 of Domke, Garrigos & Gower 2023, with θ_max in the
-    /// smoothness. A θ_min below 0 may leave no convexity, ϖ ≤ 0.
+    /// Returns the curvature of a generalised linear model on inputs `x` (`n × D`, a row per datum)
+    /// with prior covariance P (`D × D`), where the negative log density of an observation has
+    /// second derivatives between θ_min and θ_max in its linear predictor
+    /// ([`Likelihood::loss_curvature`](crate::likelihood::Likelihood::loss_curvature)): Theorem 21
+    /// of Domke, Garrigos & Gower 2023, with θ_max in the smoothness. A θ_min below 0 may leave no
+    /// convexity, ϖ ≤ 0.
     ///
-    /// The numbers are for the coefficients; [`Curvature::whitened`] gives the numbers for the w that update rules move.
+    /// These constants are for the coefficients; [`Curvature::whitened`] gives those for the w that
+    /// update rules move.
     ///
-    /// A usage error when shapes do not match, a number is not finite, θ_max is below θ_min or P is not positive definite.
+    /// Returns a usage error if shapes do not match, a number is not finite, θ_max is below θ_min
+    /// or P is not positive definite.
     pub fn generalized(
         x: MatRef<'_, f64>,
         prior_cov: MatRef<'_, f64>,
@@ -72,8 +82,9 @@ impl Curvature {
         Ok(Curvature { smoothness, strong_convexity: low })
     }
 
-    /// [`Curvature::generalized`] in the coordinates w of update rules: coefficients are `m0 + L w` with `L Lᵀ = P`, so w has the prior
-    /// N(0, I) and inputs `x L`. For P = I the two are the same; for `P = pI` steps on w are those on coefficients over p.
+    /// Like [`Curvature::generalized`], in the coordinates w of update rules: coefficients are
+    /// `m0 + L w` with `L Lᵀ = P`, so w has the prior N(0, I) and inputs `x L`. For P = I both are
+    /// the same; for `P = pI`, a step on w is the step on the coefficients divided by p.
     pub fn whitened(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, least: f64, most: f64) -> Result<Self> {
         let d = x.ncols();
         require_symmetric("the prior covariance", prior_cov, d)?;
@@ -87,19 +98,22 @@ impl Curvature {
         Curvature::generalized(inputs.as_ref(), Mat::<f64>::identity(d, d).as_ref(), least, most)
     }
 
-    /// `a = 2(d + 3) 𝓜²` for d weights: the reparameterised gradient g of the expected negative log joint from one sample
-    /// has `E‖g‖² ≤ a ‖θ − θ*‖² + b`, b being [`Curvature::noise_floor_energy`].
+    /// Returns `a = 2(d + 3) 𝓜²` for d weights: the reparameterised gradient g of the expected
+    /// negative log joint from one sample has `E‖g‖² ≤ a ‖θ − θ*‖² + b`, where b is
+    /// [`Curvature::noise_floor_energy`].
     pub fn noise_constant_energy(&self, d: usize) -> f64 {
         2.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness
     }
 
-    /// `a = 4(d + 3) 𝓜²`: the same with the entropy's gradient `−β C⁻¹` added, if all eigenvalues of C are at least
-    /// [`Curvature::eigenvalue_floor`]; b is [`Curvature::noise_floor_energy_entropy`].
+    /// Returns `a = 4(d + 3) 𝓜²`: the same constant with the entropy's gradient `−β C⁻¹` added, if
+    /// all eigenvalues of C are at least [`Curvature::eigenvalue_floor`]; b is
+    /// [`Curvature::noise_floor_energy_entropy`].
     pub fn noise_constant_energy_entropy(&self, d: usize) -> f64 {
         4.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness
     }
 
-    /// `b = 2(d + 3) 𝓜² ‖θ* − θ̄‖²` with `θ̄ = (mode of the joint, 0)`, given the squared distance of θ* from θ̄.
+    /// Returns `b = 2(d + 3) 𝓜² ‖θ* − θ̄‖²` with `θ̄ = (mode of the joint, 0)`, given the squared
+    /// distance of θ* from θ̄.
     ///
     /// With `w = m + C u` the gradient is `(r, r uᵀ)`, `‖r‖ ≤ 𝓜 ‖w − mode‖`, so
     /// `E‖g‖² ≤ 𝓜² E[(1 + ‖u‖²) ‖w − mode‖²] = 𝓜² ((d + 1) ‖m − mode‖² + (d + 3) ‖C‖²) ≤ (d + 3) 𝓜² ‖θ − θ̄‖²`.
@@ -107,28 +121,33 @@ impl Curvature {
         self.noise_constant_energy(d) * squared_distance
     }
 
-    /// `b = 4(d + 3) 𝓜² ‖θ* − θ̄‖² + 2 β d 𝓜`: as [`Curvature::noise_floor_energy`], with the entropy's gradient.
+    /// Returns `b = 4(d + 3) 𝓜² ‖θ* − θ̄‖² + 2 β d 𝓜`: like [`Curvature::noise_floor_energy`], with
+    /// the entropy's gradient.
     pub fn noise_floor_energy_entropy(&self, d: usize, squared_distance: f64, beta: f64) -> f64 {
         self.noise_constant_energy_entropy(d) * squared_distance + 2.0 * beta * d as f64 * self.smoothness
     }
 
-    /// The schedule `min{ϖ/(2a), (2t + 1)/(ϖ (t + 1)²)}` for the noise constant a.
+    /// Returns the schedule `min{ϖ/(2a), (2t + 1)/(ϖ (t + 1)²)}` for the noise constant a.
     pub fn step_schedule(&self, noise: f64) -> Schedule {
         Schedule::Domke { strong_convexity: self.strong_convexity, noise }
     }
 
-    /// `√(β/𝓜)`: no eigenvalue of the optimal C is below it, so projected gradients may clip there.
+    /// Returns `√(β/𝓜)`: no eigenvalue of the optimal C is below it, so projected gradients may
+    /// clip there.
     pub fn eigenvalue_floor(&self, beta: f64) -> f64 {
         (beta / self.smoothness).sqrt()
     }
 
-    /// The bound on the distance from the optimum with [`Curvature::step_schedule`]; see [`DistanceBound`].
+    /// Returns the bound on the distance from the optimum with [`Curvature::step_schedule`]; see
+    /// [`DistanceBound`].
     ///
-    /// `initial` is `‖θ_0 − θ*‖²`, `noise` has the constants a and b, and `gradient` is
-    /// `‖∇l(θ*)‖²` of the part l whose gradient is taken: 0 for projected gradients of the whole objective, while
-    /// for proximal ones the entropy's balances it, `β² Σ_i 1/(C*_ii)²`.
+    /// `initial` is `‖θ_0 − θ*‖²`, `noise` has the constants a and b, and `gradient` is `‖∇l(θ*)‖²`
+    /// of the part l whose gradient is taken. It is 0 for projected gradients of the whole
+    /// objective; for proximal gradients it balances the gradient of the entropy,
+    /// `β² Σ_i 1/(C*_ii)²`.
     ///
-    /// A usage error when ϖ or a is not positive, `2a < ϖ²`, which no such g allows, or another argument is negative.
+    /// Returns a usage error if ϖ or a is not positive, another argument is negative, or `2a < ϖ²`,
+    /// which is impossible for such a g.
     pub fn distance_bound(
         &self,
         initial: f64,
@@ -171,9 +190,9 @@ pub struct NoiseConstants {
 /// D_{t+1} ≤ (1 − 2γϖ + 2γ²a) D_t + 2γ² V,    V = b + ‖∇l(θ*)‖²
 /// ```
 ///
-/// While γ = ϖ/(2a), up to the first t₀ with `(2t₀ + 1)/(t₀ + 1)² ≤ ϖ²/(2a)` (t₀ < 4a/ϖ²), this contracts by
-/// `q = 1 − ϖ²/(2a)` to `V/a`. After it `2γ²a ≤ γϖ` makes the factor `1 − γϖ = t²/(t + 1)²`, so `t² D_t` grows by at
-/// most `2γ²(t + 1)² V ≤ 8V/ϖ²` a step:
+/// While γ = ϖ/(2a), up to the first t₀ with `(2t₀ + 1)/(t₀ + 1)² ≤ ϖ²/(2a)` (t₀ < 4a/ϖ²), this
+/// contracts by `q = 1 − ϖ²/(2a)` to `V/a`. After t₀, because of `2γ²a ≤ γϖ`, the factor is
+/// `1 − γϖ = t²/(t + 1)²`, so `t² D_t` grows by at most `2γ²(t + 1)² V ≤ 8V/ϖ²` per step:
 ///
 /// ```text
 /// D_T ≤ q^T D_0 + V/a    (T ≤ t₀),        D_T ≤ q^t₀ t₀² D_0/T² + 8 V/(ϖ² T)    (T > t₀)
@@ -188,7 +207,7 @@ pub struct DistanceBound {
 }
 
 impl DistanceBound {
-    /// The closed bound on `E‖θ_T − θ*‖²` after `steps` steps.
+    /// Returns the closed bound on `E‖θ_T − θ*‖²` after `steps` steps.
     pub fn at(&self, steps: usize) -> f64 {
         let (w, a, t) = (self.strong_convexity, self.noise, steps as f64);
         let (contraction, last) = (1.0 - w * w / (2.0 * a), self.constant_phase());
@@ -198,15 +217,16 @@ impl DistanceBound {
         contraction.powf(last) * (last / t).powi(2) * self.initial + 8.0 * self.variance / (w * w * t)
     }
 
-    /// t₀, the number of steps of size ϖ/(2a): the least t with `(2t + 1)/(t + 1)² ≤ ϖ²/(2a)`.
+    /// Returns t₀, the number of steps of size ϖ/(2a): the least t with
+    /// `(2t + 1)/(t + 1)² ≤ ϖ²/(2a)`.
     pub fn constant_phase(&self) -> f64 {
         // With s = t + 1 and r = ϖ²/(2a) ≤ 1 the condition is r s² − 2s + 1 ≥ 0, s beyond the larger root.
         let r = self.strong_convexity * self.strong_convexity / (2.0 * self.noise);
         ((1.0 + (1.0 - r).max(0.0).sqrt()) / r - 1.0).ceil().max(0.0)
     }
 
-    /// The bound with a constant step γ instead, at most ϖ/(2a): `(1 − γϖ)^T D_0 + 2γV/ϖ`, as eq. 10 of Domke, Garrigos & Gower 2023; infinite
-    /// for larger steps.
+    /// Returns the bound for a constant step γ of at most ϖ/(2a): `(1 − γϖ)^T D_0 + 2γV/ϖ`, like
+    /// eq. 10 of Domke, Garrigos & Gower 2023. For larger steps it is infinite.
     pub fn with_constant_step(&self, step: f64, steps: usize) -> f64 {
         let w = self.strong_convexity;
         if step > w / (2.0 * self.noise) {
@@ -215,8 +235,8 @@ impl DistanceBound {
         (1.0 - step * w).powf(steps as f64) * self.initial + 2.0 * step * self.variance / w
     }
 
-    /// The bound from the recursion itself, step by step: tighter than the closed one, and as long to compute as
-    /// `steps` is large.
+    /// Returns the bound from the recursion itself, step by step: it is tighter than the closed
+    /// bound, and its cost is linear in `steps`.
     pub fn recursion(&self, steps: usize) -> f64 {
         let (w, a) = (self.strong_convexity, self.noise);
         let schedule = Schedule::Domke { strong_convexity: w, noise: a };
@@ -227,7 +247,7 @@ impl DistanceBound {
     }
 }
 
-/// `P⁻¹ + weight · XᵀX`, both triangles.
+/// Returns `P⁻¹ + weight · XᵀX`, both triangles.
 fn precision_with(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, weight: f64) -> Result<Mat<f64>> {
     let columns = columns_of(x)?;
     let x = columns.as_ref();

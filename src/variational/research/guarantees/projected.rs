@@ -1,7 +1,7 @@
 //! Bounds on projected stochastic natural gradients of Guilmeau, Hendrikx & Forbes 2026, as numbers; no steps taken.
 //!
-//! All are on `E KL(q* ‖ q_T)`, q* being the best q of the family within the constraints, in nats: the divergence in this direction,
-//! not KL(q_T ‖ q*).
+//! All bounds are on `E KL(q* ‖ q_T)` in nats, where q* is the best q of the family within the
+//! constraints. The divergence has this direction, not that of KL(q_T ‖ q*).
 
 use super::{inverse_factor, require_non_negative, require_positive, require_symmetric};
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ pub struct ProjectedBound {
 }
 
 impl ProjectedBound {
-    /// The bound with these constants.
+    /// Creates the bound with these constants.
     ///
     /// # Errors
     ///
@@ -34,22 +34,23 @@ impl ProjectedBound {
         Ok(ProjectedBound { strong_convexity, noise, initial })
     }
 
-    /// `(1 − mη)^T KL_0 + ηV/(mN)`: constant steps η ≤ 1/m and N samples (Proposition 4, Corollary 1 (i)).
+    /// Returns `(1 − mη)^T KL_0 + ηV/(mN)`: constant steps η ≤ 1/m and N samples (Proposition 4,
+    /// Corollary 1 (i)).
     pub fn constant(&self, step: f64, samples: f64, steps: usize) -> f64 {
         self.contraction(step, steps as f64) * self.initial
             + step * self.noise / (self.strong_convexity * samples)
     }
 
-    /// `(1 − mη)^T KL_0 + V/(mη) ((1 − mη)^{(T+1)/2} + (2/T)^γ)`: constant steps η ≤ 1/m and (t + 1)^γ samples (Proposition 4,
-    /// Corollary 1 (ii)).
+    /// Returns `(1 − mη)^T KL_0 + V/(mη) ((1 − mη)^{(T+1)/2} + (2/T)^γ)`: constant steps η ≤ 1/m
+    /// and (t + 1)^γ samples (Proposition 4, Corollary 1 (ii)).
     pub fn growing(&self, step: f64, exponent: f64, steps: usize) -> f64 {
         let time = steps as f64;
         let late = self.contraction(step, 0.5 * (time + 1.0)) + (2.0 / time).powf(exponent);
         self.contraction(step, time) * self.initial + self.noise / (self.strong_convexity * step) * late
     }
 
-    /// `4V/(m² T (T + 1)) Σ_{t<T} 1/N_t`: steps 1/(m(t/2 + 1)), with the numbers of samples of T ≥ 1 steps (Proposition 5 and
-    /// Corollary 1 (iii), whose T is one less).
+    /// Returns `4V/(m² T (T + 1)) Σ_{t<T} 1/N_t`: steps 1/(m(t/2 + 1)), with the numbers of samples
+    /// of T ≥ 1 steps (Proposition 5 and Corollary 1 (iii), whose T is one less).
     pub fn decreasing(&self, samples: impl IntoIterator<Item = f64>) -> f64 {
         let (mut steps, mut sum) = (0.0, 0.0);
         for count in samples {
@@ -64,12 +65,14 @@ impl ProjectedBound {
     }
 }
 
-/// V for Bonnet–Price gradients of a Gaussian target of precision P, unconstrained, from a start of covariance S₀ (both `d × d`):
-/// `½ Σ_i max(1, λ_i)²` with the eigenvalues λ of `P^½ S₀ P^½`, in nats. Proposition 7 states that there is one; derived here.
+/// Returns V for unconstrained Bonnet–Price gradients of a Gaussian target of precision P, from a
+/// start of covariance S₀ (both `d × d`): `½ Σ_i max(1, λ_i)²` with the eigenvalues λ of
+/// `P^½ S₀ P^½`, in nats. Proposition 7 states that such a V exists; this one is derived here.
 ///
-/// The Hessian has no noise, and the noise of the mean's gradient has covariance `P S_t P/N`. In natural parameters, in which KL(q* ‖ q) is
-/// the Bregman divergence of the log-partition function, a step of size η then costs `½ η² tr(S_{t+1} P S_t P)/N` beyond that
-/// without noise. Every S_t⁻¹ is a mixture of S₀⁻¹ and P, so no eigenvalue of `P^½ S_t P^½` exceeds max(1, λ_i).
+/// The Hessian has no noise, and the noise of the mean's gradient has covariance `P S_t P/N`. In
+/// natural parameters, in which KL(q* ‖ q) is the Bregman divergence of the log-partition function,
+/// a step of size η then costs `½ η² tr(S_{t+1} P S_t P)/N` more than a step without noise. Every
+/// S_t⁻¹ is a mixture of S₀⁻¹ and P, so no eigenvalue of `P^½ S_t P^½` exceeds max(1, λ_i).
 ///
 /// # Errors
 ///

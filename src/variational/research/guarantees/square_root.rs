@@ -1,20 +1,21 @@
 //! The mixing steps that keep the factor of a square-root variational Newton step positive; the step itself is elsewhere.
 //!
-//! With S = C Cᵀ, C lower triangular, `C₊ = C − (ρ/β) C tril½(Cᵀ Ĝ C)` (Kumar, Möllenhoff, Khan & Lucchi 2025; Tan 2025).
-//! A product of lower triangles has the product of their diagonals on its own, so that
-//! `C₊_ii = C_ii (1 − ½ (ρ/β) (Cᵀ Ĝ C)_ii)`, which stays positive for every i exactly when
-//! `½ (ρ/β) max_i (Cᵀ Ĝ C)_ii < 1`.
+//! With S = C Cᵀ, C lower triangular, `C₊ = C − (ρ/β) C tril½(Cᵀ Ĝ C)` (Kumar, Möllenhoff, Khan &
+//! Lucchi 2025; Tan 2025). The diagonal of a product of lower triangular matrices is the product of
+//! their diagonals, so that `C₊_ii = C_ii (1 − ½ (ρ/β) (Cᵀ Ĝ C)_ii)`, which stays positive for
+//! every i exactly when `½ (ρ/β) max_i (Cᵀ Ĝ C)_ii < 1`.
 
 use super::require_positive;
 use crate::error::{Error, Result};
 use faer::MatRef;
 
-/// The bound on the mixing steps ρ that keep `diag(C₊)` positive: `2β / max_i (Cᵀ Ĝ C)_ii`, or infinite if no diagonal entry is positive.
-/// Any ρ ≤ 1 below it may be taken.
+/// Returns the bound on the mixing steps ρ that keep `diag(C₊)` positive: `2β / max_i (Cᵀ Ĝ C)_ii`,
+/// or infinite if no diagonal entry is positive. Any ρ ≤ 1 below it may be taken.
 ///
 /// `whitened` is `Cᵀ Ĝ C` (`M × M`; only its diagonal is read), `Ĝ = H − β S⁻¹`.
 ///
-/// A usage error when it is not square, its diagonal is not finite, or β is not positive.
+/// Returns a usage error if `whitened` is not square, its diagonal is not finite, or β is not
+/// positive.
 pub fn square_root_step(whitened: MatRef<'_, f64>, beta: f64) -> Result<f64> {
     require_positive("beta", beta)?;
     let (rows, cols) = whitened.shape();
@@ -28,13 +29,14 @@ pub fn square_root_step(whitened: MatRef<'_, f64>, beta: f64) -> Result<f64> {
     Ok(2.0 * beta / largest)
 }
 
-/// The admissible steps before any gradient is known: every ρ below `2β / (𝓜 λ_max(S) − β)` keeps `diag(C₊)` positive. If `𝓜 λ_max(S) ≤ β`, every ρ
-/// does, and the bound is infinite.
+/// Returns a bound on the mixing steps ρ that holds for every gradient: each ρ below
+/// `2β / (𝓜 λ_max(S) − β)` keeps `diag(C₊)` positive. If `𝓜 λ_max(S) ≤ β`, every ρ does, and the
+/// bound is infinite.
 ///
 /// `smoothness` is 𝓜 with `H ⪯ 𝓜 I`, where H holds β times the prior's precision and the data's part scaled like the
 /// gradient's; `largest_variance` is λ_max(S). Then `(Cᵀ Ĝ C)_ii = (Cᵀ H C)_ii − β ≤ 𝓜 ‖C e_i‖² − β ≤ 𝓜 λ_max(S) − β`.
 ///
-/// A usage error when an argument is not positive.
+/// Returns a usage error if an argument is not positive.
 pub fn square_root_step_bound(smoothness: f64, largest_variance: f64, beta: f64) -> Result<f64> {
     require_positive("the smoothness", smoothness)?;
     require_positive("the largest variance", largest_variance)?;

@@ -7,17 +7,19 @@ use serde::Serialize;
 /// Convergence of SR-VN with exact gradients and a constant mixing step ρ, in the manner of Theorems 2 and 3 of Kumar, Möllenhoff, Khan &
 /// Lucchi 2025; derived here, since the constants differ.
 ///
-/// Let the negative log joint be ϖ-strongly convex and 𝓜-smooth, and let the eigenvalues of every S along the way lie in [λ, Λ]. F(m, C) is
-/// then ϖ-strongly convex, and L-smooth with `L = 𝓜 + β/λ`, since `C_ii ≥ √λ`. With `X = Cᵀ Ĝ C`, symmetric, and γ = ρ/β a step moves m by
-/// `−γ S ĝ` and C by `−γ C T`, `T = tril½ X`. From `⟨X, T⟩ = ½‖X‖² ≥ ‖T‖²` follow, for `D = ĝᵀSĝ + ½‖X‖²`,
+/// Let the negative log joint be ϖ-strongly convex and 𝓜-smooth, and let the eigenvalues of every S
+/// along the way lie in [λ, Λ]. F(m, C) is then ϖ-strongly convex, and L-smooth with `L = 𝓜 + β/λ`,
+/// since `C_ii ≥ √λ`. With the symmetric `X = Cᵀ Ĝ C` and γ = ρ/β, a step moves m by `−γ S ĝ` and C
+/// by `−γ C T`, `T = tril½ X`. From `⟨X, T⟩ = ½‖X‖² ≥ ‖T‖²` it follows, for `D = ĝᵀSĝ + ½‖X‖²`,
+/// that
 ///
 /// ```text
 /// D ≥ ½ λ ‖∇F‖² ≥ λϖ (F − F*),    ‖(Sĝ, C T)‖² ≤ Λ D,    F₊ ≤ F − γ (1 − ½ LΛγ) D
 /// ```
 ///
-/// The first of these is the Polyak–Łojasiewicz inequality in the natural geometry, the last one is smoothness. Errors of ĝ and Ĝ of
-/// norms at most e and E move `(S^½ĝ, X/√2)` by at most `ε² = Λe² + ½Λ²E²`, and for `γ ≤ 1/(LΛ)`
-/// `F₊ − F* ≤ (1 − ½ γλϖ)(F − F*) + ½ γ ε²`.
+/// The first inequality is the Polyak–Łojasiewicz inequality in the natural geometry; the last one
+/// is smoothness. Errors in ĝ and Ĝ with norms of at most e and E move `(S^½ĝ, X/√2)` by at most
+/// `ε² = Λe² + ½Λ²E²`, and for `γ ≤ 1/(LΛ)` `F₊ − F* ≤ (1 − ½ γλϖ)(F − F*) + ½ γ ε²`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SquareRootRate {
     curvature: Curvature,
@@ -27,7 +29,7 @@ pub struct SquareRootRate {
 }
 
 impl SquareRootRate {
-    /// The rate for bounds on the curvature and on the eigenvalues of S along the way.
+    /// Creates the rate from bounds on the curvature and on the eigenvalues of S along the way.
     ///
     /// # Errors
     ///
@@ -47,40 +49,43 @@ impl SquareRootRate {
         Ok(SquareRootRate { curvature, variances: (smallest, largest), beta })
     }
 
-    /// L, the smoothness of F in (m, C) along the way.
+    /// Returns L, the smoothness of F in (m, C) along the way.
     pub fn smoothness(&self) -> f64 {
         self.curvature.smoothness + self.beta / self.variances.0
     }
 
-    /// λϖ, the Polyak–Łojasiewicz constant: `D ≥ λϖ (F − F*)`.
+    /// Returns λϖ, the Polyak–Łojasiewicz constant: `D ≥ λϖ (F − F*)`.
     pub fn pl_constant(&self) -> f64 {
         self.variances.0 * self.curvature.strong_convexity
     }
 
-    /// The mixing step with the best rate, `ρ = β/(LΛ)`.
+    /// Returns the mixing step with the best rate, `ρ = β/(LΛ)`.
     pub fn best_step(&self) -> f64 {
         self.beta / (self.smoothness() * self.variances.1)
     }
 
-    /// The bound `2β/(LΛ)` on mixing steps: every smaller step lowers F.
+    /// Returns the bound `2β/(LΛ)` on mixing steps: every smaller step lowers F.
     pub fn largest_step(&self) -> f64 {
         2.0 * self.best_step()
     }
 
-    /// An upper bound on the factor by which a step ρ multiplies F − F*: `1 − γ(1 − ½LΛγ) λϖ`.
+    /// Returns an upper bound on the factor by which a step ρ multiplies F − F*:
+    /// `1 − γ(1 − ½LΛγ) λϖ`.
     pub fn contraction(&self, step: f64) -> f64 {
         let gamma = step / self.beta;
         1.0 - gamma * (1.0 - 0.5 * step / self.best_step()) * self.pl_constant()
     }
 
-    /// The number of steps ρ after which F − F* is at most `share` times its initial value; infinite if the steps do not contract.
+    /// Returns the number of steps ρ after which F − F* is at most `share` times its initial value;
+    /// infinite if the steps do not contract.
     pub fn steps_to(&self, step: f64, share: f64) -> f64 {
         let contraction = self.contraction(step);
         if contraction >= 1.0 { f64::INFINITY } else { (share.ln() / contraction.ln()).ceil().max(0.0) }
     }
 
-    /// The largest limit of F − F*, in nats, for steps of at most [`SquareRootRate::best_step`] with errors of norms at most e in ĝ and E
-    /// (Frobenius) in Ĝ: `(Λe² + ½Λ²E²)/(λϖ)`.
+    /// Returns the largest limit of F − F*, in nats, for steps of at most
+    /// [`SquareRootRate::best_step`] with errors of norms at most e in ĝ and E (Frobenius) in Ĝ:
+    /// `(Λe² + ½Λ²E²)/(λϖ)`.
     ///
     /// # Errors
     ///
