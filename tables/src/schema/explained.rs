@@ -5,7 +5,7 @@ use crate::tables::Reading;
 use sparsegp::explain::{InputColumn, InputKind};
 
 impl Schema {
-    /// The columns that explanations of a model of this schema are about, one a feature.
+    /// Returns the columns that explanations of a model with this schema describe, one for each feature.
     pub(crate) fn input_columns(&self) -> Vec<InputColumn> {
         let mut start = 0;
         let column = |feature: &Feature| {
