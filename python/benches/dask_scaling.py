@@ -2,8 +2,8 @@
 
     python python/benches/dask_scaling.py agreement scaling killed memory model [--rows N] [--inducing M]
 
-Workers are processes with one thread each on loopback. Every line of the output is a JSON object; seconds are of the wall, and of the
-processors where they are called so: on a machine that others use those are worth more.
+Workers are processes with one thread each, connected over loopback. Every line of the output is a JSON object. Seconds
+are wall-clock seconds, unless they are named processor seconds, which are more reliable on a shared machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def say(what: str, **figures) -> None:
 
 
 def block(first: int, rows: int) -> np.ndarray:
-    """Inputs, and as the last column a smooth function of them seen through noise of deviation 0.3."""
+    """Returns inputs, and as the last column a smooth function of the inputs plus noise with standard deviation 0.3."""
     random = np.random.default_rng(first)
     X = random.uniform(-2, 2, (rows, INPUTS))
     f = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + np.cos(X[:, 3])
@@ -45,7 +45,7 @@ def block(first: int, rows: int) -> np.ndarray:
 
 
 def generated(rows: int, size: int):
-    """Lazy dask arrays of inputs and targets, made partition by partition."""
+    """Returns lazy dask arrays of inputs and targets, which are generated partition by partition."""
     sizes = [min(size, rows - first) for first in range(0, rows, size)]
     make = dask.delayed(block, pure=False)
     parts = [
@@ -64,25 +64,25 @@ def cluster_of(workers: int):
 
 
 def processor_seconds() -> float:
-    """The memory of the calling process."""
+    """Returns the processor seconds of the calling process."""
     times = os.times()
     return times.user + times.system
 
 
 def most_memory() -> int:
-    """The most bytes that the process that calls ever had."""
+    """Returns the peak memory of the calling process, in bytes."""
     status = Path("/proc/self/status").read_text()
     return next(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def moved(dask_worker) -> int:
-    """Bytes that a worker had from other workers."""
+    """Returns the number of bytes that a worker received from other workers."""
     return sum(transfer["total"] for transfer in dask_worker.transfer_incoming_log)
 
 
 class Timed(_rounds.Questions):
-    """Questions whose rounds of sums are timed; before the first of them, when workers have their rows, processors and bytes of all workers
-    are noted."""
+    """Questions with timed rounds of sums. Before the first round, when workers have their rows, the processor seconds
+    and the transferred bytes of all workers are recorded."""
 
     rounds: list = []
     before: tuple = ()
@@ -100,7 +100,7 @@ class Timed(_rounds.Questions):
 
 
 def used(client) -> tuple[dict, int]:
-    """Processor seconds of every worker, and bytes that workers had from each other."""
+    """Returns the processor seconds of every worker, and the number of bytes that workers received from each other."""
     return client.run(processor_seconds), sum(client.run(moved).values())
 
 
@@ -115,14 +115,14 @@ def plan(inducing: int, epochs: int, **more) -> dict:
 
 
 def fit(X, y, client, inducing: int, epochs: int, **more):
-    """A fit, with the seconds of its rounds."""
+    """Returns a fitted model, and the seconds and bytes of its rounds."""
     Timed.rounds = []
     model = DaskSparseGPRegressor(**plan(inducing, epochs, **more), client=client).fit(X, y)
     return model, list(Timed.rounds)
 
 
 def agreement(args) -> None:
-    """One and two workers, and one process that has all rows, at the same hyper-parameters and inducing inputs."""
+    """Compares one worker, two workers, and one process with all rows, at the same hyper-parameters and inducing inputs."""
     import pyarrow
     import pyarrow.parquet
 
@@ -155,7 +155,7 @@ def agreement(args) -> None:
 
 
 def engine(rows: int, inducing: int, epochs: int) -> dict:
-    """Seconds of an evaluation by the engine alone, in a process of its own with one thread."""
+    """Returns the seconds of an evaluation by the engine alone, in a separate process with one thread."""
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); import dask_scaling as own; "
         f"print(json.dumps(own.engine_here({rows}, {inducing}, {epochs})))"
@@ -173,13 +173,13 @@ def engine_here(rows: int, inducing: int, epochs: int) -> dict:
     started = (time.perf_counter(), processor_seconds())
     model.fit(data[:, :INPUTS], data[:, INPUTS])
     wall, processor = (b - a for a, b in zip(started, (time.perf_counter(), processor_seconds())))
-    # After the last iteration a value and the upper bound are taken, which are half an evaluation each.
+    # After the last iteration, a value and the upper bound are computed, which take half an evaluation each.
     evaluations = model.document_["fit"]["evaluations"] + 1
     return {"seconds": wall / evaluations, "processor_seconds": processor / evaluations, "evaluations": evaluations}
 
 
 def scaling(args) -> None:
-    """An evaluation by one process with one thread, by one worker and by two; bytes that move."""
+    """Measures an evaluation by one process with one thread, by one worker and by two workers, and the transferred bytes."""
     alone = engine(args.rows, args.inducing, args.epochs)
     say("engine", rows=args.rows, inducing=args.inducing, **alone)
     size = args.rows // 8
@@ -205,8 +205,9 @@ def scaling(args) -> None:
 
 
 def killed(args) -> None:
-    """Fits during which a worker's process is ended ten times, beside those that are left alone."""
-    # A local cluster gives a worker up for good that is away some time after it was lost, also where it was back between and lost again.
+    """Compares fits during which the process of a worker is ended ten times with undisturbed fits."""
+    # A local cluster gives up a worker that is absent some time after it was lost, even if it came back in between and
+    # was lost again.
     dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
     cluster, client = cluster_of(2)
     new = block(10**9, 1000)[:, :INPUTS]
@@ -221,7 +222,7 @@ def killed(args) -> None:
             ended = []
 
             def end(record, ended=ended):
-                # Dask starts a new process for one that ended, which takes seconds.
+                # Dask starts a new process for a process that ended, which takes seconds.
                 client.wait_for_workers(2, timeout=60)
                 if record["epoch"] % 2 == 0 and len(ended) < 10:
                     process = sorted(client.run(os.getpid).values())[len(ended) % 2]
@@ -242,7 +243,7 @@ def killed(args) -> None:
 
 
 def memory(args) -> None:
-    """One evaluation on rows that are made anew in every round; memory of all processes."""
+    """Measures an evaluation on rows that are generated again in every round, and the memory of all processes."""
     for rows in args.many:
         cluster, client = cluster_of(2)
         with cluster, client:
@@ -258,7 +259,8 @@ def memory(args) -> None:
 
 
 def simulated(tasks: np.ndarray, workers: int, latency: float, transfer: float, merge: float) -> float:
-    """Seconds of a round: every worker has its share of tasks, whose answers it merges; then workers merge theirs in pairs."""
+    """Returns the seconds of a round: every worker runs its share of tasks and merges their answers; then workers merge
+    their results in pairs."""
     done = [latency + share.sum() + merge * len(share) for share in np.array_split(tasks, workers)]
     while len(done) > 1:
         pairs = [done[at : at + 2] for at in range(0, len(done), 2)]
@@ -267,7 +269,8 @@ def simulated(tasks: np.ndarray, workers: int, latency: float, transfer: float, 
 
 
 def model(args) -> None:
-    """The seconds of an evaluation of 10⁹ rows on many workers: by the model of cost, and by a simulation of tasks as measured."""
+    """Estimates the seconds of an evaluation of 10⁹ rows on many workers, by a cost model and by a simulation with
+    measured tasks."""
     from sparsegp import _sparsegp
 
     rows, repeats = 50_000, 6

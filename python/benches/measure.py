@@ -1,9 +1,10 @@
-"""The cost of the package compared to the program: fits, predictions, imports, memory. Prints a JSON document per measurement.
+"""Measures the cost of the package compared with the program: fits, predictions, imports, memory. Prints a JSON
+document per measurement.
 
     python python/benches/measure.py fit kin40k.csv.gz          # NumPy against the command, in turn, on the same plan
     python python/benches/measure.py predict                    # 1,000,000 rows of 8 columns
     python python/benches/measure.py memory                     # resident memory over 500 fits
-    python python/benches/measure.py imports PYTHON...          # import times, sparsegp's and whichever peers PYTHON has
+    python python/benches/measure.py imports PYTHON...          # import times of sparsegp and of the peers of PYTHON
     python python/benches/measure.py own                        # a likelihood in Python against the built-in one
 """
 
@@ -26,19 +27,19 @@ def cpu(who=resource.RUSAGE_SELF) -> float:
 
 
 def told(work):
-    """The result of `work`, its wall seconds and its processor seconds, including programs that it starts."""
+    """Returns the result of `work`, its wall seconds and its processor seconds, including programs that it starts."""
     begin, busy = time.perf_counter(), cpu() + cpu(resource.RUSAGE_CHILDREN)
     out = work()
     return out, time.perf_counter() - begin, cpu() + cpu(resource.RUSAGE_CHILDREN) - busy
 
 
 def resident() -> float:
-    """Resident memory in MB."""
+    """Returns the resident memory in MB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def fit(arguments) -> dict:
-    """A fit on mini-batches: of arrays in memory, and of the file by the command, which reads it as well."""
+    """Measures a fit with mini-batches to arrays in memory, and by the command to a file, including reading."""
     import pandas as pd
 
     from sparsegp import SparseGPRegressor
@@ -62,7 +63,8 @@ def fit(arguments) -> dict:
 
 
 def predict(arguments) -> dict:
-    """Means and variances of many rows: from NumPy, of rows that the engine has already, by the command from a file of Arrow."""
+    """Measures means and variances of many rows: from NumPy, from a table of the engine, and by the command from an Arrow
+    file."""
     import pyarrow as pa
 
     from sparsegp import SparseGPRegressor

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Bayesian optimisation by Thompson sampling
 #
-# A function is costly to evaluate; we look for its maximum in few evaluations. `sample_f` draws a function from the posterior that
-# can be evaluated anywhere: the next point is where a draw is highest, which looks where the maximum may still be.
+# We look for the maximum of a costly function with few evaluations. `sample_f` draws functions from the posterior,
+# which can be evaluated anywhere. The next point is the maximum of a draw, so the search visits all regions that may
+# contain the maximum.
 
 # %%
 import numpy as np
@@ -33,7 +34,7 @@ for turn in range(14):
         print(f"{len(y)} evaluations: best {y.max():.4f}, {best - y.max():.4f} below the maximum")
 
 # %% [markdown]
-# The values of a draw stay what they are: asked again, and at other points besides, it is the same function.
+# A draw is a fixed function: repeated evaluations, also together with other points, return the same values.
 
 # %%
 again = draw(grid[::40])

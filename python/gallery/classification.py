@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Which tumours are malignant, and how sure are we?
 #
-# Two measurements of 569 tumours. A classifier is worth more if its probabilities can be relied on: of the tumours it calls malignant
-# with probability 0.8, eight of ten should be.
+# The data are two measurements of 569 tumours. A classifier is more useful if its probabilities are reliable: of the
+# tumours with a predicted probability of 0.8 of being malignant, eight of ten should be malignant.
 
 # %%
 from pathlib import Path
@@ -21,7 +21,8 @@ X, y = tumours.drop(columns="diagnosis"), tumours.diagnosis
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=1, stratify=y)
 
 # %% [markdown]
-# A frame goes in as it is, labels are of any type. `auto="none"` keeps the defaults; without it short fits choose the kernel.
+# `fit` accepts a frame and labels of any type. `auto="none"` keeps the defaults; without it, short fits choose the
+# kernel.
 
 # %%
 model = SparseGPClassifier(n_inducing=30, auto="none", random_state=0).fit(X_train, y_train)
@@ -32,8 +33,9 @@ print(f"NLL: {log_loss(y_test, proba, labels=model.classes_):.3f}")
 print(f"surest mistake: {proba.max(axis=1)[model.predict(X_test) != y_test].max():.2f}")
 
 # %% [markdown]
-# On the left the regions of both classes, paler where the model hesitates; in the middle how often it is right when it says how sure
-# it is; on the right what each measurement is worth: how much the NLL rises when its values are permuted.
+# The left figure shows the regions of both classes, paler where the model is less certain. The middle figure shows the
+# share of right predictions against the predicted probability. The right figure shows the relevance of each
+# measurement: the rise of the NLL when its values are permuted.
 
 # %%
 _, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")

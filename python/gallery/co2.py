@@ -1,8 +1,8 @@
 # %% [markdown]
 # # CO2 at Mauna Loa: a forecast of ten years
 #
-# The monthly series has a trend, a season and slow irregularities. Each is a piece of the kernel; what we know of them is said where
-# the piece is written: a season repeats after exactly one year.
+# The monthly series has a trend, a season and slow irregularities, and each of these is a term of the kernel. Prior
+# knowledge is stated at the term: the season repeats after exactly one year.
 
 # %%
 from pathlib import Path
@@ -19,7 +19,7 @@ co2 = pd.read_csv(data / "co2_monthly.csv")
 past, future = co2[co2.year < 1992], co2[co2.year >= 1992]
 
 # %% [markdown]
-# Names with a column in brackets take numbers in units of that column, here years.
+# Values for names with a column in brackets are in units of that column, here years.
 
 # %%
 season = Periodic().fix("period[year]", 1.0) * RBF()
@@ -28,8 +28,8 @@ model = SparseGPRegressor(kernel, objective="vfe", n_inducing=150, auto="none", 
 model.fit(past[["year"]], past.co2)
 
 # %% [markdown]
-# `kernel_` is the kernel with its tuned values. Evaluated anywhere, the model gives a mean and a standard deviation, and scores of
-# whole predictive distributions: the NLL punishes a forecast that is surer than it should be.
+# `kernel_` is the kernel with its tuned values. The model predicts a mean and a standard deviation at any input, and
+# scores whole predictive distributions: the NLL penalises overconfident forecasts.
 
 # %%
 mean, std = model.predict(future[["year"]], return_std=True)

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Counts with exposure
 #
-# Rare events are counted over different times: twice the time at risk, twice the expected count. An exposure multiplies the rate, so
-# that the model learns the rate itself.
+# Rare events are counted over different times at risk, and the expected count is proportional to the time. The exposure
+# multiplies the rate, so the model learns the rate itself.
 
 # %%
 import numpy as np
@@ -17,7 +17,7 @@ rate = 0.2 + 1.5 * np.exp(-(((age - 55) / 12) ** 2))
 claims = rng.poisson(years * rate)
 
 # %% [markdown]
-# Exposures go beside the inputs in `fit` and `predict`.
+# Pass exposures together with the inputs to `fit` and `predict`.
 
 # %%
 X = age[:, None]
@@ -30,8 +30,8 @@ for row, at in enumerate(grid[:, 0]):
     print(f"age {at:.0f}: {mean[row]:.2f} claims a year (truth {truth:.2f}), 90 % of people have {low:.0f} to {high:.0f}")
 
 # %% [markdown]
-# Counts that scatter more than Poisson's are told by the score of the predictive distributions, here of other rows of the same kind.
-# With these data both likelihoods are as good, as they should be.
+# Scores of predictive distributions on new rows show if counts are overdispersed, that is, if they vary more than
+# Poisson counts. These data are Poisson counts, so both likelihoods score about the same.
 
 # %%
 new = rng.uniform(20, 80, 200)

@@ -1,10 +1,11 @@
 # %% [markdown]
 # # The evidence lower bound or the predictive loss itself?
 #
-# The ELBO trains a model to explain the data, direct loss minimisation (DLM) to predict them: its objective is the log loss of the
-# predictive distribution. If the model is wrong for the data, DLM predicts better; if it is right, both agree.
+# The ELBO trains a model to explain the data. Direct loss minimisation (DLM) trains it to predict: its objective is the
+# log loss of the predictive distribution. If the model does not suit the data, DLM predicts better; if it does, both
+# agree.
 #
-# Visits to a doctor scatter far more than Poisson counts, so a Poisson model is wrong for them.
+# Numbers of visits to a doctor vary far more than Poisson counts, so a Poisson model does not suit them.
 
 # %%
 from pathlib import Path
@@ -18,7 +19,8 @@ visits = pd.read_csv(data / "doctor_visits.csv").head(1200)
 X, y = visits.drop(columns="visits"), visits.visits
 
 # %% [markdown]
-# `compare` fits all objectives to the same training rows and scores them on the same held-out rows, twice with other splits.
+# `compare` fits all objectives to the same training rows and scores them on the same held-out rows, here for two
+# splits.
 
 # %%
 settings = {"repeats": 2, "options": {"inducing": 25, "epochs": 40}, "random_state": 0}
@@ -26,7 +28,8 @@ poisson = compare(X, y, ["elbo", "dlm-log"], likelihood="poisson", **settings)
 print(poisson.frame[["objective", "nll_mean", "nll_se"]].to_string(index=False))
 
 # %% [markdown]
-# The negative binomial distribution has a parameter for the scatter. With it the ELBO does nearly as well.
+# The negative binomial distribution has a parameter for this overdispersion. With this likelihood, the ELBO does nearly
+# as well.
 
 # %%
 negative_binomial = compare(X, y, ["elbo", "dlm-log"], likelihood="negative-binomial", **settings)

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # Coming from GPflow
 #
-# GPflow's SGPR is the collapsed bound, which is `objective="vfe"` here; its SVGP is `objective="elbo"`, or `SVGP` for your own training loops.
+# SGPR of GPflow uses the collapsed bound, which is `objective="vfe"` here. SVGP of GPflow is `objective="elbo"`, or the
+# class `SVGP` for your own training loops.
 
 # %%
 import importlib.util
@@ -33,11 +34,12 @@ if importlib.util.find_spec("gpflow"):
     mean, std = with_gpflow()
     print(f"GPflow: RMSE {np.sqrt(np.mean((mean - np.sin(new[:, 0])) ** 2)):.3f}, mean standard deviation {std.mean():.3f}")
 else:
-    print("GPflow is not installed: its part is shown, not run")
+    print("GPflow is not installed: its code is not run")
 
 # %% [markdown]
-# A loop of one's own, with natural gradients for q and gradient steps for the rest, as with `gpflow.optimizers.NaturalGradient` and
-# Adam. `SVGP` works on the scale it is given; values that the kernel does not give are 1.
+# This is a custom loop, with natural gradients for q and gradient steps for the other parameters, like
+# `gpflow.optimizers.NaturalGradient` with Adam. `SVGP` does not scale the data, and kernel parameters without a value
+# start at 1.
 
 # %%
 svgp = SVGP("rbf", np.linspace(0, 10, 20)[:, None], "gaussian")

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Coming from GPyTorch
 #
-# One sparse regression in both libraries. In GPyTorch a model is a class, and training a loop:
+# The same sparse regression in both libraries. In GPyTorch you write a class for the model and a loop for the training:
 
 # %%
 import importlib.util
@@ -46,8 +46,8 @@ def with_gpytorch():
 
 
 # %% [markdown]
-# Here it is an estimator. Scaling, starting values, inducing inputs and when to stop are the package's business; natural gradients
-# and closed forms take the place of Adam on the variational parameters.
+# In sparsegp the model is an estimator. The package chooses scaling, starting values, inducing inputs and the end of
+# training. It uses natural gradients and closed forms instead of Adam for the variational parameters.
 
 # %%
 model = SparseGPRegressor("rbf", n_inducing=20, auto="none").fit(X, y)
@@ -57,4 +57,4 @@ if importlib.util.find_spec("gpytorch"):
     mean, std = with_gpytorch()
     print(f"GPyTorch: RMSE {np.sqrt(np.mean((mean - np.sin(new[:, 0])) ** 2)):.3f}, mean standard deviation {std.mean():.3f}")
 else:
-    print("GPyTorch is not installed: its part is shown, not run")
+    print("GPyTorch is not installed: its code is not run")

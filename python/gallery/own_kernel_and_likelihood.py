@@ -1,7 +1,8 @@
 # %% [markdown]
 # # A kernel and a likelihood of your own
 #
-# Both are classes with NumPy functions: values, and gradients that training needs. The package's test kits say what is wrong with them.
+# Both are classes with NumPy functions for values and for the gradients that training needs. The test kits of the
+# package find mistakes in them.
 
 # %%
 import numpy as np
@@ -31,7 +32,7 @@ class Cauchy(CustomKernel):
 check_kernel(Cauchy() + Constant())
 
 # %% [markdown]
-# Noise from the logistic distribution, with heavier tails than a normal one:
+# The noise has a logistic distribution, whose tails are heavier than those of a normal distribution:
 
 
 # %%

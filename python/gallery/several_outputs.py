@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Several outputs that learn from each other
 #
-# Two sensors follow the same process; one of them fails for half of the time. In long form every reading is a row, with a column that
-# says which sensor it is of, and `Coregion` is the covariance between them.
+# Two sensors follow the same process; one of them fails for half of the time. In long form every reading is a row, with
+# a column that names its sensor, and `Coregion` is the covariance between sensors.
 
 # %%
 import numpy as np
@@ -25,7 +25,8 @@ works = (rows.sensor == "inside") | (rows.time < 5)
 known, missing = rows[works], rows[~works]
 
 # %% [markdown]
-# Alone, the sensor that fails says nothing of the second half; together with the other one it does. Columns are chosen by name.
+# A model of the failing sensor alone cannot predict the second half; a model of both sensors can. Kernels select
+# columns by name.
 
 # %%
 alone = SparseGPRegressor(Matern32(), n_inducing=30, auto="none")

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Data that come in parts
 #
-# `partial_fit` lets a fitted model learn from new rows without the old ones: its kernel and inducing inputs stay, and with Gaussian
-# noise the result is the posterior of all rows.
+# `partial_fit` updates a fitted model with new rows and does not need the old rows. Kernel and inducing inputs stay the
+# same, and with Gaussian noise the result is the posterior of all rows.
 
 # %%
 import numpy as np
@@ -22,8 +22,9 @@ for number, part in enumerate(parts, 1):
     print(f"{100 * number} rows: f(5) = {mean[0]:.3f} ± {latent_std:.4f} (truth {np.sin(5):.3f})")
 
 # %% [markdown]
-# When the world changes, old rows mislead. `forget` takes away a share of what was known before each part is learnt: here the sign of
-# the function turns, and a model that forgets half each time follows it.
+# If the function changes over time, old rows mislead. `forget` removes a share of the earlier information before each
+# update. Here the sign of the function changes, and a model that forgets half of the information each time follows the
+# change.
 
 # %%
 changed = [(X, -y) for X, y in parts[:3]]

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Noise that varies
 #
-# Some regions are noisier than others. `gaussian-heteroskedastic` has two latent functions: one for the mean, one for the logarithm of
-# the noise. Intervals are then wide exactly where the noise is large.
+# Some regions are noisier than others. `gaussian-heteroskedastic` has two latent functions: one for the mean, one for
+# the logarithm of the noise. Intervals are then wide where the noise is large.
 
 # %%
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ X, y = draw(500)
 X_test, y_test = draw(500)
 
 # %% [markdown]
-# The same kernel and inducing inputs, with noise that is the same everywhere and noise that varies:
+# Two models have the same kernel and inducing inputs, one with constant and one with varying noise:
 
 # %%
 models = {
@@ -38,7 +38,7 @@ for likelihood, model in models.items():
     print(f"90 % intervals hold {held[quiet].mean():.0%} of quiet and {held[~quiet].mean():.0%} of noisy rows")
 
 # %% [markdown]
-# The noise itself against the truth (dotted):
+# The estimated noise, and the true noise (dotted):
 
 # %%
 _, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

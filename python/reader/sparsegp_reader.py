@@ -1,4 +1,4 @@
-"""Predictions from sparsegp model files with NumPy alone, for places without the compiled package.
+"""Predictions from sparsegp model files with NumPy alone, for systems without the compiled package.
 
 Copy this file; it needs Python 3.10 or newer and NumPy. ::
 
@@ -24,7 +24,7 @@ __all__ = ["Model", "UnreadableModel", "load"]
 #: The newest version of the format that this reader knows.
 VERSION = 9
 
-#: Nodes of quadrature are at most this many standard deviations from the mean.
+#: The maximum distance of quadrature nodes from the mean, in standard deviations.
 WIDEST = 12.0
 
 
@@ -83,13 +83,14 @@ class Model:
             Other columns are ignored. ``None``, NaN and empty text are missing cells. An array of shape (n, D) has the inputs in the
             order of the model, with codes for categories.
         exposure : array-like of shape (n,), optional
-            The exposure of each row for a model of arrays; a model of a table takes it from its column.
+            The exposure of each row for a model of arrays; a model of a table reads exposures from its column.
 
         Returns
         -------
         dict of arrays of shape (n,)
-            ``mean`` and ``variance`` of the target (the rate of a count; for two classes ``mean`` is ``probability``, that of the
-            positive class), and ``latent_mean`` and ``latent_variance`` of the latent function in units of the target.
+            ``mean`` and ``variance`` of the target (of the rate for counts; for two classes, ``mean`` equals
+            ``probability``, the probability of the positive class), and ``latent_mean`` and ``latent_variance`` of the
+            latent function in units of the target.
         """
         x, exposure = self._inputs(rows, exposure)
         mean, variance = self._latent(self._scaled(x))
@@ -141,7 +142,7 @@ class Model:
         return scale**2 * df / (df - 2) if df > 2 else math.inf
 
     def _latent(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the latent function on the scale of the model, a part of the rows at a time."""
+        """Mean and variance of the latent function on the scale of the model, computed in blocks of rows."""
         z, weights = self._arrays["inducing_inputs"], self._arrays["weights"]
         constant = sum(self._about["mean"]["values"])
         mean, variance = np.empty(len(x)), np.empty(len(x))
@@ -180,7 +181,7 @@ class Model:
         return x, exposure
 
     def _column(self, place: int, feature: dict, rows: Mapping) -> list[np.ndarray]:
-        """The inputs of a feature: its values or codes, and for some features whether the cell is missing."""
+        """The inputs of a feature: its values or codes, and for some features 1 where the cell is missing."""
         name = feature["name"]
         if feature["type"] == "categorical":
             return [_codes(rows[name], feature, self._later.get(name, []))]
@@ -249,7 +250,7 @@ class _Kernel:
     def __init__(self, text: str, values: list[np.ndarray], categories: np.ndarray, unsupported: Any):
         self._tokens = re.findall(r"[A-Za-z_]\w*|[\d.]+(?:e[+-]?\d+)?|\S", text)
         self._values, self._unsupported = list(values), unsupported
-        # The columns that a kernel sees are known only after it, in brackets, so parts are made once their columns are known.
+        # The columns of a kernel follow it in brackets, so parts are created once their columns are known.
         make = self._sum()
         self._value = make(categories)
         if self._tokens or self._values:
@@ -371,7 +372,7 @@ class _Kernel:
 
 
 def _squares(a: np.ndarray, b: np.ndarray, lengths: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Squared distances in lengthscales; two different levels of a category are one lengthscale apart."""
+    """Squared distances in units of lengthscales; two different levels of a category are one lengthscale apart."""
     squares = np.zeros((len(a), len(b)))
     for d, length in enumerate(lengths):
         difference = a[:, d, None] - b[None, :, d]
@@ -403,7 +404,7 @@ def _warped(x: np.ndarray, a: float, b: float) -> np.ndarray:
     t = a * log_share
     q = np.where(x > 40, math.log(a) - x, _log_1m_exp(np.where(x > 40, -1.0, t)))
     r = b * q
-    # Where e^t is below the last digit of 1, 1 − (1 − e^t)^b is b e^t.
+    # If e^t is below the last digit of 1, 1 − (1 − e^t)^b equals b e^t.
     inner = np.where(t < -40, -1.0, r)
     return np.where(t < -40, math.log(b) + t, _log_1m_exp(inner) - inner)
 
@@ -415,7 +416,7 @@ def _log_1m_exp(x: np.ndarray) -> np.ndarray:
 
 
 def _score(values: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Normal scores: linear between knots, continued beyond them by a score of one at most."""
+    """Normal scores: linear between knots, extrapolated by at most one score beyond them."""
     above = np.clip(np.searchsorted(knots[:, 0], values, side="left"), 1, len(knots) - 1)
     (x0, y0), (x1, y1) = knots[above - 1].T, knots[above].T
     share = (0.5 * values - 0.5 * x1) / (0.5 * x1 - 0.5 * x0)
@@ -460,7 +461,8 @@ def _numbers(cells: Any, name: str) -> np.ndarray:
 
 
 def _codes(cells: Any, feature: dict, later: list[str]) -> np.ndarray:
-    """The codes of a column of categories; levels that do not occur in the model have codes that no inducing input has."""
+    """The codes of a column of categories; levels that do not occur in the model have codes that differ from those of all
+    inducing inputs."""
     levels = feature["levels"]
     codes: dict[Any, float] = {level: code for code, level in enumerate(levels)}
     missing = len(levels) if feature.get("missing") else -1

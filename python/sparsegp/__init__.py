@@ -1,4 +1,4 @@
-"""Sparse Gaussian processes that feel like scikit-learn, on a Rust engine.
+"""Sparse Gaussian processes with the interface of scikit-learn and a Rust engine.
 
 Estimators:
 

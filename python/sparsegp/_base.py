@@ -1,4 +1,4 @@
-"""The base of all estimators: it fits a model of the engine to rows, and returns the model's predictions and results."""
+"""The base of all estimators, which fits a model of the engine to rows and returns its predictions and results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .likelihoods import CustomLikelihood
 
 
 def fitted_part(estimator: Any, name: str) -> Any:
-    """An attribute that a fit sets, by its name; scikit-learn's error if the estimator is not fitted."""
+    """Returns an attribute that a fit sets, by its name; raises scikit-learn's error if the estimator is not fitted."""
     if name not in estimator.__dict__:
         raise NotFittedError(
             f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
@@ -43,10 +43,10 @@ class Estimator(Shown):
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
-    #: Arguments of the engine besides parameters.
+    #: Arguments of the engine that are not parameters.
     _given: dict[str, Any] = {}
 
-    #: The kinds of target that saved models of it have, and whether they are linear.
+    #: The kinds of target of saved models of this class, and True if the models are linear.
     _kinds: tuple = ("real", "positive", "unit interval", "ordinal", "count")
     _linear = False
 
@@ -56,14 +56,14 @@ class Estimator(Shown):
     # From rows to tables.
 
     def _rows(self, X, *, reset: bool):
-        """The table of ``X``, checked as scikit-learn checks it, and for arrays the names that keep all columns."""
+        """Returns the table of ``X``, validated as in scikit-learn, and True if ``X`` is an array, whose columns are all kept."""
         if reset:
             self._arrays = not _tables.is_named(X)
         elif _tables.is_pandas(X) and self._takes_arrays(X.shape[1]):
-            # A frame for a model of an array: its columns in their order.
+            # A frame for a model of an array is used as an array of its columns in their order.
             X = X.to_numpy(dtype=np.float64, na_value=np.nan)
         if not _tables.is_named(X):
-            # A broadcast array, or a sparse one, may have more cells than memory has room for.
+            # A broadcast or sparse array may have more cells than fit into memory.
             if getattr(X, "ndim", None) == 2 and (isinstance(X, np.ndarray) or hasattr(X, "toarray")):
                 _sparsegp.check_room(*X.shape)
             least = 2 if reset else 1
@@ -87,21 +87,22 @@ class Estimator(Shown):
         return self.__dict__.get("_arrays", "feature_names_in_" not in self.__dict__) and columns == self.__dict__.get("n_features_in_")
 
     def _column_of(self, values, table, name: str) -> np.ndarray:
-        """Numbers that go with the rows, such as exposures."""
+        """Returns numbers with one entry per row, such as exposures, as an array."""
         values = np.asarray(values, dtype=np.float64)
         if values.ndim != 1 or len(values) != len(table):
             raise ValueError(f"{name} has shape {values.shape}, expected ({len(table)},)")
         return values
 
     def _prediction_table(self, X, *, y=None, exposure=None, weights=None, groups=None):
-        """The table of rows to predict or to learn from, with columns of targets and weights if they are given."""
+        """Returns the model, and the table of rows to predict or to learn from, with columns of targets and weights if
+        they are given."""
         model = self._fitted()
         table, _ = self._rows(X, reset=False)
         own = self.__dict__.get("_group_column")
         if groups is not None and own is None:
-            raise ValueError("groups is given, but the levels of the model are not those of an array")
+            raise ValueError("groups is given, but the model was not fitted with an array of groups")
         if groups is None and own is not None:
-            raise ValueError("the model was fitted with groups, which predictions need too: give groups")
+            raise ValueError("the model was fitted with groups, but groups is not given: predictions need it too")
         if own is not None:
             check_consistent_length(np.empty(len(table)), groups)
             table = table.with_columns(_sparsegp.Table.of_columns("groups", [(own, _tables.column(groups, own))]))
@@ -109,11 +110,11 @@ class Estimator(Shown):
         names, more = self._columns, []
         if names["exposure"] is not None:
             if exposure is None and names["exposure"] not in table.names:
-                raise ValueError("the model was fitted with exposure, which predictions need too: give exposure")
+                raise ValueError("the model was fitted with exposure, but exposure is not given: predictions need it too")
             if exposure is not None:
                 more.append((names["exposure"], ("number", self._column_of(exposure, table, "exposure"))))
         elif exposure is not None:
-            raise ValueError("the model was fitted without exposure, expected none")
+            raise ValueError("exposure is given, but the model was fitted without exposure")
         if y is not None:
             check_consistent_length(np.empty(len(table)), y)
             more.append((names["target"], self._target_column(y)))
@@ -121,21 +122,21 @@ class Estimator(Shown):
             weights = np.ones(len(table)) if weights is None else self._column_of(weights, table, "sample_weight")
             more.append((names["weights"], ("number", weights)))
         elif weights is not None and not np.all(np.asarray(weights) == 1.0):
-            raise ValueError("the model was fitted without sample_weight, expected none")
+            raise ValueError("sample_weight is given, but the model was fitted without sample_weight")
         if more:
             table = table.with_columns(_sparsegp.Table.of_columns("y", more))
         return model, table
 
     def _tell_unseen(self, model, table):
         """Warns of levels of categories that training did not see, or refuses them."""
-        # Estimators that an earlier version pickled have no such parameter.
+        # Estimators that an earlier version pickled lack this parameter.
         unseen = getattr(self, "unseen", "new")
         if unseen not in ("new", "error"):
             raise ValueError(f"unseen is {unseen!r}, expected 'new' or 'error'")
         told = model.unseen_levels(table)
         if told is not None and unseen == "error":
             found, _, _ = told.rpartition("; ")
-            raise ValueError(f"{found}; unseen='new' treats each as a level unlike all others")
+            raise ValueError(f"{found}; unseen='new' treats each as a new level, unlike all others")
         if told is not None:
             warnings.warn(told, UserWarning, stacklevel=4)
 
@@ -163,7 +164,7 @@ class Estimator(Shown):
         """Fits a model to every column of ``y``, whose cells may be missing. Returns copies of this estimator with the models, and the
         structure that the models share."""
         if isinstance(self.beta, (str, list, tuple)):
-            raise ValueError(f"beta is {self.beta!r}, of which held-out rows choose for one target: expected a number for several")
+            raise ValueError(f"beta is {self.beta!r}, expected a number: held-out rows choose beta only for a single target")
         options, _ = engine_options(self._engine_params(), **self._given_options())
 
         def targets(y, taken):
@@ -181,7 +182,7 @@ class Estimator(Shown):
         return copies, sharing
 
     def _copy_with(self, model):
-        """An estimator with the same parameters and columns around a model."""
+        """Returns an estimator with the same parameters and columns, and another model."""
         copy = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
@@ -190,7 +191,7 @@ class Estimator(Shown):
         return copy
 
     def _heard(self, work):
-        """Runs work of the engine, and shows its progress if ``verbose``."""
+        """Runs work of the engine with listeners, and shows its progress if ``verbose``."""
         progress = Progress() if self.verbose else None
         try:
             hear = listener(progress, self.callbacks or ())
@@ -200,8 +201,8 @@ class Estimator(Shown):
                 progress.close()
 
     def _training_table(self, X, y, targets, sample_weight=None, exposure=None, groups=None):
-        """The table of rows with targets, exposures and weights, and the roles of its columns. Rows of weight 0 are left out. ``targets``
-        makes named columns of ``y``, given the names that are already used."""
+        """Returns the table of rows with targets, exposures and weights, and the roles of its columns. Rows of weight 0
+        are left out. ``targets`` makes named columns from ``y``, given the names that are already used."""
         table, keep_all = self._rows(X, reset=True)
         check_consistent_length(np.empty(len(table)), y)
         weights = None
@@ -248,9 +249,9 @@ class Estimator(Shown):
         return [(_tables.free_name(self._target_name(y), taken), self._training_target(y))]
 
     def _partial_fit(self, X, y, sample_weight, exposure=None, forget=0.0):
-        """Fits the model, or lets it learn from new rows."""
+        """Fits the model, or updates a fitted model with new rows."""
         if "_model" not in self.__dict__:
-            # A model with neighbours would keep all rows that ever come, and take no sample weights.
+            # A model with neighbours would keep the rows of all calls, and does not support sample weights.
             open_to_choice = not self._linear and self.neighbours is None
             return self._fit(X, y, sample_weight, exposure, **({"neighbours": "none"} if open_to_choice else {}))
         model, table = self._prediction_table(X, y=y, exposure=exposure, weights=sample_weight)
@@ -335,7 +336,7 @@ class Estimator(Shown):
         if X_test is not None:
             model, table = self._prediction_table(X_test, y=y_test, exposure=exposure)
         elif y_test is not None or exposure is not None:
-            raise ValueError("y_test and exposure go with rows: give X_test")
+            raise ValueError("y_test or exposure is given without X_test, expected their rows in X_test")
         rows = "" if X_test is None else ", X_test" if y_test is None else ", X_test, y_test"
         model.report(path, f"{self!r}.fit(X, y).report({str(path)!r}{rows})", table, threads=self.n_threads)
 
@@ -365,13 +366,13 @@ class Estimator(Shown):
             default values; ``document_`` contains the options of the fit.
         """
         with open(path, "rb"):
-            # Python's own error for a file that is absent or cannot be read.
+            # Raises the error of Python for a file that is absent or cannot be read.
             pass
         model = _sparsegp.Model.load(path, engine_custom(kernels, likelihoods))
         kind, linear = model.columns()["kind"], model.kernel() is None
         if kind not in cls._kinds or linear != cls._linear:
             found = f"a {'linear model' if linear else 'sparse Gaussian process'} of a {kind} target"
-            raise ValueError(f"{path}: holds {found}, which {cls.__name__} is not for")
+            raise ValueError(f"{path}: holds {found}, which {cls.__name__} cannot load")
         return cls()._with_model(model, kernels, likelihoods)
 
     def _with_model(self, model, kernels=(), likelihoods=()):
@@ -390,17 +391,18 @@ class Estimator(Shown):
 
     @property
     def kernel_(self) -> Kernel | None:
-        """The kernel with its tuned values, for inputs on the scale the model sees; None for linear models. For several latent
-        functions it is the kernel of the first."""
+        """The kernel with its tuned values, for inputs on the scale the model sees; None for linear models. With
+        several latent functions, the kernel of the first one."""
         found = self._fitted().kernel()
         return None if found is None else Kernel._tuned(*found, custom=self._own["kernels"])
 
     @property
     def hyperparameters_(self) -> dict[str, float]:
-        """Hyper-parameters by name, in units of columns and target. Lengthscales and periods have the unit of their input, whose name
-        stands in brackets; noise, mean and the variances of a sum's terms have units of the target. Warped inputs and targets have
-        no unit: their values stay on the scale that the model sees, as do all values of ``document_["hyperparameters"]`` and
-        :class:`~sparsegp.kernels.Kernel`. In ``start=``, ``fix=``, ``bounds=`` and ``prior=``, names with a column in brackets have its unit."""
+        """Hyper-parameters by name, in units of columns and target. Lengthscales and periods have the unit of their
+        input, whose name is in brackets; noise, mean and the variances of the terms of a sum have units of the target.
+        Warped inputs and targets have no unit: their values stay on the scale that the model sees, as do all values of
+        ``document_["hyperparameters"]`` and :class:`~sparsegp.kernels.Kernel`. In ``start=``, ``fix=``, ``bounds=`` and
+        ``prior=``, names with a column in brackets have its unit."""
         self._fitted()
         return in_units(self._document["hyperparameters"], _sparsegp.kernel_units(self._model), self._columns)
 
@@ -446,7 +448,8 @@ class Estimator(Shown):
 
     @property
     def choices_(self) -> dict[str, Any]:
-        """The parameters that held-out rows chose. An estimator with these parameters and yours repeats the fit without choosing again."""
+        """The parameters that held-out rows chose. An estimator with these parameters and yours repeats the fit without
+        choosing again."""
         choices = (self.document_["fit"].get("choices") or {"parts": []})["parts"]
         chosen: dict = {"auto": "none"}
         for part in choices:
@@ -487,7 +490,7 @@ class Estimator(Shown):
         mean : ndarray of shape (n,), or (n, functions) for models of several latent functions
         variance : ndarray of the same shape, or of shape (n, n)
         mean_gradient, variance_gradient : ndarray of shape (n, inputs)
-            With ``return_gradient``; if there are several functions, the gradients of the first.
+            With ``return_gradient``; with several functions, the gradients of the first one.
         """
         model, table = self._prediction_table(X, exposure=self._unit_exposure(X))
         if full_cov and return_gradient:
@@ -501,12 +504,13 @@ class Estimator(Shown):
         return (*found, *_sparsegp.slopes(model, table, threads=self.n_threads)[2:]) if return_gradient else found
 
     def sample_f(self, n_samples: int = 1, random_state: Seed = 0) -> FunctionDraws:
-        """Draw functions from the posterior, in units of the target. You can evaluate them at any rows, as often as you like, and
-        differentiate them.
+        """Draw functions from the posterior, in units of the target. They can be evaluated repeatedly at any rows, and
+        differentiated.
 
-        Each is a pathwise draw: a draw of the prior by random features, corrected to the posterior by the inducing inputs and the
-        neighbours, if any (Wilson et al. 2020). Linear models and kernels without random features (``wendland``, ``white``, custom
-        kernels) give exact draws at rows instead: at most 2000 different rows over all calls, and no gradients.
+        Each function is a pathwise draw: a draw from the prior with random features, which the inducing inputs and the
+        neighbours, if any, correct to the posterior (Wilson et al. 2020). Linear models and kernels without random
+        features (``wendland``, ``white``, custom kernels) give exact draws at rows instead: at most 2000 different rows
+        over all calls, and no gradients.
 
         Parameters
         ----------
@@ -518,8 +522,8 @@ class Estimator(Shown):
         Returns
         -------
         callable
-            Takes inputs of shape (n, d) and returns an ndarray of shape (n, n_samples); its ``gradient`` takes them too and returns
-            an ndarray of shape (n, inputs, n_samples).
+            Takes inputs of shape (n, d) and returns an ndarray of shape (n, n_samples). Its method ``gradient`` takes
+            the same inputs and returns an ndarray of shape (n, inputs, n_samples).
 
         Examples
         --------
@@ -534,7 +538,7 @@ class Estimator(Shown):
         return self._function_draws(n_samples, random_state, 0)
 
     def _function_draws(self, n_samples: int, random_state: Seed, output: int) -> FunctionDraws:
-        """Draws of the function, of one of several outputs."""
+        """Returns draws of the function, or of one of several outputs."""
         model, count, seed = self._fitted(), int(n_samples), seed_of(random_state)
         if count < 1:
             raise ValueError(f"n_samples is {count}, expected at least 1")
@@ -545,12 +549,12 @@ class Estimator(Shown):
         return FunctionDraws(self._design, functions, self.n_threads)
 
     def _design(self, X: Rows) -> Array:
-        """The model's inputs at rows."""
+        """Returns the inputs of the model at rows."""
         model, table = self._prediction_table(X, exposure=self._unit_exposure(X))
         return _sparsegp.design(model, table)
 
     def _unit_exposure(self, X):
-        """Exposures of 1, for results that do not depend on exposures."""
+        """Returns exposures of 1, for results that do not depend on exposures; None for a model without exposures."""
         self._fitted()
         if self._columns["exposure"] is None:
             return None

@@ -51,7 +51,7 @@ class Classification(ClassifierMixin, Estimator):
         return self._fit(X, y, self._weighted(y, sample_weight), groups=groups)
 
     def _weighted(self, y, sample_weight):
-        """Sample weights times the weights of the rows' classes."""
+        """Returns the sample weights times the weights of the classes of the rows."""
         if getattr(self, "class_weight", None) is None or y is None:
             return sample_weight
         own = compute_sample_weight(self.class_weight, np.asarray(y))
@@ -62,9 +62,9 @@ class Classification(ClassifierMixin, Estimator):
     ) -> Self:
         """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
-        With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an approximation
-        of it. The first call uses no neighbours unless the parameter ``neighbours`` is set, because a model with neighbours keeps
-        every row that it learns from and takes no sample weights.
+        With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an
+        approximation of it. The first call uses no neighbours unless the parameter ``neighbours`` is set, because a
+        model with neighbours keeps every row that it learns from and does not support sample weights.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Classification(ClassifierMixin, Estimator):
             return np.log(self.predict_proba(X, groups))
 
     def decision_function(self, X: Rows, groups: Column = None) -> Array:
-        """The log odds of the second of two classes, or the log probability of each of several.
+        """The log odds of the second of two classes, or the log probability of each of several classes.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class Classification(ClassifierMixin, Estimator):
 
 
 def _classes_of(levels) -> np.ndarray:
-    """The classes of a saved model: numbers if all are numbers, else strings."""
+    """Returns the classes of a saved model: numbers if all are numbers, otherwise strings."""
     if set(levels) <= {"true", "false", "True", "False"}:
         return np.array([False, True])
     try:

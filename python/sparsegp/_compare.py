@@ -1,4 +1,4 @@
-"""The comparison of objectives on held-out rows. The engine makes all fits; this module returns its tables as arrays."""
+"""The comparison of objectives on held-out rows. The engine runs all fits; this module returns its tables as arrays."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Comparison:
     Parameters
     ----------
     results : dict of ndarray
-        A row per fit: ``objective``, ``beta``, ``train_size``, ``repeat``, ``seconds``, metrics of the test rows, and more.
-        ``pandas.DataFrame(results)`` makes a frame of it.
+        A row per fit: ``objective``, ``beta``, ``train_size``, ``repeat``, ``seconds``, metrics of the test rows, and
+        more. ``pandas.DataFrame(results)`` converts it to a frame.
     summary : dict of ndarray
         Means and standard errors over the repeats, a row per objective and number of training rows.
     notes : list of str
@@ -57,7 +57,7 @@ class Comparison:
         """The summary as a table: means over the repeats, with standard errors if there are several repeats."""
         summary = self.summary
         shown = [name for name in FIGURES if not np.all(np.isnan(summary.get(f"{name}_mean", np.nan)))]
-        if "error_rate" in shown:  # Of classes it is their Brier score.
+        if "error_rate" in shown:  # For classes, the CRPS is the Brier score.
             shown.remove("crps")
         cells = [["objective", "train size", "runs", *(FIGURES[name] for name in shown)]]
         for row, objective in enumerate(summary["objective"]):
@@ -130,7 +130,7 @@ def compare(
         The objectives: ``"elbo"``, ``"beta-elbo"``, ``"dlm-log"``, ``"dlm-square"``, ``"vfe"``, ``"fitc"`` and others. The suffix
         ``":fixed"`` trains only the posterior, at the hyper-parameters of the ELBO fit.
     likelihood, task, kernel : str, optional
-        As for the estimators, but unset parameters have fixed defaults: held-out rows choose nothing.
+        As for the estimators, except that unset parameters have fixed defaults and are not chosen by held-out rows.
     betas : "auto" or list of float, optional
         The grid of β for objectives with a KL weight.
     repeats : int, default=1

@@ -1,4 +1,4 @@
-"""The base of kernels and likelihoods written in Python: how their parameters are declared and checked; no formulae."""
+"""The base of kernels and likelihoods written in Python: declaration and checks of their parameters; no formulae."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _sparsegp
 
-#: Names of the methods' arguments, which hyper-parameters cannot have.
+#: Names of arguments of the methods, which hyper-parameters cannot have.
 _ARGUMENTS = frozenset({"self", "X", "Y", "W", "y", "f", "rng", "exposure"})
 
 
@@ -66,7 +66,8 @@ class Custom:
     _required: tuple[str, ...] = ()
 
     def _described(self, columns: int) -> list:
-        """Every parameter: name, values, bounds, whether the start was given. Raises the error for an object with a mistake."""
+        """Returns every parameter: name, values, bounds, and True if its start is given. Raises an error for an object
+        with a mistake."""
         kind = type(self).__name__
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", self.name):
             raise ValueError(f"{kind}.name is {self.name!r}, expected a letter, then letters, digits and underscores")
@@ -78,7 +79,7 @@ class Custom:
             if not isinstance(parameter, Parameter):
                 raise TypeError(f"{kind}.hyperparameters[{name!r}] is {parameter!r}, expected a Parameter")
             if not name.isidentifier() or not name.isascii() or name in _ARGUMENTS:
-                why = "is an argument of its methods" if name in _ARGUMENTS else "is no name of an argument in ASCII"
+                why = "is an argument of its methods" if name in _ARGUMENTS else "is not a valid argument name in ASCII"
                 raise ValueError(f"{kind}.hyperparameters has {name!r}, which {why}: expected another name")
             (low, high), first = parameter._ends(), parameter._first()
             if not low < first < high:
@@ -92,7 +93,7 @@ class Custom:
         return next(base.__name__ for base in cls.__mro__ if base.__module__.startswith("sparsegp."))
 
     def _array(self, values, shape: tuple, method: str) -> np.ndarray:
-        """The result of a method, as numbers of this shape."""
+        """Returns the result of a method as an array of numbers with this shape."""
         values = np.asarray(values, dtype=np.float64)
         if values.shape == shape:
             return np.ascontiguousarray(values)
@@ -103,6 +104,6 @@ class Custom:
 
 
 def engine_custom(kernels=(), likelihoods=()):
-    """The engine's handle of an object written in Python; None if there is no such object."""
+    """Returns the engine's handle of objects written in Python; None if there are none."""
     kernels, likelihoods = list(kernels), list(likelihoods)
     return _sparsegp.Custom(kernels, likelihoods) if kernels or likelihoods else None

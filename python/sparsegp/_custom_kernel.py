@@ -1,4 +1,5 @@
-"""The base class of kernels written in Python: the methods that a subclass defines and that the engine calls; no kernels of the grammar."""
+"""The base class of kernels written in Python: the methods that a subclass defines and that the engine calls; no kernels
+of the grammar."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ class CustomKernel(Custom, Kernel):
         pass
 
     def _check(self) -> None:
-        """Does nothing: a subclass may have any values."""
+        """Does nothing, because a subclass may have any values."""
 
     @property
     def text(self) -> str:
@@ -80,7 +81,7 @@ class CustomKernel(Custom, Kernel):
         return {self.name: self}
 
     def __eq__(self, other) -> bool:
-        # Objects without attributes behave alike.
+        # Objects of a class without attributes behave the same.
         return self is other or type(self) is type(other) and not vars(self) and not vars(other)
 
     def __hash__(self) -> int:
@@ -129,14 +130,14 @@ class CustomKernel(Custom, Kernel):
             some = slice(first, first + _ROWS)
             own, left = self.gradient(X[some], X[some], np.diag(w[some]), **hyperparameters)
             totals = {name: total + own[name] for name, total in totals.items()}
-            # Both arguments of k(x, x) move.
+            # Both arguments of k(x, x) change.
             points[some] = 2 * left
         return totals, points
 
     # The methods that the engine calls.
 
     def _given(self, values: dict) -> dict:
-        """Values as the methods receive them: a value per column is an array, even for a single column."""
+        """Returns values as the methods receive them: a value per column is an array, even for a single column."""
         return {name: np.atleast_1d(value) if self.hyperparameters[name].per_column else value for name, value in values.items()}
 
     def _covariances(self, X, Y, values):
@@ -165,7 +166,7 @@ class CustomKernel(Custom, Kernel):
         return own, points if left else None, None
 
     def _checked(self, found, X, values, method: str):
-        """The gradient in the hyper-parameters as one vector, and the gradient in the points as an array."""
+        """Returns the gradient in the hyper-parameters as one vector, and the gradient in the points as an array."""
         if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], dict):
             raise TypeError(f"{type(self).__name__}.{method} returned a {type(found).__name__}, expected (dict, array)")
         missing = [name for name in values if name not in found[0]]

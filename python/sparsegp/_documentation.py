@@ -1,4 +1,5 @@
-"""The documentation of the estimators' parameters, for their docstrings, and the names of estimators in error messages; no estimators."""
+"""The documentation of the estimators' parameters, for their docstrings, and the names of estimators in error messages;
+no estimators."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ PARAMETERS = """kernel : str or Kernel, optional
     objective : {"elbo", "dlm-log", "dlm-square", "vfe", "fitc"}, optional
         The objective that training minimises. By default ``"elbo"``, or ``"dlm-log"`` if held-out rows choose it.
     beta : float, "auto" or list of float, default=1.0
-        The weight of the KL term. From a list, held-out rows choose one value; ``"auto"`` makes a list that suits the data.
+        The weight of the KL term. From a list, held-out rows choose one value; ``"auto"`` creates a list that suits the data.
     n_inducing : int or "auto", optional
         The number of inducing inputs, or ``"auto"`` to add inputs until they suffice. By default held-out rows choose between a
         small number and the default for the number of rows.
@@ -49,7 +50,7 @@ PARAMETERS = """kernel : str or Kernel, optional
     validation_fraction : float, default=0
         The share of the rows held out to choose when to stop.
     patience : int, default=20
-        The number of epochs without a better score on these rows after which training stops.
+        The number of epochs without a better score on the validation rows after which training stops.
     restarts : int, default=1
         The number of starting points. Short fits compare them, and training continues from the best one.
     start, fix, bounds, prior, tie : list of str, optional
@@ -67,15 +68,15 @@ PARAMETERS = """kernel : str or Kernel, optional
         Columns of a table that are categories although they look like numbers.
     ordered : dict of str to list, optional
         Columns of a table that have ordered levels, each with its levels from the lowest to the highest. Each becomes one input,
-        the number of the level. Ordered categoricals of pandas count as such columns unless ``categorical`` names them.
+        the number of the level. Ordered categoricals of pandas are such columns unless ``categorical`` names them.
     places : list of str, optional
         The columns of longitude and latitude in degrees, in this order. They become one input, a point on the sphere, with one
         lengthscale in km.
     plane : list of str, optional
         Two columns of coordinates in a plane, which become one input with one lengthscale.
     unseen : {"new", "error"}, default="new"
-        How predictions treat a category that training did not see. ``"new"`` treats it as unlike all others, so predictions fall
-        back to the part that all categories share, with a warning; ``"error"`` refuses it.
+        The treatment of a category that training did not see. ``"new"`` warns and treats it as unlike all others, so predictions
+        use only the part that all categories share; ``"error"`` refuses it.
     options : dict, optional
         Any other option of the command line's ``fit``, by its name with ``_`` for ``-``.
     callbacks : list of callable, optional
@@ -86,11 +87,12 @@ PARAMETERS = """kernel : str or Kernel, optional
     n_threads : int, optional
         The number of threads. By default the value of ``OMP_NUM_THREADS``, or one per core. Results do not depend on it.
     random_state : int, RandomState or None, default=None
-        The random seed. None stands for 0, so that the same call gives the same model."""
+        The random seed. None means 0, so that the same call gives the same model."""
 
 
 def named_init(cls: type[T]) -> type[T]:
-    """Gives an estimator that inherits ``__init__`` a copy of it, so that error messages say the estimator's name."""
+    """Gives an estimator that inherits ``__init__`` a copy of the method, so that error messages contain the name of the
+    estimator."""
     if "__init__" not in cls.__dict__:
         shared = cls.__init__
         own = FunctionType(shared.__code__, shared.__globals__, "__init__", shared.__defaults__, shared.__closure__)  # type: ignore[attr-defined]

@@ -1,4 +1,5 @@
-"""Draws of functions as callables: by the engine, or exact draws at a limited number of rows if the engine cannot draw them; no fitting."""
+"""Draws of functions as callables: by the engine, or exact draws at a limited number of rows if the engine cannot draw
+them; no fitting."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class ExactDraws:
 
     def values(self, X: Array, threads: int | None = None) -> Array:
         """The values of every function at rows of inputs, of shape (n, n_samples)."""
-        # 0.0 is added so that −0 and 0 are one row.
+        # Adding 0.0 makes −0 and 0 the same row.
         X = X + 0.0
         old = np.empty((0, X.shape[1])) if self._rows is None else self._rows
         rows, places = np.unique(np.vstack([old, X]), axis=0, return_index=True)
@@ -119,18 +120,19 @@ class MixedDraws:
         return self._offset + sum(weight * process.values(X) for weight, process in zip(self._weights, self._processes))
 
     def gradients(self, X: Array, threads: int | None = None) -> list[Array]:
-        """Raises an error, as the processes do."""
+        """Raises an error, because draws of the processes have no gradient."""
         return self._processes[0].gradients(X)
 
 
 def _solve(covariance: Array, right: Array) -> Array:
-    """``C⁻¹ B`` for a C that may be singular: directions of almost no variance, which the old rows determine, are left out."""
+    """Returns ``C⁻¹ B`` for a C that may be singular: directions of almost no variance, which the old rows determine, are
+    left out."""
     values, vectors = np.linalg.eigh(covariance)
     kept = values > 1e-10 * values[-1]
     return vectors[:, kept] @ ((vectors[:, kept].T @ right) / values[kept, None])
 
 
 def _root(covariance: Array, scale: float) -> Array:
-    """``R`` with ``R Rᵀ = C``; eigenvalues below rounding error, relative to the prior's ``scale``, count as 0."""
+    """Returns ``R`` with ``R Rᵀ = C``. Eigenvalues below rounding error, relative to the ``scale`` of the prior, count as 0."""
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
     return vectors * np.sqrt(np.where(values > 1e-12 * scale, values, 0.0))

@@ -17,7 +17,7 @@ from ._custom import engine_custom
 
 _SUM, _PRODUCT, _PRIMARY = range(3)
 
-#: Words that kernels in parentheses follow.
+#: Words that are followed by kernels in parentheses.
 _AROUND = ("scale", "warp", "changepoint")
 
 #: The maximum number of columns to try if a text does not determine the number.
@@ -53,13 +53,14 @@ class Kernel:
 
     def __init__(self, text: str) -> None:
         self._written = str(text)
-        # A text is checked when it is made. The name of a custom kernel is known only together with its object.
+        # A text is checked when a kernel is created from it. The name of a custom kernel is known only together with
+        # its object.
         if type(self) is Kernel:
             self._narrow()
 
     @classmethod
     def _unchecked(cls, text: str, custom: Iterable[Any] = ()) -> Kernel:
-        """The kernel of a text that may name custom kernels."""
+        """Returns the kernel of a text that may name custom kernels."""
         kernel = cls.__new__(cls)
         kernel._written, kernel._named = text, {own.name: own for own in custom}
         return kernel
@@ -72,7 +73,7 @@ class Kernel:
         return self._written
 
     def _operands(self) -> tuple[Kernel, ...]:
-        """The kernels that it is made of, in the order of the text."""
+        """Returns the kernels that this kernel consists of, in the order of the text."""
         return ()
 
     @property
@@ -85,17 +86,17 @@ class Kernel:
 
     @property
     def _custom(self) -> dict[str, Any]:
-        """Kernels written in Python that the text names."""
+        """The kernels written in Python that the text names."""
         custom = dict(self._named)
         for one in self._operands():
             for name, own in one._custom.items():
                 if custom.setdefault(name, own) != own:
-                    raise ValueError(f"two kernels are called {name!r}, expected a name of its own for each")
+                    raise ValueError(f"two different kernels are named {name!r}, expected different names")
         return custom
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the kernel's class, as scikit-learn asks for them. A grid search sets ``kernel__lengthscales``, or
-        ``kernel__k1__period`` for the first kernel of a sum or product.
+        """Return the arguments of the kernel's class, as scikit-learn requires. A grid search sets
+        ``kernel__lengthscales``, or ``kernel__k1__period`` for the first kernel of a sum or product.
 
         Parameters
         ----------
@@ -119,7 +120,7 @@ class Kernel:
         Parameters
         ----------
         **params
-            The arguments by name, as :meth:`get_params` has them.
+            The arguments, with the names that :meth:`get_params` returns.
 
         Returns
         -------
@@ -130,7 +131,7 @@ class Kernel:
             if own not in self._arguments():
                 raise ValueError(f"{type(self).__name__} has no parameter {own!r}, expected one of {', '.join(self._arguments())}")
             if rest:
-                # Other kernels may be made of the same one.
+                # Other kernels may contain the same kernel.
                 inner = copy(getattr(self, own)).set_params(**{rest: value})
                 setattr(self, own, inner)
             else:
@@ -143,14 +144,14 @@ class Kernel:
         return [name for name in signature(cls.__init__).parameters if name != "self"]
 
     def _check(self) -> None:
-        """Refuses values that no kernel has."""
+        """Refuses invalid values."""
         self._narrow()
 
     def __sklearn_clone__(self) -> Self:
         return copy(self)
 
     def _inside(self, binding: int) -> str:
-        """The text as an operand of an operation that binds so tightly."""
+        """Returns the text as an operand of an operation with this precedence."""
         return self.text if self._binding >= binding else f"({self.text})"
 
     def __str__(self) -> str:
@@ -181,11 +182,12 @@ class Kernel:
         return _operand(other) * self
 
     def __getitem__(self, columns: Columns) -> Selection:
-        """The kernel of some columns: names, numbers, or slices of numbers."""
+        """Return the kernel of some columns: names, numbers, or slices of numbers."""
         return Selection(self, columns)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
-        """The covariances of the rows of ``X`` (n × d) with the rows of ``Y`` (m × d), or with each other.
+        """Return the covariances of the rows of ``X`` (n × d) with the rows of ``Y`` (m × d), or with each other
+        without ``Y``.
 
         Parameters
         ----------
@@ -203,7 +205,7 @@ class Kernel:
         return self._at(X.shape[1]).covariance(X, Y)
 
     def diag(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The variance at every row of ``X``.
+        """Return the variance at every row of ``X``.
 
         Parameters
         ----------
@@ -313,7 +315,7 @@ class Kernel:
         return kernel
 
     def _options(self) -> dict[str, list[str]]:
-        """The statements about parameters, as the options ``start``, ``fix``, ``bounds`` and ``prior`` of estimators."""
+        """Returns the constraints on parameters, as the options ``start``, ``fix``, ``bounds`` and ``prior`` of estimators."""
         options: dict[str, list[str]] = {}
         prefixes = _prefixes(_pieces(self.text)) if self._said else []
         for word, place, name, rest in self._said:
@@ -325,9 +327,10 @@ class Kernel:
         return _sparsegp.Kernel(self.text, columns, engine_custom(self._custom.values()))
 
     def _narrow(self) -> _sparsegp.Kernel:
-        """The engine's kernel for the fewest columns; which columns a piece is of does not matter for its parameters."""
+        """Returns the engine's kernel for the smallest possible number of columns. The parameters of a piece do not
+        depend on its columns."""
         text, custom = re.sub(r"(?<!=)\[[^\]]*\]", "", self.text), engine_custom(self._custom.values())
-        wrong = ValueError(f"kernel {text!r} is of more than {_MOST_COLUMNS} columns")
+        wrong = ValueError(f"kernel {text!r} needs more than {_MOST_COLUMNS} columns")
         for columns in range(1, _MOST_COLUMNS):
             try:
                 return _sparsegp.Kernel(text, columns, custom)
@@ -337,7 +340,7 @@ class Kernel:
 
     @staticmethod
     def _tuned(text: str, values: Iterable[tuple[str, float]], custom: Iterable[Any] = ()) -> Kernel:
-        """The kernel of a text without values, with these values by name."""
+        """Returns the kernel of a text without values, with these values by name."""
         pieces = _pieces(text)
         written: dict[int, dict[str, list[float]]] = {}
         places = {prefix: place for place, prefix in enumerate(_prefixes(pieces))}
@@ -360,7 +363,7 @@ class _Pair(Kernel):
 
     def __init__(self, k1: Kernel, k2: Kernel) -> None:
         self.k1, self.k2 = k1, k2
-        # Refuses two kernels of one name.
+        # Refuses two kernels with one name.
         _ = self._custom
 
     def _operands(self) -> tuple[Kernel, ...]:
@@ -423,7 +426,8 @@ class Selection(Kernel):
 
 
 def _pieces(text: str) -> list[tuple[str, int, bool | None]]:
-    """The named pieces of a text in their order: name, where options can be written, and whether there are some (None: no brackets)."""
+    """Returns the named pieces of a text in their order: the name, the position at which options can be written, and True
+    if there are options, or None if there are no brackets."""
     pieces: list[tuple[str, int, bool | None]] = []
     around: list[int | None] = []
     at = 0
@@ -459,7 +463,7 @@ def _pieces(text: str) -> list[tuple[str, int, bool | None]]:
 
 
 def _prefixes(pieces: list[tuple[str, int, bool | None]]) -> list[str]:
-    """The prefixes of parameter names, piece by piece; empty if there is one piece."""
+    """Returns the prefixes of parameter names, piece by piece; empty if there is only one piece."""
     names = [name for name, *_ in pieces]
     if len(names) == 1:
         return [""]
@@ -489,7 +493,7 @@ def _operand(value: Any) -> Kernel:
         from ._kernel_classes import Constant
 
         return Constant(variance=float(value))
-    raise TypeError(f"{value!r} is no kernel and no number")
+    raise TypeError(f"{value!r} is neither a kernel nor a number")
 
 
 def _value(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Bayesian linear models: their parameters and coefficients; targets and predictions work as for processes."""
+"""Bayesian linear models: their parameters and coefficients. Targets and predictions are those of the base classes."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ class _Parameters:
         self.random_state = random_state
 
     def _coefficients(self) -> tuple[Array, int]:
-        """Means of intercept and slopes, and where the slopes begin."""
+        """Returns the means of intercept and slopes, and the index of the first slope."""
         self._fitted()
         coefficients = self.document_["coefficients"]
         if self.document_["classes"] and len(self.document_["classes"]) > 2 and self._columns["kind"] == "class":
-            raise AttributeError("a model of more than two classes has no coefficients of one latent function")
+            raise AttributeError("a model of more than two classes has no coefficients of a single latent function")
         means = np.array([coefficient["mean"] for coefficient in coefficients])
         return means, len(means) - len(self._columns["inputs"])
 

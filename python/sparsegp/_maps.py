@@ -9,7 +9,7 @@ import numpy as np
 
 from ._types import Rows
 
-#: The share of the range of the rows that a map shows beyond them on every side.
+#: The margin of a map on every side of the rows, as a share of their range.
 _MARGIN = 0.03
 
 
@@ -51,7 +51,7 @@ def _values(name: str, given: Any) -> np.ndarray:
     if len(given) != 3:
         raise ValueError(f"{name} is {given!r}, expected (start, stop, step), a list of values or one value")
     start, stop, step = (float(value) for value in given)
-    # The end belongs to the range although steps are rounded.
+    # The range includes its end, although steps are rounded.
     steps = np.floor((stop - start) / step + 1e-6) if step else -1
     if not steps >= 0:
         raise ValueError(f"{name}: {start} to {stop} cannot be reached in steps of {step}")
@@ -70,7 +70,7 @@ def map(model: Any, X: Rows, *, points: int = 80, at: Mapping[str, Any] | None =
     points : int, default=80
         The number of points along each side of the map.
     at : dict, optional
-        Values of other columns. By default, the values in the row whose prediction is the median.
+        Values of the other columns. The default is the row whose prediction is the median.
     ax : sequence of two matplotlib Axes, optional
         The axes to plot on; new ones by default.
 
@@ -128,7 +128,7 @@ def _pair(ax: Any) -> np.ndarray:
     if ax is not None:
         pair = np.asarray(ax, dtype=object).ravel()
         if len(pair) != 2:
-            raise ValueError(f"ax has {len(pair)} Axes, expected two: one of the mean and one of the standard deviation")
+            raise ValueError(f"ax has {len(pair)} Axes, expected two: one for the mean and one for the standard deviation")
         return pair
     try:
         import matplotlib.pyplot as plt

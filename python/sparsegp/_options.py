@@ -37,7 +37,7 @@ OWN = {
     "random_state": (),
 }
 
-#: Further types of parameters, which the engine's options do not have.
+#: Additional types of parameters, which the options of the engine do not have.
 MORE = {"kernel": (Kernel,), "likelihood": (CustomLikelihood,), "beta": _COLUMNS}
 
 #: The types of parameters. None is allowed too if it is the default.
@@ -62,7 +62,7 @@ def check_types(params: dict) -> None:
     if threads is not None and threads < 1:
         raise ValueError(f"n_threads is {threads}, expected at least 1")
     if threads is not None and threads > 2**31:
-        raise ValueError(f"n_threads is {threads}, expected no more than the machine has room for")
+        raise ValueError(f"n_threads is {threads}, expected at most as many as the machine can start")
     for callback in params.get("callbacks") or ():
         if not callable(callback):
             raise TypeError(f"callbacks holds {callback!r}, expected functions")
@@ -76,7 +76,7 @@ def _type_word(kind: type) -> str:
 
 
 def seed_of(random_state) -> int:
-    """The engine's random seed: 0 if ``random_state`` is None, so that the same call gives the same model."""
+    """Returns the random seed of the engine: 0 if ``random_state`` is None, so that the same call gives the same model."""
     if random_state is None:
         return 0
     if isinstance(random_state, numbers.Integral):
@@ -87,8 +87,9 @@ def seed_of(random_state) -> int:
 
 
 def engine_options(params: dict, **given) -> tuple[str, str | None]:
-    """The options as JSON text, and the grid of beta or None. A parameter that is None counts as unset. A kernel's constraints
-    join ``start``, ``fix``, ``bounds``, ``prior`` and ``tie``, whether these are parameters or ``options``."""
+    """Returns the options as JSON text, and the grid of beta or None. A parameter that is None counts as unset. A
+    kernel's constraints join ``start``, ``fix``, ``bounds``, ``prior`` and ``tie``, whether these are parameters or
+    ``options``."""
     check_types(params)
     options = {RENAMED.get(name, name): value for name, value in params.items() if name not in OWN}
     more = dict(params.get("options") or {})
@@ -111,28 +112,28 @@ def engine_options(params: dict, **given) -> tuple[str, str | None]:
 
 
 def custom_parts(params: dict) -> dict:
-    """The kernels and the likelihood among the parameters that are written in Python."""
+    """Returns the kernels and the likelihood among the parameters that are written in Python."""
     kernel, likelihood = params.get("kernel"), params.get("likelihood")
     kernels = list(kernel._custom.values()) if isinstance(kernel, Kernel) else []
     return {"kernels": kernels, "likelihoods": [likelihood] if isinstance(likelihood, CustomLikelihood) else []}
 
 
 def custom_of(params: dict):
-    """The engine's handle of the custom kernels and likelihoods; None if there are none."""
+    """Returns the engine's handle of the custom kernels and likelihoods; None if there are none."""
     return engine_custom(**custom_parts(params))
 
 
 def _united(name: str, kernels: list, own: list) -> list:
-    """The kernel's constraints on its parameters, then the estimator's; a name must not occur in both."""
+    """Returns the constraints of the kernel, then the constraints of the estimator. A name must not occur in both."""
     about = {str(text).partition("=")[0].strip() for text in own}
     twice = [text for text in kernels if text.partition("=")[0] in about]
     if twice:
-        raise ValueError(f"{name} says {twice[0].partition('=')[0]!r}, of which the kernel says {twice[0]!r}: expected one of them")
+        raise ValueError(f"{name} names {twice[0].partition('=')[0]!r}, for which the kernel has {twice[0]!r}: expected only one of them")
     return [*kernels, *own]
 
 
 def _plain(value):
-    """Numbers of NumPy as numbers of Python, kernels and likelihoods as texts."""
+    """Converts numbers of NumPy to numbers of Python, and kernels and likelihoods to texts."""
     if isinstance(value, Kernel):
         return value.text
     if isinstance(value, CustomLikelihood):

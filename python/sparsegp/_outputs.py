@@ -84,8 +84,8 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             The weights of the rows' losses: a row of weight 2 counts as two rows.
         groups : str or list of str, optional
-            Formulae of grouped effects with columns of ``X``, such as ``"school"`` or ``"days | subject"``. Every target has effects of its own:
-            ``estimators_[i].effects_``.
+            Formulae of grouped effects with columns of ``X``, such as ``"school"`` or ``"days | subject"``. Every
+            target has separate effects: ``estimators_[i].effects_``.
 
         Returns
         -------
@@ -99,7 +99,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if not _tables.is_formula(groups):
-            raise TypeError("groups of several targets are formulae with names of columns, not an array of levels")
+            raise TypeError("groups is an array, expected formulae with names of columns for several targets")
         values, names = _columns_of(y)
         self.estimators_, self.outputs_ = how._fit_outputs(X, values, names, sample_weight, groups, self.outputs)
         return self._with(names)
@@ -241,8 +241,8 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         callable
-            Takes inputs of shape (n, d) and returns an ndarray of shape (n, targets, n_samples); its ``gradient`` takes them too and
-            returns an ndarray of shape (n, inputs, targets, n_samples).
+            Takes inputs of shape (n, d) and returns an ndarray of shape (n, targets, n_samples). Its method
+            ``gradient`` takes the same inputs and returns an ndarray of shape (n, inputs, targets, n_samples).
         """
         estimators, seed = self._fitted(), seed_of(random_state)
         draws = [estimator._function_draws(n_samples, seed, place) for place, estimator in enumerate(estimators)]
@@ -251,7 +251,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         return OutputFunctionDraws(draws)
 
     def _mix(self, draws, n_samples, seed):
-        """Makes exact draws of outputs that mix processes combine shared draws of these processes."""
+        """Replaces exact draws of outputs that mix processes by combinations of shared draws of the processes."""
         models = [estimator._model for estimator in self._fitted()]
         mixing = [model.mixing() for model in models]
         if any(mixed is None for mixed in mixing):
@@ -358,7 +358,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         for kind, linear in kinds:
             if kind not in SparseGPRegressor._kinds or linear:
                 found = f"a {'linear model' if linear else 'sparse Gaussian process'} of a {kind} target"
-                raise ValueError(f"{path}: holds {found}, which {cls.__name__} is not for")
+                raise ValueError(f"{path}: holds {found}, which {cls.__name__} cannot load")
         loaded = cls()
         loaded.estimators_ = [SparseGPRegressor()._with_model(model, kernels, likelihoods) for model in models]
         return loaded._with([model.columns()["target"] for model in models])
@@ -376,11 +376,11 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         return fitted_part(self, "estimators_")
 
     def _known(self, X, y):
-        """For each target the rows that have it, and its column."""
+        """Returns for each target the rows that have it, and its column."""
         values, _ = _columns_of(y)
         check_consistent_length(X, values)
         if values.shape[1] != len(self._fitted()):
-            raise ValueError(f"y has {values.shape[1]} columns, expected {len(self.estimators_)}, one a target of the fit")
+            raise ValueError(f"y has {values.shape[1]} columns, expected {len(self.estimators_)}, one for each target of the fit")
         return [(~np.isnan(column), column) for column in values.T]
 
     def _judged(self, method, X, y):
@@ -400,7 +400,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
 
 
 def _columns_of(y):
-    """The targets as a matrix with NaN for missing ones, and their names."""
+    """Returns the targets as a matrix, with NaN for missing targets, and their names."""
     names = None
     if _tables.is_named(y):
         names = _tables.frame_names(y) if _tables.is_pandas(y) else list(getattr(y, "column_names", None) or y.columns)

@@ -1,4 +1,5 @@
-"""The estimators of sparse Gaussian processes for numbers, classes and counts, with their parameters; the engine does the work."""
+"""The estimators of sparse Gaussian processes for numbers, classes and counts, with their parameters; the engine does the
+work."""
 
 from __future__ import annotations
 
@@ -346,9 +347,9 @@ class SparseGPCountRegressor(Regression, _Parameters):
     ) -> Self:
         """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
-        With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an approximation
-        of it. The first call uses no neighbours unless the parameter ``neighbours`` is set, because a model with neighbours keeps
-        every row that it learns from and takes no sample weights.
+        With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an
+        approximation of it. The first call uses no neighbours unless the parameter ``neighbours`` is set, because a
+        model with neighbours keeps every row that it learns from and does not support sample weights.
 
         Parameters
         ----------

@@ -6,7 +6,8 @@ import sys
 
 
 class Progress:
-    """The progress display of a fit: a bar if tqdm is installed, otherwise a line for each stage and every tenth of the epochs."""
+    """The progress display of a fit: a bar if tqdm is installed, otherwise a line for each stage and every tenth of the
+    epochs."""
 
     def __init__(self):
         try:
@@ -44,7 +45,8 @@ class Progress:
 
 
 def listener(progress: Progress | None, callbacks):
-    """The function that the engine calls with every event; it returns True to end the training. None if there is nothing to call."""
+    """Returns the function that the engine calls with every event, and that returns True to end training; None if there
+    is nothing to call."""
     if progress is None and not callbacks:
         return None
 

@@ -55,9 +55,9 @@ class Regression(RegressorMixin, Estimator):
     def partial_fit(self, X: Rows, y: Column, sample_weight: Column = None, *, forget: float = 0.0) -> Self:
         """Fit the model, or update a fitted model with new rows; its kernel, likelihood and inducing inputs stay the same.
 
-        With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an approximation
-        of it. The first call uses no neighbours unless the parameter ``neighbours`` is set, because a model with neighbours keeps
-        every row that it learns from and takes no sample weights.
+        With Gaussian noise, calls with the parts of a data set give the posterior of all its rows; with other noise, an
+        approximation of it. The first call uses no neighbours unless the parameter ``neighbours`` is set, because a
+        model with neighbours keeps every row that it learns from and does not support sample weights.
 
         Parameters
         ----------

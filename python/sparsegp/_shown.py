@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import BaseEstimator
 
-#: The ends of an interval that is not known.
+#: The ends of an unknown interval.
 _UNKNOWN = (float("nan"), float("nan"))
 
 
@@ -54,7 +54,8 @@ class Shown(BaseEstimator):
         return bundle
 
     def _glance(self):
-        """The summary and figures of the fit for notebooks: HTML in a frame of its own, whose styles leave the page alone."""
+        """Returns the summary and figures of the fit for notebooks: HTML in a separate frame, whose styles do not affect
+        the page."""
         if "_model" not in self.__dict__:
             return ""
         page = html.escape(self._model.glance(f"{self!r}.fit(X, y)", threads=self.n_threads))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
 
 
-#: Other options of a fit that concern the model or the objective, or the rule of q; the rest is about loops and scaling.
+#: Other options of a fit that concern the model, the objective or the update rule of q. The remaining options concern
+#: loops and scaling.
 _OPTIONS = frozenset(
     ("estimator", "quadrature_nodes", "mean", "fix_inducing", "jitter", "family", "q_guard", "q_bounds", "q_smoothness")
     + ("start", "fix", "bounds", "prior", "tie")
@@ -28,17 +29,18 @@ _OPTIONS = frozenset(
 class SVGP:
     """A stochastic variational Gaussian process for training loops that you write yourself.
 
-    Nothing is standardised: inputs and targets are used as they are. ``q(u)`` is stored as ``q(w) = N(m, S)`` of the whitened inducing
-    variables, ``u = L w``, whose prior is N(0, I). A likelihood of several functions has one q(w) per function.
+    Inputs and targets are used without standardisation. ``q(u)`` is stored as ``q(w) = N(m, S)`` of the whitened
+    inducing variables, ``u = L w``, whose prior is N(0, I). A likelihood of several functions has one q(w) per
+    function.
 
     Parameters
     ----------
     kernel : str or Kernel
-        The kernel; hyper-parameters to which it gives no value start at 1.
+        The kernel. Hyper-parameters without a value start at 1.
     inducing_points : array-like of shape (M, d)
         The inducing inputs.
     likelihood : str or CustomLikelihood, default="gaussian"
-        The likelihood, by the name that estimators know, or one written in Python.
+        The likelihood: a name, as for the estimators, or a likelihood written in Python.
     objective : {"elbo", "dlm-log"}, default="elbo"
         The loss of a row: the expected (``"elbo"``) or the predictive (``"dlm-log"``) log loss.
     update : str, default="ngd"
@@ -61,7 +63,7 @@ class SVGP:
 
     Examples
     --------
-    Natural gradients on mini-batches, with your own Adam for the rest:
+    Natural gradients on mini-batches:
 
     >>> import numpy as np
     >>> from sparsegp import SVGP
@@ -123,8 +125,9 @@ class SVGP:
     def loss(
         self, X: ArrayLike, y: ArrayLike, *, exposure: ArrayLike | None = None, scale: float = 1.0, hyper: bool = False
     ) -> float:
-        """Evaluate the objective on a batch, which training minimises, and keep its gradients for :meth:`step`. The objective is
-        ``scale · Σ loss of a row + β KL(q ‖ p) − Σ log p(θ)``, where p(θ) are the priors of hyper-parameters.
+        """Evaluate the objective, which training minimises, on a batch, and store its gradients for :meth:`step`. The
+        objective is ``scale · Σ loss of a row + β KL(q ‖ p) − Σ log p(θ)``, where p(θ) are the priors of
+        hyper-parameters.
 
         Parameters
         ----------
@@ -186,7 +189,7 @@ class SVGP:
         return [natural(*pair) for pair in self.posterior]
 
     def kl(self) -> float:
-        """The divergence ``KL(q ‖ p)`` of all functions together, in nats.
+        """The divergence ``KL(q ‖ p)``, summed over all functions, in nats.
 
         Returns
         -------
@@ -286,12 +289,13 @@ class SVGP:
     def to_estimator(
         self, X: ArrayLike, y: ArrayLike, *, exposure: ArrayLike | None = None
     ) -> SparseGPRegressor | SparseGPClassifier | SparseGPCountRegressor:
-        """Make a fitted estimator of the model. Like any other, it predicts, can be saved, and learns from new rows.
+        """Return a fitted estimator with a copy of the model, which can predict, be saved, and learn from new rows.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            The inputs that the model was trained on. The estimator takes inputs on the same scale: it does not standardise.
+            The inputs that the model was trained on. The estimator takes inputs on the same scale and does not
+            standardise them.
         y : array-like of shape (n,)
             Their targets, with at least one row of every class or ordered level.
         exposure : array-like of shape (n,), optional
@@ -322,7 +326,7 @@ class SVGP:
         X, y = _array(X, 2, "X"), _array(y, 1, "y")
         exposure = None if exposure is None else _array(exposure, 1, "exposure")
         if not len(X) == len(y) == len(y if exposure is None else exposure):
-            raise ValueError(f"X has {len(X)} rows and y {len(y)}, expected as many, and as many exposures if they are given")
+            raise ValueError(f"X has {len(X)} rows and y {len(y)}, expected equal numbers, also of exposures if they are given")
         table, more = _tables.matrix_table(X), [("y", ("number", y))]
         columns = dict.fromkeys(("exposure", "weights", "positive_label"))
         columns |= {"target": "y", "keep": table.names, "exclude": [], "categorical": [], "ordered": [], "groups": []}

@@ -12,12 +12,12 @@ from . import _sparsegp
 
 
 def is_pandas(X) -> bool:
-    """True for a pandas frame, without importing pandas."""
+    """Returns True for a pandas frame, without importing pandas."""
     return type(X).__module__.split(".")[0] == "pandas" and hasattr(X, "columns")
 
 
 def is_named(X) -> bool:
-    """True for a table of named columns, False for an array."""
+    """Returns True for a table of named columns, and False for an array."""
     return is_pandas(X) or hasattr(X, "__arrow_c_stream__") and not isinstance(X, np.ndarray)
 
 
@@ -41,7 +41,8 @@ def named_table(X) -> _sparsegp.Table:
 
 
 def category_columns(X, categorical, ordered) -> dict:
-    """The columns with categories and with ordered levels: columns named by the user, and columns of such a type in a pandas frame."""
+    """Returns the columns with categories and the columns with ordered levels: columns named by the user, and columns of
+    such a type in a pandas frame."""
     categorical = names_of(categorical)
     levels = {name: [_label(level) for level in known] for name, known in dict(ordered or {}).items()}
     if is_pandas(X):
@@ -57,7 +58,7 @@ def category_columns(X, categorical, ordered) -> dict:
 
 
 def place_columns(estimator) -> dict:
-    """The two columns of places on the sphere or in a plane, as an estimator's parameters name them."""
+    """Returns the two columns of places on the sphere or in a plane, from the parameters of an estimator."""
     found = {}
     for parameter in ("places", "plane"):
         columns = getattr(estimator, parameter, None)
@@ -74,7 +75,8 @@ _MOST_NUMBERS_AS_TEXT = 64
 
 
 def _holds_numbers_as_text(values) -> bool:
-    """True for a column of a few distinct texts that are all numbers, such as numbers of cylinders in a part of the rows of a table."""
+    """Returns True for a column of a few distinct texts that are all numbers, such as numbers of cylinders if only some
+    rows of a table are given."""
     if getattr(values.dtype, "kind", "O") != "O":
         return False
     known = set()
@@ -100,7 +102,7 @@ def names_of(columns) -> list[str]:
 
 
 def row_labels(X):
-    """The row labels of a pandas frame; None if it counts its rows from 0, as arrays do."""
+    """Returns the row labels of a pandas frame; None if its rows are numbered from 0, as in arrays."""
     index = getattr(X, "index", None) if is_pandas(X) else None
     if index is None or (getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1):
         return None
@@ -108,13 +110,13 @@ def row_labels(X):
 
 
 def frame_names(X) -> list[str]:
-    """The names of the columns of a pandas frame, or an array's names if some of the frame's are not texts."""
+    """Returns the names of the columns of a pandas frame, or default names if some names are not texts."""
     names = list(X.columns)
     return names if all(isinstance(name, str) for name in names) else default_names(len(names))
 
 
 def _parquet_bytes(X) -> bytes:
-    """The table as a Parquet file in memory, written by the library that made it, or else by pyarrow or polars."""
+    """Returns the table as a Parquet file in memory, written by the library of the table, or otherwise by pyarrow or polars."""
     out = io.BytesIO()
     if hasattr(X, "write_parquet"):
         _refuse_durations(X.schema.items())
@@ -128,7 +130,7 @@ def _parquet_bytes(X) -> bytes:
             import polars
         except ImportError:
             raise TypeError(
-                f"a table of type {type(X).__name__} is read by way of pyarrow or polars: install one of them"
+                f"a table of type {type(X).__name__} needs pyarrow or polars: install one of them"
             ) from None
         return _parquet_bytes(polars.DataFrame(X))
     table = pyarrow.RecordBatchReader.from_stream(X).read_all()
@@ -136,19 +138,19 @@ def _parquet_bytes(X) -> bytes:
     try:
         pyarrow.parquet.write_table(table, out, compression="none", store_schema=False)
     except pyarrow.ArrowNotImplementedError as error:
-        raise TypeError(f"a table with a column that Parquet has no type for: {error}") from None
+        raise TypeError(f"the table has a column whose type Parquet does not support: {error}") from None
     return out.getvalue()
 
 
 def _refuse_durations(types) -> None:
-    """Parquet stores durations as numbers of an unknown unit."""
+    """Refuses durations, which Parquet stores as numbers of an unknown unit."""
     for name, kind in types:
         if str(kind).lower().startswith("duration"):
             raise TypeError(f"column {name!r} holds durations, expected numbers, text, dates or true and false")
 
 
 def column(values, name: str):
-    """A column as the engine takes it: ``(kind, numbers)`` or ``(levels, codes)``, codes of missing cells being -1."""
+    """Returns a column in the form of the engine: ``(kind, numbers)`` or ``(levels, codes)``. The code of missing cells is -1."""
     dtype = getattr(values, "dtype", None)
     if hasattr(values, "cat") and hasattr(dtype, "categories"):
         return _levels(values.cat.categories, np.asarray(values.cat.codes, dtype=np.int64))
@@ -170,7 +172,7 @@ def column(values, name: str):
 
 
 def _text(cells, name: str):
-    """A column of objects: numbers if all cells are numbers, else distinct texts in the order of their first row."""
+    """Returns a column of objects: numbers if all cells are numbers, otherwise distinct texts in the order of their first row."""
     known: dict[str, int] = {}
     codes = np.empty(len(cells), dtype=np.int64)
     plain = [cell for cell in cells if not _is_missing(cell)]
@@ -187,7 +189,7 @@ def _text(cells, name: str):
 
 
 def _levels(categories, codes):
-    """Categories as texts in the order of their first row, without categories that have no row."""
+    """Returns categories as texts in the order of their first row, without categories that have no row."""
     texts = [_label(category) for category in categories]
     used, first = np.unique(codes[codes >= 0], return_index=True)
     order = used[np.argsort(first)]
@@ -197,7 +199,7 @@ def _levels(categories, codes):
 
 
 def _label(value) -> str:
-    """The text of a category or class; numbers are written as the engine writes them."""
+    """Returns the text of a category or class; numbers are written as the engine writes them."""
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value))
     if isinstance(value, numbers.Real):
@@ -210,7 +212,7 @@ def _is_missing(cell) -> bool:
 
 
 def classes_column(y: np.ndarray, classes: np.ndarray, codes: np.ndarray):
-    """A column of classes: numbers stay numbers, so the model is the same as from the command line."""
+    """Returns a column of classes. Numbers stay numbers, so the model is the same as from the command line."""
     if y.dtype.kind in "iuf":
         return "number", y.astype(np.float64)
     order = np.unique(codes, return_index=True)[1]
@@ -235,14 +237,14 @@ def class_places(levels: list[str], classes: np.ndarray) -> np.ndarray:
 
 
 def free_name(wanted: str, taken) -> str:
-    """Returns ``wanted`` with as many underscores appended as make it unique."""
+    """Returns ``wanted``, with underscores appended until it is unique."""
     while wanted in taken:
         wanted += "_"
     return wanted
 
 
 def is_formula(groups: Any) -> bool:
-    """Return True for formulae with names of columns and for None; arrays hold levels."""
+    """Returns True for formulae with names of columns and for None, and False for arrays of levels."""
     texts = isinstance(groups, (list, tuple)) and all(isinstance(text, str) for text in groups)
     return groups is None or isinstance(groups, str) or texts
 

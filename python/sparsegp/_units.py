@@ -1,4 +1,4 @@
-"""Hyper-parameters in units of columns and target, from those on the scale that a model sees; no fitting."""
+"""Converts hyper-parameters from the scale that a model sees to units of columns and target; no fitting."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _PLAIN += ("periodic", "cosine", "constant", "white")
 
 
 def in_units(values: dict[str, float], lengths: list[tuple[str, list[int]]], columns: dict[str, Any]) -> dict[str, float]:
-    """The values with their units. ``lengths`` contains names of lengthscales and periods, each with the inputs along which it is a
-    length. ``columns`` gives the names of the inputs, the unit of each (None for a warped input),
-    the place among them and the unit of the target."""
+    """Returns the values in their units. ``lengths`` contains names of lengthscales and periods, each with the inputs
+    along which it is a length. ``columns`` gives the names of the inputs, the unit of each (None for a warped input),
+    the place among the inputs, and the unit of the target."""
     kernel, gaussian = columns["kernel"], columns["kind"] == "real" and not columns["warped"]
     unit, shift = columns["target_unit"], columns["target_shift"]
     place, found = columns["place"], {}
@@ -34,7 +34,7 @@ def in_units(values: dict[str, float], lengths: list[tuple[str, list[int]]], col
 
 
 def _is_of_target(name: str, kernel: str) -> bool:
-    """True if a value is the variance of the function, or of a term of its sum."""
+    """Returns True if a value is the variance of the function, or of a term of a sum."""
     if not kernel or "*" in kernel or not re.fullmatch(r"kernel([.]\w+)?[.]variance", name):
         return False
     piece = name.split(".")[1] if name.count(".") == 2 else re.match(r"\w*", kernel).group()  # type: ignore[union-attr]

@@ -111,8 +111,8 @@ class CustomLikelihood(Custom):
         return {}
 
     def sample(self, f: float, rng: np.random.Generator, **hyperparameters: float) -> float:
-        """Draw y given f. If a subclass does not override this method, the engine draws targets that are not binary by inversion of
-        ``cdf``, which is slower.
+        """Draw y given f. A subclass may override this method. By default, the engine draws targets that are not binary
+        by inversion of ``cdf``, which is slower.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class CustomLikelihood(Custom):
         if self.target not in TARGETS:
             raise ValueError(f"{kind}.target is {self.target!r}, expected one of {', '.join(TARGETS)}")
         if any(parameter.per_column for parameter in self.hyperparameters.values()):
-            raise ValueError(f"{kind}.hyperparameters has one per column, expected numbers: a likelihood sees no columns")
+            raise ValueError(f"{kind}.hyperparameters has one per column, expected numbers: a likelihood does not depend on columns")
         if isinstance(self.width, str):
             if self.width not in self.hyperparameters:
                 raise ValueError(f"{kind}.width is {self.width!r}, expected a number or the name of a hyper-parameter")
@@ -160,7 +160,7 @@ class CustomLikelihood(Custom):
         return np.array([weights @ self._array(found[name], f.shape, "gradient") for name in self.hyperparameters])
 
     def _peak(self, y, pull, values) -> float:
-        """The f of the highest density under a normal prior of precision ``pull``."""
+        """Returns the f of the highest density under a normal prior of precision ``pull``."""
 
         def slope(f):
             return self._array(self.derivatives(y, f, **values)[0], f.shape, "derivatives") - pull * f
@@ -169,7 +169,7 @@ class CustomLikelihood(Custom):
         return _descent(slope, y if real else 0.0, 12.0 if real else 6.0)
 
     def _peaks(self, y, values):
-        """The f at which each target has its highest density."""
+        """Returns the f at which each target has its highest density."""
         values = {name: value[:, None] if np.ndim(value) else value for name, value in values.items()}
 
         def slopes(f):
@@ -198,13 +198,14 @@ class CustomLikelihood(Custom):
         return float(self.sample(f, np.random.default_rng(seed), **values))
 
     def _start(self, y, exposure, values):
-        """The constant f with the highest density of all targets, and the starting values of hyper-parameters."""
+        """Returns the constant f at which all targets together have the highest density, and the starting values of
+        hyper-parameters."""
         if not len(y):
             return 0.0, []
         starts = {name: float(value) for name, value in dict(self.start(y)).items()}
         odd = [name for name in starts if name not in self.hyperparameters]
         if odd:
-            raise ValueError(f"{type(self).__name__}.start names {odd[0]!r}, which is no hyper-parameter")
+            raise ValueError(f"{type(self).__name__}.start names {odd[0]!r}, which is not a hyper-parameter")
         rows = slice(None, None, max(1, len(y) // 500))
         values = values | starts
         if self.target == "count":
@@ -220,12 +221,13 @@ class CustomLikelihood(Custom):
 
 
 def _descent(slope, centre: float, reach: float) -> float:
-    """The peak of one function; see :func:`_descents`."""
+    """Returns the peak of one function; see :func:`_descents`."""
     return float(_descents(lambda f: slope(f[0])[None, :], np.array([centre]), reach)[0])
 
 
 def _descents(slopes, centres, reach: float):
-    """The peaks of functions from their slopes, if each has a single peak; a point near the end for one that does not fall.
+    """Returns the peaks of functions with a single peak from their slopes, or a point near the end of the range for a
+    function that does not fall.
 
     ``slopes`` takes one row of points for each function, and returns the slopes there.
     """
@@ -236,7 +238,8 @@ def _descents(slopes, centres, reach: float):
         rising, matters = found > 0, np.abs(found) > 1e-13
         last = _last(rising)
         falls = (~rising & (found < 0) & (np.arange(61) > last[:, None])).any(axis=1)
-        # Without a rise the peak lies below the grid, without a fall above it; the slope underflows on the way there.
+        # Without a rise the peak lies below the grid, and without a fall above it; the slope underflows before the peak
+        # is reached.
         below = grid[each, np.maximum(np.argmax(matters, axis=1) - 1, 0)]
         above = grid[each, np.minimum(_last(matters) + 1, 60)]
         ends = np.where(rising.any(axis=1), above, below)
@@ -255,5 +258,5 @@ def _descents(slopes, centres, reach: float):
 
 
 def _last(flags):
-    """The last place of each row that is true; −1 in a row without one."""
+    """Returns the index of the last true flag of each row, or −1 for a row without one."""
     return np.where(flags.any(axis=1), flags.shape[1] - 1 - np.argmax(flags[:, ::-1], axis=1), -1)

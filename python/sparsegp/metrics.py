@@ -13,7 +13,7 @@ __all__ = ["SCORERS", "interval_coverage", "neg_coverage_error", "neg_crps", "ne
 
 
 def _layer(estimator, X):
-    """The estimator inside pipelines and searches, with the inputs that reach it."""
+    """Returns the estimator inside pipelines and searches, and the inputs that reach it."""
     while True:
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
@@ -30,13 +30,13 @@ def _transforms_target(estimator) -> bool:
 
 
 def _no_regressor(estimator, why):
-    """The error for an estimator that a score of regressors cannot judge."""
+    """Returns the error for an estimator that a scorer of regressors cannot score."""
     advice = "score classes by neg_log_predictive_density, or by scoring='neg_brier_score'"
     return TypeError(f"{type(estimator).__name__} {why}, expected a regressor of this package; {advice}")
 
 
 def _scored(estimator, name, X, y, others):
-    """A score of every row by the estimator inside pipelines, searches and transformed targets, in the units of ``y``."""
+    """Returns a score of every row by the estimator inside pipelines, searches and transformed targets, in the units of ``y``."""
     estimator, X = _layer(estimator, X)
     if _transforms_target(estimator):
         return _of_transformed(estimator, name, X, y, others)
@@ -46,7 +46,8 @@ def _scored(estimator, name, X, y, others):
 
 
 def _of_transformed(estimator, name, X, y, others):
-    """A score of a ``TransformedTargetRegressor``: densities by the slope of its transformation, CRPS by quantiles."""
+    """Returns a score of a ``TransformedTargetRegressor``: densities use the slope of its transformation, and the CRPS
+    uses quantiles."""
     column = np.asarray(y, dtype=np.float64).reshape(-1, 1)
     if name == "log_density":
         transformed = estimator.transformer_.transform(column)[:, 0]
@@ -72,13 +73,13 @@ def _quantiles(estimator, X, levels, others):
 
 
 def _interval(estimator, X, y, level, others):
-    """Targets, and both ends of the central interval of this probability."""
+    """Returns the targets, and both ends of the central intervals with this probability."""
     if not 0 < level < 1:
         raise ValueError(f"level is {level!r}, expected a probability between 0 and 1")
     ends = _quantiles(estimator, X, (0.5 - 0.5 * level, 0.5 + 0.5 * level), others)
     y = np.asarray(y, dtype=np.float64)
     if y.ndim > 1 and y.shape[1] > 1 or ends.ndim > 2:
-        raise ValueError("the target has several columns, expected one: score each output by itself")
+        raise ValueError("the target has several columns, expected one: score each output separately")
     return y.ravel(), ends[:, 0], ends[:, 1]
 
 
@@ -190,8 +191,8 @@ def neg_interval_score(estimator: Any, X: Rows, y: Column, *, level: float = 0.9
 def interval_coverage(estimator: Any, X: Rows, y: Column, *, level: float = 0.95, **others: Any) -> float:
     """The share of targets inside central intervals, which should equal ``level``.
 
-    Use it to report calibration, as in ``cross_validate``. A search that maximises it picks intervals that are too wide; choose
-    by :func:`neg_interval_score` instead.
+    Use it to report calibration, as in ``cross_validate``. A search that maximises it prefers intervals that are too
+    wide; use :func:`neg_interval_score` in searches instead.
 
     Parameters
     ----------

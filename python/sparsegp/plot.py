@@ -41,7 +41,7 @@ def _is_table(X) -> bool:
 
 
 def _names(X) -> list:
-    """The names of the columns of an array or a table."""
+    """Returns the names of the columns of an array or a table."""
     if _is_table(X):
         return [str(name) for name in (getattr(X, "column_names", None) or X.columns)]
     return [f"x{place}" for place in range(np.shape(X)[1])]
@@ -76,7 +76,7 @@ def _rows(X, places):
 
 
 def _some(X, most: int):
-    """At most so many rows, evenly spaced."""
+    """Returns at most ``most`` rows, evenly spaced."""
     count = X.shape[0] if hasattr(X, "shape") else len(X)
     return X if count <= most else _rows(X, np.linspace(0, count - 1, most).astype(int))
 
@@ -137,7 +137,8 @@ def fit(model: Any, X: Rows, y: Column = None, *, feature: int | str = 0, ax: An
     levels = [level for mass, _ in _BANDS for level in (0.5 - mass / 2, 0.5 + mass / 2)]
     line, rows = along, X
     if len(_names(X)) > 1:
-        # Along one input of several the others stay at the middle row's values, as means of different rows would not make a line.
+        # With several inputs, the other inputs stay at the values of the middle row, because the means of different
+        # rows would not form a line.
         line = np.linspace(np.nanmin(along), np.nanmax(along), 200)
         place = feature if isinstance(feature, (int, np.integer)) else _names(X).index(str(feature))
         middle = np.full(len(line), np.argsort(along, kind="stable")[len(along) // 2])
@@ -204,7 +205,7 @@ def calibration(model: Any, X: Rows, y: Column, *, bins: int = 10, ax: Any = Non
         return ax
     pit = model.pit(X, y)
     levels = np.linspace(0, 1, 101)
-    # The jump of a discrete target counts by the share of the jump that is below the level.
+    # The jump of a discrete target counts with the share of the jump below the level.
     low, high = pit[:, :1], pit[:, 1:]
     width = np.where(high > low, high - low, 1.0)
     below = np.where(high > low, np.clip((levels - low) / width, 0.0, 1.0), levels >= high)
@@ -293,7 +294,7 @@ def residuals(model: Any, X: Rows, y: Column, *, ax: Any = None) -> Any:
 
 
 def relevance(model: Any, X: Rows = None, y: Column = None, *, repeats: int = 5, random_state: Seed = 0, ax: Any = None) -> Any:
-    """Plot how much each input matters: by its lengthscale, or by the loss of accuracy when its values are permuted.
+    """Plot the relevance of each input: its inverse lengthscale, or the rise of the loss when its values are permuted.
 
     Parameters
     ----------
@@ -353,7 +354,7 @@ def relevance(model: Any, X: Rows = None, y: Column = None, *, repeats: int = 5,
 
 
 def _inverse_lengthscales(model):
-    """The names of inputs, and the largest inverse lengthscale that a piece of the kernel has for each."""
+    """Returns the names of inputs, and for each the largest inverse lengthscale among the pieces of the kernel."""
     names, kernel = model._columns["inputs"], model.kernel_
     pieces: dict = {}
     for name, value in (kernel.parameters if kernel is not None else {}).items():
@@ -380,8 +381,8 @@ def partial_dependence(model: Any, X: Rows, feature: int | str = 0, *, points: i
     points : int, default=40
         The number of values of a numeric input, from its minimum to its maximum. For a category, every level is used.
     mass : float, default=0.9
-        The probability of the intervals. A regressor's intervals are the target's, averaged over rows; a classifier's intervals hold
-        this share of the rows' probabilities.
+        The probability of the intervals. For regressors, the ends of the intervals of the target are averaged over
+        rows. For classifiers, an interval contains this share of the predicted probabilities of the rows.
     rows : int, default=200
         The maximum number of rows to average over, evenly spaced in ``X``.
     ax : matplotlib Axes, optional
@@ -472,7 +473,7 @@ def decision_regions(model: Any, X: Rows, y: Column = None, *, features: tuple[i
     names = _names(X)
     grids = [np.linspace(column.min(), column.max(), points) for column in (across, up)]
     mesh = [part.ravel() for part in np.meshgrid(*grids)]
-    # Rows in the middle of the two inputs, so that the others are such as occur.
+    # The row in the middle of the two inputs, so that the other inputs have values that occur in the data.
     middle = np.argmin(sum(((column - np.median(column)) / (np.ptp(column) or 1.0)) ** 2 for column in (across, up)))
     table = _rows(X, np.full(points * points, middle))
     for name, values in zip((x_name, y_name), mesh):
@@ -530,11 +531,11 @@ def noise(model: Any, X: Rows, *, feature: int | str = 0, ax: Any = None) -> Any
     """
     likelihood = model.document_["config"]["likelihood"]
     if likelihood not in _ADDS_NOISE:
-        raise ValueError(f"the {likelihood} likelihood adds no noise, expected one of {', '.join(_ADDS_NOISE)}")
+        raise ValueError(f"the likelihood is {likelihood}, which adds no noise to a function, expected one of {', '.join(_ADDS_NOISE)}")
     ax = _axes(ax)
     along, name = _column(X, feature)
     total, latent = model.predict(X, return_std=True)[1] ** 2, model.predict_f(X)[1]
-    # Of several functions the first one is the mean, on the scale the model sees.
+    # If there are several functions, the first one is the mean, on the scale the model sees.
     known = latent if latent.ndim == 1 else latent[:, 0] * model._fitted().unscaled_variance(1.0)
     order = np.argsort(along, kind="stable")
     ax.plot(along[order], np.sqrt(np.maximum(total - known, 0.0))[order], color="C0")

@@ -89,7 +89,7 @@ def check_likelihood(likelihood: CustomLikelihood, y: ArrayLike, exposure: Array
     >>> check_likelihood(CauchyLink(), [0.0, 1.0])
     """
     if not isinstance(likelihood, CustomLikelihood):
-        raise TypeError(f"{likelihood!r} is no CustomLikelihood: those of the engine are checked by its own tests")
+        raise TypeError(f"{likelihood!r} is not a CustomLikelihood; the tests of sparsegp check the built-in likelihoods")
     y = np.asarray(y, dtype=np.float64)
     exposure = np.ones(len(y)) if exposure is None else np.asarray(exposure, dtype=np.float64)
     custom = engine_custom(likelihoods=[likelihood])
@@ -100,7 +100,7 @@ def check_likelihood(likelihood: CustomLikelihood, y: ArrayLike, exposure: Array
 
 
 def _difference_of_arrays(likelihood: CustomLikelihood, y: np.ndarray, exposure: np.ndarray) -> str | None:
-    """Returns a message if a method gives other numbers for arrays ``y`` and ``f``, which fits pass, than for single targets."""
+    """Returns a message if a method returns different numbers for arrays ``y`` and ``f``, as in fits, and for single targets."""
     own = {name: start[0] for name, start, *_ in likelihood._described(1)}
     targets, f = np.repeat(y, 3), np.tile([-1.0, 0.2, 1.5], len(y))
     counts = {"exposure": np.repeat(exposure, 3)} if likelihood.target == "count" else {}
@@ -110,12 +110,12 @@ def _difference_of_arrays(likelihood: CustomLikelihood, y: np.ndarray, exposure:
     each = [likelihood._value_and_slope(targets[i], f[i : i + 1], single[i]) for i in rows]
     for name, many, ones in zip(("log_density", "derivatives"), together, zip(*each)):
         if not np.allclose(many, np.concatenate(ones), equal_nan=True):
-            return f"{name} of an array y differs from that of single targets"
+            return f"{name} of an array y differs from the result for single targets"
     if own:
         weights = np.linspace(0.5, 1.5, len(f))
         ones = sum(likelihood._own_gradient(targets[i], f[i : i + 1], weights[i : i + 1], single[i]) for i in rows)
         if not np.allclose(likelihood._own_gradient(targets, f, weights, own | counts), ones, equal_nan=True):
-            return "gradient of an array y differs from that of single targets"
+            return "gradient of an array y differs from the result for single targets"
     return None
 
 

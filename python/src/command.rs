@@ -1,4 +1,4 @@
-//! The command line, which is that of the program; nothing of it is here.
+//! The entry point of the command line; its code is in the crate of the program.
 
 use pyo3::prelude::*;
 use std::ffi::OsString;

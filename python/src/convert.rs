@@ -1,4 +1,4 @@
-//! Errors and names as Python has them, and arrays between faer and NumPy; no work.
+//! Conversion of errors and names of options to Python, and of arrays between faer and NumPy; no computation.
 
 use faer::{Mat, MatRef};
 use numpy::ndarray::{Dimension, Ix1, Ix2};
@@ -15,10 +15,10 @@ pyo3::create_exception!(
     sparsegp,
     FitError,
     PyRuntimeError,
-    "The fit failed numerically although everything reasonable was tried."
+    "The fit failed for numerical reasons, and no fallback helped."
 );
 
-/// Options that scikit-learn's habits call otherwise than the command line does.
+/// Options whose names in Python follow the conventions of scikit-learn and differ from the command line.
 const NAMES: [(&str, &str); 9] = [
     ("betas", "beta"),
     ("checkpoint", "folder"),
@@ -31,7 +31,7 @@ const NAMES: [(&str, &str); 9] = [
     ("threads", "n_threads"),
 ];
 
-/// Options whose values are classes or calls here.
+/// Options whose values are classes or calls in Python.
 const CLASSES: [(&str, &str, &str); 6] = [
     ("model", "gp", "SparseGPRegressor"),
     ("model", "glm", "BayesianLinearRegressor"),
@@ -41,7 +41,8 @@ const CLASSES: [(&str, &str, &str); 6] = [
     ("test_fraction", "0.2", "report(path, X_test, y_test)"),
 ];
 
-/// Options that are parameters of estimators by their own name; the others of a fit are given in `options`.
+/// Options that are parameters of estimators with the same name. All other options of a fit are given in
+/// `options`.
 const PARAMETERS: [&str; 26] = [
     "auto",
     "batch_size",
@@ -74,7 +75,7 @@ const PARAMETERS: [&str; 26] = [
 /// Parameters that are lists of columns.
 const LISTS: [&str; 3] = ["categorical", "exclude", "keep"];
 
-/// An option as a Python program writes it.
+/// Returns an option as a Python program writes it.
 pub fn python(name: &str, value: Option<&str>) -> String {
     let class = CLASSES.iter().find(|(option, word, _)| (*option, Some(*word)) == (name, value));
     if let Some((_, _, class)) = class {
@@ -100,14 +101,14 @@ pub fn python(name: &str, value: Option<&str>) -> String {
     if inside { format!("options={{'{name}': {value}}}") } else { format!("{called}={value}") }
 }
 
-/// An option of a message, as a Python program writes it.
+/// Returns an option of a message, as a Python program writes it.
 #[pyfunction]
 #[pyo3(signature = (name, value=None))]
 pub fn option_called(name: &str, value: Option<&str>) -> String {
     python(name, value)
 }
 
-/// An error of the engine as an exception, its hint after the message.
+/// Converts an error of the engine to an exception, with its hint after the message.
 pub fn raised(error: Error) -> PyErr {
     let message = error.message_with(&python);
     let text = match error.advice_with(&python) {
@@ -121,7 +122,7 @@ pub fn raised(error: Error) -> PyErr {
     }
 }
 
-/// Zeros for this many rows and columns.
+/// Returns zeros for this many rows and columns.
 ///
 /// # Errors
 ///
@@ -139,42 +140,42 @@ pub fn zeros(rows: usize, columns: usize) -> PyResult<Vec<f64>> {
     Ok(zeros)
 }
 
-/// Refuses rows and columns whose work has no room in memory.
+/// Refuses numbers of rows and columns that do not fit into memory.
 #[pyfunction]
 pub fn check_room(rows: usize, columns: usize) -> PyResult<()> {
-    // The table, its inputs as a matrix and on the scale that the model sees, and what is predicted.
+    // The table, its inputs as a matrix, its scaled inputs, and the predictions.
     let columns = columns.saturating_mul(3).saturating_add(4);
     let room = rows.checked_mul(columns).and_then(|count| Vec::<f64>::new().try_reserve_exact(count).ok());
     room.ok_or_else(|| PyMemoryError::new_err(format!("there is not enough memory for {rows} rows")))
 }
 
-/// The numbers of n rows and this number of columns, row-major.
+/// Returns an array of numbers with this number of columns, row-major.
 pub fn rows_of(py: Python<'_>, numbers: Vec<f64>, columns: usize) -> PyResult<Bound<'_, PyArray2<f64>>> {
     let rows = numbers.len().checked_div(columns).unwrap_or(0);
     PyArray1::from_vec(py, numbers).reshape([rows, columns])
 }
 
-/// A matrix, row-major.
+/// Converts a matrix to a row-major array.
 pub fn matrix<'py>(py: Python<'py>, values: MatRef<'_, f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let (rows, columns) = values.shape();
     let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
     cells.collect::<Vec<f64>>().into_pyarray(py).reshape([rows, columns])
 }
 
-/// An array that Python lends, which nothing writes to. Every array comes in as this.
+/// A read-only array of Python. All array arguments have this type.
 ///
-/// Numbers that came over a wire or from a file may lie where the processor does not expect them, and rust-numpy panics there: they are
-/// copied first.
+/// Arrays that were received or read from a file may be unaligned, for which rust-numpy panics, so unaligned
+/// arrays are copied first.
 pub struct Lent<'py, T: Element, D: Dimension>(PyReadonlyArray<'py, T, D>);
 
-/// A vector that Python lends.
+/// A read-only vector of Python.
 pub type LentVector<'py, T = f64> = Lent<'py, T, Ix1>;
 
-/// A matrix that Python lends, in any order.
+/// A read-only matrix of Python, in any memory order.
 pub type LentMatrix<'py, T = f64> = Lent<'py, T, Ix2>;
 
 impl<'py, T: Element, D: Dimension> Lent<'py, T, D> {
-    /// The same numbers row by row; copied unless they are stored so already.
+    /// Returns the array in row-major order, copied if it is stored otherwise.
     pub fn by_rows(self) -> PyResult<Self> {
         if self.0.is_c_contiguous() { Ok(self) } else { Self::copied(&self.0) }
     }
@@ -190,7 +191,7 @@ impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py> for Lent
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let array = object.cast::<PyArray<T, D>>()?;
-        // NumPy calls an array without numbers aligned wherever it points to.
+        // NumPy reports every empty array as aligned, whatever its address.
         if array.is_aligned() && !array.is_empty() {
             return Ok(Lent(array.try_readonly()?));
         }
@@ -206,7 +207,7 @@ impl<'py, T: Element, D: Dimension> Deref for Lent<'py, T, D> {
     }
 }
 
-/// An array as a matrix, a row per point.
+/// Converts an array to a matrix with a row per point.
 pub fn points(x: &LentMatrix<'_>) -> Mat<f64> {
     let x = x.as_array();
     Mat::from_fn(x.nrows(), x.ncols(), |i, j| x[(i, j)])

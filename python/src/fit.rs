@@ -23,10 +23,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The most numbers of training rows that a model keeps for its report.
+/// The maximum number of values of training rows that a model keeps for its report.
 const MOST_KEPT: usize = 4_000_000;
 
-/// The kinds of values that each option of a fit takes: `bool`, `number`, `whole`, `text` and `list`.
+/// Returns the kinds of values that each option of a fit accepts: `bool`, `number`, `whole`, `text` and
+/// `list`.
 #[pyfunction]
 pub fn option_types() -> BTreeMap<&'static str, Vec<&'static str>> {
     options().map(|option| (option.name, option.kind.types().to_vec())).collect()
@@ -82,13 +83,14 @@ impl Columns {
     }
 }
 
-/// Options by name from JSON text, which may name what is custom; `others` were given besides.
+/// Reads options by name from JSON text, which may name custom kernels and likelihoods. `others` are the
+/// names of options that are given elsewhere.
 pub fn options_of(json: &str, others: &[&str], custom: &Custom) -> PyResult<FitOptions> {
     let mut values: Map<String, Value> =
         serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
     let (registry, mut others) = (custom.registry(), others.to_vec());
     let named = values.get("likelihood").and_then(Value::as_str);
-    // Options by themselves know the built-in likelihoods alone.
+    // Options can only parse the names of built-in likelihoods.
     let own = named.filter(|name| name.parse::<LikelihoodKind>().is_err());
     let own = own.and_then(|name| registry.likelihood_kind(name));
     if own.is_some() {
@@ -106,8 +108,8 @@ fn grid_of(betas: Option<&str>) -> PyResult<(Option<Betas>, &'static [&'static s
     Ok((betas, others))
 }
 
-/// Fits a model to the rows of a table. `options` are the command line's options by name, as JSON text. `listener` is called with every
-/// event, as a dictionary, and ends the training by returning True.
+/// Fits a model to the rows of a table. `options` are options of the command line by name, as JSON text.
+/// `listener` is called with every event, as a dictionary, and ends training by returning True.
 #[pyfunction]
 #[pyo3(signature = (table, columns, options, *, betas=None, custom=None, listener=None, threads=None))]
 #[allow(clippy::too_many_arguments)]
@@ -149,12 +151,12 @@ pub fn fit(
     Ok(Model::new(Arc::new(model), custom).with_sample(sample))
 }
 
-/// Rows of a fit for its report, which omits them if they are too many or unavailable.
+/// Returns rows of a fit for its report, or `None` if they are too many or unavailable.
 pub fn sample_of(request: &FitRequest<'_>, model: &TableModel) -> Option<TrainingSample> {
     TrainingSample::draw(request, model).ok().filter(|sample| sample.numbers() <= MOST_KEPT)
 }
 
-/// Calls a function of Python with every event.
+/// Returns a listener that calls a Python function with every event.
 pub fn hearing(
     listener: Option<Py<PyAny>>,
 ) -> Option<impl FnMut(Python<'_>, &Event) -> PyResult<bool> + Send> {
@@ -162,7 +164,8 @@ pub fn hearing(
     Some(move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy())
 }
 
-/// An event as a dictionary: what the trace says of an epoch, with the limit of epochs, or the words of a stage.
+/// Returns an event as a dictionary: the record of an epoch with the limit of epochs, or the description of a
+/// stage.
 fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     match event {
@@ -178,8 +181,8 @@ fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
     Ok(told)
 }
 
-/// Compares objectives by held-out rows, as the command line's `compare` does, keeping its work in a folder. Returns the text of
-/// results.csv and of summary.csv, and notes about the data.
+/// Compares objectives by held-out rows, like the command `compare`, and keeps its results in a folder.
+/// Returns the text of results.csv and of summary.csv, and notes about the data.
 #[pyfunction]
 #[pyo3(signature = (table, columns, options, objectives, *, betas, repeats, train_sizes, test_fraction, folder, custom=None, threads=None))]
 #[allow(clippy::too_many_arguments)]

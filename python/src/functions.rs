@@ -1,4 +1,4 @@
-//! Draws of functions as Python holds them, and gradients of predictions: arrays in, arrays out; no maths.
+//! Drawn functions and gradients of predictions for Python: arrays in, arrays out; no maths.
 
 use crate::convert::{LentMatrix, check_room, points, raised, rows_of};
 use crate::custom::Custom;
@@ -29,7 +29,8 @@ fn array<'py>(py: Python<'py>, values: &Mat<f64>) -> PyResult<Bound<'py, PyArray
 
 #[pymethods]
 impl Functions {
-    /// The values at rows of the model's inputs, in original units: a row per row, a column per function.
+    /// Returns the values at rows of inputs in original units: a row for each row of inputs, a column for
+    /// each function.
     #[pyo3(signature = (x, *, threads=None))]
     fn values<'py>(
         &self,
@@ -44,7 +45,7 @@ impl Functions {
         rows_of(py, numbers, self.draws.count())
     }
 
-    /// The gradients in the inputs at the same rows, an array for every function.
+    /// Returns the gradients in the inputs at rows of inputs, an array for every function.
     #[pyo3(signature = (x, *, threads=None))]
     fn gradients<'py>(
         &self,
@@ -59,14 +60,14 @@ impl Functions {
     }
 }
 
-/// The inputs of a table's rows in original units, categories as codes: a row per row.
+/// Returns the inputs of a table in original units, categories as codes: a row for each row of the table.
 #[pyfunction]
 pub fn design<'py>(py: Python<'py>, model: &Model, table: &Table) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let design = model.shared().schema().design(&table.0, UnseenLevels::New).map_err(raised)?;
     array(py, &design)
 }
 
-/// Functions drawn from the posterior; none if the library cannot draw functions of the model.
+/// Draws functions from the posterior. Returns `None` if the library cannot draw functions of the model.
 #[pyfunction]
 #[pyo3(signature = (model, count, seed, output=0, *, threads=None))]
 pub fn functions(
@@ -77,7 +78,7 @@ pub fn functions(
     output: u64,
     threads: Option<usize>,
 ) -> PyResult<Option<Functions>> {
-    // Features with their numbers.
+    // The random features and their weights.
     check_room(count, 1 << 14)?;
     let engine = model.shared();
     let work = |_: host::Host<'_>| match engine.function_draws(count, seed, output) {
@@ -89,14 +90,14 @@ pub fn functions(
     Ok(draws.map(|draws| Functions { draws: Arc::new(draws), custom: model.custom() }))
 }
 
-/// All hyper-parameters by name, each with the inputs whose unit it has as a length.
+/// Returns all hyper-parameters by name, each with the inputs along which it is a length.
 #[pyfunction]
 pub fn kernel_units(model: &Model) -> Vec<(String, Vec<usize>)> {
     model.shared().lengths()
 }
 
-/// Mean and covariance of the function, or of a process on the scale that the model sees, at rows of the model's inputs, as [`design`] has
-/// them.
+/// Returns the mean and covariance of the function, or of a process on the scale that the model sees, at rows
+/// of inputs as returned by [`design`].
 #[pyfunction]
 #[pyo3(signature = (model, x, *, process=None, threads=None))]
 pub fn joint_at<'py>(
@@ -114,7 +115,7 @@ pub fn joint_at<'py>(
     Ok((mean, array(py, &covariance)?))
 }
 
-/// Mean and covariance of the targets at all rows of a table together.
+/// Returns the joint mean and covariance of the targets at all rows of a table.
 #[pyfunction]
 #[pyo3(signature = (model, table, *, threads=None))]
 pub fn target_joint<'py>(
@@ -132,7 +133,7 @@ pub fn target_joint<'py>(
     Ok((mean, array(py, &covariance)?))
 }
 
-/// Draws of targets at all rows of a table together: a row per row of the table, a column per draw.
+/// Draws targets jointly at all rows of a table: a row for each row of the table, a column for each draw.
 #[pyfunction]
 #[pyo3(signature = (model, table, count, seed, *, threads=None))]
 pub fn draws_together<'py>(
@@ -156,7 +157,8 @@ pub fn draws_together<'py>(
     rows_of(py, numbers, count)
 }
 
-/// The gradients of predictions in the inputs at the rows of a table: of mean and variance of the target, then of the function.
+/// Returns the gradients of predictions in the inputs at the rows of a table: of mean and variance of the
+/// target, then of mean and variance of the function.
 #[pyfunction]
 #[pyo3(signature = (model, table, *, threads=None))]
 pub fn slopes<'py>(

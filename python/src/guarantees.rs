@@ -1,6 +1,6 @@
 //! Guarantees on update rules as Python objects: numbers and arrays in, bounds out; no fits.
 
-// Documentation is in the form that Python's tools read.
+// The documentation is in the format of Python tools.
 #![allow(rustdoc::all)]
 
 use crate::convert::{LentMatrix, LentVector, points, raised};
@@ -91,28 +91,28 @@ impl Curvature {
         self.0.strong_convexity
     }
 
-    /// a of E‖g‖² ≤ a‖θ − θ*‖² + b for reparameterised gradients of the energy, d weights, one sample.
+    /// Return a of E‖g‖² ≤ a‖θ − θ*‖² + b for reparameterised gradients of the energy, d weights, one sample.
     fn noise_constant_energy(&self, d: usize) -> f64 {
         self.0.noise_constant_energy(d)
     }
 
-    /// a for gradients of energy and entropy.
+    /// Return a for gradients of energy and entropy.
     fn noise_constant_energy_entropy(&self, d: usize) -> f64 {
         self.0.noise_constant_energy_entropy(d)
     }
 
-    /// b for gradients of the energy, by the squared distance of the optimum from (mode, 0).
+    /// Return b for gradients of the energy, given the squared distance of the optimum from (mode, 0).
     fn noise_floor_energy(&self, d: usize, squared_distance: f64) -> f64 {
         self.0.noise_floor_energy(d, squared_distance)
     }
 
-    /// b for gradients of energy and entropy.
+    /// Return b for gradients of energy and entropy.
     #[pyo3(signature = (d, squared_distance, beta=1.0))]
     fn noise_floor_energy_entropy(&self, d: usize, squared_distance: f64, beta: f64) -> f64 {
         self.0.noise_floor_energy_entropy(d, squared_distance, beta)
     }
 
-    /// The value that no eigenvalue of the optimal symmetric factor of S is below.
+    /// Return a lower bound on the eigenvalues of the optimal symmetric factor of S.
     #[pyo3(signature = (beta=1.0))]
     fn eigenvalue_floor(&self, beta: f64) -> f64 {
         self.0.eigenvalue_floor(beta)
@@ -125,18 +125,18 @@ impl Curvature {
 
 /// A bound on E‖θ_T − θ*‖² of proximal or projected stochastic gradients, in the squared units of (m, C).
 ///
-/// The form of Theorems 6 and 9 of Domke, Garrigos & Gower 2023, with constants of our own derivation.
+/// The form of Theorems 6 and 9 of Domke, Garrigos & Gower 2023, with constants derived for this package.
 ///
 /// Parameters
 /// ----------
 /// curvature : Curvature
-///     Of the negative log joint.
+///     The curvature of the negative log joint.
 /// initial : float
-///     ‖θ_0 − θ*‖².
+///     The squared distance ‖θ_0 − θ*‖² at the start.
 /// noise : float
-///     a of E‖g‖² ≤ a‖θ − θ*‖² + b.
+///     The constant a of E‖g‖² ≤ a‖θ − θ*‖² + b.
 /// floor : float
-///     b.
+///     The constant b of the same inequality.
 /// gradient : float
 ///     The squared gradient at the optimum of the part that is differentiated; 0 for projected gradients.
 #[pyclass(frozen, module = "sparsegp.guarantees")]
@@ -152,17 +152,17 @@ impl DistanceBound {
         bound.map(DistanceBound).map_err(raised)
     }
 
-    /// The closed bound after ``steps`` steps of the theorem.
+    /// Return the bound in closed form after ``steps`` steps of the theorem.
     fn at(&self, steps: usize) -> f64 {
         self.0.at(steps)
     }
 
-    /// The tighter bound of the recursion itself.
+    /// Return the tighter bound of the recursion after ``steps`` steps.
     fn recursion(&self, steps: usize) -> f64 {
         self.0.recursion(steps)
     }
 
-    /// The bound after ``steps`` constant steps; infinite for steps that are too large.
+    /// Return the bound after ``steps`` constant steps; infinite for steps that are too large.
     fn with_constant_step(&self, step: f64, steps: usize) -> f64 {
         self.0.with_constant_step(step, steps)
     }
@@ -181,11 +181,11 @@ impl DistanceBound {
 /// Parameters
 /// ----------
 /// noise : float
-///     a of E‖g‖² ≤ a‖θ − θ*‖² + b.
+///     The constant a of E‖g‖² ≤ a‖θ − θ*‖² + b.
 /// floor : float
-///     b.
+///     The constant b of the same inequality.
 /// initial : float
-///     ‖θ_0 − θ*‖².
+///     The squared distance ‖θ_0 − θ*‖² at the start.
 #[pyclass(frozen, module = "sparsegp.guarantees")]
 pub struct ConvexBound(engine::ConvexBound);
 
@@ -197,12 +197,12 @@ impl ConvexBound {
         engine::ConvexBound::new(noise, initial).map(ConvexBound).map_err(raised)
     }
 
-    /// For proximal gradients.
+    /// Return the bound for proximal gradients.
     fn proximal(&self, step: f64, steps: usize) -> f64 {
         self.0.proximal(step, steps)
     }
 
-    /// For projected gradients.
+    /// Return the bound for projected gradients.
     fn projected(&self, step: f64, steps: usize) -> f64 {
         self.0.projected(step, steps)
     }
@@ -248,7 +248,7 @@ impl ConjugateBound {
         self.0.v2
     }
 
-    /// The bound after ``steps`` steps.
+    /// Return the bound after ``steps`` steps.
     fn at(&self, steps: usize) -> f64 {
         self.0.at(steps)
     }
@@ -273,7 +273,7 @@ impl ConjugateBound {
 /// batch : int
 ///     Rows per batch.
 /// sampling : {"with-replacement", "without-replacement"}
-///     How a batch is drawn.
+///     The method of drawing a batch.
 #[pyclass(frozen, module = "sparsegp.guarantees")]
 pub struct ConjugateAsymptotic(engine::ConjugateAsymptotic);
 
@@ -302,7 +302,7 @@ impl ConjugateAsymptotic {
         self.0.cost()
     }
 
-    /// The limit for the last iterate (``"none"``) or an average (``"expectation"``, ``"tail"``).
+    /// Return the limit for the last iterate (``"none"``) or an average (``"expectation"``, ``"tail"``).
     #[pyo3(signature = (average="none"))]
     fn limit(&self, average: &str) -> PyResult<f64> {
         Ok(self.0.limit(average.parse().map_err(raised)?))
@@ -316,11 +316,11 @@ impl ConjugateAsymptotic {
 /// Parameters
 /// ----------
 /// strong_convexity : float
-///     m, relative to the mirror map of the family; 1 for a target in the family.
+///     The constant m, relative to the mirror map of the family; 1 for a target in the family.
 /// noise : float
-///     V: gradients from N samples have a variance term of at most V/N, in nats.
+///     The constant V: gradients from N samples have a variance term of at most V/N, in nats.
 /// initial : float
-///     KL(q* ‖ q_0) in nats.
+///     The divergence KL(q* ‖ q_0) at the start, in nats.
 #[pyclass(frozen, module = "sparsegp.guarantees")]
 pub struct ProjectedBound(engine::ProjectedBound);
 
@@ -331,23 +331,23 @@ impl ProjectedBound {
         engine::ProjectedBound::new(strong_convexity, noise, initial).map(ProjectedBound).map_err(raised)
     }
 
-    /// For constant steps and numbers of samples.
+    /// Return the bound for constant steps and numbers of samples.
     fn constant(&self, step: f64, samples: f64, steps: usize) -> f64 {
         self.0.constant(step, samples, steps)
     }
 
-    /// For constant steps and (t + 1)^exponent samples.
+    /// Return the bound for constant steps and (t + 1)^exponent samples.
     fn growing(&self, step: f64, exponent: f64, steps: usize) -> f64 {
         self.0.growing(step, exponent, steps)
     }
 
-    /// For steps 1/(m(t/2 + 1)), with the number of samples of every step.
+    /// Return the bound for steps 1/(m(t/2 + 1)), given the number of samples of every step.
     fn decreasing(&self, samples: Vec<f64>) -> f64 {
         self.0.decreasing(samples)
     }
 }
 
-/// V of ``ProjectedBound`` for Bonnet–Price gradients of a Gaussian target.
+/// Return V of ``ProjectedBound`` for Bonnet–Price gradients of a Gaussian target.
 ///
 /// Parameters
 /// ----------
@@ -368,16 +368,16 @@ pub fn price_noise(precision: &Bound<'_, PyAny>, start_cov: &Bound<'_, PyAny>) -
 
 /// The linear rate of square-root variational Newton with constant steps that are not shortened.
 ///
-/// The form of Theorems 2 and 3 of Kumar, Möllenhoff, Khan & Lucchi 2025, with constants of our own derivation.
+/// The form of Theorems 2 and 3 of Kumar, Möllenhoff, Khan & Lucchi 2025, with constants derived for this package.
 ///
 /// Parameters
 /// ----------
 /// curvature : Curvature
-///     Of the negative log joint.
+///     The curvature of the negative log joint.
 /// least_variance : float
-///     The smallest eigenvalue of S along the way.
+///     A lower bound on the eigenvalues of S during the run.
 /// largest_variance : float
-///     The largest one.
+///     An upper bound on the eigenvalues of S during the run.
 /// beta : float
 ///     The weight of the KL term.
 #[pyclass(frozen, module = "sparsegp.guarantees")]
@@ -404,18 +404,18 @@ impl SquareRootRate {
         self.0.best_step()
     }
 
-    /// The mixing steps below which the objective falls.
+    /// The mixing step below which the objective decreases.
     #[getter]
     fn largest_step(&self) -> f64 {
         self.0.largest_step()
     }
 
-    /// The factor that a step multiplies F − F* by at most.
+    /// Return the maximum factor by which a step multiplies F − F*.
     fn contraction(&self, step: f64) -> f64 {
         self.0.contraction(step)
     }
 
-    /// The number of steps after which F − F* is at most ``share`` of what it was.
+    /// Return the number of steps after which F − F* is at most ``share`` of its initial value.
     fn steps_to(&self, step: f64, share: f64) -> f64 {
         self.0.steps_to(step, share)
     }
@@ -426,7 +426,7 @@ impl SquareRootRate {
     }
 }
 
-/// The mixing step of square-root variational Newton at which the factor of S turns singular.
+/// Return the mixing step of square-root variational Newton at which the factor of S becomes singular.
 ///
 /// Parameters
 /// ----------
@@ -438,14 +438,14 @@ impl SquareRootRate {
 /// Returns
 /// -------
 /// float
-///     The step; infinite if no step does.
+///     The step; infinite if the factor stays regular for every step.
 #[pyfunction]
 #[pyo3(signature = (whitened, beta=1.0))]
 pub fn square_root_step(whitened: &Bound<'_, PyAny>, beta: f64) -> PyResult<f64> {
     engine::square_root_step(matrix(whitened)?.as_ref(), beta).map_err(raised)
 }
 
-/// A mixing step of square-root variational Newton below which the factor of S stays regular, before any gradient is known.
+/// Return a mixing step of square-root variational Newton below which the factor of S stays regular for every gradient.
 ///
 /// Parameters
 /// ----------
@@ -459,7 +459,7 @@ pub fn square_root_step(whitened: &Bound<'_, PyAny>, beta: f64) -> PyResult<f64>
 /// Returns
 /// -------
 /// float
-///     The step; infinite if every step will do.
+///     The step; infinite if the factor stays regular for every step.
 #[pyfunction]
 #[pyo3(signature = (smoothness, largest_variance, beta=1.0))]
 pub fn square_root_step_bound(smoothness: f64, largest_variance: f64, beta: f64) -> PyResult<f64> {

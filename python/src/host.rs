@@ -1,4 +1,5 @@
-//! Running work beside the interpreter: pools of threads that survive a fork, events passed to Python, Ctrl-C; no estimators.
+//! Running work outside the interpreter: pools of threads that survive a fork, events passed to Python,
+//! Ctrl-C; no estimators.
 
 use crate::convert::{FitError, raised};
 use pyo3::exceptions::PyRecursionError;
@@ -15,10 +16,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The interval at which the interpreter is asked whether the user pressed Ctrl-C.
+/// The interval between checks for Ctrl-C.
 const LISTENING: Duration = Duration::from_millis(50);
 
-/// The stack of a thread, on which work may lie within work.
+/// The stack size of a thread, which must suffice for nested work.
 const STACK: usize = 16 << 20;
 
 /// The pools of a process, by their number of threads.
@@ -29,8 +30,8 @@ struct Pools {
 
 static POOLS: Mutex<Option<Pools>> = Mutex::new(None);
 
-/// The default number of threads: the number in the environment (joblib gives its workers their share of the cores this way), or one per
-/// core.
+/// Returns the default number of threads: the number in the environment (with which joblib sets each worker's
+/// share of the cores), or one per core.
 pub fn usual_threads() -> usize {
     let allowed =
         |name: &str| std::env::var(name).ok()?.trim().parse().ok().filter(|&threads: &usize| threads > 0);
@@ -38,15 +39,16 @@ pub fn usual_threads() -> usize {
     ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"].into_iter().find_map(allowed).unwrap_or_else(cores)
 }
 
-/// The pool of this many threads, or of the usual number. A forked process has none of its parent's threads, so it makes its own pool.
-/// Called with the interpreter held, as forks are, so no fork happens while the lock is taken.
+/// Returns the pool with this number of threads, or with the default number. A forked process has none of its
+/// parent's threads, so it creates a new pool. This function and forks need the interpreter, so no fork
+/// happens while the lock is held.
 fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
     let threads = threads.unwrap_or_else(usual_threads);
     check_threads(threads).map_err(raised)?;
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
     if let Some(old) = pools.take_if(|pools| pools.process != process) {
-        // Its threads are not there to be ended.
+        // Its threads do not exist in this process, so they cannot be joined.
         std::mem::forget(old);
     }
     let pools = pools.get_or_insert_with(|| Pools { process, by_threads: HashMap::new() });
@@ -59,7 +61,7 @@ fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
     Ok(pool)
 }
 
-/// A message of the work to the thread that called it: an event, or a question by its name with bytes.
+/// A message from the work to the calling thread: an event, or a question with a name and bytes.
 enum News<T> {
     Event(Event),
     Question(&'static str, Vec<u8>),
@@ -68,9 +70,9 @@ enum News<T> {
 
 /// The work's link to its caller: listeners, and requests to end.
 pub struct Host<'a> {
-    /// Passes an event to the listener and waits for its answer.
+    /// Passes an event to the listener and waits until it returns.
     pub tell: &'a mut Listener<'a>,
-    /// Asks Python and waits for the answer; `None` after an exception was raised.
+    /// Asks Python a question and waits for the answer; `None` after an exception.
     pub ask: &'a Ask<'a>,
     /// True if the work should end without a result.
     pub interrupted: &'a AtomicBool,
@@ -87,8 +89,9 @@ pub type Ask<'a> = dyn Fn(&'static str, Vec<u8>) -> Option<Vec<u8>> + Sync + 'a;
 /// The function in Python that answers questions.
 pub type Answer<'a> = dyn FnMut(Python<'_>, &'static str, &[u8]) -> PyResult<Vec<u8>> + Send + 'a;
 
-/// Does `work` on a pool while the interpreter is free for others. The calling thread waits, hands events to `listener`, which says whether
-/// it has seen enough, and hears of Ctrl-C and of the listener's exceptions, which end the work soon and are raised then.
+/// Does `work` on a pool while other threads can use the interpreter. The calling thread waits, and passes
+/// events to `listener`, which returns true to end the work. Ctrl-C and exceptions of the listener end the
+/// work soon, and are then raised.
 pub fn run<T: Send>(
     py: Python<'_>,
     threads: Option<usize>,
@@ -98,20 +101,21 @@ pub fn run<T: Send>(
     run_with(py, threads, Ears { hear: listener, answer: None }, work)
 }
 
-/// Who in Python hears of events, and who answers questions.
+/// The Python functions that receive events and answer questions.
 pub struct Ears<'a, 'f> {
     pub hear: Option<&'a mut Hear<'f>>,
     pub answer: Option<&'a mut Answer<'f>>,
 }
 
-/// Work within work that callbacks of Python may ask for on one thread: each takes a part of the stack.
+/// The maximum depth of nested calls of the engine by Python callbacks on one thread. Each call takes a part
+/// of the stack.
 const MOST_NESTED: usize = 8;
 
 thread_local! {
     static NESTED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Work on this thread that waits for a callback, as long as the value lives.
+/// A guard that counts a nested call on this thread while it exists.
 struct Nested;
 
 impl Nested {
@@ -119,7 +123,7 @@ impl Nested {
         let depth = NESTED.get();
         if depth >= MOST_NESTED {
             return Err(PyRecursionError::new_err(format!(
-                "callbacks call the engine within {MOST_NESTED} other calls: a callback may fit or predict, but not without end"
+                "callbacks are nested more than {MOST_NESTED} calls deep: a callback may fit or predict, but not recursively without limit"
             )));
         }
         NESTED.set(depth + 1);
@@ -166,7 +170,7 @@ pub fn run_with<T: Send>(
         };
         let host = Host { tell: &mut tell, ask: &ask, interrupted, enough };
         let outcome = catch_unwind(AssertUnwindSafe(|| work(host)));
-        // The caller waits until it has heard this.
+        // The caller waits for this message.
         let _ = done.send(News::Done(outcome));
     };
     let outcome = py.detach(move || {
@@ -178,8 +182,8 @@ pub fn run_with<T: Send>(
     outcome.map_err(|panic| FitError::new_err(defect(panic.as_ref())))
 }
 
-/// Does work that a kernel or likelihood of Python asked for on a thread of a pool, which must not wait for the others: they may wait for
-/// it.
+/// Does work that a Python kernel or likelihood requested on a thread of a pool. This thread must not wait
+/// for the other threads, because they may wait for it.
 fn on_this_thread<T: Send>(py: Python<'_>, work: impl FnOnce(Host<'_>) -> T + Send) -> PyResult<T> {
     let flag = AtomicBool::new(false);
     let here = || {
@@ -190,7 +194,7 @@ fn on_this_thread<T: Send>(py: Python<'_>, work: impl FnOnce(Host<'_>) -> T + Se
     outcome.map_err(|panic| FitError::new_err(defect(panic.as_ref())))
 }
 
-/// Waits for an answer; meanwhile the thread does other work of the pool, so that a listener can predict.
+/// Waits for an answer. Meanwhile the thread does other work of the pool, so that a listener can predict.
 fn wait_for<A>(answers: &Receiver<A>) -> Option<A> {
     let mut pause = Duration::from_micros(50);
     loop {
@@ -263,7 +267,7 @@ fn attend<T>(
     }
 }
 
-/// The message for a panic, which is a defect.
+/// Returns the message for a panic, which is a defect.
 fn defect(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no words");

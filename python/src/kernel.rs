@@ -1,4 +1,5 @@
-//! Kernels as Python holds them: a text with values, evaluated at arrays, and the test kits; no meaning of names of columns.
+//! Kernels for Python: created from text, evaluated at arrays, and checked by the test kits; no names of
+//! columns.
 
 use crate::convert::{LentMatrix, matrix, points, raised};
 use crate::custom::Custom;
@@ -10,7 +11,7 @@ use sparsegp::kernels::testkit::check_kernel_in;
 use sparsegp::kernels::{Inputs, Scratch, value_names};
 use sparsegp::likelihood::{Observation, testkit};
 
-/// A kernel for points of a number of columns.
+/// A kernel for points with a given number of columns.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Kernel {
     kernel: Box<dyn sparsegp::kernels::Kernel>,
@@ -18,14 +19,15 @@ pub struct Kernel {
     custom: Custom,
 }
 
-/// The values of a kernel by name, in their order.
+/// Returns the values of a kernel by name, in their order.
 pub fn named_values(kernel: &dyn sparsegp::kernels::Kernel) -> Vec<(String, f64)> {
     let mut values = Vec::new();
     kernel.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
     value_names(kernel).into_iter().zip(values).collect()
 }
 
-/// The first problem that the test kit finds with a custom likelihood at targets and their exposures; `None` if it passes.
+/// Returns the first problem that the test kit finds with a custom likelihood at targets and their exposures,
+/// or `None` if it passes.
 #[pyfunction]
 pub fn check_likelihood(
     py: Python<'_>,
@@ -35,7 +37,7 @@ pub fn check_likelihood(
 ) -> PyResult<Option<String>> {
     let registry = custom.registry();
     let kind = registry.likelihood_kind(name);
-    let kind = kind.ok_or_else(|| PyValueError::new_err(format!("no likelihood is called '{name}'")))?;
+    let kind = kind.ok_or_else(|| PyValueError::new_err(format!("there is no likelihood named '{name}'")))?;
     let likelihood = registry.likelihood(kind, 2).map_err(raised)?;
     let observations: Vec<Observation> =
         observations.into_iter().map(|(y, exposure)| Observation::exposed(y, exposure)).collect();
@@ -72,7 +74,8 @@ impl Kernel {
         Ok(Kernel { kernel, dims, custom })
     }
 
-    /// The covariances of the rows of `left` with the rows of `right`, or with each other.
+    /// Returns the covariances of the rows of `left` with the rows of `right`, or with each other if `right`
+    /// is absent.
     #[pyo3(signature = (left, right=None))]
     fn covariance<'py>(
         &self,
@@ -95,7 +98,7 @@ impl Kernel {
         })
     }
 
-    /// The variance at every row.
+    /// Returns the variance at every row.
     fn diagonal<'py>(&self, py: Python<'py>, x: LentMatrix<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         self.check_columns(&x)?;
         let x = points(&x);
@@ -106,12 +109,12 @@ impl Kernel {
         })
     }
 
-    /// All values by name, in their order.
+    /// Returns all values by name, in their order.
     fn values(&self) -> Vec<(String, f64)> {
         named_values(&*self.kernel)
     }
 
-    /// The first problem that the test kit finds at two sets of points; `None` if it passes.
+    /// Returns the first problem that the test kit finds at two sets of points, or `None` if it passes.
     fn check(&self, py: Python<'_>, left: LentMatrix<'_>, right: LentMatrix<'_>) -> PyResult<Option<String>> {
         self.check_columns(&left)?;
         self.check_columns(&right)?;
@@ -122,7 +125,7 @@ impl Kernel {
         self.custom.watch(py, || host::run(py, Some(1), None, check))
     }
 
-    /// Its text, without values.
+    /// Returns the text of the kernel, without values.
     fn expression(&self) -> String {
         self.kernel.expression()
     }

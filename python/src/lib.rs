@@ -1,6 +1,6 @@
 //! The Python module `sparsegp._sparsegp`: tables in, models and arrays out, and the command line; no maths, no meaning of options.
 
-// The macros of PyO3 write the documentation of what they make.
+// The macros of PyO3 generate items without documentation.
 #![allow(missing_docs)]
 
 mod command;

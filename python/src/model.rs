@@ -1,4 +1,4 @@
-//! A fitted model as Python holds it: predictions of tables as arrays, what it says of itself, its file; no fitting.
+//! A fitted model for Python: predictions of tables as arrays, descriptions, its file; no fitting.
 
 use crate::convert::{matrix, python, raised, rows_of, zeros};
 use crate::custom::Custom;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The number of training rows that figures in notebooks average over.
+/// The number of training rows over which figures in notebooks average.
 const GLANCE_ROWS: usize = 100;
 
 /// A fitted model.
@@ -32,7 +32,7 @@ const GLANCE_ROWS: usize = 100;
 pub struct Model {
     model: Arc<TableModel>,
     custom: Custom,
-    /// Rows of the fit for its report; none where the model comes from a file or has learned more.
+    /// Rows of the fit for its report; `None` if the model comes from a file or was updated.
     sample: Option<TrainingSample>,
 }
 
@@ -41,28 +41,29 @@ pub struct Model {
 enum Wanted {
     /// A quantile of the target at each of these probabilities.
     Quantiles(Vec<f64>),
-    /// Something by its name.
+    /// A quantity with this name.
     Named(String),
 }
 
-/// The function that writes one row of predictions, with its target, to an array, and the count of numbers per row.
+/// The count of numbers per row, and the function that writes the predictions of a row, given its target, to
+/// an array.
 type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, f64, &mut [f64]) + Send + Sync + 'a>);
 
-/// The number of rows that are predicted before an interruption is looked for again.
+/// The number of rows that are predicted between checks for an interruption.
 const BLOCK_ROWS: usize = 1 << 16;
 
 impl Model {
-    /// A model, which may name what is custom.
+    /// Creates a model, which may have a custom kernel or likelihood.
     pub fn new(model: Arc<TableModel>, custom: Custom) -> Model {
         Model { model, custom, sample: None }
     }
 
-    /// The model of the engine.
+    /// Returns the model of the engine.
     pub fn shared(&self) -> Arc<TableModel> {
         self.model.clone()
     }
 
-    /// Its custom kernels and likelihoods.
+    /// Returns its custom kernels and likelihoods.
     pub fn custom(&self) -> Custom {
         self.custom.clone()
     }
@@ -82,7 +83,7 @@ impl Model {
         self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))
     }
 
-    /// A page about the model, as HTML text.
+    /// Returns a page about the model, as HTML text.
     fn page(&self, test: Option<&Evaluation>, rows: &KeptRows, again: &str) -> String {
         let title = self.model.schema().target_name();
         let figures = Vec::new();
@@ -90,7 +91,7 @@ impl Model {
         fit_page(title, &[fit], again).html()
     }
 
-    /// The numbers of every row.
+    /// Returns the function that computes the requested numbers of every row.
     fn fill<'a>(&'a self, wanted: &'a Wanted) -> PyResult<Fill<'a>> {
         let joint = self.model.latent().likelihood.joint();
         let functions = joint.map_or(1, |joint| joint.functions().len());
@@ -119,7 +120,7 @@ impl Model {
                         out[0] = predictions.most_probable(row).map_or(f64::NAN, |label| label as f64);
                     }),
                 ),
-                // Several functions have no units of their own, so they stay on the scale the model sees.
+                // Several functions have no units, so they stay on the scale the model sees.
                 "latent" if functions > 1 => (
                     2 * functions,
                     Box::new(move |predictions, row, _, out| {
@@ -142,12 +143,13 @@ impl Model {
                 "crps" => {
                     (1, Box::new(|predictions, row, target, out| out[0] = predictions.crps(row, target)))
                 }
-                _ => return Err(PyValueError::new_err(format!("nothing is called '{name}'"))),
+                _ => return Err(PyValueError::new_err(format!("there is no prediction named '{name}'"))),
             },
         })
     }
 
-    /// Predicts a table block by block, and passes every block on with the number of rows before it; an interruption ends that.
+    /// Predicts a table block by block, and passes on every block with the number of rows before it. An
+    /// interruption is an error.
     fn in_blocks(
         &self,
         table: &Table,
@@ -170,7 +172,7 @@ impl Model {
         Ok(())
     }
 
-    /// The targets of a table that has them.
+    /// Returns the targets of a table, which must have them.
     fn targets(&self, table: &Table) -> sparsegp::Result<Vec<f64>> {
         Ok(self.model.schema().target(&table.0)?.unwrap_or_default())
     }
@@ -178,7 +180,8 @@ impl Model {
 
 #[pymethods]
 impl Model {
-    /// The requested predictions of every row of a table: for each of them a matrix with a row per row of the table.
+    /// Returns the requested predictions of a table: for each request, a matrix with a row for each row of
+    /// the table.
     #[pyo3(signature = (table, wanted, *, threads=None))]
     fn predict<'py>(
         &self,
@@ -214,13 +217,14 @@ impl Model {
         all.into_iter().map(|(numbers, width)| rows_of(py, numbers, width)).collect()
     }
 
-    /// A one-line note about levels in a table that training did not see.
+    /// Returns a one-line note about levels in a table that training did not see, if there are any.
     fn unseen_levels(&self, table: &Table) -> PyResult<Option<String>> {
         let found = self.model.schema().unseen_levels(&table.0).map_err(raised)?;
         Ok(UnseenColumn::told(table.0.source(), &found))
     }
 
-    /// Draws of the target at every row by itself: a row per row of the table. A row's draws depend on the seed and its place alone.
+    /// Draws the target independently at every row: a row for each row of the table. The draws of a row
+    /// depend only on the seed and the index of the row.
     #[pyo3(signature = (table, count, seed, *, threads=None))]
     fn draws<'py>(
         &self,
@@ -246,12 +250,14 @@ impl Model {
         rows_of(py, self.run(py, threads, work)?, count)
     }
 
-    /// The weights of the latent processes in the function of the target and its offset, in units of the target; none unless it mixes some.
+    /// Returns the weights of the latent processes in the function of the target, and the offset of the
+    /// function, in units of the target. Returns `None` if the target mixes no processes.
     fn mixing(&self) -> Option<(Vec<f64>, f64)> {
         self.model.mixing()
     }
 
-    /// Mean and covariance at all rows of a table together: of the latent function, or of a process on the scale that the model sees.
+    /// Returns the joint mean and covariance at all rows of a table: of the latent function, or of a process
+    /// on the scale that the model sees.
     #[pyo3(signature = (table, *, process=None, threads=None))]
     #[allow(clippy::type_complexity)]
     fn joint<'py>(
@@ -269,7 +275,8 @@ impl Model {
         Ok((PyArray1::from_vec(py, mean), matrix(py, covariance.as_ref())?))
     }
 
-    /// For every row of a table with targets, the predicted probabilities of less than the target and of no more than it.
+    /// Returns the predicted probabilities `P(Y < y)` and `P(Y ≤ y)` for the target y of every row of a
+    /// table.
     #[pyo3(signature = (table, *, threads=None))]
     fn pit<'py>(
         &self,
@@ -289,7 +296,8 @@ impl Model {
         rows_of(py, self.run(py, threads, work)?, 2)
     }
 
-    /// The model after the rows of a table with targets, a share of what was known before being forgotten.
+    /// Returns the model updated with the rows of a table that have targets. The share `forget` of the
+    /// earlier information is forgotten first.
     #[pyo3(signature = (table, forget, *, threads=None))]
     fn updated(&self, py: Python<'_>, table: &Table, forget: f64, threads: Option<usize>) -> PyResult<Model> {
         let work = |host: host::Host<'_>| {
@@ -300,7 +308,7 @@ impl Model {
         Ok(Model::new(Arc::new(self.run(py, threads, work)?), self.custom.clone()))
     }
 
-    /// The metrics document of the fit, as JSON text.
+    /// Returns the metrics document of the fit, as JSON text.
     fn document(&self) -> String {
         let rows = self.model.training_rows() as u64;
         let (features, target) =
@@ -312,7 +320,8 @@ impl Model {
             .to_json()
     }
 
-    /// Its columns: the names of features, the target, the exposure, the kind of target and its levels.
+    /// Returns the columns of the model: the names of features, the target, the exposure, the kind of target
+    /// and its levels, and the units of inputs and target.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (schema, columns) = (self.model.schema(), PyDict::new(py));
         let features: Vec<&String> = schema.features().iter().flat_map(|feature| feature.columns()).collect();
@@ -326,7 +335,7 @@ impl Model {
         columns.set_item("kind", schema.encoding().kind().to_string())?;
         columns.set_item("levels", schema.encoding().levels())?;
         let mut inputs = schema.input_names();
-        // The inputs of grouped effects are no inputs of the function.
+        // The inputs of grouped effects are not inputs of the function.
         inputs.truncate(schema.feature_dims());
         columns.set_item("inputs", inputs)?;
         columns.set_item("groups", schema.groups().iter().map(|group| group.name()).collect::<Vec<_>>())?;
@@ -343,7 +352,8 @@ impl Model {
         Ok(columns)
     }
 
-    /// The estimates of grouped effects: groups, levels and effects by name, with estimates and standard deviations.
+    /// Returns the estimates of grouped effects: groups, levels and effects by name, with estimates and
+    /// standard deviations.
     #[allow(clippy::type_complexity)]
     fn effects(&self) -> (Vec<String>, Vec<String>, Vec<String>, Vec<f64>, Vec<f64>) {
         let (mut groups, mut levels, mut names) = (Vec::new(), Vec::new(), Vec::new());
@@ -358,13 +368,15 @@ impl Model {
         (groups, levels, names, estimates, deviations)
     }
 
-    /// The kernel in the text grammar, and its values by name in their order; none for a linear model.
+    /// Returns the kernel in the text grammar, and its values by name in their order; `None` for a linear
+    /// model.
     fn kernel(&self) -> Option<(String, Vec<(String, f64)>)> {
         let layer = self.model.latent().layers.iter().find_map(Layer::inducing)?;
         Some((layer.kernel().expression(), named_values(layer.kernel())))
     }
 
-    /// The inducing inputs in original units, stacked over the latent functions; `None` for a linear model.
+    /// Returns the inducing inputs in original units, stacked over the latent functions; `None` for a linear
+    /// model.
     fn inducing_points<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         let layers: Vec<_> = self.model.latent().layers.iter().filter_map(Layer::inducing).collect();
         if layers.is_empty() {
@@ -381,25 +393,27 @@ impl Model {
         rows_of(py, rows, inputs).map(Some)
     }
 
-    /// The noise variance in squared units of the target, with Gaussian noise around a target that is not warped.
+    /// Returns the noise variance in squared units of the target, if the noise is Gaussian and the target is
+    /// not warped.
     fn noise_variance(&self) -> Option<f64> {
         let plain = self.model.scaling().target_map().is_none();
         let noise = self.model.latent().noise_variance().filter(|_| plain);
         noise.map(|noise| self.model.scaling().unscale_variance(noise))
     }
 
-    /// A variance on the scale the model sees in squared units of the target.
+    /// Converts a variance on the scale the model sees to squared units of the target.
     fn unscaled_variance(&self, variance: f64) -> f64 {
         self.model.scaling().unscale_variance(variance)
     }
 
-    /// The covariance of the coefficients of a linear model, in the order of the document.
+    /// Returns the covariance of the coefficients of a linear model, in the order of the document.
     fn coefficient_covariance<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         self.model.coefficient_covariance().map(|covariance| matrix(py, covariance.as_ref())).transpose()
     }
 
-    /// Writes a report. If a table of test rows is given, the report has figures for it and shows how predictions depend on the columns;
-    /// targets may be missing. `again` is the call that makes the report again.
+    /// Writes a report. If a table of test rows is given, the report has figures for it and shows how
+    /// predictions depend on the columns; targets may be missing. `again` is the call that reproduces the
+    /// report.
     #[pyo3(signature = (path, again, table=None, *, threads=None))]
     fn report(
         &self,
@@ -430,8 +444,8 @@ impl Model {
         self.run(py, threads, work)
     }
 
-    /// The report as HTML text without test rows, with figures of the function at some training rows if the fit is at hand. `again` is the call
-    /// that makes the fit again.
+    /// Returns the report as HTML text without test rows, with figures of the function at some training rows
+    /// if the model still has them. `again` is the call that reproduces the fit.
     #[pyo3(signature = (again, *, threads=None))]
     fn glance(&self, py: Python<'_>, again: String, threads: Option<usize>) -> PyResult<String> {
         let work = |_: host::Host<'_>| {
@@ -444,12 +458,12 @@ impl Model {
         self.run(py, threads, work)
     }
 
-    /// Writes the model file, which appears complete or not at all.
+    /// Writes the model file, which appears completely or not at all.
     fn save(&self, path: PathBuf) -> PyResult<()> {
         self.model.save(&path).map_err(raised)
     }
 
-    /// Reads a model file, of the command line or of Python.
+    /// Reads a model file that the command line or Python wrote.
     #[staticmethod]
     #[pyo3(signature = (path, custom=None))]
     fn load(py: Python<'_>, path: PathBuf, custom: Option<&Bound<'_, Custom>>) -> PyResult<Model> {
@@ -459,12 +473,12 @@ impl Model {
         Ok(Model::new(Arc::new(model), custom))
     }
 
-    /// The contents of a model file.
+    /// Returns the contents of a model file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &self.model.to_bytes().map_err(raised)?))
     }
 
-    /// The model of the contents of a model file.
+    /// Reads a model from the contents of a model file.
     #[staticmethod]
     #[pyo3(signature = (bytes, custom=None))]
     fn from_bytes(py: Python<'_>, bytes: &[u8], custom: Option<&Bound<'_, Custom>>) -> PyResult<Model> {

@@ -1,4 +1,4 @@
-//! Models of several targets: one for each, fitted together, in one file; the arithmetic is in the core.
+//! Models of several targets, one for each, fitted together, in one file; the arithmetic is in the engine.
 
 use crate::convert::{raised, rows_of, zeros};
 use crate::custom::Custom;
@@ -18,8 +18,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Fits models of several targets to the rows of a table, which may miss some of them. `sharing` says what they have in common where held-out rows do
-/// not decide. Returns the models in the order of the targets, and what they have in common.
+/// Fits models of several targets to the rows of a table, which may lack some targets. `sharing` is the
+/// structure that they share; if it is None, held-out rows decide. Returns the models in the order of the
+/// targets, and the structure that they share.
 #[pyfunction]
 #[pyo3(signature = (table, columns, targets, options, *, sharing=None, custom=None, listener=None, threads=None))]
 #[allow(clippy::too_many_arguments)]
@@ -76,13 +77,13 @@ pub fn fit_outputs(
     Ok((models.into_iter().map(model).collect(), sharing))
 }
 
-/// Writes models of several targets to one file, which appears complete or not at all.
+/// Writes models of several targets to one file, which appears completely or not at all.
 #[pyfunction]
 pub fn save_outputs(models: Vec<PyRef<'_, Model>>, path: PathBuf) -> PyResult<()> {
     together(&models).save(&path).map_err(raised)
 }
 
-/// Reads a file of one model or of several, of the command line or of Python.
+/// Reads a file of one or several models that the command line or Python wrote.
 #[pyfunction]
 #[pyo3(signature = (path, custom=None))]
 pub fn load_outputs(
@@ -96,7 +97,8 @@ pub fn load_outputs(
     Ok(models.into_iter().map(|model| Model::new(model, custom.clone())).collect())
 }
 
-/// The functions of P outputs at the rows of a table: their means, a row per row, and their covariances, a P × P matrix per row.
+/// Returns the means of the functions of P outputs at the rows of a table, a row for each row of the table,
+/// and their covariances, a P × P matrix for each row.
 #[pyfunction]
 #[pyo3(signature = (models, table, *, threads=None))]
 #[allow(clippy::type_complexity)]
@@ -114,7 +116,8 @@ pub fn output_functions<'py>(
             let predictions = model.predict(&table.0, UnseenLevels::New)?;
             for row in 0..predictions.rows() {
                 let at = predictions.row(row);
-                // Noise around a mixture of processes is Gaussian, so that the mean is the function's.
+                // The noise around a mixture of processes is Gaussian, so the mean of the target is the mean
+                // of the function.
                 means[row * width + p] = if outputs.are_mixed() { at.mean } else { at.latent_mean };
             }
         }
@@ -125,8 +128,9 @@ pub fn output_functions<'py>(
     Ok((rows_of(py, means, width)?, rows_of(py, covariances, width * width)?))
 }
 
-/// Draws of all outputs at the rows of a table: a row per row, one output after the other. `rows_together` draws functions at all rows
-/// together instead of targets at each row by itself.
+/// Draws all outputs at the rows of a table: a row for each row of the table, one output after the other.
+/// With `rows_together`, functions are drawn jointly at all rows; otherwise targets are drawn independently
+/// at each row.
 #[pyfunction]
 #[pyo3(signature = (models, table, count, seed, *, rows_together=false, threads=None))]
 pub fn output_draws<'py>(

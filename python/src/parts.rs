@@ -1,4 +1,5 @@
-//! Fits to tables in partitions: what is done to a partition by those who hold it, and the fit that asks them; nothing is sent from here.
+//! Fits to tables in partitions: the work of the holders of partitions, and the fit that asks them; no
+//! transport.
 
 use crate::convert::{LentMatrix, LentVector, python, raised};
 use crate::custom::Custom;
@@ -64,7 +65,8 @@ fn readings_of(text: &[u8]) -> PyResult<Option<Readings>> {
     read.map(Some).map_err(|error| PyValueError::new_err(format!("readings: {error}")))
 }
 
-/// The statistics of columns and scaling of partition `part`, with samples of its rows; `first_row` is the number of rows before it.
+/// Returns the statistics of columns and scaling of partition `part`, with samples of its rows. `first_row`
+/// is the number of rows before it.
 #[pyfunction]
 #[pyo3(signature = (table, part, first_row, columns, options, readings, *, threads=None))]
 #[allow(clippy::too_many_arguments)]
@@ -86,7 +88,7 @@ pub fn survey_part<'py>(
     Ok(PyBytes::new(py, &host::run(py, threads, None, work)?.map_err(raised)?))
 }
 
-/// Merges what partitions that follow each other say.
+/// Merges the surveys of consecutive partitions.
 #[pyfunction]
 pub fn merge_surveys<'py>(
     py: Python<'py>,
@@ -111,7 +113,7 @@ fn merged<'py, T: Send>(
     let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
     let Some((first, others)) = parts.split_first() else {
         return Err(PyValueError::new_err(
-            "there is nothing to merge, expected at least one partition's bytes",
+            "there is nothing to merge, expected the bytes of at least one partition",
         ));
     };
     let all = py.detach(|| {
@@ -122,20 +124,20 @@ fn merged<'py, T: Send>(
     Ok(PyBytes::new(py, &all.map_err(raised)?))
 }
 
-/// Prepares the rows of a partition, on the scale that the model sees.
+/// Converts a partition to scaled rows for the model.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Preparation(Prepare, String);
 
 #[pymethods]
 impl Preparation {
-    /// From the bytes that a fit sends.
+    /// Reads a preparation from the bytes that a fit sends.
     #[new]
     fn new(bytes: &[u8]) -> PyResult<Preparation> {
         let text = String::from_utf8_lossy(bytes).into_owned();
         Ok(Preparation(Prepare::from_text(&text).map_err(raised)?, text))
     }
 
-    /// Inputs (n × D), targets, and exposures and weights or None, of the rows to train on.
+    /// Returns inputs (n × D) and targets of the training rows, and exposures and weights or None.
     #[pyo3(signature = (table, first_row, *, threads=None))]
     #[allow(clippy::type_complexity)]
     fn rows<'py>(
@@ -159,20 +161,21 @@ impl Preparation {
         Ok((x, PyArray1::from_vec(py, rows.targets), some(rows.exposure), some(rows.weights)))
     }
 
-    /// The class and its only argument, from which pickle makes an equal object.
+    /// Returns the class and its only argument, from which pickle creates an equal object.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
         let bytes = PyBytes::new(slf.py(), slf.get().1.as_bytes());
         Ok((slf.get_type(), PyTuple::new(slf.py(), [bytes])?))
     }
 }
 
-/// A question to all partitions, with the model as it is then: it is factorised once for all partitions in one place.
+/// A question to all partitions, with the current model, which is factorised once for all partitions in one
+/// process.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Round(Asked);
 
 #[pymethods]
 impl Round {
-    /// From the bytes that a fit sends.
+    /// Reads a round from the bytes that a fit sends.
     #[new]
     #[pyo3(signature = (bytes, *, threads=None))]
     fn new(py: Python<'_>, bytes: &[u8], threads: Option<usize>) -> PyResult<Round> {
@@ -180,8 +183,8 @@ impl Round {
         round.map(Round).map_err(raised)
     }
 
-    /// The answer of partition `part`, given its inputs (n × D, row-major), targets, and exposures and weights or None. Arrays are not
-    /// copied.
+    /// Returns the answer of partition `part`, given its inputs (n × D, row-major), targets, and exposures
+    /// and weights or None. Arrays are not copied.
     #[pyo3(signature = (part, x, y, exposure, weights, *, threads=None))]
     #[allow(clippy::too_many_arguments)]
     fn sums<'py>(
@@ -308,7 +311,7 @@ pub fn fit_parts(
         .map_err(raised)
 }
 
-/// The checkpoint of a fit in a file, with the states that are in it.
+/// Opens the checkpoint of a fit in a file, with the states that the file contains.
 fn opened(path: &Path, fit: &PartsFit<'_>, every: Duration) -> Result<Checkpoint> {
     let mut checkpoint = Checkpoint::new(path, fit.identity()?, Some(every)).locked()?;
     if path.exists() {

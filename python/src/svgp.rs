@@ -1,4 +1,5 @@
-//! A stochastic variational GP that a program trains by steps of its own: the objective of a batch, its gradients, moves; no loop.
+//! A stochastic variational GP that a program trains with its own loop: the objective of a batch, its
+//! gradients, steps; no loop.
 
 use crate::convert::{LentMatrix, LentVector, matrix, points, raised, rows_of};
 use crate::custom::Custom;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The number of rows that buffers are made for; larger batches make new buffers.
 const BATCH: usize = 256;
 
-/// A model with its posterior, on the scale that it sees.
+/// A model with its posterior, for inputs and targets without scaling.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Svgp {
     state: Mutex<State>,
@@ -42,9 +43,11 @@ struct State {
     inputs: usize,
     /// The options that it was made with.
     given: FitOptions,
-    /// The free parameters, in the units of the model's start, so the vector keeps its meaning when the model moves.
+    /// The free parameters, in units of their starting values, so that the vector keeps its meaning when the
+    /// model changes.
     free: FreeVector,
-    /// True if the gradients kept in the model are up to date, and true if they include the hyper-parameters.
+    /// True if the gradients stored in the model are up to date, and true if they include the
+    /// hyper-parameters.
     evaluated: (bool, bool),
 }
 
@@ -63,7 +66,7 @@ fn pair<'py>(py: Python<'py>, mean: &[f64], matrix_of: MatrixRef<'_>) -> PyResul
 }
 
 impl State {
-    /// The state in which a model begins, with q = the prior.
+    /// Creates the initial state of a model, with q = the prior.
     fn new(options: &FitOptions, inducing: &LentMatrix<'_>, levels: usize) -> PyResult<State> {
         let (z, registry) = (points(inducing), &options.registry);
         let inputs = z.ncols();
@@ -89,7 +92,7 @@ impl State {
         Ok(State { model, rules, options: rule, inputs, given, free, evaluated: (false, false) })
     }
 
-    /// The objective without the priors of hyper-parameters at a batch, whose gradients are kept.
+    /// Computes the objective at a batch, without the priors of hyper-parameters, and stores its gradients.
     fn evaluate(&mut self, x: &Mat<f64>, targets: Targets<'_>, scale: f64, hyper: bool) -> f64 {
         self.model.reserve(x.nrows());
         let batch = Batch { x: x.as_ref(), targets, scale };
@@ -98,7 +101,7 @@ impl State {
         value
     }
 
-    /// The rows of a batch, checked: inputs, targets, exposures.
+    /// Checks the rows of a batch, and returns inputs, targets and exposures.
     fn rows(
         &self,
         x: &LentMatrix<'_>,
@@ -111,7 +114,7 @@ impl State {
             return Err(PyValueError::new_err(format!("X has {found} columns, expected {expected}")));
         }
         if x.nrows() == 0 || !x.col_iter().all(|column| column.iter().all(|value| value.is_finite())) {
-            return Err(PyValueError::new_err("X has to have rows, and no NaN or infinity"));
+            return Err(PyValueError::new_err("X must have rows and only finite numbers"));
         }
         let vector = |values: Option<&LentVector<'_>>| {
             values.map_or_else(Vec::new, |values| values.as_array().to_vec())
@@ -154,12 +157,13 @@ impl State {
 }
 
 impl Svgp {
-    /// The state, for which the interpreter is let go while another thread has it: that one may wait for the interpreter.
+    /// Locks the state. The interpreter is released while another thread has the lock, because that thread
+    /// may wait for the interpreter.
     fn state(&self, py: Python<'_>) -> MutexGuard<'_, State> {
         self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `work` on the model while the interpreter is free.
+    /// Does `work` on the model while other threads can use the interpreter.
     fn work<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
         let locked = |_: host::Host<'_>| {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -171,8 +175,8 @@ impl Svgp {
 
 #[pymethods]
 impl Svgp {
-    /// A model with q = the prior, from a fit's options by name (as JSON text), inducing inputs (M × D), and the number of classes or
-    /// levels.
+    /// Creates a model with q = the prior, from options of a fit by name (as JSON text), inducing inputs (M ×
+    /// D), and the number of classes or levels.
     #[new]
     #[pyo3(signature = (options, inducing, levels, *, custom=None, threads=None))]
     fn new(
@@ -189,7 +193,8 @@ impl Svgp {
         Ok(Svgp { state: Mutex::new(state), threads, custom })
     }
 
-    /// The objective, `scale·Σ ℓ_i + β KL − Σ log p(θ)` with the priors of hyper-parameters, at a batch, whose gradients are kept.
+    /// Computes the objective at a batch, `scale·Σ ℓ_i + β KL − Σ log p(θ)` with the priors of
+    /// hyper-parameters, and stores its gradients.
     #[pyo3(signature = (x, y, exposure, scale, hyper))]
     fn loss(
         &self,
@@ -208,7 +213,8 @@ impl Svgp {
         })
     }
 
-    /// The model and its posterior as a model of a table with the rows that it was trained on, which are `x` and `y`.
+    /// Returns the model and its posterior as a model of a table. The table has the training rows, which are
+    /// also `x` and `y`.
     #[pyo3(signature = (table, columns, x, y, exposure))]
     fn table_model(
         &self,
@@ -233,7 +239,8 @@ impl Svgp {
         Ok(Model::new(Arc::new(model.map_err(raised)?), self.custom.clone()))
     }
 
-    /// Moves every q along the kept gradient; the step that was taken, and how often it was shrunk.
+    /// Moves every q along the stored gradient. Returns the size of the step, and the number of times that it
+    /// was shrunk.
     fn step(&self, py: Python<'_>, size: f64) -> PyResult<(f64, usize)> {
         self.state(py).need(false)?;
         let info = self.work(py, |state| {
@@ -243,7 +250,7 @@ impl Svgp {
         Ok((info.step, info.rollbacks))
     }
 
-    /// The kept gradient of the data part in m and S of every function.
+    /// Returns the stored gradient of the data term in m and S of every function.
     fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Vec<Pair<'py>>> {
         let state = self.state(py);
         state.need(false)?;
@@ -254,7 +261,7 @@ impl Svgp {
         (0..state.model.posteriors().len()).map(of).collect()
     }
 
-    /// m and S of every function.
+    /// Returns m and S of every function.
     fn posteriors<'py>(&self, py: Python<'py>) -> PyResult<Vec<Pair<'py>>> {
         self.state(py).model.posteriors().iter().map(|q| pair(py, q.mean(), q.cov())).collect()
     }
@@ -286,19 +293,19 @@ impl Svgp {
         Ok(())
     }
 
-    /// `KL(q ‖ p)` of all functions together.
+    /// Returns the sum of `KL(q ‖ p)` over all functions.
     fn kl(&self, py: Python<'_>) -> f64 {
         self.state(py).model.kl()
     }
 
-    /// Means and variances of the functions at inputs, a row each.
+    /// Returns the means and variances of the functions at inputs, a row for each input.
     fn marginals<'py>(&self, py: Python<'py>, x: LentMatrix<'py>) -> PyResult<Marginals<'py>> {
         let (x, ..) = self.state(py).rows(&x, None, None)?;
         let found = self.work(py, |state| state.posterior().marginals(x.as_ref()))?;
         Ok((rows_of(py, found.mean, found.functions)?, rows_of(py, found.variance, found.functions)?))
     }
 
-    /// The covariance of a function at inputs.
+    /// Returns the covariance of a function at inputs.
     fn covariance<'py>(
         &self,
         py: Python<'py>,
@@ -316,7 +323,7 @@ impl Svgp {
         matrix(py, found.as_ref())
     }
 
-    /// The log predictive density of every target.
+    /// Returns the log predictive density of every target.
     fn log_density<'py>(
         &self,
         py: Python<'py>,
@@ -332,25 +339,26 @@ impl Svgp {
         Ok(PyArray1::from_vec(py, losses.into_iter().map(|loss| -loss).collect()))
     }
 
-    /// Names and values of hyper-parameters, inducing inputs apart.
+    /// Returns the names and values of the hyper-parameters, without the inducing inputs.
     fn hyperparameters(&self, py: Python<'_>) -> Vec<(String, f64)> {
         self.state(py).model.model.named_values()
     }
 
-    /// The free, unconstrained vector of hyper-parameters and inducing inputs.
+    /// Returns the unconstrained vector of hyper-parameters and inducing inputs.
     fn theta<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         let state = self.state(py);
         PyArray1::from_vec(py, state.free.pack(&state.model.model.natural()))
     }
 
-    /// The name of every entry of that vector: hyper-parameters, and `inducing.i.d` for column d of inducing input i.
+    /// Returns the name of every entry of the vector `theta`: hyper-parameters, and `inducing.i.d` for column
+    /// d of inducing input i.
     fn theta_names(&self, py: Python<'_>) -> Vec<String> {
         let state = self.state(py);
         let all = state.model.model.descriptors();
         state.free.indices().map(|index| all[index].name.clone()).collect()
     }
 
-    /// The kept gradient in that vector.
+    /// Returns the stored gradient in the vector `theta`.
     fn theta_gradient<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let mut state = self.state(py);
         state.need(true)?;
@@ -361,15 +369,13 @@ impl Svgp {
         Ok(PyArray1::from_vec(py, out))
     }
 
-    /// Moves hyper-parameters and inducing inputs there, q staying in whitened form; false, and nothing changed, where the model cannot be
-    /// evaluated.
+    /// Sets hyper-parameters and inducing inputs; the whitened q stays the same. If the model cannot be
+    /// evaluated there, returns false and changes nothing.
     fn move_to(&self, py: Python<'_>, theta: LentVector<'_>) -> PyResult<bool> {
         let theta = theta.as_array().to_vec();
         let expected = self.state(py).free.len();
         if theta.len() != expected || theta.iter().any(|x| !x.is_finite()) {
-            return Err(PyValueError::new_err(format!(
-                "theta has to be {expected} numbers, none of them NaN or infinite"
-            )));
+            return Err(PyValueError::new_err(format!("theta must be {expected} finite numbers")));
         }
         self.work(py, |state| {
             let mut natural = state.model.model.natural();
@@ -379,7 +385,7 @@ impl Svgp {
         })
     }
 
-    /// The inducing inputs.
+    /// Returns the inducing inputs.
     fn inducing_points<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         let state = self.state(py);
         state.model.model.layer().inducing().map(|layer| matrix(py, layer.z())).transpose()

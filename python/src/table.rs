@@ -1,4 +1,4 @@
-//! Tables of the engine from columns of Python; no meaning of columns.
+//! Tables of the engine, created from columns of Python; no meaning of columns.
 
 use crate::convert::{LentMatrix, LentVector, raised};
 use numpy::ndarray::Axis;
@@ -8,17 +8,17 @@ use pyo3::types::PyBytes;
 use sparsegp_tables::tables::{Column, NamedColumn, RowNames, Table as Columns, read_csv};
 use std::io::Cursor;
 
-/// Rows of a matrix that are made columns of together.
+/// The number of rows of a matrix that are converted to columns at once.
 const ROWS: usize = 256;
 
 /// Named columns of equal length.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Table(pub Columns);
 
-/// A column as Python hands it over.
+/// A column as Python passes it.
 #[derive(FromPyObject)]
 enum Given<'py> {
-    /// Distinct values, and for each row which of them it has, or −1.
+    /// Distinct values, and for each row the index of its value, or −1 for a missing cell.
     Coded(Vec<String>, LentVector<'py, i64>),
     /// The kind of the numbers (`number` or `time`, in seconds since 1970), and the numbers.
     Numbers(String, LentVector<'py>),
@@ -45,7 +45,7 @@ impl Given<'_> {
 
 #[pymethods]
 impl Table {
-    /// Columns in their order; `source` is what messages call the table.
+    /// Creates a table from columns in their order; messages call it `source`.
     #[staticmethod]
     fn of_columns(source: &str, columns: Vec<(String, Given<'_>)>) -> PyResult<Table> {
         let named = |(name, given): (String, Given<'_>)| Ok(NamedColumn { name, column: given.column()? });
@@ -53,12 +53,13 @@ impl Table {
         Columns::new(source, columns).map(Table).map_err(raised)
     }
 
-    /// The columns of a matrix, by their names.
+    /// Creates a table from the columns of a matrix, with these names.
     #[staticmethod]
     fn of_matrix(source: &str, names: Vec<String>, values: LentMatrix<'_>) -> PyResult<Table> {
         let values = values.as_array();
         let mut columns: Vec<Vec<f64>> = names.iter().map(|_| Vec::with_capacity(values.nrows())).collect();
-        // Blocks of rows that fit the cache are read for all columns, since the numbers of a row are adjacent.
+        // Blocks of rows that fit into the cache are read for all columns, because the numbers of a row are
+        // adjacent.
         for rows in values.axis_chunks_iter(Axis(0), ROWS) {
             columns.iter_mut().zip(rows.columns()).for_each(|(column, some)| column.extend(some));
         }
@@ -67,7 +68,7 @@ impl Table {
         Columns::new(source, columns.collect()).map(Table).map_err(raised)
     }
 
-    /// The columns of a Parquet file in memory, read as the command line reads one on disk.
+    /// Reads a Parquet file in memory, as the command line reads a file on disk.
     #[staticmethod]
     fn of_parquet(source: &str, bytes: &Bound<'_, PyBytes>) -> PyResult<Table> {
         read_csv(source, Cursor::new(bytes.as_bytes().to_vec())).map(Table).map_err(raised)
@@ -81,14 +82,15 @@ impl Table {
         Ok(Table(all.with_row_names(self.0.row_names().clone())))
     }
 
-    /// Returns the table with another name in messages. Messages call rows by these labels, or by their numbers from 0.
+    /// Returns the table with another name in messages. Messages name rows by these labels, or by their
+    /// numbers from 0.
     #[pyo3(signature = (source, labels=None))]
     fn called(&self, source: &str, labels: Option<Vec<String>>) -> Table {
         let names = labels.map_or(RowNames::FromZero, |labels| RowNames::Labels(labels.into()));
         Table(self.0.clone().called(source).with_row_names(names))
     }
 
-    /// The names of the columns.
+    /// Returns the names of the columns.
     #[getter]
     fn names(&self) -> Vec<String> {
         self.0.columns().iter().map(|named| named.name.clone()).collect()

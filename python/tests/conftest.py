@@ -1,4 +1,4 @@
-"""Small real data that the tests share."""
+"""Small real data sets that the tests share."""
 
 from pathlib import Path
 
@@ -50,9 +50,9 @@ def loads():
 
 
 def out_of_place(values):
-    """The same numbers at an odd address, one byte off, and read-only, like a buffer that arrived over a network."""
+    """Returns the same numbers at an odd address, and read-only, like a buffer that was received over a network."""
     values = np.ascontiguousarray(values)
-    # NumPy's own room starts at a multiple of 16.
+    # Memory that NumPy allocates starts at a multiple of 16.
     off = np.empty(values.nbytes + 1, dtype=np.uint8)[1:].view(values.dtype).reshape(values.shape)
     off[...] = values
     off.flags.writeable = False

@@ -8,7 +8,7 @@ from sparsegp.likelihoods import CustomLikelihood
 
 
 class Bell(CustomKernel):
-    """The squared exponential, ``s exp(−½ Σ u²)``, again."""
+    """The squared exponential kernel in Python, ``s exp(−½ Σ u²)``."""
 
     name = "bell"
     hyperparameters = {"variance": Parameter(), "lengthscales": Parameter(per_column=True)}
@@ -30,7 +30,7 @@ class Bell(CustomKernel):
 
 
 class Slope(CustomKernel):
-    """``s Σ_d x_d y_d + 1``, which has nothing but what it has to."""
+    """The kernel ``s Σ_d x_d y_d + 1``, with only the required methods."""
 
     name = "slope"
     hyperparameters = {"strength": Parameter(0.5, upper=50.0)}
@@ -43,7 +43,7 @@ class Slope(CustomKernel):
 
 
 class Counts(CustomLikelihood):
-    """A Poisson count with the rate e^f, again."""
+    """The Poisson likelihood in Python, with the rate e^f."""
 
     name = "counts"
     target = "count"

@@ -1,6 +1,7 @@
-"""The book (`docs/`) and the README: their links lead somewhere, and their code runs, chapter by chapter, and prints what the chapters show.
+"""The book (`docs/`) and the README: their links are valid, and their code runs, chapter by chapter, and prints the
+shown outputs.
 
-Run as a program it writes what the code prints now into the chapters, or only into the named chapters:
+Run as a program, this file writes the current output of the code into the chapters, or only into the named chapters:
 `python python/tests/test_book.py failures`.
 """
 
@@ -21,20 +22,20 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CHAPTERS = sorted(DOCS.glob("*.md"))
 PAGES = [ROOT / "README.md", *CHAPTERS]
-# A command prints the same as before except for numbers. The words around a gap have to agree too.
+# The output of a command must equal the shown output except for numbers. The words around a gap must agree too.
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
 GAP = "…"
 
 
 class Block:
-    """A fenced block of a chapter: its language, its lines, and the number of the first of them in the chapter."""
+    """A fenced block of a chapter: its language, its lines, and the number of its first line in the chapter."""
 
     def __init__(self, language: str, first: int):
         self.language, self.first, self.lines = language, first, []
 
 
 def blocks(lines: list[str]) -> list[Block]:
-    """The fenced blocks of a chapter."""
+    """Returns the fenced blocks of a chapter."""
     found, inside = [], False
     for number, line in enumerate(lines):
         if line.lstrip().startswith("```"):
@@ -47,7 +48,7 @@ def blocks(lines: list[str]) -> list[Block]:
 
 
 def commands(lines: list[str]) -> list[tuple[str, int, list[str]]]:
-    """The commands of a console block, each with the place and the lines of what it prints."""
+    """Returns the commands of a console block, each with the position and the lines of its output."""
     found, more = [], False
     for number, line in enumerate(lines):
         if line.startswith("$ ") or more:
@@ -62,7 +63,7 @@ def commands(lines: list[str]) -> list[tuple[str, int, list[str]]]:
 
 
 def parts(text: str) -> list[list[str]]:
-    """The words between gaps, every number being the same."""
+    """Returns the words between gaps, with all numbers replaced by the same text."""
     words = NUMBER.sub("#", text).split()
     found = [[]]
     for word in words:
@@ -74,7 +75,7 @@ def parts(text: str) -> list[list[str]]:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """True if a text with gaps agrees with the printed text."""
+    """Returns True if a text with gaps agrees with the printed text."""
     wanted, (words,) = parts(shown), parts(re.sub(rf"(?<!\S){GAP}(?!\S)", "...", printed))
     place = 0
     for index, part in enumerate(wanted):
@@ -88,7 +89,7 @@ def agrees(shown: str, printed: str) -> bool:
 
 
 def renewed(shown: list[str], printed: str) -> list[str]:
-    """The shown lines with the present output in place of the old one, and the same gaps."""
+    """Returns the shown lines with the current output instead of the old output, and with the same gaps."""
     now = printed.rstrip("\n").split("\n")
     if not any(GAP in line.split() for line in shown):
         return now
@@ -114,7 +115,8 @@ class Chapter:
         (folder / "python" / "reader").symlink_to(ROOT / "python" / "reader")
 
     def run(self, compare) -> None:
-        """Runs all blocks, then compares them from the last to the first, so that places stay valid while lines are replaced."""
+        """Runs all blocks, then compares them from the last to the first, so that positions stay valid while lines are
+        replaced."""
         outcomes, before = [], None
         for block in blocks(self.lines):
             if block.language == "console":
@@ -132,14 +134,14 @@ class Chapter:
             compare(self, command, at, shown, printed)
 
     def between(self, block: Block) -> bool:
-        """True if there is text between a block and the one before it."""
+        """Returns True if there is text between a block and the previous block."""
         lines = self.lines[: block.first - 1]
         while lines and not lines[-1].strip():
             lines.pop()
         return not lines or lines[-1].strip() != "```"
 
     def paths(self) -> str:
-        """The search path of programs, with the command sparsegp first."""
+        """Returns the search path of programs, with the command sparsegp first."""
         program = os.environ.get("SPARSEGP_BIN", str(Path(sys.executable).parent))
         return os.pathsep.join([program, os.environ["PATH"]])
 
@@ -176,23 +178,24 @@ def test_code_prints_what_is_shown(path, tmp_path):
     Chapter(path, tmp_path).run(compare)
 
 
-def test_every_block_has_a_language_that_says_who_runs_it():
+def test_every_block_has_a_known_language():
     crates = "".join((ROOT / crate / "lib.rs").read_text() for crate in ("src", "tables/src"))
     for path in PAGES:
         languages = {block.language for block in blocks(path.read_text().split("\n"))}
-        # `sh` installs or measures, `text` is to be read; all else is run here or by the crate's documentation tests.
+        # Blocks of `sh` install or measure and `text` is only read. All other blocks are run here or by the
+        # documentation tests of the crate.
         assert languages <= {"console", "python", "rust", "sh", "text"}, (path.name, languages)
         included = f"../{path.relative_to(ROOT).as_posix()}" in crates
         assert "rust" not in languages or included, f"{path.name} is in the documentation tests of no crate"
 
 
 def anchors(path: Path) -> set[str]:
-    """The names of a page's headings in links."""
+    """Returns the anchors of the headings of a page."""
     titles = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_links_lead_somewhere_and_every_chapter_is_in_the_contents():
+def test_links_are_valid_and_every_chapter_is_in_the_contents():
     for page in [*PAGES, ROOT / "python" / "README.md", ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r'(?:\]\(|src="|srcset=")([^)\s"]+)[)"]', page.read_text()):
             if re.match(r"https?:", target):
@@ -208,7 +211,7 @@ def test_links_lead_somewhere_and_every_chapter_is_in_the_contents():
 
 
 def readme_table():
-    """The program that makes the README's table of results."""
+    """Returns the program that creates the table of results of the README."""
     place = ROOT / "benches" / "peers" / "readme_table.py"
     specification = importlib.util.spec_from_file_location(place.stem, place)
     module = importlib.util.module_from_spec(specification)
@@ -243,7 +246,7 @@ def test_measurement_files_hold_the_numbers_of_their_chapter(path):
 
 
 def write(names: list[str]) -> None:
-    """Writes what the code prints now into the chapters of these names, or into all."""
+    """Writes the current output of the code into the chapters with these names, or into all."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""SVGP: options that it does not read are refused, and a model by hand becomes an estimator."""
+"""SVGP: unsupported options are refused, and a model with a custom training loop becomes an estimator."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Categories in tables: levels that training did not see, in every way that estimators predict."""
+"""Categories in tables: levels that training did not see, with every estimator and kind of prediction."""
 
 import warnings
 
@@ -19,7 +19,7 @@ def frame(rows, levels):
 
 
 def new():
-    """A level that training has, two that it has not, and a missing one."""
+    """Returns a level that training saw, two levels that it did not see, and a missing cell."""
     return pd.DataFrame({"a": [1.0, 1.0, 1.0, 1.0], "city": ["city 3", "Rome", "Oslo", None]})
 
 
@@ -39,7 +39,7 @@ def test_unseen_levels_are_new_levels_with_one_warning_or_errors(estimator):
         model.set_params(unseen="zeros").predict(X)
 
 
-def test_folds_with_levels_of_their_own_have_scores():
+def test_folds_with_unseen_levels_have_scores():
     X, y = frame(120, 60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

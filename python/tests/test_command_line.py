@@ -1,4 +1,4 @@
-"""The command line in the wheel, and model files that it shares with the estimators, to the last bit."""
+"""The command line in the wheel, and model files that it shares with the estimators, with equal bits."""
 
 import csv
 import json

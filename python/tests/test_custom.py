@@ -68,7 +68,7 @@ def test_a_kernel_fits_as_the_built_in_one(objective):
     known = SparseGPRegressor("rbf(ard)", objective=objective, **SHORT).fit(X, Y)
     fits = [SparseGPRegressor(Bell(), objective=objective, n_threads=n, **SHORT).fit(X, Y) for n in (1, 2)]
     assert np.array_equal(fits[0].predict(X), fits[1].predict(X))
-    # Thirty epochs amplify differences of rounding.
+    # Thirty epochs amplify rounding differences.
     assert np.allclose(fits[0].predict(X), known.predict(X), atol=1e-5)
     own, theirs = (list(model.kernel_.parameters.values()) for model in (fits[0], known))
     assert np.allclose(own, theirs, rtol=1e-4)
@@ -77,7 +77,7 @@ def test_a_kernel_fits_as_the_built_in_one(objective):
 def test_a_likelihood_fits_as_the_built_in_one():
     exposure = RANDOM.uniform(0.5, 2.0, 90)
     counts = RANDOM.poisson(exposure * np.exp(0.5 * Y + 1))
-    # The two start from other means, so that only the posterior is trained.
+    # The two fits start from different means, so only the posterior is trained.
     settings = {**SHORT, "mean": "zero", "hyper": "fixed", "epochs": 200}
     models = [
         SparseGPCountRegressor("rbf(variance=1, lengthscales=1)", likelihood=likelihood, **settings).fit(X, counts, exposure=exposure)
@@ -104,7 +104,7 @@ def test_a_fit_calls_a_likelihood_for_many_rows_at_once():
         calls.clear()
         settings = {**SHORT, "epochs": 5, "objective": objective, "random_state": 1}
         SparseGPRegressor("rbf", likelihood=Counted(), **settings).fit(X, Y)
-        # A call per row and epoch would make 450 at least.
+        # With a call per row and epoch there would be at least 450 calls.
         assert max(np.prod(shape) for shape in calls) > 1000
         assert sum(np.prod(shape) > 200 for shape in calls) < 200
 
@@ -129,7 +129,7 @@ def test_files_and_pickles_need_the_same_objects(tmp_path):
 
 
 class Failing(Bell):
-    """Raises at a call of a method, counted from 1, by way of a note that says so."""
+    """Raises an exception at one call of a method, counted from 1."""
 
     def __init__(self, method, call):
         self.method, self.left = method, call
@@ -160,7 +160,7 @@ def test_an_exception_of_a_kernel_ends_the_fit(method, call, threads):
     with pytest.raises(ZeroDivisionError, match=f"in {method}"):
         model.fit(X, Y)
     assert not model.__sklearn_is_fitted__()
-    # It raises once; later calls succeed.
+    # The exception is raised once; later calls succeed.
     assert model.fit(X, Y).score(X, Y) > 0.5
 
 
@@ -215,7 +215,7 @@ def test_svgp_takes_both():
 
     for place in (0, 1, 2, 3, len(theta) - 1):
         step = 1e-5 * np.eye(len(theta))[place]
-        # The third derivative and rounding leave six digits of a difference with this step.
+        # With this step, the third derivative and rounding leave six digits of the difference.
         assert gradient[place] == pytest.approx((loss(theta + step) - loss(theta - step)) / 2e-5, rel=1e-4, abs=1e-4)
 
 
@@ -226,13 +226,13 @@ def test_comparisons_take_a_kernel():
 
 def test_comparisons_take_a_likelihood():
     counts = np.random.default_rng(4).poisson(np.exp(1 + np.sin(X[:, 0]))).astype(float)
-    # Nothing but q is trained, and its optimum is unique.
+    # Only q is trained, and its optimum is unique.
     how = {"kernel": "rbf", "options": {"inducing": 8, "hyper": "fixed", "mean": "zero", "tolerance": 1e-9}}
     own, built = (compare(X, counts, ["elbo"], likelihood=likelihood, **how) for likelihood in (Counts(), "poisson"))
     assert np.allclose(own.results["nll"], built.results["nll"], rtol=1e-6)
 
 
-def test_what_is_said_of_an_object_is_checked():
+def test_declarations_of_an_object_are_checked():
     class Nameless(Bell):
         name = "two words"
 

@@ -1,4 +1,5 @@
-"""Estimators on Dask: the fit of arrays in memory however rows are cut, bits that come again, lost workers, bad input; nothing hangs."""
+"""Estimators on Dask: equality with fits in memory for any partitions, reproducible bits, lost workers, bad input; no
+test hangs."""
 
 import os
 import signal
@@ -56,7 +57,7 @@ def cluster_of(workers, **more):
 
 @pytest.fixture(scope="module")
 def client():
-    # A local cluster gives a worker up for good that is lost twice within this time, also where it was back between.
+    # A local cluster gives up a worker that is lost twice within this time, even if it came back in between.
     patience = dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
     with patience, cluster_of(2, worker_dashboard_address=None) as cluster, Client(cluster) as client:
         yield client
@@ -88,7 +89,7 @@ def test_collapsed_fits_are_those_of_one_process(client, objective):
     want, std = local.predict(X, return_std=True)
     for sizes in cuts(len(y)):
         model = DaskSparseGPRegressor(**SMALL, objective=objective, client=client).fit(*cut(sizes, X, y))
-        # Every step but the first follows from the gradients before it.
+        # Every step except the first depends on earlier gradients.
         np.testing.assert_allclose(model.history_["objective"], local.history_["objective"], rtol=1e-9, atol=1e-10)
         assert abs(model.objective_ - local.objective_) < 1e-10
         got, got_std = model.to_local().predict(X, return_std=True)
@@ -104,7 +105,7 @@ def test_rows_need_not_stay_with_workers(client):
     assert bits(kept, X) == bits(read, X)
 
 
-def test_mini_batches_come_again_to_the_bit(client):
+def test_mini_batches_are_reproducible_bit_for_bit(client):
     X, f, _ = rows()
     rng = np.random.default_rng(1)
     years = rng.uniform(0.5, 2, len(f))
@@ -158,7 +159,7 @@ def test_blocks_may_lie_anywhere(client):
         np.testing.assert_array_equal(got, want)
 
 
-def test_dataframes_with_categories_and_sizes_that_are_not_known(client, tmp_path):
+def test_dataframes_with_categories_and_unknown_sizes(client, tmp_path):
     X, f, y = rows(400)
     frame = pd.DataFrame({"a": X[:, 0], "side": np.where(X[:, 1] > 2, "left", "right"), "y": y})
     table = dd.from_pandas(frame, npartitions=3)
@@ -174,7 +175,7 @@ def test_dataframes_with_categories_and_sizes_that_are_not_known(client, tmp_pat
     model.save(tmp_path / "model.safetensors")
     again = sparsegp.SparseGPRegressor.load(tmp_path / "model.safetensors")
     assert np.array_equal(again.predict(kept[["a", "side"]]), model.to_local().predict(kept[["a", "side"]]))
-    # An array whose chunks are not known.
+    # An array with unknown chunks.
     x, target = cut((200, 200), X, y)
     inside = x[:, 0] > 1.0
     model = DaskSparseGPRegressor(**SMALL, client=client).fit(x[inside], target[inside])
@@ -182,7 +183,7 @@ def test_dataframes_with_categories_and_sizes_that_are_not_known(client, tmp_pat
 
 
 def kill_soon(client):
-    """A callback that ends a worker's process once, within the rounds after the second epoch."""
+    """Returns a callback that ends the process of a worker once, within the rounds after the second epoch."""
     killed = []
 
     def callback(record):
@@ -214,7 +215,7 @@ def test_a_lost_worker_costs_its_tasks_only(client, more):
     assert killed[0] not in client.run(os.getpid).values()
 
 
-def test_what_rows_are_made_of_is_had_again_from_other_workers(client, tmp_path):
+def test_the_sources_of_rows_are_recomputed_on_other_workers(client, tmp_path):
     X, _, y = rows(200)
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
     processes = list(client.run(os.getpid).values())
@@ -223,7 +224,7 @@ def test_what_rows_are_made_of_is_had_again_from_other_workers(client, tmp_path)
         with open(tmp_path / "reads", "a+") as reads:
             reads.write(f"{first}\n")
             reads.seek(0)
-            # It is read for its length, for the survey, and by workers that are to keep it: then all of them end.
+            # The source is read for its length, for the survey, and by the workers that keep it. Then all workers end.
             lost = first == 100 and reads.read().splitlines().count("100") == 3
         if lost:
             for process in sorted(processes, key=lambda process: process == os.getpid()):
@@ -271,7 +272,7 @@ def test_several_targets_are_fits_to_the_rows_that_have_them(client, tmp_path):
 
 
 @pytest.mark.parametrize("plan", [SMALL, BATCHES], ids=["collapsed", "mini-batches"])
-def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path, plan):
+def test_a_fit_continues_from_a_checkpoint_with_the_same_bits(client, tmp_path, plan):
     X, _, y = rows()
     x, target = cut((300, 300), X, y)
     want = bits(DaskSparseGPRegressor(**plan, client=client).fit(x, target), X)
@@ -292,7 +293,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path, plan):
 
 
 def frame_of(parts):
-    """A dataframe of partitions as they are, described by the first."""
+    """Returns a dataframe of unchanged partitions, with the metadata of the first one."""
     return dd.from_delayed([dask.delayed(part) for part in parts], meta=parts[0].iloc[:0], verify_meta=False)
 
 
@@ -342,7 +343,7 @@ def test_bad_input_is_refused_in_one_line(client):
         DaskSparseGPRegressor(nothing=1)
 
 
-def test_clusters_that_cannot_do_it_say_so(client, monkeypatch):
+def test_unsuitable_clusters_are_refused(client, monkeypatch):
     X, _, y = rows(200)
     x, target = cut((100, 100), X, y)
 
@@ -396,7 +397,7 @@ def test_workers_that_do_nothing_end_a_fit_in_one_line(client, monkeypatch):
         client.run(be, "running")
 
 
-def test_answers_are_merged_in_one_order_however_many_workers_there_are():
+def test_answers_are_merged_in_one_order_for_any_number_of_workers():
     leaf = lambda node: str(node[0]) if node[1] - node[0] == 1 else None  # noqa: E731
     merge = lambda front, back, node: f"({front} {back})"  # noqa: E731
     for sizes in ([7], [5] * 8, [*range(1, 24)], [1000, *[1] * 9], [3, 1, 4, 1, 5, 9, 2, 6]):
@@ -409,7 +410,7 @@ def test_answers_are_merged_in_one_order_however_many_workers_there_are():
             assert tree.merged(everything, known.get, merge) == whole
         assert all(tree.rows(*group) <= 10 or group[1] - group[0] == 1 for group in tree.groups(10))
     for count in (1, 2, 4, 8):
-        # Equal partitions are shared equally, and a worker has one answer.
+        # Equal partitions are shared equally, and every worker returns one answer.
         shares = Tree([5] * 16).shares(count)
         assert {end - first for first, end in shares} == {16 // count}
         assert all(len(Tree([5] * 16).nodes(share)) == 1 for share in shares)

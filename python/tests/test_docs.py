@@ -1,4 +1,4 @@
-"""Everything public says what it takes, in numpydoc form."""
+"""All public objects document their parameters in the format of numpydoc."""
 
 import importlib
 import inspect
@@ -13,7 +13,7 @@ MODULES = ["sparsegp", *(f"sparsegp.{name}" for name in ("guarantees", "kernels"
 
 
 def public():
-    """Names and objects: what modules export, and the methods of classes that the package defines."""
+    """Yields names and objects: the exports of modules, and the methods of classes that the package defines."""
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
             thing = getattr(module, name)

@@ -1,4 +1,4 @@
-"""Wrong parameters and wrong data: one line, the right exception, Python's names."""
+"""Wrong parameters and wrong data raise the right exception, with one line and the names of Python."""
 
 import random
 
@@ -103,7 +103,7 @@ def test_errors_are_of_this_package():
     assert issubclass(sparsegp.FitError, RuntimeError)
 
 
-def test_what_memory_has_no_room_for():
+def test_data_that_do_not_fit_into_memory():
     model = sparsegp.SparseGPRegressor("rbf", auto="none", n_inducing=5, epochs=3).fit(X, Y)
     endless = np.broadcast_to(X[0], (10**13, 1))
     for use in (
@@ -133,7 +133,7 @@ def test_what_memory_has_no_room_for():
         {"kernel": "rbf", "_own": {"kernels": []}},
     ],
 )
-def test_states_that_are_none(state):
+def test_invalid_states(state):
     model = sparsegp.SparseGPRegressor("rbf", auto="none", n_inducing=5, epochs=3).fit(X, Y)
     want = model.predict(X)
     with pytest.raises(ValueError) as error:

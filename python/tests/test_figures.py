@@ -1,4 +1,4 @@
-"""Comparisons and figures: what they show is there; no looks."""
+"""Comparisons and figures: their contents, not their appearance."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_figures_of_inputs_classes_and_noise(tumours, loads):
     ax = plot.decision_regions(classifier, noisy, classes, features=("worst_radius", 1), points=20)
     assert len(ax.images) == 2 and (ax.get_xlabel(), ax.get_ylabel()) == ("worst_radius", "worst_concave_points")
     sides = ax.images[0].get_alpha() > 0
-    # Small tumours are benign, and every place is of one class.
+    # Small tumours are benign, and every point has one class.
     assert sides[0, 0] and not sides[-1, -1] and (sides ^ (ax.images[1].get_alpha() > 0)).all()
     rising = plot.partial_dependence(classifier, noisy, "worst_radius").lines[0].get_ydata()
     assert rising[-1] > 0.5 > rising[0]
@@ -73,7 +73,7 @@ def test_figures_of_inputs_classes_and_noise(tumours, loads):
     assert np.allclose(plot.noise(even, X).lines[0].get_ydata(), even.noise_variance_**0.5)
     varying = sparsegp.SparseGPRegressor("rbf", likelihood="gaussian-heteroskedastic", n_inducing=10, auto="none").fit(X, y)
     found = plot.noise(varying, X).lines[0].get_ydata()
-    # A standard deviation of forty rows is off by a ninth; 3 times that is within this factor.
+    # The standard deviation of forty rows has an error of a ninth; three times this error is within this factor.
     assert 0.66 < found[20] / (0.5 + 0.5 * X[20, 0]) < 1.5 and 0.66 < found[-20] / (0.5 + 0.5 * X[-20, 0]) < 1.5
     with pytest.raises(ValueError, match="adds no noise"):
         plot.noise(sparsegp.SparseGPRegressor("rbf", likelihood="gamma", n_inducing=5, epochs=2, auto="none").fit(X, np.exp(y / 9)), X)

@@ -1,4 +1,4 @@
-"""The scripts of the gallery run, each on its small data."""
+"""The scripts of the gallery run on their small data sets."""
 
 import runpy
 from pathlib import Path

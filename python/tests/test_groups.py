@@ -73,7 +73,7 @@ def test_columns_and_arrays_of_levels_make_the_same_model(firms):
     by_array = model.fit(X.to_numpy(), y.to_numpy(), groups=firms["firm"].to_numpy())
     np.testing.assert_allclose(by_array.predict(X.to_numpy(), groups=firms["firm"].to_numpy()), mean, rtol=1e-9)
     assert (std > 0).all()
-    with pytest.raises(ValueError, match="give groups"):
+    with pytest.raises(ValueError, match="groups is not given"):
         by_array.predict(X.to_numpy())
 
 
@@ -101,7 +101,7 @@ def test_rows_of_one_level_covary(firms):
     np.testing.assert_allclose(covariance[0, 1] - covariance[0, 2], sd**2, rtol=1e-6)
 
 
-def test_what_has_no_grouped_effects_says_so(firms):
+def test_models_and_parameters_without_grouped_effects_are_refused(firms):
     X = firms[["value", "firm"]]
     with pytest.raises(ValueError, match="groups"):
         SparseGPRegressor("rbf", objective="dlm-log", n_inducing=5, epochs=2).fit(X, firms["invest"], groups="firm")
@@ -121,7 +121,7 @@ def test_classes_counts_and_heavy_tails_have_groups(firms):
     assert len(classifier.effects_) == 11
     linear = BayesianLinearClassifier().fit(X[["value", "capital"]].to_numpy(), large.to_numpy(), groups=levels)
     np.testing.assert_allclose(linear.predict_proba(X[["value", "capital"]].to_numpy(), groups=levels).sum(axis=1), 1)
-    with pytest.raises(ValueError, match="give groups"):
+    with pytest.raises(ValueError, match="groups is not given"):
         linear.predict(X[["value", "capital"]].to_numpy())
 
     counts = SparseGPCountRegressor(n_inducing=8, epochs=15).fit(X, firms["invest"].round(), groups=["firm"])
@@ -133,7 +133,7 @@ def test_classes_counts_and_heavy_tails_have_groups(firms):
     assert heavy.score(X, firms["invest"]) > 0.8
 
 
-def test_several_targets_have_effects_of_their_own(firms):
+def test_several_targets_have_separate_effects(firms):
     columns = ["value", "year", "firm"]
     linear = SparseGPMultiOutputRegressor(SparseGPRegressor("rbf(ard)", n_inducing=10, epochs=8))
     linear.fit(firms[columns], firms[["invest", "capital"]], groups="firm")
@@ -144,7 +144,7 @@ def test_several_targets_have_effects_of_their_own(firms):
         linear.fit(firms[columns], firms[["invest", "capital"]], groups=np.arange(len(firms)))
 
 
-def test_neighbours_stand_beside_groups(firms):
+def test_neighbours_can_be_combined_with_groups(firms):
     columns = ["value", "capital", "firm"]
     model = SparseGPRegressor("matern32(ard)", n_inducing=5, neighbours=10)
     model.fit(firms[columns], firms["invest"], groups="firm")

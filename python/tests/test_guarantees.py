@@ -1,4 +1,4 @@
-"""Guarantees: the numbers of closed forms, what they promise of each other, and refusals."""
+"""Guarantees: values of closed forms, relations between them, and refusals."""
 
 import numpy as np
 import pytest

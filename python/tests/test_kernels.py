@@ -1,4 +1,4 @@
-"""Kernels as objects: what is said of their parameters, and the tuned ones that fits end with."""
+"""Kernels as objects: constraints on their parameters, and the tuned kernels of fits."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ Y = np.sin(2 * X[:, 0]) + 0.2 * X[:, 1]
 SHORT = {"auto": "none", "n_inducing": 10, "epochs": 10, "objective": "vfe"}
 
 
-def test_what_is_said_goes_with_the_parameter_wherever_the_kernel_goes():
+def test_constraints_stay_with_the_parameter_in_any_larger_kernel():
     rough = RBF().bounds("lengthscales", 0.1, 2).prior("variance", "lognormal(0, 1)")
     k = 2.0 * Linear() + Changepoint(RBF(), rough[0].fix("variance", 3)) * Periodic().fix("period")
     assert k._options() == {
@@ -21,14 +21,14 @@ def test_what_is_said_goes_with_the_parameter_wherever_the_kernel_goes():
     }
     assert set(k.parameters) >= {"rbf_2.lengthscales", "periodic.period", "constant.variance", "changepoint.locations"}
     assert RBF()._options() == {} and rough != RBF() and rough == RBF().bounds("lengthscales", 0.1, 2).prior("variance", "lognormal(0, 1)")
-    # A name without a piece is of every piece that has it.
+    # A name without a term applies to every term that has the parameter.
     assert len((RBF() + RBF()).fix("lengthscales")._options()["fix"]) == 2
     assert RBF(ard=True).fix("lengthscales.1", 2.0)._options() == {"fix": ["kernel.lengthscales.1=2.0"]}
     with pytest.raises(ValueError, match="'period', expected one of variance, lengthscales"):
         RBF().fix("period")
 
 
-def test_estimators_do_what_kernels_say():
+def test_estimators_apply_the_constraints_of_kernels():
     kernel = RBF().bounds("lengthscales", upper=0.3)[0] + Linear().fix("variance", 0.25)
     model = SparseGPRegressor(kernel, fix=["likelihood.noise_variance=0.04"], **SHORT).fit(X, Y)
     values = model.document_["hyperparameters"]
@@ -59,7 +59,7 @@ def test_tuned_kernels_have_the_values_in_their_text(text):
     assert {f"kernel.{name}": value for name, value in engine.items()}.items() <= model.document_["hyperparameters"].items()
     again = Kernel(str(tuned))
     assert np.array_equal(again(X), tuned(X)) and again == tuned
-    # It starts a fit where the last one ended.
+    # The tuned kernel starts a fit where the last fit ended.
     fixed = SparseGPRegressor(tuned, hyper="fixed", auto="none", n_inducing=10).fit(X, Y)
     assert dict(fixed._fitted().kernel()[1]) == engine
 

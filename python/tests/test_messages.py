@@ -1,4 +1,4 @@
-"""Options and parameters that messages name exist where the message is read: on the command line, and in Python."""
+"""Options and parameters in messages exist in the interface that shows the message: the command line or Python."""
 
 import ast
 import inspect
@@ -15,29 +15,30 @@ from sparsegp import _sparsegp
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(sparsegp.__file__).parent
 
-#: Options that only the command line has: about files and their reading, and cross-validation, for which Python has scikit-learn.
+#: Options that only the command line has: options about files and their reading, and about cross-validation, which
+#: scikit-learn provides in Python.
 FILES = {"average", "cv", "delimiter", "from", "missing", "model_out", "population", "resume", "shuffle_buffer", "split_by"}
 
-#: Names that only programs in Rust set, so only they show messages about them.
+#: Names that only Rust programs set, so only these show messages about them.
 RUST = {"dimensions"}
 
 
 def marked() -> set:
-    """Every option between ⟨ and ⟩ in the sources, with its value if one is written."""
+    """Returns every option between ⟨ and ⟩ in the sources, with its value if it has one."""
     folders = [path for path in ROOT.iterdir() if path.is_dir() and path.name not in ("target", "python", "docs", "fuzz", "tests")]
     found = set()
     for path in (path for folder in folders for path in folder.rglob("*.rs") if "target" not in path.parts):
         for option in re.findall(r"⟨([a-z_]+(?: [^⟩{]*)?)⟩", path.read_text(encoding="utf-8")):
             name, _, value = option.partition(" ")
             found.add((name, value or None))
-        # Of options with a value that is filled in, the name.
+        # Options with a value that is filled in have only their name.
         found |= {(name, None) for name in re.findall(r"⟨([a-z_]+) [^⟩]*\{", path.read_text(encoding="utf-8"))}
-    # Tests of the marks themselves say other things.
+    # Tests of the markers use other words.
     return {(name, value) for name, value in found if name not in ("a", "b", "name", "and")}
 
 
 def parameters() -> set:
-    """Every parameter of something public."""
+    """Returns every parameter of a public object."""
     names = {"X"}
     for thing in (getattr(sparsegp, name) for name in sparsegp.__all__):
         members = [thing] if callable(thing) else []
@@ -76,7 +77,7 @@ def test_options_of_messages_exist_on_the_command_line():
     assert not absent, f"messages name options that no command has: {absent}"
 
 
-def test_parameters_that_the_package_itself_names_exist():
+def test_parameters_that_the_package_names_exist():
     known = parameters() | set(_sparsegp.option_types()) | {"kernels", "likelihoods", "ax", "asynchronous"}
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -87,8 +88,8 @@ def test_parameters_that_the_package_itself_names_exist():
                 assert set(named) <= known, f"{path.name}: {text!r}"
 
 
-def test_parameters_are_those_that_messages_take_for_parameters():
-    """The engine's list of what is a parameter, by name and by being outside ``options``."""
+def test_the_list_of_parameters_of_the_engine_is_complete():
+    """Compares the engine's list of parameters with the parameters of estimators, by name and by position outside ``options``."""
     own = set(sparsegp.SparseGPRegressor().get_params()) | set(sparsegp.BayesianLinearRegressor().get_params())
     for name in _sparsegp.option_types():
         said = _sparsegp.option_called(name, "1")
@@ -96,5 +97,5 @@ def test_parameters_are_those_that_messages_take_for_parameters():
 
 
 @pytest.mark.parametrize(("name", "value", "said"), [("keep", "a,b", "keep=['a', 'b']"), ("betas", "auto", "beta='auto'")])
-def test_values_are_written_as_python_has_them(name, value, said):
+def test_values_are_written_in_python_syntax(name, value, said):
     assert _sparsegp.option_called(name, value) == said

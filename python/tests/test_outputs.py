@@ -1,4 +1,5 @@
-"""Several targets at once: equal to single fits if they share nothing, to the command line's models, and to closed forms of the shared parts."""
+"""Several targets at once: equality with single fits if nothing is shared, with models of the command line, and with
+closed forms of shared parts."""
 
 import pickle
 import subprocess
@@ -18,7 +19,7 @@ HOW = {"kernel": "rbf(ard)", "n_inducing": 15, "auto": "none", "epochs": 15}
 
 @pytest.fixture(scope="module")
 def petals():
-    """Two targets, a fifth of the cells missing, of three inputs, one of them of text."""
+    """Returns two targets with a fifth of the cells missing, and three inputs, one of which is text."""
     from conftest import read
 
     frame = read("iris.csv")
@@ -41,7 +42,7 @@ def test_check_estimator():
     assert sum(result["status"] == "passed" for result in results) >= 50
 
 
-def test_targets_of_their_own_are_single_fits(petals):
+def test_targets_that_share_nothing_are_single_fits(petals):
     X, Y = petals
     weights = np.where(np.arange(len(X)) % 7 == 0, 0.0, 1.0)
     how = SparseGPRegressor(**HOW)
@@ -64,13 +65,13 @@ def test_targets_of_their_own_are_single_fits(petals):
     assert (off == 0.0).all()
 
 
-def test_functions_that_mix_one_process_are_wholly_correlated(petals, mixed):
+def test_functions_that_mix_one_process_are_perfectly_correlated(petals, mixed):
     X, _ = petals
     mean, std = mixed.predict(X, return_std=True)
     f, covariance = mixed.predict_f(X, full_output_cov=True)
     variance = mixed.predict_f(X)[1]
     assert np.allclose(f, mean)
-    # The remaining variance of a target is its noise, which is equal everywhere.
+    # The remaining variance of a target is its noise, which is constant.
     noise = std**2 - variance
     assert (noise > 0.0).all() and np.allclose(noise, noise[0], rtol=1e-9)
     assert np.allclose(covariance[:, 0, 1] ** 2, variance[:, 0] * variance[:, 1], rtol=1e-10)
@@ -79,7 +80,7 @@ def test_functions_that_mix_one_process_are_wholly_correlated(petals, mixed):
     assert draws.shape == (5, 2, 3000)
     assert np.allclose(draws.mean(axis=2), mean[:5], atol=4 * std.max() / np.sqrt(3000))
     assert np.array_equal(mixed.sample_y(X[:5], random_state=None), mixed.sample_y(X[:5], random_state=0))
-    # Draws are each target's by itself: correlations of 3000 have the deviation 0.018.
+    # Draws of different targets are independent: correlations of 3000 draws have the standard deviation 0.018.
     assert all(abs(np.corrcoef(draws[row])[0, 1]) < 0.09 for row in range(5))
 
 
@@ -127,7 +128,7 @@ def test_draws_have_the_covariances_that_are_reported(petals, outputs):
     assert (abs(functions[2, 0, 1]) > 0) == (outputs == "mixed:1")
 
 
-def test_parts_learned_one_after_the_other(petals):
+def test_updates_with_consecutive_parts(petals):
     X, Y = petals
     how = SparseGPRegressor(**{**HOW, "neighbours": "none"})
     first = SparseGPMultiOutputRegressor(how, outputs="own").fit(X[::2], Y[::2])
@@ -163,7 +164,7 @@ def test_searches_and_tables(petals):
         ({"outputs": "mixed:3"}, ValueError, "expected 1 to 2, the number of outputs"),
         ({"outputs": 2}, TypeError, "outputs is 2, expected a string"),
         ({"estimator": SparseGPClassifier()}, TypeError, "expected a regressor of sparsegp"),
-        ({"estimator": SparseGPRegressor(beta=[1.0, 0.1])}, ValueError, "expected a number for several"),
+        ({"estimator": SparseGPRegressor(beta=[1.0, 0.1])}, ValueError, "expected a number: held-out rows"),
         ({"estimator": SparseGPRegressor(likelihood="student-t", auto="none"), "outputs": "shared"}, ValueError, "with Gaussian noise"),
         ({"estimator": BayesianLinearRegressor(), "outputs": "mixed:1"}, ValueError, "is for Gaussian processes"),
     ],

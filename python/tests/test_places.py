@@ -70,7 +70,7 @@ def test_a_map_shows_mean_and_standard_deviation(stations, model):
     plt.close("all")
 
 
-def test_what_is_no_place_is_refused(stations):
+def test_invalid_places_are_refused(stations):
     X, y = stations
     for places, words in [
         ({"places": ["lon"]}, "expected the names of two columns"),

@@ -1,4 +1,4 @@
-"""Predictions agree with each other, for every kind of target."""
+"""Different predictions agree with each other, for every kind of target."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_every_kind_of_number(likelihood, target):
     model = kind("rbf", likelihood=likelihood, n_inducing=12, auto="none").fit(X, y)
     mean, quantiles = model.predict(X, quantiles=[0.01, 0.99])
     assert model.score(X, y) > 0.3
-    # The mean of levels may lie just beside the only probable one.
+    # The mean of levels may differ slightly from the only probable level.
     slack = 0.05 if likelihood == "ordinal" else 0.0
     assert (quantiles[:, 0] <= mean + slack).all() and (mean - slack <= quantiles[:, 1]).all()
     assert np.mean((quantiles[:, 0] <= y) & (y <= quantiles[:, 1])) > 0.9

@@ -1,4 +1,4 @@
-"""The promises of estimators about units, columns, choices, gradients and draws, on small data."""
+"""Documented properties of estimators on small data: units, columns, choices, gradients and draws."""
 
 import pickle
 import subprocess
@@ -194,7 +194,7 @@ def test_bayesian_optimisation_by_thompson_sampling_finds_a_minimum():
     assert branin(seen).min() < 1.5
 
 
-def test_svgp_keeps_what_it_is_told():
+def test_svgp_keeps_given_values():
     Z, y = X[:6], (Y - Y.mean()) / Y.std()
     kernel = RBF(lengthscales=0.7).fix("lengthscales")
     options = {"fix": ["likelihood.noise_variance=0.1"], "prior": ["kernel.variance=gamma(20, 1)"]}
@@ -260,7 +260,7 @@ def test_scorers_look_inside_searches_and_transformed_targets():
     assert neg_crps(logs, X, Y) == pytest.approx(neg_crps(warped, X, Y), rel=0.1)
 
 
-def test_rows_are_called_as_the_frame_calls_them(tmp_path):
+def test_messages_name_rows_by_the_labels_of_the_frame(tmp_path):
     frame = pd.DataFrame({"a": np.r_[X[:20, 0], np.inf]}, index=[f"r{i}" for i in range(21)])
     with pytest.raises(ValueError, match="X, y: row 'r20', column 'a'"):
         SparseGPRegressor(**PLAIN).fit(frame, np.arange(21.0))
@@ -272,7 +272,7 @@ def test_rows_are_called_as_the_frame_calls_them(tmp_path):
         SparseGPRegressor.load(tmp_path / "nothing")
     with pytest.raises(TypeError, match="SparseGPRegressor.__init__"):
         SparseGPRegressor(lengthscale=1.0)
-    # A frame for a model of an array: its columns in their order.
+    # A frame for a model of an array is used with its columns in their order.
     model = fitted()
     assert np.array_equal(model.predict(pd.DataFrame(X, columns=["one", "two"])), model.predict(X))
 
@@ -296,6 +296,6 @@ def test_test_rows_do_not_decide_that_an_identifier_is_an_input(tmp_path):
     def said(*options):
         return subprocess.run([*run, *options], cwd=tmp_path, capture_output=True, text=True, check=True).stderr
 
-    # Later rows, which are the test rows, have larger identifiers and targets.
+    # The later rows, which are the test rows, have larger identifiers and targets.
     assert "column left out: 'id'" in said("--split-time", "time", "--test-fraction", "0.4")
     assert "left out" not in said()

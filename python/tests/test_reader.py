@@ -1,4 +1,5 @@
-"""The reader of model files that needs NumPy alone predicts what the package predicts, and refuses other models by name."""
+"""The reader of model files, which needs only NumPy, has the predictions of the package, and refuses unsupported models
+by name."""
 
 import csv
 import subprocess
@@ -61,7 +62,7 @@ def run(folder, *arguments):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the data of all fits."""
+    """Returns a folder with the data of all fits."""
     folder = tmp_path_factory.mktemp("reader")
     for name in ("engel", "iris", "grunfeld", "breast_cancer"):
         (folder / f"{name}.csv").write_text((DATA / f"{name}.csv").read_text())
@@ -77,7 +78,7 @@ def folder(tmp_path_factory):
 
 
 def columns(text):
-    """The columns of a CSV text by name, as lists of text."""
+    """Returns the columns of a CSV text by name, as lists of text."""
     header, *rows = list(csv.reader(text.splitlines()))
     return {name: [row[place] for row in rows] for place, name in enumerate(header)}
 
@@ -99,7 +100,7 @@ def test_predictions_are_those_of_the_package(folder, name):
         theirs = np.array([float(cell) for cell in expected[column]])
         scale = np.maximum(np.abs(theirs), np.std(theirs))
         assert np.all(np.abs(own - theirs) <= 1e-10 * np.maximum(scale, 1e-3)), (column, np.max(np.abs(own - theirs) / scale))
-    # Rows one by one are the same.
+    # Rows that are predicted one by one have the same predictions.
     some = [{key: cells[row] for key, cells in rows.items()} for row in (0, 5)]
     for column, values in read.predict(some).items():
         np.testing.assert_allclose(values, found[column][[0, 5]], rtol=1e-10)
@@ -145,7 +146,7 @@ def test_other_models_are_refused_by_name(folder, name):
     assert "\n" not in str(refused.value) and "use the package sparsegp" in str(refused.value)
 
 
-def test_files_that_are_no_models_and_damaged_ones_are_refused(folder):
+def test_damaged_files_and_other_files_are_refused(folder):
     run(folder, "fit", "engel.csv", "--target", "food", *QUICK.split(), "--model-out", "whole.model")
     whole = (folder / "whole.model").read_bytes()
     sparsegp_reader.Model(whole)

@@ -1,4 +1,4 @@
-"""Numbers of independent implementations (GPflow and a 50-digit recomputation, tests/reference) come back through Python."""
+"""The Python package reproduces numbers of independent implementations (GPflow and a 50-digit recomputation, tests/reference)."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ REFERENCE = Path(__file__).resolve().parents[2] / "tests" / "reference"
 
 
 def case(file: str, name: str):
-    """The inputs of a case, including the inputs shared by its file, and its outputs."""
+    """Returns the inputs of a case, including the inputs shared by its file, and its outputs."""
     document = json.loads((REFERENCE / f"{file}.json").read_text())
     found = next(case for case in document["cases"] if case["name"] == name)
     inputs = {key: np.array(value) if isinstance(value, list) else value for key, value in (document["inputs"] | found["inputs"]).items()}
@@ -45,7 +45,7 @@ def test_the_evidence_lower_bound_and_its_gradient(name, likelihood):
     close(variance[:, 0], outputs["f_var"])
     close(model.kl(), outputs["kl"])
     close(model.loss(inputs["X"], inputs["y"]), -outputs["elbo"])
-    # The gradient that is kept is that of the data part.
+    # The stored gradient is that of the data term.
     close(model.gradient[0][0], -np.array(outputs["grad_elbo"]["q_mu"]) - inputs["q_mu"])
 
 

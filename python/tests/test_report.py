@@ -1,10 +1,10 @@
-"""Reports from Python: the figures that test rows make, and what goes with what."""
+"""Reports from Python: the figures for given test rows, and valid combinations of arguments."""
 
 import pytest
 import sparsegp
 
 
-def test_a_report_has_the_figures_that_its_rows_make(tumours, tmp_path):
+def test_a_report_has_the_figures_of_its_rows(tumours, tmp_path):
     X, y = tumours
     model = sparsegp.SparseGPClassifier(epochs=3, auto="none").fit(X[:400], y[:400])
     pages = {}

@@ -19,7 +19,7 @@ LONG = {"kernel": "rbf", "n_inducing": 50, "auto": "none", "batch_size": 100, "e
 
 @pytest.fixture(autouse=True)
 def interruptible():
-    """Ctrl-C as at a terminal: Python leaves it ignored if a shell started it in the background."""
+    """Enables Ctrl-C as at a terminal: Python ignores it if a shell started Python in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -31,7 +31,7 @@ def rows(n=400):
     return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
 
 
-def test_callbacks_hear_every_epoch_and_may_end_the_fit():
+def test_callbacks_receive_every_epoch_and_may_end_the_fit():
     X, y = rows()
     seen = []
 
@@ -89,12 +89,12 @@ def test_a_signal_ends_the_fit():
         model.fit(X, y)
     thread.join()
     assert not model.__sklearn_is_fitted__()
-    # Nothing is left of it.
+    # The fit leaves no model.
     short = {**LONG, "epochs": 2}
     assert sparsegp.SparseGPRegressor(**short).fit(X, y).score(X, y) > 0.5
 
 
-def test_a_signal_ends_a_fit_that_nobody_listens_to():
+def test_a_signal_ends_a_fit_without_callbacks():
     code = (
         "import numpy as np, sparsegp, threading, os, signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -109,7 +109,7 @@ def test_a_signal_ends_a_fit_that_nobody_listens_to():
 
 
 def test_a_signal_ends_predictions():
-    # They would take minutes.
+    # The predictions would take minutes.
     code = (
         "import numpy as np, sparsegp, threading, os, signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -131,12 +131,12 @@ def test_rows_are_predicted_alike_in_blocks_and_together():
     few = model.predict(many[-5000:], return_std=True)
     np.testing.assert_array_equal(mean[-5000:], few[0])
     np.testing.assert_array_equal(std[-5000:], few[1])
-    # A draw depends on the seed and on the place of its row.
+    # A draw depends on the seed and on the index of its row.
     draws = model.sample_y(many, 1, random_state=3)
     np.testing.assert_array_equal(draws[:60_000], model.sample_y(many[:60_000], 1, random_state=3))
 
 
-def test_progress_is_said_on_standard_error(capfd):
+def test_progress_is_shown_on_standard_error(capfd):
     X, y = rows(100)
     sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none", epochs=20, verbose=True).fit(X, y)
     told = capfd.readouterr()
@@ -183,7 +183,7 @@ def test_processes_of_loky_and_forks_work():
     here = fitted_sum(0)
     assert joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(fitted_sum)(0) for _ in range(3)) == [here] * 3
     if "fork" in multiprocessing.get_all_start_methods():
-        # The pool of this process exists already, its threads do not in the fork.
+        # The pool of this process already exists, but its threads do not exist in the fork.
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
@@ -201,7 +201,7 @@ def resident() -> int:
 
 
 def growth() -> float:
-    """The memory left by a hundred fits and predictions after pools and caches exist, in copies of their rows."""
+    """Returns the memory that a hundred fits and predictions leave after pools and caches exist, in copies of their rows."""
     X, y = rows(20_000)
     model = sparsegp.SparseGPRegressor("rbf", n_inducing=5, auto="none", objective="vfe", epochs=1)
     [model.fit(X, y).predict(X) for _ in range(30)]
@@ -212,13 +212,13 @@ def growth() -> float:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="the system does not say what is resident")
 def test_memory_stays_flat_over_many_fits():
-    """A hundred fits and predictions leave less than the rows of twenty of them, in a process that has done nothing else."""
+    """In a new process, a hundred fits and predictions leave less memory than the rows of twenty of them."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(growth) < 20
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_callbacks_without_end_are_an_exception(threads):
+def test_endless_recursion_of_callbacks_is_an_exception(threads):
     X, y = rows(60)
     fits = []
 
@@ -227,6 +227,6 @@ def test_callbacks_without_end_are_an_exception(threads):
         how = {"n_inducing": 5, "auto": "none", "epochs": 3, "n_threads": threads}
         sparsegp.SparseGPRegressor("rbf", **how, callbacks=[again]).fit(X, y)
 
-    with pytest.raises(RecursionError, match="not without end"):
+    with pytest.raises(RecursionError, match="not recursively without limit"):
         again(None)
     assert 3 < len(fits) < 20

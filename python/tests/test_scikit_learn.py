@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, and its tools around the estimators."""
+"""The estimator checks of scikit-learn, and its tools around the estimators."""
 
 import html
 import pickle
@@ -28,7 +28,7 @@ EXPECTED = {
 
 
 class RoundedCounts(sparsegp.SparseGPCountRegressor):
-    """The checks' targets are not counts, as this estimator needs."""
+    """Rounds the targets of the checks, because this estimator needs counts."""
 
     def fit(self, X, y, sample_weight=None, *, exposure=None):
         return super().fit(X, self._rounded(y), sample_weight, exposure=exposure)
@@ -131,7 +131,7 @@ def test_scorers_of_intervals_work_in_searches_and_with_transformed_targets():
         assert score == pytest.approx(scorer(falling.fit(X, y), X, y), rel=0.05, abs=0.02)
 
 
-def test_scorers_say_which_estimators_they_score():
+def test_scorers_refuse_unsuitable_estimators():
     X, labels = np.arange(40.0)[:, None], np.arange(40) > 20
     classes = SparseGPClassifier("rbf", auto="none", n_inducing=8, epochs=5).fit(X, labels)
     search = GridSearchCV(classes, {"kernel": ["rbf"]}, scoring=neg_log_predictive_density, cv=2).fit(X, labels)

@@ -1,4 +1,5 @@
-"""Every operation on an estimator that was fitted, pickled, deep-copied, or saved and loaded: all say what the fitted one says."""
+"""Every operation on an estimator that was pickled, deep-copied, or saved and loaded has the same result as on the fitted
+estimator."""
 
 import copy
 import pickle
@@ -68,7 +69,7 @@ OPERATIONS = {
 
 
 def said(model, X, y):
-    """The result of every operation, or its error."""
+    """Returns the result of every operation, or its error."""
     answers = {}
     for name, operation in OPERATIONS.items():
         try:
@@ -88,7 +89,7 @@ def states(model, tmp_path):
 
 
 def learned(model, X, y, forget):
-    """The estimator after the rows, or how it refuses them."""
+    """Returns the estimator after an update with the rows, or the error."""
     try:
         return copy.deepcopy(model).partial_fit(X, y, forget=forget)
     except ValueError as refusal:
@@ -97,14 +98,14 @@ def learned(model, X, y, forget):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_operation_says_the_same_in_every_state(name, tmp_path):
+def test_every_operation_has_the_same_result_in_every_state(name, tmp_path):
     estimator, target = CASES[name]
     X, targets = problem()
     y = targets[target]
     fitted = copy.deepcopy(estimator).fit(X[:70], y[:70])
     wanted = said(fitted, X[110:], y[110:])
     assert sum(not isinstance(answer, str) for answer in wanted.values()) >= 5, wanted
-    # The estimator itself learns last: what it says after that is what all of them say.
+    # The fitted estimator is updated last, and afterwards has the same results as the others.
     kept = list(states(fitted, tmp_path))
     for state, model in kept:
         found = said(model, X[110:], y[110:])
@@ -122,13 +123,13 @@ def test_every_operation_says_the_same_in_every_state(name, tmp_path):
     for answer in told:
         if answer.dtype.kind == "f":
             assert np.allclose(answer, told[-1], rtol=1e-10, atol=1e-10)
-            # A model that was destroyed predicts one number everywhere.
+            # A destroyed model would predict the same number everywhere.
             assert np.corrcoef(answer.ravel(), before.ravel())[0, 1] > 0.5
         else:
             assert np.array_equal(answer, told[-1])
 
 
-def test_rows_in_parts_are_the_rows_at_once_whatever_came_between(tmp_path):
+def test_updates_in_parts_equal_one_update_in_any_state(tmp_path):
     X, targets = problem()
     y = targets["real"]
     model = SparseGPRegressor(**GP).fit(X[:60], y[:60])

@@ -1,4 +1,4 @@
-"""Tables of pandas, polars and Arrow, arrays in any layout: the same rows are the same model."""
+"""Tables of pandas, polars and Arrow, and arrays in any layout: the same rows give the same model."""
 
 import numpy as np
 import pandas as pd
@@ -46,7 +46,7 @@ def test_columns_are_found_by_name(loads):
         model_pandas.predict(loads[["side", "hour"]])
 
 
-def test_ordered_levels_are_one_input_that_counts_them(loads):
+def test_ordered_levels_are_one_input_with_the_number_of_the_level(loads):
     y, plain = loads["load"], loads[["hour", "side"]]
     order = ["left", "both", "right", "top"]
     typed = plain.astype({"side": pd.CategoricalDtype(order, ordered=True)})
@@ -62,7 +62,7 @@ def test_ordered_levels_are_one_input_that_counts_them(loads):
         sparsegp.SparseGPRegressor(**SMALL, ordered={"side": ["left", "right"]}).fit(plain, y)
 
 
-def test_missing_cells_of_tables_have_inputs_of_their_own(loads):
+def test_missing_cells_of_tables_have_separate_inputs(loads):
     holes = loads.copy()
     holes.loc[::7, "hour"] = np.nan
     model = sparsegp.SparseGPRegressor(**SMALL).fit(holes[["hour", "side"]], holes["load"])

@@ -62,7 +62,7 @@ def test_starting_values_are_in_units_of_the_column_and_are_trained():
         kernel = RBF(ard=True).start("lengthscales[hour]", start)
         for model in (fitted(start=f"{name}={start}", hyper="fixed"), fitted(kernel, hyper="fixed")):
             assert model.hyperparameters_[name] == pytest.approx(start)
-    # Both end near the same maximum, where the objective is flat in lengthscales.
+    # Both fits end near the same maximum, where the objective is flat in lengthscales.
     trained, usual = fitted(start=f"{name}=30", epochs=200), fitted(epochs=200)
     assert trained.objective_ == pytest.approx(usual.objective_, abs=0.02)
     with pytest.raises(ValueError, match="start"):

@@ -1,4 +1,5 @@
-"""Documented use with its types, which ``test_typing.py`` checks and which is never run: every reveal shows the type of a call's result."""
+"""Documented use with its types. ``test_typing.py`` checks it without running it: every ``assert_type`` states the type
+of a result."""
 
 from __future__ import annotations
 

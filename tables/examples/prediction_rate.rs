@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A posterior that is not the prior, with inducing inputs like the data.
+/// Creates a posterior that differs from the prior, with inducing inputs drawn like the data.
 fn posterior(m: usize, dims: usize, normal: &mut impl FnMut() -> f64) -> Result<Posterior, Box<dyn Error>> {
     let model = model(LikelihoodKind::Gaussian, m, dims);
     let root = Mat::from_fn(m, m, |i, j| if i == j { 0.1 } else { 0.1 * normal() / m as f64 });

@@ -1,7 +1,8 @@
 //! Times training steps (value, all gradients, both updates) and their parts against the machine's own GEMM rate in the same run.
 //!
-//! `cargo run --release --example step_cost -- --inducing 512 --batch 1024 --dims 8 --json`; shapes, likelihoods and forms may be
-//! lists (`--inducing 100,512`), and each combination is a line. `--parts` adds where the time goes, on one thread.
+//! `cargo run --release --example step_cost -- --inducing 512 --batch 1024 --dims 8 --json`; shapes,
+//! likelihoods and forms may be lists (`--inducing 100,512`), and each combination is a line. `--parts` adds
+//! the times of the parts of a step, on one thread.
 
 mod common;
 #[path = "step_cost/parts.rs"]
@@ -33,13 +34,13 @@ struct Args {
     /// The forms to time.
     #[arg(long, value_delimiter = ',', default_value = "stable,direct,mixed")]
     forms: Vec<Step>,
-    /// Also the parts of a step in the stable form, of a window of at most 1024 rows, on one thread.
+    /// Also time the parts of a step in the stable form, on a window of at most 1024 rows and one thread.
     #[arg(long)]
     parts: bool,
     /// Threads (0 for all).
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Timed repeats, at least; the median is reported.
+    /// Minimum number of timed repeats; the median is reported.
     #[arg(long, default_value_t = 30)]
     repeats: usize,
     /// Print each shape as one line of JSON.
@@ -63,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The times of one shape.
+/// Returns the times of one shape.
 fn report(args: &Args, problem: &Problem) -> Result<serde_json::Value, Box<dyn Error>> {
     let (m, b) = (problem.inducing(), problem.batch());
     let (mf, bf) = (m as f64, b as f64);
@@ -91,17 +92,18 @@ fn report(args: &Args, problem: &Problem) -> Result<serde_json::Value, Box<dyn E
     Ok(report)
 }
 
-/// Times that are taken together.
+/// The number of times in a burst.
 const BURST: usize = 3;
 
-/// The milliseconds of a few runs, after one to warm up.
+/// Returns the milliseconds of a few runs, after one run to warm up.
 fn burst(run: &mut dyn FnMut() -> f64) -> [f64; BURST] {
     run();
     std::array::from_fn(|_| run())
 }
 
-/// The median milliseconds of each. They take turns in bursts, so that a change of the machine's speed affects all alike. The first step
-/// of a burst is not counted, since in a fit a step finds its matrices in the cache.
+/// Returns the median milliseconds of each function. The functions alternate in bursts, so that a change in
+/// the speed of the machine affects all of them. The first step of a burst is not counted, because in a fit
+/// the matrices are already in the cache.
 fn interleaved(runs: &mut [Box<dyn FnMut() -> f64 + '_>], repeats: usize) -> Vec<f64> {
     let mut samples = vec![Vec::new(); runs.len()];
     for repeat in 0..=repeats.div_ceil(BURST) {

@@ -1,4 +1,5 @@
-//! Repeats the rows of a data file until there are so many, as a Parquet file with row groups of 100,000 rows; no model.
+//! Repeats the rows of a data file up to a given number, and writes them as a Parquet file with row groups of
+//! 100,000 rows; no model.
 //!
 //! cargo run --release --example tile -- flights.csv.gz flights.parquet 10000000
 

@@ -1,8 +1,9 @@
-"""Estimators on Dask collections: training on partitions wherever they are, lazy predictions.
+"""Estimators on Dask collections: training on the partitions where they are, and lazy predictions.
 
-``DaskSparseGPRegressor``, ``DaskSparseGPClassifier``, ``DaskSparseGPCountRegressor`` and ``DaskSparseGPMultiOutputRegressor`` are for dask
-arrays and dataframes what the estimators of :mod:`sparsegp` are for arrays in memory, with the same parameters. Dask places the work,
-repeats what a lost worker had and moves the bytes; needs ``pip install "sparsegp[dask]"``.
+``DaskSparseGPRegressor``, ``DaskSparseGPClassifier``, ``DaskSparseGPCountRegressor`` and
+``DaskSparseGPMultiOutputRegressor`` are the estimators of :mod:`sparsegp` for dask arrays and dataframes, with the same
+parameters. Dask schedules the work, repeats the work of lost workers and transfers the data. Install the dependencies with
+``pip install "sparsegp[dask]"``.
 """
 
 from __future__ import annotations

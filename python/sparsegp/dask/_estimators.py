@@ -26,10 +26,10 @@ _MORE = """client : distributed.Client, optional
         Keep the rows of the partitions, scaled and coded, on the workers from one round to the next. Without it every round reads
         and prepares them again, so a worker needs memory for only one partition.
     checkpoint : str or path-like, optional
-        A file on the client that holds the state of the training. A fit that finds it continues from there, with the same bits. It
-        is removed when the fit is done.
+        A file on the client that holds the state of the training. A fit that finds it continues from there, with the same
+        bits. The file is removed at the end of the fit.
     checkpoint_every : float, default=60.0
-        Seconds between two writes of it."""
+        Seconds between two writes of the checkpoint."""
 
 _PARAMETERS = f"""{_MORE}
     kernel, likelihood, objective, beta, n_inducing, ... : optional
@@ -44,7 +44,7 @@ _ATTRIBUTES = """Attributes
 
 
 def _with_more(**more):
-    """Gives a class the parameters of all sparse processes and more of its own, which come first, in one signature."""
+    """Gives a class one signature with additional parameters first, and then the parameters of all sparse processes."""
 
     def decorate(cls):
         base = inspect.signature(_Parameters.__init__)
@@ -145,13 +145,13 @@ class _DaskEstimator(BaseEstimator):
         return "local_" in self.__dict__
 
     def __getattr__(self, name: str):
-        # The attributes that a fit sets are the local estimator's.
+        # The attributes that a fit sets belong to the local estimator.
         if name.endswith("_") and not name.startswith("_") and "local_" in self.__dict__:
             return getattr(self.__dict__["local_"], name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_clone__(self):
-        # A client is shared: it cannot be copied.
+        # A client cannot be copied, so it is shared.
         given = self.get_params(deep=False).items()
         return type(self)(**{name: value if name == "client" else clone(value, safe=False) for name, value in given})
 
@@ -165,7 +165,7 @@ class _DaskEstimator(BaseEstimator):
         Returns
         -------
         estimator
-            Of the class of the same name without ``Dask``; its model file is that of any other fit.
+            An estimator of the class with the same name without ``Dask``. Its model file is an ordinary model file.
         """
         return copy.copy(self._fitted())
 
@@ -180,7 +180,7 @@ class _DaskEstimator(BaseEstimator):
         self._fitted().save(path)
 
     def _lazily(self, X, method, names, *, dtype=np.float64, exposure=None, **wanted):
-        """A column of predictions for each of ``names``, of a dask array or dataframe with the partitions of X."""
+        """Returns a dask array or dataframe with a column of predictions for each of ``names``, and the partitions of X."""
         local = dask.delayed(self._fitted(), traverse=False)
         if is_frame(X):
             import pandas as pd
@@ -189,7 +189,7 @@ class _DaskEstimator(BaseEstimator):
             others = [] if exposure is None else [exposure]
             return X.map_partitions(_predict_block, *others, local=local, how=(method, wanted, names, dtype), meta=meta)
         if not isinstance(X, da.Array):
-            raise TypeError(f"X is of type {type(X).__name__}, expected a dask array or dataframe; to_local() predicts all else")
+            raise TypeError(f"X is of type {type(X).__name__}, expected a dask array or dataframe; use to_local() for other types")
         X = X if len(X.chunks[1]) == 1 else X.rechunk({1: -1})
         others = [] if exposure is None else [exposure[:, None]]
         chunks = (X.chunks[0], (len(names),))
@@ -248,14 +248,15 @@ class _Numbers(RegressorMixin, _DaskEstimator):
         return_std : bool, default=False
             Return the standard deviation of the target, noise included.
         quantiles : sequence of float, optional
-            Probabilities whose quantiles of the target are wanted.
+            Probabilities between 0 and 1; the quantiles of the target at these probabilities are returned.
         exposure : dask array or series of shape (n,), optional
             Exposures, for counts that were fitted with them.
 
         Returns
         -------
         mean : dask array or series of shape (n,)
-            The mean of the target, in the partitions of X. It is returned alone unless more is asked for.
+            The mean of the target, in the partitions of X. It is returned alone, not in a tuple, unless another
+            argument adds a result.
         std : dask array or series of shape (n,)
             With ``return_std``.
         quantiles : dask array or dataframe of shape (n, number of quantiles)
@@ -300,9 +301,10 @@ class _Numbers(RegressorMixin, _DaskEstimator):
 class DaskSparseGPRegressor(_Numbers):
     """Sparse Gaussian process regression on dask arrays and dataframes.
 
-    With Gaussian noise and nothing said about mini-batches, hyper-parameters and inducing inputs are trained on the bound of all rows,
-    with two rounds to the partitions for every value and gradient; else by mini-batches that are drawn in all partitions, with one round
-    a step. The result depends on the partitions and on ``random_state``, not on the workers.
+    With Gaussian noise, and if no parameter about mini-batches is set, hyper-parameters and inducing inputs are trained
+    on the bound of all rows, with two rounds to the partitions for every value and gradient. Otherwise they are trained
+    with mini-batches that are drawn from all partitions, with one round per step. The result depends on the partitions
+    and on ``random_state``, not on the workers.
 
     Parameters
     ----------
@@ -430,12 +432,12 @@ class DaskSparseGPClassifier(ClassifierMixin, _DaskEstimator):
         Returns
         -------
         dask array or dataframe of shape (n, number of classes)
-            In the order of ``classes_``, of a dataframe with their names.
+            The columns are in the order of ``classes_``; a dataframe has the names of the classes.
         """
         return self._lazily(X, "predict_proba", [_tables._label(label) for label in self._fitted().classes_])
 
     def score(self, X, y, sample_weight=None) -> float:
-        """The share of rows whose class is predicted.
+        """The share of rows whose class is predicted correctly.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The estimator of several targets on Dask: each target is fitted by itself to the rows that have it, by the estimator of one target."""
+"""The estimator of several targets on Dask. The estimator of one target fits each target separately, to the rows that have it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
     Parameters
     ----------
     estimator : DaskSparseGPRegressor or DaskSparseGPCountRegressor, optional
-        The estimator whose parameters and cluster are used; ``DaskSparseGPRegressor()`` by default. Its ``checkpoint`` is the start of a file name for
-        each target.
+        The estimator whose parameters and cluster are used; ``DaskSparseGPRegressor()`` by default. Its ``checkpoint``
+        is the prefix of a file name for each target.
 
     Attributes
     ----------
     estimators_ : list of estimators
-        The fitted estimator of every target; quantiles and all else are theirs.
+        The fitted estimator of every target, with quantiles and all other methods.
     local_ : SparseGPMultiOutputRegressor
         The fitted estimator without Dask.
     """
@@ -79,7 +79,8 @@ class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
         Returns
         -------
         mean : dask array or dataframe of shape (n, targets)
-            The means, in the partitions of X. They are returned alone unless more is asked for.
+            The means, in the partitions of X. They are returned alone, not in a tuple, unless another argument adds a
+            result.
         std : dask array or dataframe of shape (n, targets)
             With ``return_std``.
         """
@@ -107,7 +108,7 @@ class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
         """
         estimators, targets = fitted_part(self, "estimators_"), _targets(y)
         if len(targets) != len(estimators):
-            raise ValueError(f"y has {len(targets)} columns, expected {len(estimators)}, one a target of the fit")
+            raise ValueError(f"y has {len(targets)} columns, expected {len(estimators)}, one for each target of the fit")
         scores = [
             estimator.score(*_known(column, X, column, sample_weight)) for estimator, (_, column) in zip(estimators, targets)
         ]
@@ -115,17 +116,17 @@ class DaskSparseGPMultiOutputRegressor(RegressorMixin, _DaskEstimator):
 
 
 def _targets(y) -> list:
-    """The name and the column of every target."""
+    """Returns the name and the column of every target."""
     if is_frame(y) and getattr(y, "ndim", 1) == 2:
         return [(str(name), y[name]) for name in y.columns]
     if isinstance(y, da.Array) and y.ndim == 2 and not np.isnan(y.shape[1]):
         return [(f"y{p}", y[:, p]) for p in range(y.shape[1])]
     shape = f"shape {y.shape}" if isinstance(y, da.Array) else f"type {type(y).__name__}"
-    raise ValueError(f"y is of {shape}, expected a dask dataframe or a dask array of two dimensions: a column a target")
+    raise ValueError(f"y is of {shape}, expected a dask dataframe or a dask array of two dimensions, with a column for each target")
 
 
 def _known(column, *collections) -> list:
-    """The rows of collections in the same partitions where a target is known."""
+    """Returns the rows of collections at which a target is known. The collections have the same partitions."""
     return [None if values is None else _where(values, column) for values in collections]
 
 

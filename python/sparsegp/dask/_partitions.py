@@ -1,4 +1,4 @@
-"""Dask collections as partitions of rows that go together: blocks, their sizes and columns; no work on their values."""
+"""Dask collections as partitions of matching rows: blocks, their sizes and columns; no work on their values."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ class Partitions:
         return len(self.sizes)
 
     def with_rows(self):
-        """The number, the first row and the block of every partition that has rows."""
+        """Returns the number, the first row and the block of every partition that has rows."""
         for part, (size, first, block) in enumerate(zip(self.sizes, self.first, self._blocks)):
             if size:
                 yield part, int(first), block
 
 
 def _whole_rows(X):
-    """X with all columns in each partition."""
+    """Returns X with all columns in each partition."""
     if is_frame(X):
         return X
     if not isinstance(X, da.Array):
         raise TypeError(
-            f"X is of type {type(X).__name__}, expected a dask array or dataframe; sparsegp's other estimators take all else"
+            f"X is of type {type(X).__name__}, expected a dask array or dataframe; for other types use the estimators of sparsegp without Dask"
         )
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimensions, expected 2: a row per datum")
@@ -74,7 +74,7 @@ def _whole_rows(X):
 
 
 def _column(values, name: str):
-    """A dask vector; one column of a matrix is one too."""
+    """Returns a dask vector, also from a matrix with one column."""
     if is_frame(values):
         if getattr(values, "ndim", 1) == 2:
             if len(values.columns) != 1:
@@ -95,20 +95,20 @@ def _blocks(values) -> list:
 
 
 def _sizes(values) -> list | None:
-    """The number of rows of every partition, or None if the numbers are not known."""
+    """Returns the number of rows of every partition, or None if the numbers are unknown."""
     if is_frame(values) or any(np.isnan(size) for size in values.chunks[0]):
         return None
     return [int(size) for size in values.chunks[0]]
 
 
 def _columns(X) -> tuple[list, dict | None]:
-    """The names of the columns, and of a dataframe what each of them holds."""
+    """Returns the names of the columns, and for a dataframe the kind of values of each column."""
     if not is_frame(X):
         if np.isnan(X.shape[1]):
-            raise ValueError("X has an unknown number of columns, expected a known one: X.compute_chunk_sizes() finds it")
+            raise ValueError("X has an unknown number of columns, expected a known number: call X.compute_chunk_sizes()")
         return _tables.default_names(int(X.shape[1])), None
     names = _tables.frame_names(X._meta)
     for name, dtype in zip(names, X._meta.dtypes):
         if getattr(dtype, "ordered", False) and "__UNKNOWN_CATEGORIES__" in dtype.categories:
-            raise ValueError(f"column {name!r} has ordered categories that are not known, expected known ones: X.categorize()")
+            raise ValueError(f"column {name!r} has unknown ordered categories, expected known categories: call X.categorize()")
     return names, {name: _tasks.kind(dtype) for name, dtype in zip(names, X._meta.dtypes)}

@@ -1,4 +1,4 @@
-"""Questions of a fit to all partitions, and their merged answers: graphs that Dask runs; no meaning of questions."""
+"""Questions of a fit to all partitions, and their merged answers, as graphs that Dask runs; no interpretation of questions."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .. import _sparsegp
 from . import _tasks
 from ._tree import Tree
 
-#: How many rows that are read again in every round are summed in one task, where partitions are smaller.
+#: The number of rows that one task sums if rows are read again in every round. Larger partitions are separate tasks.
 ROWS = 65_536
 
-#: How many seconds a fit waits if no worker is left or no worker runs its tasks: new workers take some time to start.
+#: The number of seconds that a fit waits if no worker is left or no worker runs its tasks: new workers take some time to start.
 PATIENCE = 60.0
 
-#: How often a fit looks after the workers, in seconds.
+#: The interval between checks of the workers, in seconds.
 LOOKING = 0.5
 
 
 class Lost(RuntimeError):
-    """A worker that had tasks is gone, or its tasks make no progress: they have to run elsewhere."""
+    """A worker with tasks was lost, or its tasks make no progress, so the tasks have to run elsewhere."""
 
 
 class Cluster:
-    """A client, with what a fit wants of it: results, and errors in one line where there will be none."""
+    """A client that returns results of tasks, or raises errors of one line if there will be no results."""
 
     def __init__(self, client):
         if client is None:
@@ -37,16 +37,16 @@ class Cluster:
             try:
                 client = default_client()
             except ValueError:
-                raise ValueError("there is no Dask client: give client=, or make one: distributed.Client(...)") from None
+                raise ValueError("there is no Dask client: give client=, or create one with distributed.Client(...)") from None
         if getattr(client, "asynchronous", False):
-            raise ValueError("the Dask client is asynchronous, expected one that waits for results: Client(..., asynchronous=False)")
+            raise ValueError("the Dask client is asynchronous, expected a synchronous client: Client(..., asynchronous=False)")
         self.client = client
         self._check()
 
     def _check(self) -> None:
         """Refuses workers without this package, or with another version of it."""
 
-        # Workers that lack the package could not read a function of it: this one is sent as code.
+        # Workers without the package could not load a function of the package, so this function is sent as code.
         def version():
             try:
                 import sparsegp
@@ -66,7 +66,7 @@ class Cluster:
                 raise RuntimeError(f"the worker {address} has {what}, expected version {_sparsegp.__version__}: install it there")
 
     def workers(self) -> list:
-        """The addresses of all workers, in an order that does not change. Waits until there is a worker."""
+        """Returns the addresses of all workers, in a stable order. Waits until there is a worker."""
         alone_since = time.monotonic()
         while time.monotonic() - alone_since <= PATIENCE:
             if self.client.status != "running":
@@ -74,10 +74,10 @@ class Cluster:
             if found := self.client.nthreads():
                 return sorted(found)
             time.sleep(LOOKING)
-        raise RuntimeError(f"all workers are lost, and no new one came within {PATIENCE:g} s")
+        raise RuntimeError(f"all workers are lost, and no new worker started within {PATIENCE:g} s")
 
     def results(self, tasks: list, needed=frozenset()) -> list:
-        """The results of tasks, as soon as all have arrived; raises ``Lost`` if a worker that they need is gone."""
+        """Returns the results of tasks when all have arrived; raises ``Lost`` if a worker that they need is lost."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GiB"}):
             futures = self.client.compute(tasks, optimize_graph=False)
         try:
@@ -85,15 +85,15 @@ class Cluster:
             return self.client.gather(futures)
         except KilledWorker as error:
             text = str(error).split("\n")[0]
-            raise RuntimeError(f"a task was given up after its workers were lost one after the other: {text}") from None
+            raise RuntimeError(f"a task failed because several of its workers were lost in turn: {text}") from None
         except FutureCancelledError as error:
-            raise RuntimeError(f"rows were lost with a worker, and nobody knows how to have them again: {error}") from None
+            raise RuntimeError(f"rows were lost with a worker, and their source is not known to Dask: {error}") from None
         except BaseException:
             self.client.cancel(futures)
             raise
 
     def _wait(self, futures: list, needed) -> None:
-        """Waits for tasks as long as the workers that they need are there and something comes of them."""
+        """Waits for tasks while the workers that they need exist and make progress."""
         quiet_since = time.monotonic()
         while True:
             try:
@@ -103,7 +103,7 @@ class Cluster:
                 pass
             if not needed <= set(self.workers()):
                 raise Lost("a worker is lost")
-            # Only long fits ask, and they ask all workers, whether a task is running.
+            # Only long fits get here. All workers are asked if they run a task.
             if time.monotonic() - quiet_since > PATIENCE / 2:
                 if self._is_busy():
                     quiet_since = time.monotonic()
@@ -111,7 +111,8 @@ class Cluster:
                     raise Lost(f"the workers did nothing for {PATIENCE:g} s")
 
     def _is_busy(self) -> bool:
-        """True if a worker is running a task. A worker that leaves while it is asked is noticed at the next look at the workers."""
+        """Returns True if a worker is running a task. If a worker leaves while it is asked, the next check of the workers
+        notices this."""
         try:
             return any(self.client.call_stack().values())
         except OSError:
@@ -127,13 +128,13 @@ class Questions:
         self._tree = Tree([partitions.sizes[part] for part, _, _ in self._blocks])
         self._job = dask.delayed(job, pure=False, traverse=False)
         self._preparation = None
-        #: Which workers have shares, in their order; and for every partition its worker and its rows there.
+        #: The workers with shares, in their order; and for every partition its worker and its rows on that worker.
         self._workers: list = []
         self._places: list = []
         self._rows: list = []
 
     def __call__(self, name: str, work: bytes) -> bytes:
-        """The merged answer of all partitions."""
+        """Returns the merged answer of all partitions."""
         return {"survey": self._survey, "prepare": self._prepare, "sums": self._sums}[name](work)
 
     def _survey(self, readings: bytes) -> bytes:
@@ -155,17 +156,17 @@ class Questions:
         return b""
 
     def _prepared(self, place: int, worker):
-        """The training rows of a partition, on the given worker if there is one."""
+        """Returns the training rows of a partition, on the given worker if there is one."""
         prepare = dask.delayed(_tasks.prepare, pure=False, traverse=False)
         part, first, block = self._blocks[place]
         return _on(worker, prepare(self._job, part, first, self._preparation, *block))
 
     def _settle(self) -> list:
-        """Gives the workers that are there equal shares, and has the rows prepared that are not in their place. Neighbours are together, so
-        that most of what is merged is in one place."""
+        """Gives the current workers equal shares, and has rows prepared that are not on their worker. Adjacent
+        partitions are together, so that most merges are local to a worker."""
         there = self._cluster.workers()
         if set(there) != set(self._workers):
-            # A new worker takes the place of one that is lost.
+            # A new worker replaces a lost one.
             new = iter([worker for worker in there if worker not in self._workers])
             kept = [worker if worker in there else next(new, None) for worker in self._workers]
             self._workers = [*filter(None, kept), *new]
@@ -186,13 +187,14 @@ class Questions:
                 return self._cluster.results([self._round(work, shares)], needed)[0]
             except Lost as lost:
                 if needed <= set(self._cluster.workers()):
-                    # Nobody is lost, and yet nothing comes: once more, from the beginning.
+                    # No worker is lost, but there is no progress: start again, once.
                     if last is not None:
                         raise RuntimeError(f"a round was asked twice, and {lost}") from None
                     last, self._places = lost, [None] * len(self._places)
 
     def _round(self, work: bytes, shares: list):
-        """The answer to a round: a task for every share, with what is merged inside of it, and one for every other merge."""
+        """Returns the answer to a round: a task for every share, including the merges within the share, and a task for
+        every other merge."""
         answers, merge = (dask.delayed(task, pure=False, traverse=False) for task in (_tasks.answers, _tasks.merge_sums))
         asked = _on(shares[0][1], dask.delayed(_tasks.question, pure=False, traverse=False)(work))
         found, places = {}, {}
@@ -210,8 +212,9 @@ class Questions:
 
 
 def _on(worker, task):
-    """The task, for the given worker if there is one. Its inputs may come from any worker. ``dask.annotate`` would also bind the job and
-    the user's tasks, which are new layers of its graph, to this worker, and they could not be recomputed once it is lost."""
+    """Returns the task, bound to the given worker if there is one. Its inputs may come from any worker.
+    ``dask.annotate`` would also bind the job and the user's tasks, which are new layers of its graph, to this worker,
+    and they could not be recomputed once it is lost."""
     if worker is not None:
         (layer,) = task.__dask_layers__()
         task.__dask_graph__().layers[layer].annotations = {"workers": [worker], "allow_other_workers": False}

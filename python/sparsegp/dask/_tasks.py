@@ -1,4 +1,4 @@
-"""The work on a partition: its table, its answers to the engine, rows on the model's scale, sums, scores; no graphs, no client."""
+"""The work on a partition: its table, its answers to the engine, scaled rows, sums, scores; no graphs, no client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._tree import Tree
 
 
 class Block(NamedTuple):
-    """A partition as given: inputs, target, and exposures and weights or None."""
+    """A partition in its original form: inputs, target, and exposures and weights or None."""
 
     X: object
     y: object
@@ -39,7 +39,7 @@ class Job:
     #: The arguments of the engine: the roles of columns, and the options as JSON text.
     columns: dict
     options: str
-    #: The names of the columns of X; and for a dataframe what each of them holds.
+    #: The names of the columns of X, and for a dataframe the kind of values of each column.
     names: list
     kinds: dict | None
     #: The classes, for a classifier.
@@ -51,7 +51,7 @@ class Job:
 
 
 def kind(dtype) -> str:
-    """The type of a dataframe's column, in a word."""
+    """Returns the kind of values of a column of a dataframe, in words."""
     if hasattr(dtype, "categories"):
         return "text"
     return {"i": "numbers", "u": "numbers", "f": "numbers", "b": "truth values", "M": "dates"}.get(
@@ -60,7 +60,7 @@ def kind(dtype) -> str:
 
 
 def threads() -> int | None:
-    """The threads of the worker that calls, which all its tasks share."""
+    """Returns the number of threads of the calling worker, which all of its tasks share; None outside a worker."""
     from distributed import get_worker
 
     try:
@@ -71,20 +71,20 @@ def threads() -> int | None:
 
 @contextmanager
 def _of_partition(part: int):
-    """Errors say which partition they are of."""
+    """Adds the number of the partition to errors."""
     try:
         yield
     except (ValueError, TypeError) as error:
         raise type(error)(f"partition {part}: {error}") from None
     except BaseException as error:
-        # Dask does not hear of what is no Exception, and would wait for the task.
+        # Dask does not notice a ``BaseException`` that is not an ``Exception``, and would wait for the task.
         if type(error).__name__ != "PanicException":
             raise
         raise RuntimeError(f"partition {part}: a defect of sparsegp, please report it: {error}") from None
 
 
 def length(block) -> int:
-    """The rows of a block."""
+    """Returns the number of rows of a block."""
     return len(block)
 
 
@@ -106,12 +106,12 @@ def _inputs(job: Job, X) -> _sparsegp.Table:
         raise ValueError(f"X has no column {absent[0]!r}, expected {', '.join(job.names)}")
     for name, dtype in zip(names, X.dtypes):
         if name in job.kinds and kind(dtype) != job.kinds[name]:
-            raise ValueError(f"column {name!r} holds {kind(dtype)} ({dtype}), expected {job.kinds[name]} as elsewhere")
+            raise ValueError(f"column {name!r} holds {kind(dtype)} ({dtype}), expected {job.kinds[name]} as in other partitions")
     return _tables.named_table(X)
 
 
 def _table(job: Job, block: Block) -> _sparsegp.Table:
-    """The table of a partition, with columns of targets, exposures and weights."""
+    """Returns the table of a partition, with columns of targets, exposures and weights."""
     table = _inputs(job, block.X)
     y = checked_target(block.y, numeric=job.numeric)
     if job.numeric:
@@ -129,7 +129,7 @@ def _table(job: Job, block: Block) -> _sparsegp.Table:
 
 
 def survey(job: Job, part: int, first_row: int, readings: bytes, *block) -> bytes:
-    """A partition's statistics of columns and scaling, with samples of its rows."""
+    """Returns the statistics of columns and scaling of a partition, with samples of its rows."""
     with _of_partition(part):
         return _sparsegp.survey_part(
             _table(job, Block(*block)), part, first_row, job.columns, job.options, readings, threads=threads()
@@ -143,12 +143,13 @@ def prepare(job: Job, part: int, first_row: int, preparation: _sparsegp.Preparat
 
 
 def question(work: bytes) -> bytes:
-    """The question of a round. It is a separate task, so it travels from worker to worker and is recomputed if it is lost."""
+    """Returns the question of a round. It is a separate task, so workers pass it on, and it is recomputed if it is lost."""
     return work
 
 
 def answers(work: bytes, tree: Tree, nodes: list, parts: list, *rows: Rows) -> list:
-    """The sums that a round asks of the partitions of ``nodes``, whose numbers and rows these are: merged, for each node."""
+    """Returns the sums of a round for each of ``nodes``, merged over the partitions of the node. ``parts`` and ``rows``
+    are the numbers and the rows of the partitions."""
     round_ = _sparsegp.Round(work, threads=threads())
     own = dict(zip((place for first, end in nodes for place in range(first, end)), zip(parts, rows)))
 
@@ -163,17 +164,18 @@ def answers(work: bytes, tree: Tree, nodes: list, parts: list, *rows: Rows) -> l
 
 
 def merge_surveys(surveys: list) -> bytes:
-    """The joint answer of adjacent partitions."""
+    """Merges the surveys of adjacent partitions."""
     return _sparsegp.merge_surveys(surveys)
 
 
 def merge_sums(sums: list) -> bytes:
-    """The answer of several partitions to a round."""
+    """Merges the answers of several partitions to a round."""
     return _sparsegp.merge_sums(sums)
 
 
 def predicted(local, method: str, wanted: dict, names: list, dtype, X, exposure=None):
-    """The predictions of a method of the local estimator for a block, with a column for each of ``names``; a frame gives a frame."""
+    """Returns the predictions of a method of the local estimator for a block, with a column for each of ``names``, as a
+    frame if the block is a frame."""
     wanted = wanted if exposure is None else {**wanted, "exposure": np.asarray(exposure).reshape(-1)}
     found = getattr(local, method)(X, **wanted) if len(X) else ()
     found = found if isinstance(found, tuple) else (found,)
@@ -186,7 +188,8 @@ def predicted(local, method: str, wanted: dict, names: list, dtype, X, exposure=
 
 
 def squares(local, part: int, *block) -> np.ndarray:
-    """Weight, mean of the target, squares around it and around predictions, of a partition."""
+    """Returns for a partition the weight, the mean of the target, and the sums of squares around the mean and around
+    predictions."""
     with _of_partition(part):
         block = Block(*block)
         y = np.asarray(checked_target(block.y, numeric=True), dtype=np.float64)
@@ -198,7 +201,7 @@ def squares(local, part: int, *block) -> np.ndarray:
 
 
 def hits(local, part: int, *block) -> np.ndarray:
-    """The weight of a partition, and that of its rows whose class is predicted."""
+    """Returns the weight of a partition, and the weight of the rows whose class is predicted correctly."""
     with _of_partition(part):
         block = Block(*block)
         y = checked_target(block.y, numeric=False)

@@ -1,4 +1,4 @@
-//! A kernel whose values and gradients an object of Python computes.
+//! Kernels whose values and gradients a Python object computes.
 
 use super::{Own, keywords, parameters};
 use crate::convert::{LentMatrix, LentVector, matrix};
@@ -21,7 +21,8 @@ impl CustomKernel {
         Ok(CustomKernel { own, parameters })
     }
 
-    /// The kernel for points of so many columns; without parameters where the object raises something.
+    /// Returns the kernel for points with this number of columns. It has no parameters if the object raises
+    /// an exception.
     pub fn boxed(own: Arc<Own>, columns: usize) -> Box<dyn Kernel> {
         let parameters = own.call(|object| parameters(object, columns)).unwrap_or_default();
         Box::new(CustomKernel { own, parameters })
@@ -44,7 +45,7 @@ impl CustomKernel {
     }
 }
 
-/// Gradients in parameters, in the left points and in the right ones.
+/// Gradients in the parameters, in the left points and in the right points.
 type Found<'py> = (LentVector<'py>, Option<LentMatrix<'py>>, Option<LentMatrix<'py>>);
 
 impl fmt::Debug for CustomKernel {
@@ -135,7 +136,8 @@ impl Kernel for CustomKernel {
         self.parameters.iter_mut().for_each(visit);
     }
 
-    /// Start values as for built-in kernels: `variance` from the target, `lengthscales` from the spread of the inputs; others keep theirs.
+    /// Sets starting values as for built-in kernels: `variance` from the target, `lengthscales` from the
+    /// spread of the inputs. Other parameters keep their values.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         for parameter in &mut self.parameters {
             match parameter.name.as_str() {

@@ -1,4 +1,5 @@
-//! A likelihood whose density an object of Python computes; expectations are the engine's quadrature, an array of nodes at a time.
+//! Likelihoods whose density a Python object computes. Expectations use the quadrature of the engine, with
+//! arrays of nodes.
 
 use super::{Own, keywords, parameters};
 use crate::convert::LentVector;
@@ -27,7 +28,7 @@ pub struct CustomLikelihood {
 #[derive(Clone, Copy)]
 enum Width {
     Number(f64),
-    /// It is the value of this parameter.
+    /// The value of this parameter.
     Parameter(usize),
 }
 
@@ -55,7 +56,7 @@ impl CustomLikelihood {
         Ok(CustomLikelihood { own, kind, parameters, width, samples })
     }
 
-    /// Parameters as keyword arguments, with the exposure of counts.
+    /// Returns the parameters as keyword arguments, with the exposure of counts.
     fn keywords<'py>(&self, py: Python<'py>, exposure: f64) -> PyResult<Bound<'py, PyDict>> {
         let values = keywords(py, &self.parameters)?;
         if self.kind == TargetKind::Count {
@@ -64,7 +65,8 @@ impl CustomLikelihood {
         Ok(values)
     }
 
-    /// Targets of many nodes as an array, and parameters as keyword arguments with an exposure for each node.
+    /// Returns the targets of many nodes as an array, and the parameters as keyword arguments with an
+    /// exposure for each node.
     fn arguments<'py>(
         &self,
         py: Python<'py>,
@@ -83,7 +85,7 @@ impl CustomLikelihood {
         Ok((each(|row| row.y), values))
     }
 
-    /// Values and slopes of the log density.
+    /// Computes values and slopes of the log density; returns `None` after an exception.
     fn densities(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) -> Option<()> {
         self.own.call(|object| {
             let py = object.py();
@@ -96,7 +98,7 @@ impl CustomLikelihood {
         })
     }
 
-    /// A number that a method of `y` gives.
+    /// Returns the number that a method of the object returns.
     fn number(&self, method: &str, at: Observation, f: f64) -> f64 {
         let found = self.own.call(|object| {
             let values = self.keywords(object.py(), at.exposure)?;
@@ -105,7 +107,7 @@ impl CustomLikelihood {
         found.unwrap_or(f64::NAN)
     }
 
-    /// Means and variances of y at every f.
+    /// Returns the means and variances of y at every f.
     fn moments(&self, f: &[f64], exposure: f64) -> Option<(Vec<f64>, Vec<f64>)> {
         self.own.call(|object| {
             let py = object.py();
@@ -116,7 +118,7 @@ impl CustomLikelihood {
         })
     }
 
-    /// `P(Y ≤ y | f)` at every f.
+    /// Returns `P(Y ≤ y | f)` at every f.
     fn distribution(&self, y: f64, f: &[f64], exposure: f64) -> Option<Vec<f64>> {
         self.own.call(|object| {
             let py = object.py();
@@ -130,7 +132,7 @@ impl CustomLikelihood {
 /// Targets and keyword arguments of a call for many rows.
 type Many<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyDict>);
 
-/// The nodes that an average over f looks at.
+/// Returns the nodes at which an average over f needs values.
 fn nodes(integrator: &mut Integrator, latent: LatentMarginal, strip: f64) -> Vec<f64> {
     let mut nodes = Vec::new();
     integrator.average(latent.mean, latent.variance, strip, &mut |f| {
@@ -140,7 +142,7 @@ fn nodes(integrator: &mut Integrator, latent: LatentMarginal, strip: f64) -> Vec
     nodes
 }
 
-/// The average of what has these values at the nodes.
+/// Returns the average over f of a function with these values at the nodes.
 fn average(integrator: &mut Integrator, latent: LatentMarginal, strip: f64, values: &[f64]) -> f64 {
     let mut values = values.iter();
     integrator
@@ -191,7 +193,7 @@ impl Likelihood for CustomLikelihood {
         }
     }
 
-    /// A call into Python takes as long as some hundred nodes.
+    /// A call into Python takes as long as some hundred nodes, so calls with many rows are preferred.
     fn prefers_many_rows(&self) -> bool {
         true
     }
@@ -242,7 +244,7 @@ impl Likelihood for CustomLikelihood {
         }
     }
 
-    /// Nothing is taken for concave, since ranges are then found an array of nodes at a time.
+    /// The log density is never declared concave, because ranges are then found with arrays of nodes.
     fn resolution(&self, _: Observation) -> Resolution {
         let width = match self.width {
             Width::Number(width) => width,
@@ -255,7 +257,7 @@ impl Likelihood for CustomLikelihood {
         self.number("_peak", at, 0.0)
     }
 
-    /// The peak under a wide normal prior, since that of a density alone may be at infinity.
+    /// Returns the peak under a wide normal prior, because the peak of the density alone may be at infinity.
     fn working_response(&self, at: Observation) -> f64 {
         self.number("_peak", at, 0.1)
     }
@@ -276,7 +278,7 @@ impl Likelihood for CustomLikelihood {
             });
             return found.unwrap_or(f64::NAN);
         }
-        // The middle of one of 2⁵³ equal parts, so that neither 0 nor 1 is met.
+        // The middle of one of 2⁵³ equal intervals, which is neither 0 nor 1.
         let p = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         self.predictive_quantile(p, LatentMarginal::new(f, 0.0), exposure, &mut Integrator::default())
     }

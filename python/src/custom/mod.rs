@@ -1,4 +1,5 @@
-//! Kernels and likelihoods that are objects of Python: the registry that knows them, calls into them, what they raise; no formulae.
+//! Kernels and likelihoods that are Python objects: their registry, calls into them, and their exceptions; no
+//! formulae.
 
 mod kernel;
 mod likelihood;
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Kernels and likelihoods of Python under their names, and what they have raised.
+/// Kernels and likelihoods of Python, by name, and the exceptions that they have raised.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 #[derive(Clone, Default)]
 pub struct Custom {
@@ -49,7 +50,7 @@ impl Custom {
 }
 
 impl Custom {
-    /// The value of an argument that may be left out.
+    /// Returns the value of an optional argument.
     pub fn or_none(custom: Option<&Bound<'_, Custom>>) -> Custom {
         custom.map(|custom| custom.get().clone()).unwrap_or_default()
     }
@@ -59,12 +60,12 @@ impl Custom {
         &self.registry
     }
 
-    /// True if one of them has raised an exception, so that the current work should end.
+    /// Returns true if an object has raised an exception, so that the current work should end.
     pub fn has_raised(&self) -> bool {
         self.faults.any.load(Ordering::Relaxed)
     }
 
-    /// Does `work`; an exception that one of them raised meanwhile is raised instead of what came of it.
+    /// Does `work`. If an object raises an exception meanwhile, it is returned instead of the result.
     pub fn watch<T>(&self, py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
         self.faults.state().running += 1;
         let outcome = work();
@@ -89,7 +90,7 @@ struct State {
 }
 
 impl Faults {
-    /// Nothing of Python is done while this is held.
+    /// Locks the state. No Python code runs while the lock is held.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,7 +101,7 @@ impl Faults {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// The exception that was raised. It is forgotten when no other work needs it.
+    /// Returns the exception that was raised, and removes it if no other work needs it.
     fn end(&self) -> Option<Arc<PyErr>> {
         let mut state = self.state();
         state.running -= 1;
@@ -112,7 +113,7 @@ impl Faults {
     }
 }
 
-/// An object of Python that stands for a kernel or a likelihood.
+/// A Python object that implements a kernel or a likelihood.
 pub struct Own {
     name: &'static str,
     object: Py<PyAny>,
@@ -125,7 +126,8 @@ impl Own {
         Ok(Arc::new(Own { name: lasting(name), object: object.clone().unbind(), faults: faults.clone() }))
     }
 
-    /// The result of a call, with the interpreter held; `None` after an exception was raised.
+    /// Returns the result of a call that runs with the interpreter held, or `None` if an exception was
+    /// raised.
     fn call<T>(&self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
         if self.faults.any.load(Ordering::Relaxed) {
             return None;
@@ -134,7 +136,8 @@ impl Own {
     }
 }
 
-/// The one copy of a name, for as long as the process lives: programs have few of them, and the engine's names last.
+/// Returns the only copy of a name, which lives as long as the process, because the engine needs static
+/// names. Programs have few of them.
 fn lasting(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,20 +149,20 @@ fn lasting(name: String) -> &'static str {
     name
 }
 
-/// The parameters that an object has for points of so many columns, at their starting values.
+/// Returns the parameters of an object for points with this number of columns, at their starting values.
 fn parameters(object: &Bound<'_, PyAny>, columns: usize) -> PyResult<Vec<Parameter>> {
     type Described = (String, Vec<f64>, Option<f64>, Option<f64>, bool);
     let described: Vec<Described> = object.call_method1("_described", (columns,))?.extract()?;
     let parameter = |(name, values, lower, upper, given): Described| {
         let (lower, upper) = (lower.unwrap_or(f64::NEG_INFINITY), upper.unwrap_or(f64::INFINITY));
-        // Python has checked that the range is one.
+        // Python has checked that the range is valid.
         let transform = Transform::Identity.within(lower, upper).unwrap_or(Transform::Identity);
         Parameter { given, ..Parameter::new(&name, values, transform) }
     };
     Ok(described.into_iter().map(parameter).collect())
 }
 
-/// Values of parameters as keyword arguments: a number, or an array with one number per column.
+/// Returns the values of parameters as keyword arguments: a number, or an array with one number per column.
 fn keywords<'py>(py: Python<'py>, parameters: &[Parameter]) -> PyResult<Bound<'py, PyDict>> {
     let keywords = PyDict::new(py);
     for parameter in parameters {

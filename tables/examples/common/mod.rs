@@ -1,4 +1,5 @@
-//! The common part of the experiments: data sets, splits, linear models of them, places of results, slopes, clocks, when to record and how.
+//! The common code of the experiments: data sets, splits, linear models, folders of results, slopes, timing,
+//! and records of runs.
 
 #![allow(dead_code)] // each experiment uses a part
 
@@ -25,7 +26,7 @@ use sparsegp_tables::tables::read_table;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Where an experiment reads and writes.
+/// The folders that an experiment reads from and writes to.
 pub struct Experiment {
     /// The folder of the data sets.
     pub data: Option<PathBuf>,
@@ -34,8 +35,8 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Takes `[DATA_FOLDER] [--out DIR]` out of the arguments (those after the program's name) and leaves the rest. Without
-    /// them the data are in the folder that SPARSEGP_DATA names and results go to `target/experiments/NAME`.
+    /// Removes `[DATA_FOLDER] [--out DIR]` from the arguments (without the program's name). By default the
+    /// data are in the folder that SPARSEGP_DATA names, and results go to `target/experiments/NAME`.
     pub fn new(name: &str, arguments: &mut Vec<String>) -> Result<Experiment> {
         let mut out = Path::new("target/experiments").join(name);
         if let Some(at) = arguments.iter().position(|argument| argument == "--out") {
@@ -49,7 +50,8 @@ impl Experiment {
         Ok(Experiment { data: data.map(PathBuf::from), out })
     }
 
-    /// The data set `NAME.csv.gz`, with all columns except the target as inputs; `None`, and a line on stderr, if it is absent.
+    /// Reads the data set `NAME.csv.gz`, with all columns except the target as inputs. If it is absent,
+    /// prints a line to stderr and returns `None`.
     pub fn read(&self, name: &str, target: &str, kind: Option<TargetKind>) -> Result<Option<Data>> {
         let file = format!("{name}.csv.gz");
         let Some(path) = self.data.as_ref().map(|folder| folder.join(&file)).filter(|path| path.is_file())
@@ -75,7 +77,7 @@ impl Experiment {
         AtomicFile::write_all_to(&self.out.join(file), text.as_bytes())
     }
 
-    /// Draws a figure; nothing without points.
+    /// Draws a figure, or nothing if there are no points.
     pub fn figure(&self, file: &str, figure: &Curves) -> Result<()> {
         let Some(drawing) = curves(figure) else { return Ok(()) };
         AtomicFile::write_all_to(&self.out.join(file), drawing.svg().as_bytes())
@@ -88,7 +90,7 @@ impl Experiment {
     }
 }
 
-/// Takes `NAME VALUE` out of the arguments; the default without it.
+/// Removes `NAME VALUE` from the arguments and returns the value, or the default if it is absent.
 pub fn option<T: std::str::FromStr>(arguments: &mut Vec<String>, name: &str, default: T) -> Result<T> {
     let Some(at) = arguments.iter().position(|argument| argument == name) else { return Ok(default) };
     let value = arguments.get(at + 1).and_then(|text| text.parse().ok());
@@ -96,7 +98,7 @@ pub fn option<T: std::str::FromStr>(arguments: &mut Vec<String>, name: &str, def
     value.ok_or_else(|| Error::usage(format!("{name} needs a value")))
 }
 
-/// Inputs x, D × N with a column per datum, and the N targets as their kind codes them.
+/// Inputs x, D × N with a column per datum, and the N targets, coded by their kind.
 #[derive(Clone, Debug)]
 pub struct Data {
     pub x: Mat<f64>,
@@ -104,18 +106,20 @@ pub struct Data {
 }
 
 impl Data {
-    /// The same as the library sees it.
+    /// Returns the data in the library's type.
     pub fn set(&self) -> Dataset<'_> {
         Dataset::of(self.x.transpose(), &self.y)
     }
 
-    /// A linear model of these inputs; the coefficients have independent normal priors with mean 0 and this variance.
+    /// Creates a linear model of these inputs. The coefficients have independent normal priors with mean 0
+    /// and this variance.
     pub fn model(&self, likelihood: impl Likelihood + 'static, variance: f64) -> Result<LatentModel> {
         let layer = LinearLayer::isotropic(self.x.nrows(), 0.0, variance)?.into();
         Ok(LatentModel::new(layer, likelihood, true))
     }
 
-    /// Inference of a normal posterior with a full covariance by the ELBO, from the model's prior.
+    /// Creates the inference of a normal posterior with a full covariance by the ELBO, starting at the prior
+    /// of the model.
     pub fn infer(
         &self,
         model: LatentModel,
@@ -135,7 +139,7 @@ impl Data {
         Ok(closed.q().clone())
     }
 
-    /// The rows at these places.
+    /// Returns the rows with these indices.
     pub fn take(&self, rows: &[usize]) -> Data {
         let x = Mat::from_fn(self.x.nrows(), rows.len(), |d, i| self.x[(d, rows[i])]);
         Data { x, y: rows.iter().map(|&row| self.y[row]).collect() }
@@ -147,7 +151,8 @@ impl Data {
         Ok((self.take(&rows.train), self.take(&rows.test)))
     }
 
-    /// Scales inputs, and targets if wanted, to mean 0 and variance 1 here; the result can do the same to other rows.
+    /// Scales the inputs, and the targets if `target` is true, to mean 0 and variance 1 over these rows.
+    /// Returns the scaling, for other rows.
     pub fn standardise(&mut self, target: bool) -> Scaling {
         let scaling = Scaling::standardise(self.x.transpose(), &self.y);
         let scaling = if target { scaling } else { scaling.with_original_target() };
@@ -157,20 +162,20 @@ impl Data {
     }
 }
 
-/// Draws from the standard normal distribution by seed.
+/// Returns a generator of standard normal random numbers with this seed.
 pub fn normals(seed: u64) -> impl FnMut() -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     move || StandardNormal.sample(&mut random)
 }
 
-/// The milliseconds that something takes.
+/// Returns the milliseconds that a function takes.
 pub fn milliseconds(what: impl FnOnce()) -> f64 {
     let from = Instant::now();
     what();
     from.elapsed().as_secs_f64() * 1e3
 }
 
-/// Times one product of `M × M` by `M × b` on all threads, in milliseconds.
+/// Returns a function that times one product of `M × M` by `M × b` on all threads, in milliseconds.
 pub fn gemm_timer(m: usize, b: usize) -> impl FnMut() -> f64 {
     let left = Mat::from_fn(m, m, |i, j| ((i * 7 + j * 3) % 11) as f64 * 0.1);
     let right = Mat::from_fn(m, b, |i, j| ((i * 5 + j * 3) % 13) as f64 * 0.1);
@@ -182,7 +187,7 @@ pub fn gemm_timer(m: usize, b: usize) -> impl FnMut() -> f64 {
     }
 }
 
-/// Prints a report as one line of JSON, or for people.
+/// Prints a report as one line of JSON, or as readable text.
 pub fn print_report(report: &serde_json::Value, json: bool) {
     if json {
         println!("{report}");
@@ -191,19 +196,20 @@ pub fn print_report(report: &serde_json::Value, json: bool) {
     }
 }
 
-/// The middle one, or the upper of the two in the middle.
+/// Returns the middle value, or the upper of the two middle values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted = Vec::from_iter(values);
     sorted.sort_by(f64::total_cmp);
     sorted[sorted.len() / 2]
 }
 
-/// A series without error bars.
+/// Creates a series without error bars.
 pub fn series(name: &str, points: impl Iterator<Item = (f64, f64)>) -> CurveSeries {
     CurveSeries { name: name.to_owned(), points: points.map(|(x, y)| (x, y, f64::NAN)).collect() }
 }
 
-/// The least-squares slope of log y against log x over the points where both are above 0: a rate of convergence.
+/// Returns the least-squares slope of log y against log x over the points with x and y above 0: a rate of
+/// convergence.
 pub fn slope(points: &[(f64, f64)]) -> f64 {
     let logs: Vec<_> =
         points.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0).map(|(x, y)| (x.ln(), y.ln())).collect();
@@ -214,7 +220,8 @@ pub fn slope(points: &[(f64, f64)]) -> f64 {
     xy / xx
 }
 
-/// Iterations from 0 to `last` to record at, up to `per_decade` of them in a decade, evenly spaced in the logarithm.
+/// Returns the iterations from 0 to `last` to record, at most `per_decade` per decade, evenly spaced in the
+/// logarithm.
 pub fn record_at(last: usize, per_decade: usize) -> Vec<usize> {
     let step = |k: usize| 10f64.powf(k as f64 / per_decade as f64).round() as usize;
     let mut at: Vec<usize> = (0..).map(step).take_while(|&step| step < last).collect();
@@ -224,7 +231,8 @@ pub fn record_at(last: usize, per_decade: usize) -> Vec<usize> {
     at
 }
 
-/// The records after these iterations; `see` receives the seconds of the steps so far.
+/// Runs to each of these iterations, and returns what `see` records there. `see` receives the seconds of all
+/// steps so far.
 pub fn trace<T>(run: &mut Inference, at: &[usize], mut see: impl FnMut(&mut Inference, f64) -> T) -> Vec<T> {
     let (mut seen, mut seconds) = (Vec::new(), 0.0);
     for &t in at {

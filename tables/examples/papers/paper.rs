@@ -1,4 +1,5 @@
-//! The parts that the programs of the papers share: arguments, data sets with stand-ins, the table of claims, and the checks of quick runs.
+//! The code that the programs of the papers share: arguments, data sets with replacements, the table of
+//! claims, and the checks of quick runs.
 
 #![allow(dead_code)] // each program uses a part
 
@@ -20,16 +21,16 @@ use std::time::Instant;
 
 /// The verdict on a claim: agreement, or a reason for the difference.
 pub enum Verdict {
-    /// They do.
+    /// Our numbers agree with the claim.
     Agrees,
-    /// They do not, for this reason.
+    /// Our numbers differ, for this reason.
     Differs(String),
-    /// This keeps the two from being compared.
+    /// Our numbers cannot be compared with the claim, for this reason.
     Open(String),
 }
 
 impl Verdict {
-    /// Agreement if `holds`, otherwise the reason for the difference.
+    /// Returns agreement if `holds`, otherwise the reason for the difference.
     pub fn of(holds: bool, otherwise: &str) -> Verdict {
         if holds { Verdict::Agrees } else { Verdict::Differs(otherwise.to_owned()) }
     }
@@ -57,8 +58,8 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// Takes `[DATA_FOLDER] [--out DIR] [--quick] [--book DIR]` from the arguments; the rest stays in the second part. `--book docs`
-    /// also writes the table and the figures of the book.
+    /// Removes `[DATA_FOLDER] [--out DIR] [--quick] [--book DIR]` from the arguments, and returns the other
+    /// arguments as the second value. `--book docs` also writes the table and the figures of the book.
     ///
     /// # Errors
     ///
@@ -83,11 +84,11 @@ impl Paper {
         Ok((paper, arguments))
     }
 
-    /// Refuses arguments that nothing has taken.
+    /// Refuses arguments that are left over.
     ///
     /// # Errors
     ///
-    /// A usage error that names the first of them.
+    /// A usage error that names the first one.
     pub fn refuse_rest(arguments: &[String]) -> Result<()> {
         match arguments.first() {
             Some(first) => Err(Error::usage(format!("unexpected argument '{first}'"))),
@@ -95,12 +96,13 @@ impl Paper {
         }
     }
 
-    /// The setting of the paper, or that of a quick run.
+    /// Returns the setting of the paper, or in a quick run the setting `quick`.
     pub fn setting<T>(&self, paper: T, quick: T) -> T {
         if self.quick { quick } else { paper }
     }
 
-    /// The data set of a name; a quick run takes an embedded one with targets of the same kind instead.
+    /// Reads the data set with this name. A quick run uses an embedded data set with targets of the same
+    /// kind.
     ///
     /// # Errors
     ///
@@ -114,7 +116,7 @@ impl Paper {
         println!("[{:.0} s] {text}", self.clock.elapsed().as_secs_f64());
     }
 
-    /// States settings beside the table.
+    /// Adds a statement of settings above the table.
     pub fn settings(&mut self, text: String) {
         self.settings.push(text);
     }
@@ -125,7 +127,7 @@ impl Paper {
         self.claims.push(Claim { claim: claim.to_owned(), paper: paper.to_owned(), ours, verdict });
     }
 
-    /// Checks a headline number of a quick run, which is the same in every run.
+    /// Checks a main number of a quick run, which is the same in every run.
     pub fn expect(&mut self, what: &str, value: f64, range: RangeInclusive<f64>) {
         self.say(&format!("check: {what} is {value:.4e}"));
         if self.quick && !range.contains(&value) {
@@ -134,7 +136,7 @@ impl Paper {
         }
     }
 
-    /// Draws a figure, which the book shows if it is written.
+    /// Draws a figure, also for the book if `--book` is given.
     ///
     /// # Errors
     ///
@@ -150,7 +152,7 @@ impl Paper {
     ///
     /// # Errors
     ///
-    /// When a file cannot be written, and when a number of a quick run is not the expected one.
+    /// If a file cannot be written, or if a number of a quick run is out of its range.
     pub fn finish(self) -> Result<()> {
         let text = self.table();
         AtomicFile::write_all_to(&self.experiment.out.join("claims.md"), text.as_bytes())?;
@@ -188,7 +190,8 @@ impl Paper {
     }
 }
 
-/// An embedded data set with targets of a kind: numbers and counts of visits to a doctor, or two classes of tumours.
+/// Returns an embedded data set with targets of a kind: visits to a doctor for numbers and counts, or two
+/// classes of tumours.
 fn stand_in(kind: TargetKind) -> Result<Data> {
     let (file, text, target) = match kind {
         TargetKind::Binary => ("breast_cancer.csv", sparsegp_data::BREAST_CANCER, "diagnosis"),
@@ -203,7 +206,7 @@ fn stand_in(kind: TargetKind) -> Result<Data> {
     Ok(Data { x, y })
 }
 
-/// Runs of several seeds at a time, in the order of the seeds.
+/// Calls `run` for the seeds 0 to `count − 1` in parallel, and returns the results in the order of the seeds.
 ///
 /// # Errors
 ///
@@ -212,7 +215,7 @@ pub fn runs<T: Send>(count: u64, run: impl Fn(u64) -> Result<T> + Send + Sync) -
     (0..count).into_par_iter().map(run).collect()
 }
 
-/// The quantile of some numbers, linear between them.
+/// Returns a quantile of some numbers, by linear interpolation.
 pub fn quantile(values: impl IntoIterator<Item = f64>, share: f64) -> f64 {
     let mut sorted = Vec::from_iter(values);
     sorted.sort_by(f64::total_cmp);
@@ -221,7 +224,7 @@ pub fn quantile(values: impl IntoIterator<Item = f64>, share: f64) -> f64 {
     sorted[low] + part * (sorted[(low + 1).min(sorted.len() - 1)] - sorted[low])
 }
 
-/// A matrix of orthonormal columns in random directions.
+/// Returns a matrix of orthonormal columns in random directions.
 pub fn rotation(d: usize, seed: u64) -> Mat<f64> {
     let mut draw = normals(seed);
     Mat::from_fn(d, d, |_, _| draw()).qr().compute_thin_Q()

@@ -15,7 +15,7 @@ use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
 use sparsegp::{Error, Result};
 
-/// The milliseconds of each part for the first rows of a problem, at most one window.
+/// Returns the milliseconds of each part for the first rows of a problem, at most one window.
 pub fn report(problem: &Problem, repeats: usize) -> Result<serde_json::Value> {
     let rows = problem.batch().min(WINDOW_ROWS);
     let (names, mut runs): (Vec<_>, Vec<_>) =
@@ -30,7 +30,7 @@ pub fn report(problem: &Problem, repeats: usize) -> Result<serde_json::Value> {
 
 type Named<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
 
-/// The work for every block of columns. One block is timed, and multiplied by the number of blocks.
+/// Returns the work for every block of columns. The time of one block is multiplied by the number of blocks.
 fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (m, model) = (problem.inducing(), problem.model());
     let columns = block_columns(m, rows).min(rows);
@@ -116,7 +116,7 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     ])
 }
 
-/// The work once per window, and once per step.
+/// Returns the work that is done once per window or once per step.
 fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let m = problem.inducing();
     let (mut sum, mut features, mut scaled) = (spread(m, m), spread(m, rows), spread(rows, m));

@@ -1,4 +1,4 @@
-//! The synthetic problem of one shape, and its training step in a form.
+//! A synthetic problem of one shape, and its training step in one of several forms.
 
 use super::common::milliseconds;
 use faer::{Mat, MatRef};
@@ -13,7 +13,7 @@ use sparsegp::{Error, Result};
 use sparsegp_testkit::shapes::{model, points, targets_for};
 use std::str::FromStr;
 
-/// In which form and precision a step is taken.
+/// The form and the precision of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Stable,
@@ -45,7 +45,7 @@ impl FromStr for Step {
     }
 }
 
-/// Data of a shape, targets that a likelihood is for, and the model.
+/// Data of a shape, targets that suit a likelihood, and the model.
 pub struct Problem {
     x: Mat<f64>,
     y: Vec<f64>,
@@ -53,7 +53,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// M inducing inputs and b data of D dimensions.
+    /// Creates a problem with M inducing inputs and b data of D dimensions.
     pub fn new(m: usize, b: usize, dims: usize, likelihood: LikelihoodKind) -> Self {
         let x = points(dims, b, 0.0);
         let y = targets_for(likelihood, &x);
@@ -62,22 +62,22 @@ impl Problem {
         Problem { x, y, model }
     }
 
-    /// M.
+    /// Returns the number of inducing inputs M.
     pub fn inducing(&self) -> usize {
         self.model.layer().dim()
     }
 
-    /// b.
+    /// Returns the batch size b.
     pub fn batch(&self) -> usize {
         self.y.len()
     }
 
-    /// D.
+    /// Returns the number of dimensions D.
     pub fn dims(&self) -> usize {
         self.x.nrows()
     }
 
-    /// Which likelihood.
+    /// Returns the likelihood.
     pub fn likelihood(&self) -> LikelihoodKind {
         LikelihoodKind::of(&self.model.likelihood)
     }
@@ -97,8 +97,8 @@ impl Problem {
         self.model.clone()
     }
 
-    /// Times one joint step: batch objective and all gradients, q by a natural gradient, θ and Z by Adam, and the
-    /// refactorisation of `K_uu`.
+    /// Returns a function that times one joint step: batch objective and all gradients, q by a natural
+    /// gradient, θ and Z by Adam, and the refactorisation of `K_uu`.
     pub fn step_timer(&self, form: Step) -> impl FnMut() -> f64 + use<> {
         let model = self.model();
         let free = FreeVector::new(&model.descriptors());
@@ -118,7 +118,7 @@ impl Problem {
             free.unpack(adam.theta(), &mut natural);
             svgp.advance(&mut rules, 0.1, &natural);
         };
-        // On one of the pool's threads, as in a fit.
+        // Runs on a thread of the pool, as in a fit.
         move || milliseconds(|| rayon::scope(|_| step()))
     }
 }

@@ -65,14 +65,15 @@ pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
 }
 
 /// The meaning of the star.
-const STAR: &str = "a star marks an NLL that is lower than every other one of its training-set size by more than two standard errors of \
+const STAR: &str = "a star marks an NLL that is lower than every other NLL at the same training-set size, by more than two standard errors of \
                     the differences over repeats";
 
-/// The minimum number of repeats of a star: the standard error of fewer differences is hardly known.
+/// The minimum number of repeats for a star. With fewer repeats, the standard error of the differences is too
+/// uncertain.
 const STARRED_REPEATS: usize = 5;
 
-/// Returns true if the NLL of a group is lower than every other NLL of its training-set size by more than two standard errors of the
-/// paired differences. This takes five repeats.
+/// Returns true if the NLL of a group is lower than every other NLL of its training-set size by more than two
+/// standard errors of the paired differences. This needs at least five repeats.
 fn is_best(group: &Group, all: &[&Group]) -> bool {
     let mut rivals = all
         .iter()
@@ -142,7 +143,8 @@ fn short(value: f64, digits: i32) -> String {
     }
 }
 
-/// Creates the page of a comparison. `name` is the name of the data, `end` the last section, and `say` spells options.
+/// Creates the page of a comparison. `name` is the name of the data, `end` is the last section, and `say`
+/// returns the spelling of an option.
 pub fn page(
     plan: &Plan<'_>,
     results: &Results,
@@ -163,14 +165,14 @@ pub fn page(
     let point = figures_of(task)[0];
     let by_size = [NLL, point].map(|figure| {
         let title = format!("Test {} against the number of training rows", figure.name);
-        let caption = "Means over repeats with bars of one standard error; smaller is better. A curve that has not levelled off asks for more rows.";
+        let caption = "Means over repeats with bars of one standard error; smaller is better. If a curve has not levelled off, more rows are likely to help.";
         Drawn::of(&format!("{}-by-rows", figure.column), &title, caption, against_size(groups, figure))
     });
     let by_beta = [NLL, point].map(|figure| {
         let rows = plan.sizes().last().copied().unwrap_or(0);
         let caption = format!(
-            "{rows} training rows less those that β is chosen by; bars are of one standard error over repeats. A β at the end of the range that is best \
-             asks for more values beyond."
+            "{rows} training rows, minus the validation rows that choose β; bars show one standard error \
+            over repeats. If the best β is at an end of the range, try values beyond it."
         );
         let title = format!("Test {} against β", figure.name);
         Drawn::of(&format!("{}-by-beta", figure.column), &title, &caption, against_beta(groups, figure, rows))
@@ -182,7 +184,7 @@ pub fn page(
     };
     let sections = vec![
         Section { title: "Summary".to_owned(), blocks: summary },
-        Section { title: "What failed".to_owned(), blocks: failed },
+        Section { title: "Failed fits".to_owned(), blocks: failed },
         section("Training-set size", by_size.into()),
         section("The weight β", by_beta.into()),
         section("Calibration", vec![calibration(plan, results, groups)]),
@@ -196,7 +198,7 @@ pub fn page(
     Page { title: format!("Objectives on {name}"), lead: String::new(), parts: vec![part], end }
 }
 
-/// Returns the best group of the largest training-set size by every figure, with the second best.
+/// Returns a card for each figure, with the best and the second-best group of the largest training-set size.
 fn cards(groups: &[Group], task: Task) -> Vec<Card> {
     let size = groups.iter().map(|group| group.train_size).max();
     let largest = || groups.iter().filter(|group| Some(group.train_size) == size && group.role != Role::Grid);
@@ -221,8 +223,8 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
     let fits = results.rows.iter().filter_map(|row| row.fit.as_ref());
     let seconds: f64 = fits.clone().map(|fit| fit.seconds).sum();
     format!(
-        "The target '{}' of {name} ({}), {} repeats with seeds from {}, a share of {} of the rows held out for testing in each: {} \
-         fits, {} of training in all.",
+        "The target '{}' of {name} ({}), {} repeats with seeds from {}, each with a share of {} of the rows \
+        held out for testing: {} fits, {} of training in total.",
         settings.columns.target,
         plan.task(),
         settings.repeats,
@@ -237,8 +239,8 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
 fn notes(plan: &Plan<'_>, groups: &[Group], say: &Say<'_>) -> Vec<String> {
     let settings = plan.settings();
     let mut notes = vec![format!(
-        "Figures are means over repeats ± one standard error{}. Seconds are those of the one fit, without the ELBO fit it \
-             went on from and the other values of β.",
+        "Figures are means over repeats ± one standard error{}. Seconds are for this fit alone, without the \
+        ELBO fit that it started from and without fits with other values of β.",
         star_words(groups)
     )];
     if let Some(betas) = &settings.betas {
@@ -283,7 +285,7 @@ fn at(x: f64, estimate: Option<Estimate>) -> Option<Point> {
     estimate.map(|estimate| (x, estimate.mean, estimate.standard_error.unwrap_or(f64::NAN)))
 }
 
-/// Draws a figure against the number of training rows; `None` for a single number.
+/// Draws a figure against the number of training rows. Returns `None` if there is only one number.
 fn against_size(groups: &[Group], Figure { column, name }: Figure) -> Option<Drawing> {
     let first = groups.first()?.train_size;
     if groups.iter().all(|group| group.train_size == first) {
@@ -320,16 +322,18 @@ fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<D
         (
             ("predicted probability", "observed share"),
             "Reliability of probabilities",
-            "Observed against predicted shares of the positive class (of several classes: of the most probable one), test rows of all repeats together, \
-             with bars of one standard error; points below the grey line of perfect calibration say that probabilities are too high",
+            "Observed against predicted shares of the positive class (with several classes, of the most \
+            probable class) over the test rows of all repeats, with bars of one standard error; points \
+            below the grey line of perfect calibration show that probabilities are too high",
             reliability(results, &contenders(groups), size),
         )
     } else {
         (
             ("nominal coverage", "coverage of test rows"),
             "Coverage",
-            "Shares of test rows inside central predictive intervals, with bars of one standard error over repeats; below the grey line of perfect \
-             calibration intervals are too narrow, above it too wide",
+            "Shares of test rows inside central predictive intervals, with bars of one standard error over \
+            repeats; intervals are too narrow below the grey line of perfect calibration, and too wide \
+            above it",
             coverage(groups, size),
         )
     };

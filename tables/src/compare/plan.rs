@@ -98,8 +98,9 @@ pub struct Settings {
     pub test_fraction: f64,
     /// The columns to use.
     pub columns: SchemaOptions,
-    /// The options of the fits. Each contender sets the objective, β and the mode of the hyper-parameters. The validation fraction applies
-    /// to the choice of β. The seed is that of the first repeat; later repeats count on from it.
+    /// The options of the fits. Each contender sets the objective, β and the mode of the hyper-parameters.
+    /// The validation fraction applies to the choice of β. The seed is used for the first repeat, and each
+    /// later repeat adds 1.
     pub options: FitOptions,
 }
 
@@ -108,7 +109,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Usage errors.
+    /// Usage errors for values out of range, and for settings that contradict each other.
     pub fn validate(&self) -> Result<()> {
         self.validate_contenders()?;
         if !(1..=MOST_REPEATS).contains(&self.repeats) {
@@ -135,10 +136,10 @@ impl Settings {
             }
         }
         if self.objectives.is_empty() {
-            return Err(Error::usage("⟨objectives⟩ names nothing to compare"));
+            return Err(Error::usage("⟨objectives⟩ is empty, expected at least one objective"));
         }
         if self.betas.is_none() && self.objectives.contains(&Contender::BetaElbo) {
-            return Err(Error::usage("⟨objectives beta-elbo⟩ chooses β from a grid, and there is none")
+            return Err(Error::usage("⟨objectives beta-elbo⟩ chooses β from a grid, but no grid is given")
                 .hint("add ⟨betas auto⟩, or a list of values"));
         }
         if self.betas.is_some() && !self.objectives.iter().any(|contender| contender.chooses_beta()) {
@@ -171,7 +172,7 @@ impl Settings {
         }
     }
 
-    /// Returns true if any fit minimises an objective on mini-batches.
+    /// Returns true if any fit minimises `objective`, as a contender or as a start for other fits.
     fn fits(&self, objective: ObjectiveKind) -> bool {
         match objective {
             ObjectiveKind::Elbo => self.needs_elbo(),
@@ -363,7 +364,7 @@ fn sizes(asked: &[usize], available: usize, notes: &mut Vec<String>) -> Vec<usiz
     let mut sizes: Vec<usize> = asked.iter().map(|&size| size.min(available)).collect();
     if let Some(larger) = asked.iter().max().filter(|&&size| size > available) {
         notes.push(format!(
-            "{larger} training rows were asked for, there are {available} besides the test rows: all of them are used"
+            "{larger} training rows were requested, but only {available} remain besides the test rows: all of them are used"
         ));
     }
     if sizes.is_empty() {
@@ -409,7 +410,7 @@ mod tests {
         let plan = Plan::new(&asked, &table).expect("a plan");
         assert_eq!(plan.sizes(), [10, 40]);
         assert_eq!(plan.notes().len(), 1);
-        assert!(plan.notes()[0].starts_with("1000 training rows were asked for, there are 40"));
+        assert!(plan.notes()[0].starts_with("1000 training rows were requested, but only 40"));
         let key = |unit: &Unit| (unit.size, unit.repeat, unit.contender.to_string());
         let reported: Vec<_> = plan.reported().iter().map(key).collect();
         assert_eq!(reported.len(), 12);
@@ -466,7 +467,7 @@ mod tests {
             error.to_string()
         };
         assert!(refused(&|asked| asked.objectives.push(Contender::Elbo)).contains("elbo twice"));
-        assert!(refused(&|asked| asked.objectives.push(Contender::BetaElbo)).contains("there is none"));
+        assert!(refused(&|asked| asked.objectives.push(Contender::BetaElbo)).contains("no grid is given"));
         assert!(refused(&|asked| asked.betas = Some(Betas::Auto)).contains("betas has no effect"));
         assert!(refused(&|asked| asked.repeats = 0).contains("repeats"));
         assert!(refused(&|asked| asked.train_sizes = vec![10, 1]).contains("train_sizes has 1"));

@@ -25,16 +25,16 @@ pub struct Finished<'a> {
     pub row: Option<&'a Row>,
 }
 
-/// Makes every fit that is not in the folder yet, at most `threads` at a time. `listener` hears of every unit that ends,
-/// and first of those done before, if any.
+/// Runs every fit that is not in the folder yet, at most `threads` at a time. Calls `listener` after every
+/// unit, and once at the start if earlier runs have finished units.
 ///
-/// Every fit runs on one thread, so the results do not depend on how many there are. First come the ELBO fits, which the
-/// others start from; these read them from the folder, so that it makes no difference when they were fitted. A unit that
-/// fails is recorded with its error.
+/// Every fit runs on one thread, so the results do not depend on the number of threads. The ELBO fits run
+/// first, because other fits start from them. The other fits read the ELBO models from the folder, so the
+/// results do not depend on the run that fitted these models. A unit that fails is recorded with its error.
 ///
 /// # Errors
 ///
-/// Usage errors for options that no fit can do with, data errors when the folder cannot be written.
+/// Usage errors for options that no fit accepts; data errors if the folder cannot be written.
 pub fn run(
     plan: &Plan<'_>,
     store: &Store,
@@ -53,7 +53,7 @@ pub fn run(
     let work = Work { plan, store };
     for mut units in phases {
         units.retain(|unit| !known.contains_key(unit));
-        // The longest fits first: what is left for the end is short.
+        // The longest fits start first, so that only short fits remain at the end.
         units.sort_by_key(|unit| std::cmp::Reverse(unit.size));
         work.run_all(&units, threads, &mut |unit, rows| {
             let done = known.len() + 1;
@@ -172,7 +172,7 @@ impl Work<'_> {
         match fit_table(&request, &mut |_| {}) {
             Ok(fit) => self.store.save_model(unit, Seen::AllButValidation, &fit.model),
             Err(error) if error.kind() == ErrorKind::Usage => Err(error),
-            // The grids that miss it say so.
+            // Grids that start from this fit report that it is missing.
             Err(_) => Ok(()),
         }
     }

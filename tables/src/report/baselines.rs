@@ -1,4 +1,5 @@
-//! Scores for comparison with those of the test rows: of training rows, and of baselines on the same test rows; no fitting.
+//! Scores to compare with the scores of the test rows: those of training rows, and of baselines on the same
+//! test rows; no fitting.
 
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
@@ -84,7 +85,7 @@ impl<'a> BesideModel<'a> {
         BesideModel { baselines, schema: model.schema(), constant: tally(), linear: tally() }
     }
 
-    /// Adds rows with the model's predictions of them.
+    /// Adds rows with the predictions of the model.
     pub fn push_part(&mut self, own: &[Compared], part: &TableRows) {
         self.constant.push(own, &self.baselines.constant.compare(&part.targets, &part.exposure));
         if let Some(linear) = &self.baselines.linear {
@@ -93,7 +94,7 @@ impl<'a> BesideModel<'a> {
         }
     }
 
-    /// Adds the rows of a table with the model's predictions of them.
+    /// Adds the rows of a table with the predictions of the model.
     ///
     /// # Errors
     ///

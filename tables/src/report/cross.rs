@@ -47,7 +47,7 @@ impl FoldFigures {
 }
 
 impl CrossValidation {
-    /// Takes the scores of fits, one for each part.
+    /// Collects the scores of fits, one for each part.
     pub fn of(tests: &[Evaluation]) -> CrossValidation {
         CrossValidation { folds: tests.iter().map(FoldFigures::of).collect(), against: Vec::new() }
     }
@@ -57,8 +57,9 @@ impl CrossValidation {
         self.against.push(Contender { options, folds: tests.iter().map(FoldFigures::of).collect() });
     }
 
-    /// Returns the main scores of the model, of the fits with other options and of the baselines that every fit has, as a table with a header:
-    /// means over the fits and their standard errors. Beside other fits the last column is the difference of the first score from the model's.
+    /// Returns a table with a header and the main scores of the model, of the fits with other options, and of
+    /// the baselines that every fit has: means over the fits and their standard errors. If there are fits
+    /// with other options, the last column is the difference of their first score from that of the model.
     pub fn table(&self, task: Task) -> Vec<Vec<String>> {
         let Some(first) = self.folds.first() else { return Vec::new() };
         let compared = !self.against.is_empty();

@@ -127,7 +127,8 @@ pub(crate) struct FitFigures {
 }
 
 impl Document {
-    /// Creates the document of a command about a model; `say` spells the options in warnings. The caller adds test and validation scores.
+    /// Creates the document of a command about a model. `say` returns the spelling of options in warnings.
+    /// The caller adds test and validation scores.
     pub fn new(command: &'static str, model: &TableModel, data: DataSummary, say: &Say<'_>) -> Document {
         Document {
             schema: SCHEMA,

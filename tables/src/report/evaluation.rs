@@ -59,7 +59,8 @@ impl Evaluation {
 }
 
 impl Evaluation {
-    /// Returns suggestions for the next fit, with options spelled by `say`; see [`next`](super::next()).
+    /// Returns suggestions for the next fit. `say` returns the spelling of options; see
+    /// [`next`](super::next()).
     pub fn next(&self, model: &TableModel, say: &Say<'_>) -> Vec<Suggestion> {
         let facts = Facts::of(model, &self.metrics, self.baselines.clone());
         let said = |next: Suggestion| Suggestion { text: spoken(&next.text, say), ..next };
@@ -115,7 +116,7 @@ impl<'a> Evaluator<'a> {
     pub fn push_table(&mut self, table: &Table, unseen: UnseenLevels) -> Result<()> {
         let mut own = Vec::with_capacity(table.rows());
         self.model.compare(table, unseen, &mut |row| own.push(*row))?;
-        // After what is said of a table without targets.
+        // After the error for a table without targets.
         if let Some(kept) = &mut self.kept {
             kept.push_table(self.model, table, unseen)?;
         }

@@ -4,7 +4,8 @@ use super::figures::Drawing;
 use sparsegp::model::Severity;
 use std::fmt::Write;
 
-/// The style sheet. It names the colours of `figures` by their values to replace them on a dark screen.
+/// The style sheet. On a dark screen it replaces the colours of `figures`, which it refers to by their
+/// values.
 const STYLE: &str = include_str!("style.css");
 
 /// A page.
@@ -241,7 +242,7 @@ impl Figure {
 impl TableBlock {
     fn write(&self, page: &mut String, explained: bool) {
         let Some((header, rows)) = self.rows.split_first() else { return };
-        // Rows that are grids on a narrow screen have no roles of a table by themselves.
+        // On a narrow screen the rows are grids, which lose their table roles unless these are given.
         let role = |name: &str| if explained { format!(" role=\"{name}\"") } else { String::new() };
         let (group, line) = (role("rowgroup"), role("row"));
         let columns = header.len().saturating_sub(2);
@@ -299,7 +300,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Characters that have no place in HTML or XML.
+            // Characters that HTML and XML do not allow.
             c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
             '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             c => escaped.push(c),

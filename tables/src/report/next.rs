@@ -9,7 +9,8 @@ use sparsegp::model::{Severity, Warning};
 /// The maximum number of sentences.
 const MOST: usize = 3;
 
-/// The coverage of the 95 % interval above which intervals are too wide, and the number of test rows that it takes to tell.
+/// The coverage of the 95 % interval above which intervals are too wide, and the minimum number of test rows
+/// for this verdict.
 const COVERED: f64 = 0.99;
 const COVERAGE_ROWS: u64 = 200;
 
@@ -55,7 +56,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Returns true if a warning suggests one of these options already.
+    /// Returns true if a warning already suggests one of these options.
     fn is_said(&self, options: &[&str]) -> bool {
         options.iter().any(|option| self.warned.contains(option))
     }
@@ -64,13 +65,13 @@ impl<'a> Facts<'a> {
     fn constant(&self) -> Option<Suggestion> {
         let constant = &self.baselines.as_ref()?.constant;
         let (own, other) = (self.test.nll?, constant.report.nll?);
-        // A warning about noise that explains everything says the same. A constant with the spread that Poisson counts lack may be better
-        // with any inputs.
+        // The warning that noise explains everything has the same meaning. For overdispersed counts under a
+        // Poisson likelihood, the constant may be better for any inputs.
         let said = ["kernel", "features", "likelihood negative-binomial"];
         let problem = |text| Suggestion { severity: Severity::Problem, text };
         (constant.is_better() && !self.is_said(&said)).then(|| {
             problem(format!(
-                "{} predicts test rows better (NLL {other:.3}, the model {own:.3}): the inputs may say nothing about '{}'; try others (⟨features⟩)",
+                "{} predicts test rows better (NLL {other:.3}, the model {own:.3}): the inputs may carry no information about '{}'; try other inputs (⟨features⟩)",
                 match self.task {
                     Task::Regression => "the mean alone",
                     Task::Classification => "the share of each class",
@@ -117,8 +118,9 @@ impl<'a> Facts<'a> {
 /// - Otherwise, a linear model has.
 /// - Of at least 200 test rows, more than 99 % are inside the 95 % intervals of Gaussian noise.
 ///
-/// Every rule is tested on data where following it lowers the NLL of test rows. A test NLL far above that of training rows has no rule: it
-/// may come from overfitting, but also from a gap in space or time, where fewer inducing inputs do harm.
+/// Every rule is tested on data on which following it lowers the NLL of test rows. There is no rule for a
+/// test NLL far above the training NLL, because the cause may be overfitting, but also a gap in space or
+/// time, for which fewer inducing inputs do harm.
 pub fn next(facts: &Facts<'_>) -> Vec<Suggestion> {
     let rules = [Facts::constant, Facts::linear, Facts::coverage];
     rules.iter().filter_map(|rule| rule(facts)).take(MOST).collect()
@@ -146,7 +148,7 @@ mod tests {
         }
     }
 
-    /// A regression of NLL 1 that there is nothing to say about.
+    /// Returns the facts about a regression with NLL 1, for which there is no suggestion.
     fn facts() -> Facts<'static> {
         let baselines = BaselineReport { constant: baseline(2.0, 1.0), linear: Some(baseline(1.5, 1.0)) };
         Facts {
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_fit_leaves_nothing_to_say() {
+    fn a_good_fit_has_no_suggestions() {
         assert!(next(&facts()).is_empty());
         let bare = Facts { baselines: None, test: Report::default(), ..facts() };
         assert!(next(&bare).is_empty());

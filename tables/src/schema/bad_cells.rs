@@ -39,7 +39,7 @@ impl BadCells {
         }
     }
 
-    /// Takes in the cells of later rows, or of another column.
+    /// Adds the cells of later rows, or of another column.
     pub(super) fn merge(&mut self, other: BadCells) {
         self.count += other.count;
         self.first.extend(other.first);
@@ -51,7 +51,7 @@ impl BadCells {
         self.count == 0
     }
 
-    /// The number of cells, with the text of the first one.
+    /// Returns the number of cells and the text of the first one, in words.
     pub(super) fn words(&self) -> String {
         let text = self.first.first().map_or("", |cell| &cell.text);
         if self.count == 1 {

@@ -92,7 +92,7 @@ impl DateNumbers {
 pub(super) struct Calendar {
     seconds: Spread,
     range: Option<(f64, f64)>,
-    /// The numbers of the first date, and for each whether it differs in other dates.
+    /// The numbers of the first date; `differ` is true for each number that differs in another date.
     first: Option<DateNumbers>,
     differ: [bool; 3],
     weekdays: u8,

@@ -9,7 +9,7 @@ use crate::tables::table::quoted;
 /// The most columns that a warning names.
 const MOST_NAMED: usize = 5;
 
-/// The first few of a list in words, and how many more there are.
+/// Lists the first few items in words, and the number of further items.
 pub(crate) fn folded(items: impl Iterator<Item = String>) -> String {
     let mut items: Vec<String> = items.collect();
     if items.len() > MOST_NAMED + 1 {
@@ -24,7 +24,7 @@ pub(crate) fn folded(items: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// Warnings about inputs `x` (`n × D`, a row per datum) whose D names are `names`.
+/// Returns warnings about inputs `x` (`n × D`, a row per datum) with D `names`.
 ///
 /// Constant inputs, inputs equal to another one in every row, and rows equal to another row are all handled by the
 /// models; they are reported because they often mean a mistake in the data.
@@ -54,7 +54,7 @@ pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
     warnings
 }
 
-/// The warning about inputs, as messages call them, that do not vary.
+/// Returns the warning about constant inputs, given their names in messages.
 pub(crate) fn constant_inputs(names: impl Iterator<Item = String>) -> Option<String> {
     let names: Vec<String> = names.collect();
     match names.as_slice() {
@@ -73,7 +73,7 @@ fn is_constant(x: MatRef<'_, f64>, column: usize) -> bool {
     values.all(|value| Some(value) == first)
 }
 
-/// The columns that equal an earlier one, in order, each with the first that it equals.
+/// Returns every column that equals an earlier column, in order, with the first column that it equals.
 fn repeats(x: MatRef<'_, f64>) -> Vec<(usize, usize)> {
     let mut hashes: Vec<(u64, usize)> =
         (0..x.ncols()).map(|column| (column_hash(x, column), column)).collect();

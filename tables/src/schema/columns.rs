@@ -41,7 +41,8 @@ pub enum Feature {
         origin: f64,
         /// The periods.
         cycles: Vec<Cycle>,
-        /// True if another input marks rows with a missing cell; their trend is its mean, and their phases are 0.
+        /// True if another input marks rows with a missing cell. The trend of these rows is the mean trend,
+        /// and their phases are 0.
         #[serde(default, skip_serializing_if = "is_false")]
         missing: bool,
     },
@@ -226,7 +227,7 @@ pub struct Schema {
     /// How columns of text are read as numbers or dates.
     #[serde(default, skip_serializing_if = "Readings::is_empty")]
     pub(crate) readings: Readings,
-    /// Values that stand for missing cells in files, besides those that are known.
+    /// Values that mark missing cells in files, in addition to the built-in markers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
     /// The mean of each numeric feature in training, which replaces missing cells; empty in old model files, which refuse missing cells.
@@ -297,9 +298,10 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// When the target or another named column is absent, no feature is left, a column holds what it cannot hold, there
-    /// is only one row, or the target cannot be learned from (see [`TargetEncoding::infer`]). Usage errors when a column
-    /// would be two things, or an exposure is given for a target that is not a count.
+    /// If the target or another named column is absent, no feature is left, a column holds values that do not
+    /// suit its role, there is only one row, or the target cannot be learned from (see
+    /// [`TargetEncoding::infer`]). Usage errors if a column has two roles, or if an exposure is given for a
+    /// target that is not a count.
     pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         let (labelled, mut notes) = (table.with_values(&options.target), Vec::new());
         if let Some(known) = &options.known {
@@ -331,7 +333,7 @@ impl Schema {
         Ok((schema, notes))
     }
 
-    /// The values that stand for missing cells in files, besides those that are known.
+    /// Returns the values that mark missing cells in files, in addition to the built-in markers.
     pub fn missing_values(&self) -> &[String] {
         &self.missing
     }
@@ -435,7 +437,7 @@ impl Schema {
             || self.group_names().any(|known| known == name)
     }
 
-    /// The columns that [`Schema::uses`], for callers that ask about many.
+    /// Returns all names for which [`Schema::uses`] returns true, for callers that check many names.
     pub fn used_names(&self) -> HashSet<&str> {
         let others = [Some(self.target.as_str()), self.exposure.as_deref()];
         let features = self.features.iter().flat_map(Feature::columns).map(String::as_str);

@@ -17,14 +17,16 @@ use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 
 impl Schema {
-    /// The inputs of a table, `n × D`, a row per row of the table. Columns are matched by name, in any order; others are ignored. A missing
-    /// number is replaced by the mean in training. Missing text is a level if training had missing cells, otherwise an unseen level.
-    /// Different unseen levels have different codes within a table.
+    /// Returns the inputs of a table, `n × D`, one row for each row of the table. Columns are matched by
+    /// name, in any order; others are ignored. A missing number is replaced by the mean in training. Missing
+    /// text is a level if training had missing cells, otherwise an unseen level. Different unseen levels have
+    /// different codes within a table.
     ///
     /// # Errors
     ///
-    /// When a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a category not seen in
-    /// training (with [`UnseenLevels::Error`]); when one is missing in a model of before means were kept.
+    /// If a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a
+    /// category not seen in training (with [`UnseenLevels::Error`]). A missing number is an error if the
+    /// model file is too old to hold means.
     pub fn design(&self, table: &Table, unseen: UnseenLevels) -> Result<Mat<f64>> {
         let names = self.training_names();
         let table = &*table.read(&self.readings, &|name| names.contains(name))?;
@@ -212,8 +214,8 @@ impl Schema {
         }
     }
 
-    /// The target of each row as [`Schema::target`] gives it, NaN where it is missing (rows to predict), or `None` when the
-    /// table has no such column.
+    /// Like [`Schema::target`], but missing targets (rows to predict) are NaN. Returns `None` if the table
+    /// has no target column.
     ///
     /// # Errors
     ///
@@ -284,7 +286,7 @@ fn settle_place(feature: &mut Feature, table: &Table, train: &[usize]) -> Result
     Ok(())
 }
 
-/// The error for a column of numbers, or of text that is none, where dates are expected.
+/// Returns the error for a column without dates where dates are expected.
 fn not_a_date(table: &Table, name: &str) -> Error {
     Error::data(format!(
         "{}: column {} holds no dates, expected dates as in training",
@@ -473,7 +475,7 @@ impl<'a> Cells<'a> {
             Column::Text(text) => {
                 let codes: HashMap<&str, usize> = codes.iter().copied().collect();
                 let same = |level: &str| codes.get(level).copied();
-                // Model files of before codes kept their zeros have them as numbers.
+                // Old model files hold codes with leading zeros as numbers.
                 let number = |level: &String| same(&number_text(level.parse().ok()?));
                 let mut code = |level: &String| {
                     same(level).or_else(|| number(level)).unwrap_or_else(|| counted(&mut next))
@@ -499,7 +501,7 @@ const MISSING_CODE: usize = 1 << 30;
 /// The word for a missing cell in messages.
 const MISSING: &str = "a missing cell";
 
-/// The bits of a number by which equal numbers are equal: both zeros are one category.
+/// Returns bits that are equal for equal numbers: both zeros are one category.
 fn bits(value: f64) -> u64 {
     if value == 0.0 { 0 } else { value.to_bits() }
 }
@@ -521,7 +523,8 @@ impl CategoryInput<'_> {
             Cells::Text { text, of_code } => text.code(row).map(|code| of_code[code]),
             Cells::Numbers { values, of_bits } => of_bits.get(&bits(values[row])).copied(),
         };
-        // Where training had none, a missing cell is a level of its own too, after all others of the table.
+        // If training had no missing cells, a missing cell is a separate level, after all other levels of the
+        // table.
         let code = code.unwrap_or(if self.missing { self.levels.len() } else { MISSING_CODE });
         if code < self.seen() || unseen != UnseenLevels::Error {
             return Ok(code);

@@ -55,7 +55,7 @@ impl From<Levels> for Distinct {
 }
 
 impl Distinct {
-    /// Takes in the values of later rows.
+    /// Adds the values of later rows.
     pub(crate) fn take_in(&mut self, levels: Vec<Level>) {
         for Level { text, place, training, rows } in levels {
             if let Some(index) = self.text(&text, || place) {
@@ -79,7 +79,7 @@ impl Distinct {
         self.more
     }
 
-    /// The standard deviation over the training rows of the index of the value.
+    /// Returns the standard deviation of the index of the value over the training rows.
     pub(crate) fn spread_of_places(&self) -> f64 {
         let rows = self.levels.iter().map(|level| level.training).sum::<u64>().max(1) as f64;
         let moment = |power: i32| -> f64 {

@@ -6,8 +6,8 @@ use crate::tables::Reading;
 use sparsegp::explain::{InputColumn, InputKind};
 
 impl Schema {
-    /// The columns that explanations of a model of this schema are about: a column for each feature and each grouping, and for slopes in
-    /// columns that are no features.
+    /// Returns the columns that explanations of a model with this schema describe: one for each feature, each grouping, and each column of
+    /// slopes that is not a feature.
     pub(crate) fn input_columns(&self) -> Vec<InputColumn> {
         let mut start = 0;
         let (of_f, slopes) = (self.feature_dims(), self.slope_columns());

@@ -95,7 +95,7 @@ const NUMBERS_OF_A_NUMBER: f64 = 0.9;
 pub(crate) struct ColumnFacts {
     /// The requirement for its values.
     pub(super) demand: Demand,
-    /// The error for a type that has no meaning.
+    /// The error for an unsupported type.
     unsupported: Option<Error>,
     /// The error for the first text, where a number is expected.
     text: Option<Error>,
@@ -335,7 +335,7 @@ impl ColumnFacts {
         }
     }
 
-    /// Goes on to the number of the next row.
+    /// Adds the number of the next row to the facts about successive rows.
     fn step_to(&mut self, value: f64) {
         if let Some(last) = self.last {
             self.rising &= value > last;
@@ -443,7 +443,7 @@ impl ColumnFacts {
         self.numbers * 2 >= self.present && self.code().is_none()
     }
 
-    /// The error for a type that has no meaning, if that is what the column has.
+    /// Returns the error for an unsupported type, if the column has one.
     pub(crate) fn supported(&self) -> Result<()> {
         self.unsupported.clone().map_or(Ok(()), Err)
     }

@@ -127,7 +127,7 @@ impl Schema {
         all.map(String::as_str).filter(|slope| seen.insert(*slope)).collect()
     }
 
-    /// The columns that grouped effects look at.
+    /// The columns that grouped effects use.
     pub(super) fn group_names(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().flat_map(|group| group.columns.iter().chain(&group.slopes)).map(String::as_str)
     }
@@ -158,7 +158,7 @@ impl Schema {
         self.groups.iter().enumerate().map(term).collect()
     }
 
-    /// Takes the groupings of the formulae with the levels of a table.
+    /// Adds the groupings of the formulae, with the levels of a table.
     ///
     /// # Errors
     ///
@@ -236,7 +236,7 @@ impl Schema {
     /// The groupings in which a table has levels that training did not see.
     pub(super) fn unseen_groups(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
         let mut found = Vec::new();
-        // Predictions of the population come without these columns.
+        // Population predictions work without these columns.
         let present = |group: &&Grouping| group.columns.iter().all(|name| table.column(name).is_some());
         for group in self.groups.iter().filter(present) {
             let cells = LevelCells::of(table, &group.columns)?;
@@ -282,7 +282,7 @@ impl SchemaOptions {
     }
 }
 
-/// Checks that the columns of formulae are there and have no other role.
+/// Checks that the columns of formulae exist and have no other role.
 pub(super) fn check_groups(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     for name in options.groups.iter().flat_map(GroupFormula::columns) {
         facts.require_name(name)?;
@@ -305,7 +305,7 @@ fn by_cells(a: &str, b: &str) -> std::cmp::Ordering {
     pairs.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
 }
 
-/// The level of every row of a table as a code into its distinct ones.
+/// The level of every row of a table, as an index into the distinct levels.
 struct LevelCells {
     codes: Vec<u32>,
     texts: Vec<String>,
@@ -362,7 +362,7 @@ impl LevelCells {
         LevelCells { codes, texts }
     }
 
-    /// The pairs of these levels with others of the same rows.
+    /// Returns the pairs of these levels with the levels `inner` of the same rows.
     fn with(&self, inner: &LevelCells) -> LevelCells {
         let mut places: HashMap<(u32, u32), u32> = HashMap::new();
         let mut texts = Vec::new();

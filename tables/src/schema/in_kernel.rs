@@ -1,4 +1,5 @@
-//! Columns by name in the text of a kernel: `matern32(ard)[age,income] * coregion[region]`; the grammar itself knows numbers alone.
+//! Columns by name in the text of a kernel: `matern32(ard)[age,income] * coregion[region]`; the grammar
+//! itself accepts only numbers of inputs.
 
 use super::{Feature, Schema};
 use sparsegp::error::{Error, Result};
@@ -7,7 +8,9 @@ use sparsegp::options::{FitOptions, ModelKind, Open};
 use std::ops::Range;
 
 impl Schema {
-    /// The options for the inputs of these columns: the kernel in numbers of inputs, and what each input holds.
+    /// Returns the options with everything that the inputs of these columns determine: column names in the
+    /// kernel become numbers of inputs, and the kind of each input, the grouped effects and the names of the
+    /// inputs are set.
     ///
     /// # Errors
     ///
@@ -31,7 +34,8 @@ impl Schema {
             return Err(Error::usage("a Gaussian process needs an input besides the columns of ⟨group⟩")
                 .hint("use ⟨model glm⟩ for grouped effects alone"));
         }
-        // Short fits decide nothing here: what they try is not available beside grouped effects.
+        // Short fits choose nothing here, because the alternatives that they try cannot be combined with
+        // grouped effects.
         let options = FitOptions { open: Open::NOTHING, ..options };
         options.validate()?;
         Ok(options)
@@ -62,7 +66,7 @@ impl Schema {
             return Ok(inside.to_owned());
         }
         let words: Vec<&str> = inside.split(',').map(str::trim).collect();
-        // Both columns of a place stand for its coordinates, once.
+        // The two columns of a place are replaced by its coordinates once.
         let repeats = |word: &str| self.place_of(word).is_some_and(|columns| columns[1] == word);
         words.iter().try_for_each(|word| self.check_whole_place(word, &words))?;
         let inputs = words.iter().filter(|word| !repeats(word)).map(|word| self.inputs_called(word));
@@ -88,7 +92,7 @@ impl Schema {
         .hint(format!("select both, as in matern32[{both}]")))
     }
 
-    /// The numbers that a word of a selection stands for.
+    /// Returns the numbers of the inputs that a word of a selection names.
     fn inputs_called(&self, word: &str) -> Result<String> {
         if word.chars().all(|c| c.is_ascii_digit()) && !word.is_empty() {
             return Ok(word.to_owned());

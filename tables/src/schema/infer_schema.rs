@@ -121,10 +121,13 @@ impl Schema {
         let mut done = Vec::new();
         if let Some((first, _)) = numbers.first() {
             let input = quoted(&format!("{first} is missing"));
-            done.push(format!("in {} they take the mean, and an input {input} says where", list(&numbers)));
+            done.push(format!(
+                "in {} the mean replaces them, and an input {input} marks them",
+                list(&numbers)
+            ));
         }
         if !categories.is_empty() {
-            done.push(format!("in {} they are a category of their own", list(&categories)));
+            done.push(format!("in {} they are a separate category", list(&categories)));
         }
         let words = format!("{}: cells are missing: {}", facts.source(), done.join("; "));
         Ok((!done.is_empty()).then_some(words))
@@ -304,7 +307,7 @@ impl SchemaOptions {
     }
 }
 
-/// Checks that every column an option names is there, and that the options do not contradict each other.
+/// Checks that every column that an option names exists, and that the options do not contradict each other.
 fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     for (_, name) in special(options) {
         facts.require_name(name)?;
@@ -324,7 +327,7 @@ fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     check_rows(facts.source(), facts.rows())
 }
 
-/// Checks that columns of ordered levels are there, have no other role and no level twice.
+/// Checks that columns of ordered levels exist, have no other role and no level twice.
 fn check_ordered(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     for (name, levels) in &options.ordered {
         facts.require_name(name)?;
@@ -403,7 +406,7 @@ impl Doubts {
         };
         let mixed = self.mixed.iter().map(|(name, text)| format!("{name} ({text})"));
         let mixed = (!self.mixed.is_empty())
-            .then(|| format!("{source}: numbers beside text are categories: {}", folded(mixed)));
+            .then(|| format!("{source}: columns of numbers and text are categories: {}", folded(mixed)));
         identifiers.into_iter().chain(lines).chain(mixed).collect()
     }
 }
@@ -424,13 +427,13 @@ fn left_out<'a>(
     for &name in names {
         let asked = [&options.keep, &options.categorical].into_iter().flatten().any(|kept| kept == name);
         let asked = asked || options.is_place(name);
-        // Nobody writes identifiers with a currency or with thousands set apart.
+        // Identifiers have no currency and no separators of thousands.
         let asked = asked || options.readings.as_ref().is_some_and(|readings| readings.contains_key(name));
         let reason = reason(name, facts.require(name)?, most_levels(!options.drop_first), follows);
         found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
     }
     if found.len() == names.len() {
-        // At least the columns with values are then kept.
+        // In this case only columns without values are left out.
         found.retain(|(name, _)| facts.require(name).is_ok_and(|column| column.present == 0));
     }
     if found.is_empty() {
@@ -528,7 +531,7 @@ fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> 
     let names = wrong.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
     let error = bad.error(facts.source()).unwrap_or_else(|| first.not_a_number());
     Err(error.hint(format!(
-        "correct or remove the row; if the column holds categories, say ⟨categorical {names}⟩"
+        "correct or remove the row; if the column holds categories, use ⟨categorical {names}⟩"
     )))
 }
 

@@ -63,7 +63,8 @@ impl TargetEncoding {
         TargetEncoding::of_facts(&facts, &options)
     }
 
-    /// [`TargetEncoding::infer`] by what is known of a table; `facts` were gathered with the same options.
+    /// Like [`TargetEncoding::infer`], from the facts about a table, which were gathered with the same
+    /// options.
     pub(crate) fn of_facts(
         facts: &TableFacts,
         options: &SchemaOptions,
@@ -98,7 +99,7 @@ impl TargetEncoding {
     }
 }
 
-/// A target column, with how messages call it.
+/// A target column, with its name in messages.
 struct Target<'a> {
     facts: &'a ColumnFacts,
     rows: usize,
@@ -133,7 +134,7 @@ impl Target<'_> {
         if two || facts.is_boolean() {
             return Ok(TargetKind::Binary);
         }
-        // As for a feature: mostly numbers are a column of numbers with a mistake in it.
+        // As for a feature, a column of mostly numbers is a column of numbers that contains a mistake.
         if facts.is_mostly_numbers() {
             return Err(facts.not_a_number().hint("correct or remove the row"));
         }
@@ -153,7 +154,7 @@ impl Target<'_> {
         .hint("check that ⟨target⟩ names the right column"))
     }
 
-    /// The error for classes of one row each, with the class that each looks like.
+    /// Returns the error for classes with one row each, and suggests a similar class for each.
     fn lone_classes(&self, lone: &[&Level]) -> Error {
         let others = self.facts.distinct.levels().iter().filter(|level| level.training > 1);
         let others: Vec<&str> = others.map(|level| level.text.as_str()).collect();
@@ -169,13 +170,14 @@ impl Target<'_> {
         .hint("correct or remove the row; ⟨task classification⟩ accepts it as a class")
     }
 
-    /// Two classes or more.
+    /// Returns the kind for two classes, or for more.
     fn kind_of_classes(&self) -> TargetKind {
         let two = self.facts.is_boolean() || self.facts.distinct.levels().len() <= 2;
         if two { TargetKind::Binary } else { TargetKind::Class }
     }
 
-    /// The classes of a target of any number of them, numbers by value before text in alphabetical order.
+    /// Returns the classes of a target with any number of classes: numbers by value, then text in
+    /// alphabetical order.
     fn many_classes(&self) -> Result<Vec<String>> {
         let facts = self.facts;
         facts.supported()?;
@@ -325,7 +327,8 @@ fn is_positive(a: &str, b: &str) -> Option<bool> {
     }
 }
 
-/// The place of the class that a user calls positive; "1.0" and "+1" are the class "1", as in a file.
+/// Returns the index of the class that the user named as positive. "1.0" and "+1" are the class "1", as in a
+/// file.
 fn positive_place(encoding: &TargetEncoding, label: &str) -> Option<usize> {
     let label = label.trim();
     match label.parse::<f64>() {
@@ -341,7 +344,7 @@ fn third_class(two: [&String; 2], third: &Level) -> Error {
         third.place,
         shown(&third.text)
     ))
-    .hint("correct or remove the row; for more than two classes use ⟨task classification⟩ without a likelihood of two")
+    .hint("correct or remove the row; for more than two classes use ⟨task classification⟩ without a likelihood of two classes")
 }
 
 /// Checks the levels of a column; `count` is their number in words.

@@ -34,7 +34,7 @@ pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: boo
         let nearly = all || (present >= FEWEST_ROWS && distinct as f64 >= NEARLY_ALL * present as f64);
         return match () {
             () if mostly_numbers => None,
-            () if nearly => Some("a value of its own in nearly every row"),
+            () if nearly => Some("a different value in nearly every row"),
             () if distinct > most => Some("too many categories"),
             () => None,
         };

@@ -104,7 +104,7 @@ pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> R
     }
     let told = || {
         format!(
-            "{}: a number far from all others of its column, more than 10000 times the distance of its quartiles: {}; check it",
+            "{}: a number far from all others in its column, by more than 10000 times the distance between its quartiles: {}; check it",
             facts.source(),
             super::check::folded(words.iter().cloned())
         )

@@ -177,7 +177,7 @@ impl<'a> PlaceCells<'a> {
         let error = Error::data(format!("{}: found {found}, expected {expected}", table.place(row, name)));
         let swapped = (-180.0..=360.0).contains(&latitude) && longitude.abs() <= 90.0;
         Err(error.hint(if swapped {
-            format!("the longitude comes first; if the columns are swapped, say ⟨places {second},{first}⟩")
+            format!("the longitude comes first; if the columns are swapped, use ⟨places {second},{first}⟩")
         } else {
             "⟨places⟩ takes degrees; ⟨plane⟩ takes coordinates in a plane".to_owned()
         }))
@@ -320,7 +320,7 @@ pub(super) fn gaps(facts: &TableFacts, feature: &Feature) -> Result<(usize, usiz
     }
 }
 
-/// Checks that the columns of places are there and have no other role.
+/// Checks that the columns of places exist and have no other role.
 pub(super) fn check_places(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     let Some(places) = &options.places else { return Ok(()) };
     places.columns.iter().try_for_each(|name| facts.require_name(name))?;

@@ -1,9 +1,9 @@
 //! The order of levels by their meaning: built-in scales such as poor, fair and good, numbers in text, months and weekdays; no tables.
 
-/// The fewest levels that are ordered: two are a yes and a no in any order.
+/// The minimum number of levels that are ordered. Two levels are a yes and a no, in either order.
 const FEWEST: usize = 3;
 
-/// Scales from low to high. Bars separate words of the same place; no scale has a word twice.
+/// Scales from low to high. Bars separate words of equal rank; no scale has a word twice.
 const SCALES: [&[&str]; 24] = [
     &[
         "very poor",
@@ -127,8 +127,9 @@ const SCALES: [&[&str]; 24] = [
 /// Letters of school grades, the lowest first.
 const GRADES: [&str; 6] = ["f", "e", "d", "c", "b", "a"];
 
-/// The levels of a column in the order of their meaning, the lowest first, where a built-in scale has them all; nothing for fewer than three
-/// levels. Letter grades count as such if some have a sign (`B+`).
+/// Returns the levels of a column in the order of their meaning, the lowest first, if a built-in scale has
+/// all of them. Returns `None` for fewer than three levels. Letters are grades only if at least one has a
+/// sign (`B+`).
 pub(super) fn rating_order(levels: &[String]) -> Option<Vec<String>> {
     if levels.len() < FEWEST {
         return None;

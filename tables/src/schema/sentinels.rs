@@ -8,14 +8,15 @@ use crate::tables::column::{Column, number_text};
 use crate::tables::table::{Table, quoted};
 use sparsegp::error::Result;
 
-/// Numbers that stand for missing cells by custom.
+/// Numbers that mark missing cells by convention.
 const SENTINELS: [f64; 12] =
     [-9.0, -99.0, -999.0, -9999.0, -99999.0, -999.9, -99.9, 99.0, 999.0, 9999.0, 99999.0, 999999.0];
 
-/// Cells from which on a number far from all others is a habit rather than a slip.
+/// The minimum number of cells with a number far from all others for it to be a marker rather than a slip.
 const FEWEST: usize = 2;
 
-/// A line for all columns that have such a number in several rows. `rows` are the rows, or a sample of them.
+/// Returns one line about all columns that have such a number in several rows. `rows` are all rows or a
+/// sample.
 pub(crate) fn sentinels(facts: &TableFacts, schema: &Schema, rows: &Table) -> Result<Option<String>> {
     let (mut words, mut values): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for name in checked_columns(schema) {
@@ -35,7 +36,7 @@ pub(crate) fn sentinels(facts: &TableFacts, schema: &Schema, rows: &Table) -> Re
     values.sort();
     values.dedup();
     Ok(Some(format!(
-        "{}: numbers far from all others in several rows: {}; if they stand for missing cells, add ⟨missing {}⟩",
+        "{}: numbers far from all others in several rows: {}; if they mark missing cells, add ⟨missing {}⟩",
         facts.source(),
         folded(words.into_iter()),
         values.join(",")

@@ -1,11 +1,12 @@
-//! Range and standardisation of numbers that come one at a time, of whatever size; no storage of the numbers.
+//! Range and standardisation of a stream of numbers of any size; no storage of the numbers.
 
 use serde::{Deserialize, Serialize};
 use sparsegp::data::Affine;
 use sparsegp::data::Moments;
 
-/// Range, mean and deviation of finite numbers of any size: moments of half the distance from the first number, in units of
-/// a power of two that grows with that distance, so that no square can overflow or vanish and no change of unit rounds.
+/// Range, mean and deviation of finite numbers of any size. The moments are those of half the distance from
+/// the first number, in a unit that is a power of two and grows with this distance. Hence no square overflows
+/// or underflows, and a change of unit is exact.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Spread {
     low: f64,
@@ -116,8 +117,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Both ways are within rounding of the exact moments, whose size is that of the largest distance from the mean: what
-        /// neither adds up is bounded by n ε.
+        /// Both results are within rounding of the exact moments. Their rounding errors are at most n ε times
+        /// the largest distance from the mean.
         #[test]
         fn parts_in_any_order_have_the_moments_of_all(
             values in prop::collection::vec((-1.0f64..1.0, -3i32..4), 0..60),

@@ -12,8 +12,9 @@ use sparsegp::error::{Error, Result};
 
 /// The facts about the columns of a table or file, or of some of its rows.
 ///
-/// The facts about parts, merged in the order of the rows, equal the facts about the whole. In between serde may write them, in a format
-/// that holds every `f64`. Row numbers count from the beginning of the file, since each block has its position in it.
+/// The facts about parts, merged in the order of the rows, equal the facts about the whole. Before they are
+/// merged, the facts may be serialized in a format that holds every `f64`. Row numbers count from the
+/// beginning of the file, since each block has its position in it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TableFacts {
     source: String,

@@ -21,7 +21,7 @@ fn numbers(kind: TargetKind, table: &Table, name: &str) -> Result<Vec<f64>> {
     table.numbers(name).map(Cow::into_owned).map_err(|error| advise(kind, error))
 }
 
-/// The error for a target that cannot be read as numbers, with what to try.
+/// Adds a hint to the error for a target that cannot be read as numbers, unless it has a hint.
 pub(crate) fn advise(kind: TargetKind, error: Error) -> Error {
     let hint = match kind {
         TargetKind::Ordinal => "number the levels 1, 2, 3, … in their order",
@@ -47,7 +47,7 @@ pub(crate) fn check_value(kind: TargetKind, table: &Table, row: usize, name: &st
         }
         TargetKind::Count if value > HIGHEST_WHOLE => (
             "a count of at most 2^53",
-            "larger counts are not told apart; use a likelihood of any real number",
+            "larger counts cannot be distinguished; use a likelihood of any real number",
         ),
         TargetKind::Ordinal if value.fract() != 0.0 || value.abs() > HIGHEST_WHOLE => (
             "a level written as a whole number",
@@ -157,7 +157,8 @@ impl TargetEncoding {
         if low == high {
             return Err(constant(column, &self.spelling(low)));
         }
-        // Its variance and squared errors are reported in its own units and must be representable there.
+        // Variances and squared errors are reported in the units of the target, where they must be
+        // representable.
         if low.abs().max(high.abs()) > *TARGET_RANGE.end() || high - low < *TARGET_RANGE.start() {
             return Err(Error::data(format!(
                 "{column} ranges from {low:e} to {high:e}, whose squares a 64-bit float cannot hold"
@@ -169,7 +170,7 @@ impl TargetEncoding {
 
     /// Returns the spelling of a code, for messages.
     fn spelling(&self, code: f64) -> String {
-        // The codes of classes and levels are places in the list; other numbers stand for themselves.
+        // The codes of classes and levels are indices into the list; other numbers are written as they are.
         match self.levels.get(code as usize) {
             Some(level) => level.clone(),
             None => number_text(code).into_owned(),
@@ -223,7 +224,7 @@ impl TargetEncoding {
         let value = table.finite(row, name, value)?;
         let first = self.levels.first().and_then(|level| level.parse::<f64>().ok());
         let code = value - first.unwrap_or(f64::NAN);
-        // Levels are consecutive whole numbers, so the distance from the first one is the place.
+        // Levels are consecutive whole numbers, so the index is the distance from the first level.
         if code.fract() == 0.0 && code >= 0.0 && code < self.levels.len() as f64 {
             return Ok(code);
         }

@@ -23,15 +23,15 @@ impl<T: Send + 'static> Ahead<T> {
         let (sender, receiver) = sync_channel(most.max(1));
         let make = move || {
             while let Some(item) = next() {
-                // Nobody takes items any more once the receiver is gone.
+                // Without a receiver, no further items are needed.
                 if sender.send(item).is_err() {
                     break;
                 }
             }
         };
         let thread = Builder::new().name("sparsegp-reader".to_owned()).spawn(make);
-        let thread = thread
-            .map_err(|error| Error::data(format!("the thread that reads cannot be started: {error}")))?;
+        let thread =
+            thread.map_err(|error| Error::data(format!("the reading thread cannot be started: {error}")))?;
         Ok(Ahead { items: receiver, thread })
     }
 
@@ -70,7 +70,7 @@ mod tests {
         let mut endless = endless.expect("a thread");
         assert_eq!(endless.next(), Some(0));
         endless.stop();
-        // One taken, three waiting, one at hand.
+        // One item taken, three waiting, one in progress.
         assert!(made.load(Ordering::SeqCst) <= 5);
     }
 }

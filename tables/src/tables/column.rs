@@ -11,10 +11,10 @@ const MISSING: usize = usize::MAX;
 
 /// The values of one column, one per row.
 ///
-/// A column is `Number` when every cell that is not missing reads as a number, and `Text` otherwise. Whole numbers with a
-/// leading zero (`01002`) are text. Missing cells
-/// (empty, `NA`, `NaN`, `null`, `?`, in any case) are kept: NaN in a `Number` column, which holds NaN for no other
-/// reason, and `None` in a `Text` column. Other markers of missing cells stay text here: a schema reads them.
+/// A column is `Number` when every cell that is not missing reads as a number, and `Text` otherwise. Whole
+/// numbers with a leading zero (`01002`) are text. Missing cells (empty, `NA`, `NaN`, `null`, `?`, in any
+/// case) are kept: NaN in a `Number` column, which holds NaN for no other reason, and `None` in a `Text`
+/// column. Other markers of missing cells stay text here; the schema interprets them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Column {
@@ -137,8 +137,8 @@ impl Column {
 
 /// A column of text, stored as codes into its distinct values.
 ///
-/// Cells that read as numbers are spelled in one way ("1.0", "01" and "1" are all "1"), so that a category means the
-/// same whether it came from a file of text or of numbers.
+/// Cells that read as numbers have one spelling ("1.0", "01" and "1" are all "1"), so that a category from a
+/// file of text equals the same category from a file of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextColumn {
     levels: Vec<String>,

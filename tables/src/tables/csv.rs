@@ -15,8 +15,8 @@ use super::table::{Lines, quoted, shown};
 use super::written::with_point;
 use sparsegp::error::{Error, Result};
 
-/// Returns text that a spreadsheet takes for text: an apostrophe precedes text, quoted or not, that it would run as a formula. Numbers
-/// stay unchanged.
+/// Returns the text with an apostrophe before it if a spreadsheet would run it, quoted or not, as a formula.
+/// Numbers stay unchanged.
 pub(crate) fn safe_cell(text: &str) -> Cow<'_, str> {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.trim().parse::<f64>().is_err() {
         Cow::Owned(format!("'{text}"))
@@ -138,7 +138,7 @@ impl Records {
         let text = String::from_utf8_lossy(field);
         let start: String = text.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
         Err(Error::data(format!(
-            "{source}: the quotation mark before {start:?} (line {line}) is never closed, so that all text from there on is one field"
+            "{source}: the quotation mark before {start:?} (line {line}) is never closed, so all text after it is one field"
         ))
         .hint("close the quotation mark, or double it where it is part of the text"))
     }
@@ -184,8 +184,7 @@ impl CsvRows {
         if let Some(first) = dialect.titles.first() {
             let lines = dialect.titles.len();
             let what = if lines == 1 { "1 line is".to_owned() } else { format!("{lines} lines are") };
-            rows.notes
-                .push(format!("{source}: {what} left out above the names of the columns: {}", shown(first)));
+            rows.notes.push(format!("{source}: {what} skipped above the column names: {}", shown(first)));
         }
         rows.names = rows.header(&dialect.layout)?;
         Ok(rows)
@@ -266,7 +265,7 @@ impl RowSource for CsvRows {
         let mut rows = 0;
         while rows < most && !self.ended {
             if !self.records.next().map_err(|error| read_error(&self.source, self.row, &error))? {
-                // Text that ended is not asked again, which would wait for more of standard input.
+                // After its end the text is not read again, because a read could wait for more standard input.
                 self.ended = true;
                 break;
             }

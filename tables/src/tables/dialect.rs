@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(of("a;b\n1,234;2\n"), (';', Some("1,234".into())));
         assert_eq!(of("a,b\n\"1,234\",2\n"), plain(','));
         assert_eq!(of("a,b\n\"1,5\",\"2,25\"\n"), (',', Some("1,5".into())));
-        // A header with both marks goes by the rows below it.
+        // If the header has both marks, the rows below it decide.
         assert_eq!(of("price (net, EUR);sold\n3,5;2\n4;1\n"), (';', Some("3,5".into())));
         assert_eq!(of("a,b;c\n1,2\n3,4\n"), plain(','));
         assert_eq!(Dialect::of(b"a;b,c\n1;2,3\n", Some(b';')).delimiter, b';');

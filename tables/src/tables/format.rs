@@ -22,7 +22,7 @@ pub(super) const FIRST_BYTES: u64 = 8;
 ///
 /// # Errors
 ///
-/// A data error for Arrow, which is not read.
+/// A data error for Arrow files, which are not supported.
 pub(super) fn is_parquet(source: &str, first: &[u8]) -> Result<bool> {
     if ARROW.iter().any(|start| first.starts_with(start)) {
         return Err(Error::data(format!("{source}: found an Arrow file, expected CSV or Parquet"))

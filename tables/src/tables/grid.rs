@@ -75,7 +75,7 @@ impl FromStr for Axis {
     }
 }
 
-/// The numbers from `start` to `stop`, both included if the distance is a multiple of the step.
+/// Returns the numbers from `start` up to `stop`, with `stop` if the distance is a multiple of the step.
 fn range(name: &str, start: f64, stop: f64, step: f64) -> std::result::Result<Values, String> {
     let steps = ((stop - start) / step + BEYOND).floor();
     if step == 0.0 || !(0.0..1e18).contains(&steps) {
@@ -123,7 +123,8 @@ impl Grid {
         format!("{} = {} points", axes.join(" × "), self.points())
     }
 
-    /// The points `first..first + rows`, as far as there are any. The columns are also its [copies](Table::copies).
+    /// Returns the points `first..first + rows` that exist, as a table. Its columns are also its
+    /// [copies](Table::copies).
     ///
     /// # Errors
     ///
@@ -148,18 +149,19 @@ impl Grid {
         Ok(table.from_row(usize::try_from(first).unwrap_or(usize::MAX)).with_copies(columns))
     }
 
-    /// The number of points that stand for the cell around a point, with this number in every direction that has a range; `None` beyond `usize`.
+    /// Returns the number of points that represent the cell around a point, with `parts` points in every
+    /// direction that has a range. Returns `None` if the number exceeds `usize`.
     pub fn points_of_cell(&self, parts: usize) -> Option<usize> {
         self.divided().try_fold(1, |points: usize, _| points.checked_mul(parts))
     }
 
-    /// The columns whose ranges divide cells.
+    /// Returns the columns with ranges, along which cells are divided.
     fn divided(&self) -> impl Iterator<Item = &Axis> {
         self.axes.iter().filter(|axis| axis.values.count() > 1)
     }
 
-    /// The points that stand for the cells around the points `first..first + cells`, evenly spaced and cell after cell. A cell is one step of
-    /// every range wide, with the point in its centre.
+    /// Returns the points that represent the cells around the points `first..first + cells`, evenly spaced
+    /// and cell after cell. A cell is one step of every range wide, with the point in its centre.
     ///
     /// # Errors
     ///

@@ -56,7 +56,7 @@ impl Layout {
         if self.row_names {
             header.insert(0, ROW_NAMES.to_owned());
             notes.push(format!(
-                "the header has one name less than rows have fields: the first field is '{ROW_NAMES}'"
+                "the header has one name fewer than the rows have fields: the first column is named '{ROW_NAMES}'"
             ));
         }
         for (place, name) in header.iter_mut().enumerate() {
@@ -77,7 +77,7 @@ impl Layout {
             *name = free;
         }
         if !renamed.is_empty() {
-            notes.push(format!("names that come again were changed: {}", renamed.join(", ")));
+            notes.push(format!("repeated column names were changed: {}", renamed.join(", ")));
         }
         (header, notes)
     }

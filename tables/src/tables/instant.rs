@@ -93,7 +93,7 @@ fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
     let month = month?;
     let year = |(number, digits): (i64, usize)| match digits {
         4 => Some(number),
-        // As POSIX has it.
+        // The rule of POSIX.
         2 => Some(if number < 69 { 2000 + number } else { 1900 + number }),
         _ => None,
     };
@@ -160,7 +160,7 @@ fn date(text: &str, order: DateOrder) -> Option<i64> {
         ([y, m], DateOrder::YearMonthDay) if mark == '-' && m.len() == 2 => (year(y)?, number(m, 2)?, 1),
         ([y, m, d], DateOrder::YearMonthDay) => (year(y)?, number(m, 2)?, number(d, 2)?),
         ([d, m, y], DateOrder::DayMonthYear) => (last(y)?, number(m, 2)?, number(d, 2)?),
-        // Nobody writes the month first and points.
+        // Dates with points never have the month first.
         ([m, d, y], DateOrder::MonthDayYear) if mark != '.' => (last(y)?, number(m, 2)?, number(d, 2)?),
         _ => return None,
     };

@@ -81,7 +81,7 @@ pub(crate) fn are_markers(levels: &[String]) -> Vec<bool> {
         .collect()
 }
 
-/// The values that the user declared as missing.
+/// The values that the user declared as markers of missing cells.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Markers {
     texts: HashSet<String>,
@@ -89,7 +89,7 @@ pub(super) struct Markers {
 }
 
 impl Markers {
-    /// Collects the values; a number stands for every spelling of it.
+    /// Collects the values; a number matches all of its spellings.
     pub(super) fn new(texts: &[String]) -> Markers {
         let numbers = texts.iter().filter_map(|text| text.trim().parse().ok()).collect();
         Markers { texts: texts.iter().map(|text| text.trim().to_owned()).collect(), numbers }

@@ -124,7 +124,7 @@ impl PredictionWriter {
     ///
     /// # Errors
     ///
-    /// If the extension is another one, or the file cannot be created.
+    /// If the extension is a different one, or the file cannot be created.
     pub fn create(path: &Path, columns: PredictedTable) -> Result<PredictionWriter> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         let writer = match ending.as_deref() {
@@ -132,7 +132,7 @@ impl PredictionWriter {
             Some("parquet") => columnar::writer(path, &columns)?,
             _ => {
                 return Err(Error::usage(format!(
-                    "{}: predictions go to a file ending in .csv or .parquet",
+                    "{}: expected a file name ending in .csv or .parquet",
                     path.display()
                 )));
             }
@@ -185,8 +185,8 @@ impl PredictionWriter {
             Ok(self)
         };
         let thread = Builder::new().name("sparsegp-writer".to_owned()).spawn(write);
-        let thread = thread
-            .map_err(|error| Error::data(format!("the thread that writes cannot be started: {error}")))?;
+        let thread =
+            thread.map_err(|error| Error::data(format!("the writing thread cannot be started: {error}")))?;
         Ok(WriterBehind { blocks: Some(blocks), thread: Some(thread) })
     }
 
@@ -194,7 +194,7 @@ impl PredictionWriter {
     ///
     /// # Errors
     ///
-    /// If the disk is full or the name cannot be taken; no file remains then.
+    /// If the disk is full or the file cannot be renamed; no file remains then.
     pub fn finish(self) -> Result<()> {
         self.writer.finish()?.finish()
     }
@@ -244,5 +244,5 @@ impl Drop for WriterBehind {
 }
 
 fn writer_stopped() -> Error {
-    Error::data("the thread that writes predictions has stopped; no partial file was left")
+    Error::data("the thread that writes predictions has stopped; no partial file remains")
 }

@@ -142,7 +142,7 @@ pub(crate) fn table_of_cells<'a>(
     Table::new(source, columns.map(named).collect())
 }
 
-/// Returns the only block of a reader that makes blocks of any length.
+/// Returns the only block of a reader with unlimited block length.
 fn whole(mut blocks: TableBlocks) -> Result<Table> {
     let source = blocks.source.clone();
     blocks.next().unwrap_or_else(|| Err(no_rows(&source)))
@@ -186,9 +186,9 @@ impl TableBlocks {
         let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
         let (first, input) = peek(&source, Box::new(copy))?;
         let blocks = match (is_parquet(&source, &first)?, is_named_parquet(path)) {
-            (true, _) if how.delimiter.is_some() => Err(Error::usage(format!(
-                "{source}: a Parquet file has no ⟨delimiter⟩ between its columns, which is for CSV"
-            ))),
+            (true, _) if how.delimiter.is_some() => {
+                Err(Error::usage(format!("{source}: found a Parquet file, but ⟨delimiter⟩ is for CSV only")))
+            }
             (true, _) if path.is_file() => {
                 let opened = columnar::open(&source, file, wanted, how.groups)?;
                 Ok(TableBlocks::with(&source, opened, block_rows))
@@ -227,7 +227,7 @@ impl TableBlocks {
         TableBlocks { any: true, ..self }
     }
 
-    /// Reads from front to back an input whose first bytes are `first`; `input` still contains them.
+    /// Reads an input from front to back. Its first bytes are `first`, which `input` still contains.
     fn of_input(
         source: &str,
         first: &[u8],

@@ -20,7 +20,7 @@ pub enum Reading {
         decimal_comma: bool,
         /// The currency, or "%": 12.5 % is 12.5.
         unit: Option<String>,
-        /// True if other text is a missing cell, false if it is an error.
+        /// True if other text counts as a missing cell, and false if it is an error.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         open: bool,
     },
@@ -103,7 +103,8 @@ pub(crate) struct PlainNumbers {
 /// every reading.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Forms {
-    /// True if all cells are numbers with a decimal point, and the same for a decimal comma.
+    /// True if all cells can be numbers with a decimal point; `comma` is true if all can be numbers with a
+    /// decimal comma.
     point: bool,
     comma: bool,
     /// The set of orders in which all cells are dates.
@@ -228,7 +229,7 @@ impl Forms {
             let shown = self.either.as_ref().unwrap_or(first);
             let value = written::parse(shown, decimal_comma)?.value;
             let also = match self.either {
-                Some(_) if self.point && self.comma => ", although the mark could be a decimal one",
+                Some(_) if self.point && self.comma => ", although the separator could be a decimal mark",
                 _ => "",
             };
             let percent = if self.unit.as_deref() == Some("%") { ", in percent" } else { "" };
@@ -241,7 +242,7 @@ impl Forms {
         let order = ORDERS.iter().rev().find(|(_, bit)| self.orders & bit != 0).map(|(order, _)| *order)?;
         let spelled = instant::spelled(instant::seconds(first, order)?);
         let also = if self.orders.count_ones() > 1 {
-            ", month first, although all days could be months"
+            ", read month first, although the day could come first"
         } else {
             ""
         };

@@ -13,7 +13,8 @@ use super::read::{column_names, rows_of};
 /// The number of bytes of text to examine for the length of lines.
 const SAMPLE_BYTES: usize = 8 << 20;
 
-/// A number takes at least two bytes of text, with its comma, and eight bytes in memory.
+/// The maximum number of bytes in memory per byte of text: a number takes at least two bytes of text, with
+/// its comma, and eight bytes in memory.
 const BYTES_PER_TEXT_BYTE: u64 = 4;
 
 /// The maximum compression ratio of gzip.
@@ -65,7 +66,7 @@ fn text_rows(path: &Path, size: u64, least: u64) -> Option<u64> {
     }
     let bytes = Rc::new(Cell::new(0));
     let file = Counted { file: File::open(path).ok()?, bytes: Rc::clone(&bytes) };
-    // Small reads, so that little is counted that was not yet decompressed.
+    // Reads are small, so that the count exceeds the decompressed bytes only slightly.
     let buffered = BufReader::with_capacity(1 << 12, file);
     let (lines, ended) =
         if compressed { count_lines(&mut Gunzip::new(buffered))? } else { count_lines(&mut { buffered })? };

@@ -12,7 +12,7 @@ use sparsegp::error::{Error, Result};
 use sparsegp::files::hexadecimal;
 use std::sync::Arc;
 
-/// The minimum similarity (Jaro–Winkler, 1 is equal) of a name that a hint offers for an absent one.
+/// The minimum similarity (Jaro–Winkler, 1 is equal) of a name that a hint suggests for an absent name.
 const CLOSE: f64 = 0.75;
 
 /// The number of values that are passed to the digest at once.
@@ -99,7 +99,7 @@ impl Table {
         Ok(Table::from_block(source, columns, rows, 0, Lines::default()))
     }
 
-    /// Creates a block of a file, whose names are known to be distinct and whose lengths are equal.
+    /// Creates a block of a file. The names of the columns must be distinct and their lengths equal.
     pub(crate) fn from_block(
         source: String,
         columns: Vec<NamedColumn>,
@@ -215,7 +215,7 @@ impl Table {
         &self.row_names
     }
 
-    /// Marks the table as a part of a larger table, in which `first_row` rows precede it.
+    /// Marks the table as a part of a larger table, after the first `first_row` rows.
     pub fn from_row(self, first_row: usize) -> Table {
         Table { first_row, ..self }
     }
@@ -329,7 +329,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// If there is none; the hint lists similar names.
+    /// If there is no such column; the hint lists similar names.
     pub(crate) fn require(&self, name: &str) -> Result<&Column> {
         self.column(name).ok_or_else(|| {
             absent(&self.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))

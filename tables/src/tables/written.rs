@@ -24,7 +24,8 @@ struct Parts {
     unit: Option<&'static str>,
 }
 
-/// Parses a cell with a decimal comma or a decimal point. The other of the two, spaces or apostrophes may separate thousands.
+/// Parses a cell, with a decimal comma if `comma` is true and a decimal point otherwise. The other mark,
+/// spaces or apostrophes may separate thousands.
 pub(crate) fn parse(text: &str, comma: bool) -> Option<Written> {
     let Parts { negative, digits, unit } = parts(text)?;
     let value: f64 = plain_digits(&text[digits], comma)?.parse().ok()?;
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_speak_for_a_decimal_mark() {
+    fn cells_are_evidence_for_a_decimal_mark() {
         for (text, expected) in [
             ("3,14", Mark::Comma),
             ("1.234,5", Mark::Comma),

@@ -9,7 +9,7 @@ use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Model;
 
-/// The average of the function over a cell, in units of the target; noise of single observations does not enter.
+/// The average of the function over a cell, in units of the target, without the noise of single observations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellAverage {
     /// Its mean.
@@ -19,9 +19,10 @@ pub struct CellAverage {
 }
 
 impl TableModel {
-    /// Returns the averages over the cells around the points `first..first + cells` of a grid: a block kriging with `parts` points in every
-    /// direction. With weights a_k of the points, equal in general and proportional to the cosine of the latitude on the sphere, the average
-    /// is `Σ a_k f_k` and its variance `Σ a_k a_l cov(f_k, f_l)`.
+    /// Returns the averages over the cells around the points `first..first + cells` of a grid, by block
+    /// kriging with `parts` points per cell in every direction. The weights a_k of the points are
+    /// proportional to the cosine of the latitude on the sphere, and equal otherwise. The average is
+    /// `Σ a_k f_k` and its variance `Σ a_k a_l cov(f_k, f_l)`.
     ///
     /// # Errors
     ///
@@ -43,11 +44,12 @@ impl TableModel {
         areas.par_chunks(per_cell).enumerate().map(average).collect()
     }
 
-    /// Returns the number of points of a cell, or refuses models whose function is not in units of the target, and cells of too many points.
+    /// Returns the number of points of a cell. Refuses models whose function is not in units of the target,
+    /// and cells with too many points.
     ///
     /// # Errors
     ///
-    /// One line that says what was expected.
+    /// A usage error that names ⟨average⟩.
     pub fn check_averages(&self, grid: &Grid, parts: usize) -> Result<usize> {
         let likelihood = &self.latent().likelihood;
         let of_target = likelihood.target_kind() == TargetKind::Real && likelihood.functions() == 1;
@@ -55,7 +57,7 @@ impl TableModel {
         if !(of_target || is_mixture) {
             let name = likelihood.name();
             return Err(Error::usage(format!(
-                "⟨average⟩ needs a function in units of the target, which {name} has not"
+                "⟨average⟩ needs a function in units of the target, which the {name} likelihood does not have"
             ))
             .hint(
                 "use Gaussian or Student-t noise; without ⟨average⟩ the grid has the predictions of points",

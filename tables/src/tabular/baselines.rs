@@ -50,7 +50,8 @@ pub struct Baselines {
 }
 
 impl Baselines {
-    /// Fits the baselines of a model that was fitted to this request. An interruption skips the remaining ones.
+    /// Fits the baselines of a model that was fitted to this request. An interruption skips the remaining
+    /// baselines.
     ///
     /// # Errors
     ///
@@ -134,7 +135,7 @@ impl TrainingSample {
         let few = self.rows.first(TRAINING_FIGURES);
         let predictions = match model.neighbours() {
             Some(_) => {
-                // A model fitted to another number of rows has other indices.
+                // The indices do not apply to a model that was fitted to another number of rows.
                 let same = self.targets.y.len() == model.training_rows();
                 let places = self.places.get(..few.targets.len()).filter(|_| same)?;
                 model.predict_left_out(places, few.exposure.clone())?
@@ -390,7 +391,7 @@ mod tests {
             close(nll(&found, &[0.0, 1.0, 2.0], &[]), expected);
             assert_eq!(found.compare(&[0.0], &[])[0].most_probable, 2.0);
         }
-        // A level that no training row has is improbable, not impossible.
+        // A level without training rows is improbable, not impossible.
         let found = constant(TargetKind::Ordinal, 4, Targets::of(&train));
         close(nll(&found, &[3.0], &[]), -(0.5_f64 / 5.5).ln());
     }

@@ -1,4 +1,4 @@
-//! Models that a program trained by steps of its own, as models of tables; no training.
+//! Turns models that a program trained with its own steps into models of tables; no training.
 
 use super::fit::FitRequest;
 use super::model::TableModel;
@@ -8,12 +8,13 @@ use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
 use sparsegp::training::Fitted;
 
-/// Returns the model of a table around a latent model and its posterior, which a program trained on the rows of the table without any scaling.
+/// Returns a table model that wraps a latent model and its posterior. A program must have trained them on the
+/// unscaled rows of the table.
 ///
 /// # Errors
 ///
-/// As for [`fit_table`](super::fit_table); a usage error if the model has another number of inputs than the table, or if classes and levels
-/// of the target are not the model's 0, 1, ….
+/// As for [`fit_table`](super::fit_table); a usage error if the model and the table differ in the number of
+/// inputs; a data error if the classes or levels of the target are not the codes 0, 1, … of the model.
 pub fn table_model(request: &FitRequest<'_>, fitted: Fitted) -> Result<TableModel> {
     let rows: Vec<usize> = (0..request.table.rows()).collect();
     let (mut schema, notes) = find_schema(request.table, request.columns, request.options, &rows)?;

@@ -20,8 +20,9 @@ pub struct Fold {
 
 /// Returns the folds of a table whose rows all have a target: `count` parts of the rows, each predicted from all others.
 ///
-/// Rows are dealt out at random, classes and few different numbers in equal shares. Rows of a group stay together. With times, the rows
-/// are cut into one part more, in order, and each part but the first is predicted from those before it.
+/// Rows are dealt to the parts at random; every class, and every value of a target with few distinct numbers,
+/// is dealt in equal shares. Rows of a group stay together. With times, the rows are cut into `count + 1`
+/// consecutive parts, and each part except the first is predicted from all earlier parts.
 ///
 /// # Errors
 ///
@@ -55,7 +56,8 @@ pub fn folds(
     }
 }
 
-/// Returns a number for every row, equal for rows of the same class or the same of a few numbers, in the order of their first rows.
+/// Returns the stratum of every row, numbered in the order of first rows: its class, or its value if the
+/// target has few distinct numbers.
 fn strata(table: &Table, target: &str) -> Result<Vec<u32>> {
     let strata = groups_of(table, target)?;
     let many = strata.iter().any(|&stratum| stratum as usize >= MOST_LEVELS);

@@ -1,4 +1,4 @@
-//! The grouped effects of a model of a table by the names of groupings, levels and columns; no estimates.
+//! The grouped effects of a table model by the names of groupings, levels and columns; no estimation.
 
 use super::model::TableModel;
 use super::outputs::TableOutputs;

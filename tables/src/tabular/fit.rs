@@ -42,7 +42,7 @@ pub struct TableFit {
     pub test: Option<TableRows>,
 }
 
-/// Fits a model to a table. `listener` hears of every stage and epoch.
+/// Fits a model to a table. `listener` receives every stage and epoch.
 ///
 /// Inputs and target are scaled by the training rows alone.
 ///
@@ -72,8 +72,9 @@ pub struct TableFit {
 ///
 /// # Errors
 ///
-/// Usage errors for options that make no sense, data errors for a table that cannot be learned from (see
-/// [`Schema::infer`]) or that lacks a column of the start model, fit errors when not even the start can be evaluated.
+/// Usage errors for options that contradict each other or the data; data errors for a table that cannot be
+/// learned from (see [`Schema::infer`]) or that lacks a column of the start model; fit errors if the
+/// objective cannot be evaluated at the start.
 pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Result<TableFit> {
     fit_table_in(request, &mut Session::new(listener))
 }
@@ -164,7 +165,7 @@ impl PreparedFit {
         self.schema.encoding().levels().len()
     }
 
-    /// Chooses the options that are open, unless the fit continues from a start model.
+    /// Chooses the unset options, unless the fit continues from a start model.
     fn choose(&self, start: Option<&TableModel>, session: &mut Session<'_>) -> Result<Chosen> {
         match start {
             Some(_) => Ok(Chosen::as_asked(self.options.clone())),
@@ -176,7 +177,8 @@ impl PreparedFit {
         }
     }
 
-    /// Trains with the chosen options. If that fails for numerical reasons, gives up one choice after the other.
+    /// Trains with the chosen options. If training fails for numerical reasons, reverts the choices one at a
+    /// time and tries again.
     fn train(
         &mut self,
         request: &FitRequest<'_>,
@@ -189,7 +191,7 @@ impl PreparedFit {
             self.train.scale(&scaling);
             let options = options.with_units_of(&scaling);
             match self.train_scaled(request, &scaling, &options, session) {
-                // The next attempt may see the rows on another scale.
+                // The next attempt may scale the rows differently.
                 Err(error) if chosen.give_up(&error) => {
                     self.train = self.data.part(std::mem::take(&mut self.train.rows));
                 }
@@ -218,7 +220,8 @@ impl PreparedFit {
         let (inputs, keep_posterior) = (self.train.inputs(), request.keep_posterior);
         let start = request.start.map(|start| start.start(options, Some(inputs), keep_posterior));
         let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
-        // A fit that continues with the posterior of another fit uses the start that the other one searched for.
+        // A fit that continues with the posterior of another fit keeps the record of that fit's search for a
+        // start.
         if let Some(start) = request.start.filter(|_| keep_posterior) {
             fitted.search = start.search().clone();
         }
@@ -263,7 +266,7 @@ fn schema_of(request: &FitRequest<'_>, shares: Shares) -> Result<(Schema, Vec<St
         return find_schema(request.table, request.columns, request.options, &train);
     };
     check_start_target(start.schema(), request.columns)?;
-    // The start model's schema was checked against another table: this one's rows and target need checking too.
+    // The schema of the start model was checked against another table, so the rows and the target of this table need a check.
     let (table, target) = (request.table, start.schema().target_name());
     let labelled = table.with_values(target);
     check_labelled(target, table.source(), labelled.rows(), table.rows())?;

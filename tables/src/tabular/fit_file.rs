@@ -95,7 +95,7 @@ fn check_without_table(options: &FitOptions) -> Result<()> {
         let by_batches = "use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩";
         let (asked, hint) = match options.hyper {
             _ if options.neighbours.is_some() => {
-                ("⟨neighbours⟩".to_owned(), "leave one of the two out, or fit a part of the rows")
+                ("⟨neighbours⟩".to_owned(), "leave out one of the two, or fit a part of the rows")
             }
             Some(hyper) if options.has_own_q() => (format!("⟨hyper {hyper}⟩"), by_batches),
             _ => (format!("⟨objective {}⟩", options.objective), by_batches),
@@ -128,9 +128,10 @@ fn check_without_table(options: &FitOptions) -> Result<()> {
 /// Fits a model to a file without holding its rows in memory. `planned` receives the memory plan before training starts, `session` every
 /// stage and epoch.
 ///
-/// One pass finds columns and scaling, checks every row and draws two samples: one to choose inducing inputs and starting
-/// hyper-parameters, and one of 20,480 rows to estimate the objective. The held-out rows are the ones of [`fit_table`](super::fit_table);
-/// to find them, a text is read once more to count its rows. Training then reads the file once per epoch.
+/// One pass finds columns and scaling, checks every row and draws two samples: one to choose inducing inputs
+/// and starting hyper-parameters, and one of 20,480 rows to estimate the objective. The held-out rows are the
+/// same as in [`fit_table`](super::fit_table); if there are any, a text file is first read once more to count
+/// its rows. Training then reads the file once per epoch.
 ///
 /// # Errors
 ///
@@ -219,7 +220,7 @@ fn by_batches(options: FitOptions, train: usize) -> FitOptions {
     FitOptions { inducing, ..options }.by_batches()
 }
 
-/// The rows of a file, with the samples in memory, on the scale the model sees.
+/// The rows of a file, with the samples in memory, scaled for the model.
 struct StreamedRows<'a> {
     all: FileRows,
     sampled: &'a Sampled,

@@ -1,4 +1,5 @@
-//! Fits to a table whose parts are on other machines: the work on one part, and the fit that combines the answers; no transport.
+//! Fits to a table whose parts are on other machines: the work on one part, and the fit that combines the
+//! results; no transport.
 
 use super::model::TableModel;
 use super::resolve::schema_options;
@@ -114,8 +115,8 @@ pub struct PartSurvey {
 }
 
 impl PartSurvey {
-    /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`]. `readings`, if there are any, say how
-    /// text columns are converted.
+    /// Surveys part number `part`, whose position in the whole table is set by [`Table::from_row`].
+    /// `readings`, if there are any, determine how text columns are converted.
     ///
     /// # Errors
     ///
@@ -164,7 +165,7 @@ impl PartSurvey {
     }
 }
 
-/// The conversion of a part of a table to rows on the scale the model sees.
+/// The conversion of a part of a table to scaled rows for the model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Preparation {
     schema: Schema,
@@ -284,7 +285,7 @@ impl<'a> PartsFit<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`fit_file`](super::fit_file), and if a round has no answer.
+    /// As for [`fit_file`](super::fit_file), and if a round fails.
     pub fn fit(self, session: &mut Session<'_>) -> Result<TableModel> {
         let PartsFit { request, parts, surveyed, counts } = self;
         let decide = |options: FitOptions, rows: usize| request.decided(options, rows);

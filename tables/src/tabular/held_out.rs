@@ -36,8 +36,8 @@ pub(crate) fn split_table(table: &Table, by: Option<&SplitBy>, shares: Shares) -
     Ok(Split { train: of(Role::Train), validation: of(Role::Validation), test: of(Role::Test) })
 }
 
-/// Returns the training rows of a table whose columns are not known yet: all rows with a target if they cannot be split, which the fit then
-/// reports.
+/// Returns the training rows of a table whose columns are not known yet. If the rows cannot be split, returns
+/// all rows with a target; the fit then reports the error.
 pub(crate) fn training_rows(table: &Table, columns: &SchemaOptions, shares: Shares) -> Vec<usize> {
     let lacking = table.column(&columns.target).map(Column::lacking);
     let is_known = |row: &usize| lacking.as_ref().is_none_or(|lacking| !lacking(*row));
@@ -49,7 +49,7 @@ pub(crate) fn training_rows(table: &Table, columns: &SchemaOptions, shares: Shar
     }
 }
 
-/// Returns the roles of the rows of a file that have a target; they are the ones of [`split_table`].
+/// Returns the roles of the rows of a file that have a target, the same as those of [`split_table`].
 pub(super) fn roles_of_file(
     path: &Path,
     target: &str,
@@ -216,7 +216,7 @@ struct Labelled {
 
 impl Labelled {
     fn push(&mut self, labelled: bool) {
-        // More rows than there are numbers for are refused when roles are drawn.
+        // Too many rows for `u32` are refused when roles are drawn.
         let row = u32::try_from(self.rows).unwrap_or(u32::MAX);
         match &mut self.listed {
             Some(listed) if labelled => listed.push(row),

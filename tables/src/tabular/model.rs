@@ -1,5 +1,5 @@
-//! A fitted model of a table: a model with the meaning of its columns, predicting tables like the one it was trained on; no
-//! fitting.
+//! A fitted model of a table: a model with the meaning of its columns, which predicts tables like its
+//! training table; no fitting.
 
 use super::rows::{CodedTable, TableRows, target_of};
 use crate::schema::{Schema, UnseenLevels};
@@ -19,7 +19,7 @@ use sparsegp::training::{Fitted, Start, update};
 use std::ops::Deref;
 use std::path::Path;
 
-/// A model with everything that is needed to predict from tables like the one it was trained on.
+/// A model with everything that predictions for tables like its training table need.
 ///
 /// ```
 /// use sparsegp_tables::prelude::*;
@@ -44,7 +44,7 @@ use std::path::Path;
 /// };
 /// let model = fit_table(&request, &mut |_| {})?.model;
 ///
-/// // Columns are found by name, categories make an input each.
+/// // Columns are found by name; each column of categories makes one input.
 /// assert_eq!(model.schema().input_names(), ["hour", "side"]);
 /// let predictions = model.predict(&rows(3, 5)?, UnseenLevels::Error)?;
 /// assert!((predictions.row(0).mean - 8.0).abs() < 0.5);
@@ -92,7 +92,7 @@ impl TableModel {
         &self.model
     }
 
-    /// Returns the columns it was trained on.
+    /// Returns the columns that the model was trained on.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -188,7 +188,7 @@ impl TableModel {
         Ok(TableModel { schema, model })
     }
 
-    /// Draws the latent function `count` times at all rows of a table together; see [`Model::samples`].
+    /// Draws the latent function `count` times, jointly at all rows of a table; see [`Model::samples`].
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl TableModel {
         if n > Model::MOST_JOINT_ROWS {
             let (source, most) = (table.source(), Model::MOST_JOINT_ROWS);
             return Err(Error::usage(format!(
-                "{source}: has more than {most} rows, the most for samples, which are drawn at all rows together"
+                "{source}: has more than {most} rows, the maximum for samples, which are drawn jointly at all rows"
             ))
             .hint("give fewer rows, or use quantiles, which have no such limit"));
         }
@@ -252,7 +252,8 @@ impl TableModel {
         self.model.coefficients(&self.schema.input_names())
     }
 
-    /// Returns the start for another fit, on the scaled inputs `x`, or on more inputs than can be listed.
+    /// Returns the start for another fit to the scaled inputs `x`; `x` is `None` if the inputs are not in
+    /// memory.
     pub(super) fn start(
         &self,
         options: &FitOptions,

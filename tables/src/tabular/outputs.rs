@@ -30,7 +30,8 @@ pub struct OutputsRequest<'a> {
     pub table: &'a Table,
     /// The columns to use; the target in here is ignored.
     pub columns: &'a SchemaOptions,
-    /// The targets: two or more columns, which are not inputs of each other. A row that lacks some of them is used for the others.
+    /// The targets: two or more columns, which are not inputs of each other. A row that lacks some targets is
+    /// used for the other targets.
     pub targets: &'a [String],
     /// The options of the fit.
     pub options: &'a FitOptions,
@@ -126,7 +127,7 @@ fn check_targets(table: &Table, targets: &[String]) -> Result<()> {
     targets.iter().try_for_each(|name| table.require(name).map(|_| ()))
 }
 
-/// Refuses to share anything between outputs with grouped effects, which every output has of its own.
+/// Refuses sharing between outputs with grouped effects, because every output has separate effects.
 fn check_groups(columns: &SchemaOptions, sharing: Option<Sharing>) -> Result<()> {
     match sharing {
         Some(sharing) if sharing != Sharing::Own => columns.check_no_groups(&format!("⟨outputs {sharing}⟩")),
@@ -150,7 +151,7 @@ fn check_shareable(options: &FitOptions, schemas: &[Schema], sharing: Sharing) -
                 "⟨outputs {sharing}⟩ needs targets that are numbers with Gaussian noise, but '{}' is of another kind",
                 schema.target_name()
             ))
-            .hint("say ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩: every target then has its own model"));
+            .hint("use ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩ for a separate model of every target"));
         }
     }
     if options.model == ModelKind::Glm {
@@ -197,7 +198,7 @@ fn together(
     check_shareable(&options, &schemas, sharing)?;
     let table = &*request.table.read(&base.readings, &|_| true)?;
     let all: Vec<usize> = (0..table.rows()).collect();
-    // One meaning of the inputs for all outputs.
+    // All outputs share one interpretation of the inputs.
     let mut base = base.clone();
     base.settle(table, &all, true)?;
     let options = base.options_of(options)?;
@@ -280,7 +281,7 @@ impl TableOutputs {
             return Ok(covariances);
         }
         let weights: Vec<Vec<f64>> = self.models.iter().filter_map(|model| weights_of(model)).collect();
-        // The processes are the same for all.
+        // All outputs have the same processes.
         let predictions = self.models[0].predict(table, unseen)?;
         for (row, out) in covariances.chunks_exact_mut(width * width).enumerate() {
             for l in 0..weights[0].len() {
@@ -354,7 +355,7 @@ impl TableOutputs {
         table_of_cells(source, columns, missing)
     }
 
-    /// Checks that a grid gives every column that predictions need, and no other one.
+    /// Checks that a grid gives every column that predictions need, and no other column.
     ///
     /// # Errors
     ///

@@ -84,7 +84,7 @@ impl Reservoir {
         Reservoir { most, offered: 0, draws, rows: Vec::new(), columns: Vec::new() }
     }
 
-    /// Makes this a uniform sample of the rows offered to it and to the reservoir of a later part.
+    /// Merges the reservoir of a later part: the result is a uniform sample of the rows offered to both.
     ///
     /// The number of rows that each part contributes to a uniform sample of both is hypergeometric, and these rows are a uniform sample of
     /// the part's sample (Brown & Haas 2006, "Techniques for warehousing of sample data", HRMerge). Rows are drawn one by one: the next
@@ -107,8 +107,9 @@ impl Reservoir {
         let Draws { seed, number, part, .. } = self.draws;
         if part >= later.draws.part {
             let message = format!("part {} of a table cannot follow part {part}", later.draws.part);
-            return Err(Error::data(message)
-                .hint("number the parts in the order of their rows, and merge each into those before it"));
+            return Err(Error::data(message).hint(
+                "number the parts in the order of their rows, and merge each part into the parts before it",
+            ));
         }
         let mut random = part_generator(seed, Purpose::Merge, number, later.draws.part);
         let (mut left, mut of_later) = ([self.offered, later.offered], 0);
@@ -204,7 +205,7 @@ impl Cells {
             Column::Text(text) => {
                 self.texts.extend(text.get(row).map(|text| (place, text.to_owned())));
             }
-            // Nothing can be made of such a column, whose use is refused.
+            // The use of such a column is refused elsewhere.
             Column::Unsupported { .. } => {}
         }
         if place < self.numbers.len() {
@@ -238,7 +239,8 @@ impl Cells {
 mod tests {
     use super::*;
 
-    /// A block of 7 rows whose number is the row and whose text says so in every third row.
+    /// A block of 7 rows. The column of numbers holds the row; the column of text holds "row" and the row in
+    /// every third row.
     fn block(first: usize) -> Table {
         let numbers = Column::Number((first..first + 7).map(|row| row as f64).collect());
         let words: Vec<String> = (first..first + 7)
@@ -265,7 +267,7 @@ mod tests {
         reservoir.finish("t").expect("rows")
     }
 
-    /// Every number, and every word where the second column is text, is that of its row.
+    /// Checks that every number, and every word if the second column is text, belongs to its row.
     fn assert_cells_of_their_rows(Sample { rows, table }: &Sample) {
         let numbers: Vec<f64> = rows.iter().map(|&row| row as f64).collect();
         assert_eq!(table.columns()[0].column, Column::Number(numbers));
@@ -288,7 +290,8 @@ mod tests {
         assert!(Reservoir::new(3, 0, 0, 0).finish("t").is_none());
     }
 
-    /// The merged sample of parts of so many blocks, each stored and read on the way, merged in a tree from the right.
+    /// Returns the merged sample of parts with these numbers of blocks. Each part is stored and read again,
+    /// and parts are merged from the right.
     fn merged(most: usize, seed: u64, parts: &[usize]) -> Sample {
         let mut first = 0;
         let mut reservoirs = Vec::new();
@@ -355,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_sample_goes_on_as_it_would_have_and_keeps_its_cells() {
+    fn a_stored_sample_continues_unchanged_and_keeps_its_cells() {
         for seed in 0..20 {
             assert_eq!(merged(10, seed, &[8]).rows, sample(10, seed, 8).rows);
             assert_cells_of_their_rows(&merged(10, seed, &[3, 4, 1]));

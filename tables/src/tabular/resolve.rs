@@ -19,7 +19,7 @@ pub(super) fn resolved(
     if let Some(start) = start.filter(|start| start.model_kind() != options.model) {
         let (known, asked) = (start.model_kind(), options.model);
         return Err(Error::usage(format!("the start model is a {known}, but ⟨model⟩ is {asked}"))
-            .hint(format!("say ⟨model {known}⟩, or fit without ⟨from⟩")));
+            .hint(format!("use ⟨model {known}⟩, or fit without ⟨from⟩")));
     }
     let likelihood = match start {
         Some(start) => {
@@ -77,9 +77,9 @@ pub(crate) fn find_schema(
 /// Returns the options of the schema, completed by the options of the fit.
 pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> Result<SchemaOptions> {
     let kind = asked_kind(options)?.or(columns.target_kind);
-    // The intercept of a linear model stands for the first category of every column.
+    // The intercept of a linear model represents the first category of every column.
     let drop_first = columns.drop_first || options.model == ModelKind::Glm;
-    // An objective with a q in closed form is one of Gaussian noise.
+    // Objectives with a closed form of q need Gaussian noise.
     let numbers = columns.numbers || !options.has_own_q();
     let classes = columns.classes || options.task == Some(Task::Classification);
     Ok(SchemaOptions { target_kind: kind, numbers, classes, drop_first, ..columns.clone() })
@@ -91,8 +91,8 @@ pub(super) fn check_start_target(known: &Schema, columns: &SchemaOptions) -> Res
     if known == asked {
         return Ok(());
     }
-    Err(Error::usage(format!("the start model predicts '{known}', the target asked for is '{asked}'"))
-        .hint(format!("say ⟨target {known}⟩, or fit without ⟨from⟩")))
+    Err(Error::usage(format!("the start model predicts '{known}', but the requested target is '{asked}'"))
+        .hint(format!("use ⟨target {known}⟩, or fit without ⟨from⟩")))
 }
 
 /// Checks that the target varies in the training rows. The schema has checked the whole column; a part of it may be constant.

@@ -1,4 +1,5 @@
-//! A table of which only samples are in memory: the survey that a fit needs, and the fit's use of it; no reading.
+//! A table with only samples in memory: the survey that a fit needs, and the samples that it returns; no
+//! reading.
 
 use super::model::TableModel;
 use super::resolve::{resolved, two_valued};
@@ -130,7 +131,7 @@ impl Sampled {
         })
     }
 
-    /// Returns the training rows that find the start.
+    /// Returns the training rows that determine the start.
     pub(super) fn start(&self) -> Dataset<'_> {
         self.start.dataset()
     }
@@ -140,7 +141,7 @@ impl Sampled {
         self.check.dataset()
     }
 
-    /// Returns the validation rows, on the scale the model sees.
+    /// Returns the scaled validation rows.
     pub(super) fn held_out(&self) -> Option<Dataset<'_>> {
         self.scaled.as_ref().map(TableRows::dataset)
     }

@@ -116,9 +116,9 @@ impl Judge<'_> {
     }
 }
 
-/// Decides what numeric targets share, by the log loss of held-out rows after short fits, and returns the candidates; `None` if nothing
-/// can be shared. All short fits have the same kernel. If sharing wins, separate models are judged once more with all of their automatic
-/// choices.
+/// Decides what numeric targets share, by the log loss of held-out rows after short fits, and returns the
+/// candidates; `None` if nothing can be shared. All short fits have the same kernel. If sharing is better,
+/// separate models are judged again with all of their automatic choices.
 ///
 /// # Errors
 ///

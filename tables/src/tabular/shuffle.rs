@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use sparsegp::data::{Purpose, generator};
 
-    /// The rows 0..n, each (row, 10·row), through a buffer of `most`.
+    /// Passes the rows 0..n, each (row, 10·row), through a buffer of `most` rows, and returns their order.
     fn through(n: usize, most: usize, seed: u64) -> Vec<usize> {
         let mut random = generator(seed, Purpose::Batches, 0);
         let mut buffer = ShuffleBuffer::new(2, most);

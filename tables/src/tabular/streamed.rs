@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// The number of batches that are made ahead.
+/// The number of batches that are prepared in advance.
 const BATCHES_AHEAD: usize = 2;
 
 /// A file whose rows are known to be usable, with the role of each row.
@@ -73,7 +73,7 @@ impl DataFile {
 /// Creates the error about a file whose number of rows has changed.
 pub(super) fn changed(path: &Path, found: usize, expected: usize) -> Error {
     Error::data(format!(
-        "{}: has {found} rows, expected {expected} as when it was first read: the file has changed",
+        "{}: has {found} rows, expected {expected} as in the first pass: the file has changed",
         path.display()
     ))
 }
@@ -175,11 +175,11 @@ impl BatchSource for FileBatches {
 
     fn next_batch(&mut self) -> Result<Portion<'_>> {
         if let Some(used) = self.current.take() {
-            // A thread that has ended needs no room for further batches.
+            // A thread that has ended does not need the buffer back.
             let _ = self.used.try_send(used);
         }
         let stopped =
-            || Error::data(format!("{}: the thread that reads has stopped", self.rows.0.path.display()));
+            || Error::data(format!("{}: the reading thread has stopped", self.rows.0.path.display()));
         let batch = self.ready.next().unwrap_or_else(|| Err(stopped()))?;
         Ok(Portion::Here(self.current.insert(batch).data()))
     }
@@ -187,7 +187,7 @@ impl BatchSource for FileBatches {
     fn seek(&mut self, batches: usize) -> Result<()> {
         let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
         let maker = Maker::new(&self.rows.0, self.batch, self.buffer, self.seed, returned, &self.held);
-        // The thread so far, and its buffer, go first.
+        // The current thread and its buffer are dropped first.
         std::mem::replace(&mut self.ready, Ahead::new(1, || None)?).stop();
         self.ready = maker.start(batches)?;
         (self.used, self.current) = (used, None);
@@ -317,7 +317,7 @@ impl Maker {
     /// Reads the next block if the current one is used up; returns `false` at the end of the file.
     fn next_row(&mut self) -> Result<bool> {
         while self.part.as_ref().is_none_or(|part| self.at == part.targets.len()) {
-            // The block at hand goes before the next one comes.
+            // The current block is dropped before the next block is read.
             (self.part, self.at) = (None, 0);
             let Some(parts) = &mut self.parts else { return Ok(false) };
             let Some(part) = parts.next() else {
@@ -333,7 +333,8 @@ impl Maker {
     }
 }
 
-/// Adds a row of the shuffle buffer to a batch: `dims` inputs, the target, and and exposure and weight if the rows are `exposed` and `weighted`.
+/// Adds a row of the shuffle buffer to a batch: `dims` inputs, the target, and the exposure and the weight if
+/// the rows are `exposed` and `weighted`.
 fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, exposed: bool, weighted: bool) {
     let mut others = row[dims + 1..].iter().copied();
     let exposure = exposed.then(|| others.next()).flatten();
@@ -351,7 +352,8 @@ mod tests {
 
     const ROWS: usize = 23_000;
 
-    /// A file whose input `x` is the row, `y` ten times that, and the weight 1 more; as Parquet in groups of 1,500 rows.
+    /// Creates a file in which the input `x` is the row, `y` is 10 times the row, and the weight is the row
+    /// plus 1. A Parquet file has groups of 1,500 rows.
     fn file(folder: &TempDir, name: &str) -> PathBuf {
         let path = folder.path().join(name);
         if name.ends_with(".csv") {
@@ -444,7 +446,7 @@ mod tests {
                 assert_eq!(rows, training, "{name} through {buffer}");
             }
             assert_ne!(epochs[0], epochs[1]);
-            // The block at hand is counted with the buffer; both are within the stated bound.
+            // The current block and the buffer together are within the documented bound.
             let buffer = buffer.min(file.train);
             let most = source.held.load(Ordering::Relaxed);
             assert!(most <= buffer + BLOCK_ROWS, "{most}");
@@ -453,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn any_batch_can_be_gone_to_and_depends_on_the_seed() {
+    fn any_batch_can_be_sought_and_depends_on_the_seed() {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["t.parquet", "t.csv"] {
             let file = data_file(&file(&folder, name), 0.1);
@@ -472,7 +474,7 @@ mod tests {
     #[test]
     fn a_small_buffer_mixes_the_groups_of_parquet_and_neighbours_of_text() {
         let folder = tempfile::tempdir().expect("a folder");
-        // How far the mean row of a batch is from the middle: little in a good shuffle.
+        // The distance of the mean row of a batch from the middle, which is small in a good shuffle.
         let worst = |name: &str, buffer: usize| {
             let file = data_file(&file(&folder, name), 0.0);
             let mut source = FileBatches::new(file, 1000, buffer, 3).expect("batches");
@@ -487,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_or_goes_ends_the_batches_with_an_error() {
+    fn a_file_that_changes_or_disappears_ends_the_batches_with_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = file(&folder, "t.csv");
         let file = data_file(&path, 0.0);
@@ -503,12 +505,7 @@ mod tests {
         let error = (0..30).find_map(|_| source.next_batch().err()).expect("too few rows");
         assert!(error.to_string().contains("has 15000 rows, expected 23000"), "{error}");
         assert!(
-            source
-                .next_batch()
-                .err()
-                .expect("ended")
-                .to_string()
-                .contains("the thread that reads has stopped")
+            source.next_batch().err().expect("ended").to_string().contains("the reading thread has stopped")
         );
         assert!(rows.for_each(1000, &mut |_| {}).is_err());
         std::fs::write(&path, text.replace("17000,170000,17001", "17000,oops,17001")).expect("written");

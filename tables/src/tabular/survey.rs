@@ -109,7 +109,7 @@ pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     let mut surveyed = if readings.is_empty() {
         Surveyed { groups, ..sums.finish(survey)? }
     } else {
-        // Columns whose text stands for numbers are looked at once more, as numbers.
+        // Columns of text that turned out to be numbers are surveyed again as numbers.
         let columns = SchemaOptions { readings: Some(readings), ..survey.columns.clone() };
         self::survey(path, &Survey { columns: &columns, ..*survey })?
     };
@@ -275,7 +275,7 @@ impl TableSums {
             (self.start.finish(facts.source()), self.check.finish(facts.source()), train)
         else {
             return Err(Error::data(format!(
-                "{}: of {} rows, {train} are left to train on, expected at least 2",
+                "{}: only {train} of {} rows are left for training, expected at least 2",
                 facts.source(),
                 facts.rows()
             ))

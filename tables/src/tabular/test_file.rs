@@ -8,7 +8,8 @@ use crate::tables::{column_names, large_size, read_table_with};
 use sparsegp::error::Result;
 use sparsegp::files::check_input;
 
-/// The maximum number of bytes of numbers for which the data are read to find out if a column that the test rows lack is used.
+/// The maximum size, in bytes of numbers, of data that are read to find out if a column that the test rows
+/// lack is used.
 const MOST_BYTES: u64 = 1 << 28;
 
 /// Checks that a file of test rows has the target and the columns that a fit of `columns` to `data` uses, or that the start model `start`
@@ -43,7 +44,8 @@ pub fn check_test_file(
     {
         return Ok(());
     }
-    // All cells of a column decide if it is left out. The fit itself reports problems of the data.
+    // Whether a column is left out depends on all of its cells. The fit itself reports problems with the
+    // data.
     let table = read_table_with(data, &columns.read_options());
     match table.and_then(|table| Schema::infer(&table, columns)) {
         Ok((schema, _)) => schema.check_columns(&source, listed()),

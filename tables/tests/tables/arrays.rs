@@ -1,4 +1,5 @@
-//! Fits to arrays in the user's units: the same numbers as fits to tables, a training loop of one's own, bad arrays, any strides, files.
+//! Fits to arrays in the user's units: equality with fits to tables, custom training loops, bad arrays, any
+//! strides, files.
 
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::{CollapsedBound, Dataset};
@@ -73,7 +74,7 @@ fn arrays_give_the_model_that_a_table_of_them_gives() {
         let predictions = of_arrays.predict(x.as_ref(), &[]).expect("predictions");
         let mean_error = (0..120).map(|i| (predictions.row(i).mean - y[i]).abs()).sum::<f64>() / 120.0;
         assert!(mean_error < 1.5, "{mean_error}");
-        // Either file holds the model; only one of them knows columns.
+        // Both files hold the model, but only the file of the table model has columns.
         let file = of_table.to_bytes().expect("bytes");
         assert_eq!(bits(&Model::from_bytes("m", &file).expect("a model")), bits(&of_table));
         let file = of_arrays.to_bytes().expect("bytes");
@@ -86,7 +87,7 @@ fn arrays_give_the_model_that_a_table_of_them_gives() {
 }
 
 #[test]
-fn a_loop_of_ones_own_is_the_fit_s_own_loop() {
+fn a_custom_loop_of_epochs_equals_the_loop_of_fit() {
     let (x, y) = rows(120);
     let is_send = |_: &dyn Send| {};
     for options in [
@@ -109,7 +110,7 @@ fn a_loop_of_ones_own_is_the_fit_s_own_loop() {
         assert_eq!(trainer.steps(), 18);
         assert_eq!(bits(&trainer.finish().expect("a model")), bits(&whole));
 
-        // The state takes a trainer that did something else to the same end; on another thread.
+        // The state brings a trainer that took other steps to the same end, even on another thread.
         let mut other = builder.trainer(x.as_ref(), &y).expect("a trainer");
         other.step(x.subrows(10, 7), &y[10..17]).expect("a step");
         other.restore(&state).expect("the state");
@@ -132,7 +133,7 @@ fn a_loop_of_ones_own_is_the_fit_s_own_loop() {
 }
 
 #[test]
-fn batches_of_ones_own_train() {
+fn custom_batches_train() {
     let (x, y) = rows(400);
     let options =
         FitOptions { hyper: Some(Hyper::Joint), inducing: Some(20), warm_start: 0, ..FitOptions::default() };
@@ -149,7 +150,7 @@ fn batches_of_ones_own_train() {
 }
 
 #[test]
-fn bad_arrays_are_refused_in_one_line_that_says_where() {
+fn bad_arrays_are_refused_in_one_line_with_the_position() {
     let (x, y) = rows(30);
     let refused = |builder: ModelBuilder, x: &Mat<f64>, y: &[f64], words: &str| {
         let error = builder.fit(x.as_ref(), y).map(|_| ()).expect_err(words);
@@ -187,7 +188,8 @@ fn bad_arrays_are_refused_in_one_line_that_says_where() {
     }
 }
 
-/// The values of `numbers` for the same rows in row-major order, in column-major order, and backwards in memory.
+/// Checks that `numbers` returns the same values for rows in row-major order, in column-major order, and
+/// backwards in memory.
 fn in_any_strides(what: &str, rows: MatRef<'_, f64>, numbers: impl Fn(MatRef<'_, f64>) -> Vec<f64>) {
     let (n, d) = rows.shape();
     let by_row = rows.transpose().to_owned();

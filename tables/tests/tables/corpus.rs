@@ -17,7 +17,7 @@ fn replay(target: &str, run: fn(&[u8]) -> bool) {
     let (mut good, mut bad) = (0, 0);
     for path in paths {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        // Shown when the next line panics.
+        // Names the input if the next line panics.
         println!("{target}/{name}");
         let accepted = run(&std::fs::read(&path).expect("an input"));
         let expected = name.starts_with("good-");
@@ -48,7 +48,8 @@ fn checkpoints() {
     replay("checkpoint", fuzzing::checkpoint::run);
 }
 
-/// Without this a change of the format would leave a corpus that is refused for its checksum alone.
+/// Without this test, a change of the format would leave a corpus that is refused only because of its
+/// checksums.
 #[test]
 fn the_text_form_of_a_model_file_is_that_file() {
     let rows: String = (0..30).map(|k| format!("{},{},{}\n", k, k % 3, k % 7)).collect();
@@ -79,7 +80,7 @@ fn the_text_form_of_a_model_file_is_that_file() {
             (0..table.rows()).map(|row| predictions.row(row)).collect::<Vec<_>>()
         };
         assert_eq!(predict(&fitted), predict(&read), "{model} {likelihood}");
-        // A description that says something else has another checksum, and is read all the same.
+        // A changed description gets a matching checksum, so it is read too.
         let other = text.replacen("\"training_rows\":30", "\"training_rows\":31", 1);
         let packed = fuzzing::model::pack(&other).expect("a container");
         let read = TableModel::from_bytes("packed", &packed).unwrap_or_else(|error| panic!("{error}"));

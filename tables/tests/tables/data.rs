@@ -43,7 +43,7 @@ fn train(text: &str, options: &SchemaOptions) -> Result<(Schema, Mat<f64>, Vec<f
     Ok((schema, x, y))
 }
 
-/// The message and hint of training on a text, which must fail for its data.
+/// Returns the message of training on a text, which must fail with a data error.
 fn refused(text: &str) -> String {
     let error = train(text, &options("y")).err().unwrap_or_else(|| panic!("accepted: {text:?}"));
     assert_eq!(error.exit_code(), 3, "{error}");
@@ -167,7 +167,7 @@ fn excluded_columns_may_hold_anything() {
 }
 
 #[test]
-fn categories_become_codes_in_an_order_of_their_own_or_one_input_each() {
+fn categories_become_ordered_codes_or_one_input_each() {
     let text = "colour,size,flag,y\nred,10,true,1\nblue,9,FALSE,2\nred,10,True,3\n";
     let declared = SchemaOptions { categorical: vec!["size".into()], ..options("y") };
     let (schema, x, _) = train(text, &declared).unwrap();
@@ -202,7 +202,7 @@ fn columns_match_by_name_in_any_order_and_others_are_ignored() {
 }
 
 #[test]
-fn unseen_levels_are_refused_or_codes_of_their_own() {
+fn unseen_levels_are_refused_or_get_separate_codes() {
     let declared = SchemaOptions { categorical: vec!["k".into()], ..options("y") };
     let (schema, ..) = train("c,k,y\nu,1,1\nv,2,2\n", &declared).unwrap();
     let text = csv("c,k\nu,2.0\nw,1\n").unwrap();
@@ -236,7 +236,7 @@ fn unseen_levels_are_refused_or_codes_of_their_own() {
     );
     let x = schema.design(&missing, UnseenLevels::New).unwrap();
     assert!(x[(0, 0)] > 1.0 && x[(0, 1)] == 1.0);
-    // In columns of linear models levels that training did not see are 0 everywhere.
+    // In linear models, all inputs of a level that training did not see are 0.
     let linear = SchemaOptions { drop_first: true, categorical: vec!["k".into()], ..options("y") };
     let (schema, ..) = train("c,k,y\nu,1,1\nv,2,2\n", &linear).unwrap();
     assert_eq!(input_row(&schema.design(&text, UnseenLevels::New).unwrap(), 1), [0.0, 0.0]);

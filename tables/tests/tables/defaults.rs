@@ -1,4 +1,5 @@
-//! Fits without an option never fail for numerical reasons: seeded tables of ugly columns, and real data sets where a folder has some.
+//! Fits with default options never fail for numerical reasons: seeded tables of ugly columns, and the real
+//! data sets of a folder.
 
 use super::fuzzing::fit;
 use rand::{RngExt, SeedableRng};
@@ -11,13 +12,13 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The tables of the ordinary tests.
+/// The number of tables in an ordinary test run.
 const FEW: u64 = 12;
 
 /// The most bytes of an input.
 const MOST_BYTES: usize = 24;
 
-/// An input of the seeded stream.
+/// Returns an input of the seeded stream.
 fn input(number: u64) -> Vec<u8> {
     let mut random = ChaCha8Rng::seed_from_u64(number);
     let length = random.random_range(0..MOST_BYTES);
@@ -68,8 +69,8 @@ fn fuzz() {
 const ROWS: usize = 2000;
 const SEEDS: u64 = 5;
 
-/// Every data set of the folder `SPARSEGP_DATA_DIR`: evenly spaced rows, five seeds, no option but a time limit of
-/// `SPARSEGP_MAX_SECONDS`, if that is set.
+/// Fits every data set of the folder `SPARSEGP_DATA_DIR` with default options, on evenly spaced rows, with
+/// five seeds. `SPARSEGP_MAX_SECONDS` sets a time limit.
 #[test]
 #[ignore = "needs data sets in SPARSEGP_DATA_DIR"]
 fn no_default_fit_of_a_real_data_set_fails() {
@@ -102,7 +103,7 @@ fn no_default_fit_of_a_real_data_set_fails() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// The target of the data sets, the first one that a table has.
+/// The names of targets; a table's target is the first name that it has.
 const TARGETS: [&str; 3] = ["y", "temp", "CO"];
 
 fn one(table: &Table, seed: u64, max_seconds: Option<f64>) -> sparsegp::Result<String> {

@@ -1,4 +1,4 @@
-//! The common part of the experiments among the examples; the experiments themselves are run by hand.
+//! The common code of the experiments among the examples. The experiments themselves are run by hand.
 
 #[path = "../../examples/common/mod.rs"]
 mod common;

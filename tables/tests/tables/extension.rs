@@ -74,7 +74,7 @@ fn both_pass_the_test_kits() {
     assert!(unknown.is_err());
 }
 
-/// A wrong derivative, or a distribution that is not that of the density, is found.
+/// The kit finds wrong derivatives, and distributions that do not match the density.
 #[test]
 fn the_kit_finds_what_is_wrong() {
     #[derive(Clone, Debug)]
@@ -161,7 +161,7 @@ fn the_kit_finds_what_is_wrong() {
 }
 
 #[test]
-fn a_start_brings_its_likelihood_whatever_the_options_leave_open() {
+fn a_start_keeps_its_likelihood_if_the_options_name_none() {
     let data = data(240);
     let options = FitOptions { epochs: Some(60), learning_rate: 0.05, ..FitOptions::default() };
     let fitted = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &options).expect("a fit");
@@ -170,7 +170,7 @@ fn a_start_brings_its_likelihood_whatever_the_options_leave_open() {
     assert!((0.12..0.3).contains(&scale), "scale {scale}");
     assert!(fitted.summary.objective < 0.6, "{} nats per datum", fitted.summary.objective);
 
-    // The likelihood's own properties decide, not the default of the options.
+    // The properties of the likelihood decide, not the default of the options.
     let collapsed = FitOptions { hyper: Some(Hyper::Collapsed), ..options.clone() };
     let refused = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &collapsed).map(|_| ());
     assert!(refused.expect_err("no closed form").to_string().contains("laplace"));
@@ -210,7 +210,7 @@ fn built_in_likelihoods_of_a_start_need_no_name_in_the_options() {
 }
 
 #[test]
-fn every_fit_that_suits_them_takes_them() {
+fn every_suitable_fit_accepts_them() {
     let data = data(90);
     let base = FitOptions {
         epochs: Some(2),
@@ -241,7 +241,7 @@ fn every_fit_that_suits_them_takes_them() {
             .unwrap_or_else(|error| panic!("{options:?}: {error}"));
         assert!(fitted.summary.objective.is_finite(), "{options:?}");
     }
-    // From names alone, with what a fit from scratch does: restarts, growth, linear models.
+    // Fits from names alone, with restarts, growth and linear models.
     let named = FitOptions {
         likelihood: Some(laplace()),
         kernel: "additive_imq(power=2) + linear".into(),
@@ -313,7 +313,7 @@ fn they_survive_saving_and_loading_with_a_registry() {
         (0..table.rows()).map(numbers).collect::<Vec<_>>()
     };
     assert_eq!(predict(&read), predict(&model));
-    // It can be gone on from, and written again.
+    // A fit can continue from the model, which can be written again.
     let again = FitOptions { registry: Registry::default(), likelihood: None, ..options.clone() };
     let request = FitRequest { options: &again, start: Some(&read), ..request };
     let again = fit_table(&request, &mut |_| {}).expect("a fit").model;
@@ -334,9 +334,9 @@ fn they_survive_saving_and_loading_with_a_registry() {
     assert_eq!(TableModel::load(&path).map(|_| ()).expect_err("unknown").kind(), ErrorKind::Data);
 }
 
-/// A closure stands behind a name as a constant entry does, and a likelihood as a function does.
+/// A name can refer to a closure instead of a constant entry, and to a likelihood instead of a function.
 #[test]
-fn what_a_program_makes_while_it_runs_is_known_by_name() {
+fn closures_and_likelihoods_are_registered_at_run_time() {
     let start = 0.4;
     let make: Make = Arc::new(move |columns| Box::new(Stationary::rbf(start, &vec![1.0; columns])));
     let known = Registry::default().with_made_kernel("bell", make.clone()).expect("a new kernel");

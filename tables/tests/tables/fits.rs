@@ -1,4 +1,4 @@
-//! Small fits of every family on real data, with the demand that everything is a number; no choice of fits.
+//! Small fits of every family to real data, whose results must all be numbers; no choice of fits.
 
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;
@@ -11,7 +11,7 @@ const CO2: &str = sparsegp_data::CO2_MONTHLY;
 const TUMOURS: &str = sparsegp_data::BREAST_CANCER;
 const VISITS: &str = sparsegp_data::DOCTOR_VISITS;
 
-/// Some rows of a file, with its target put through `code`.
+/// Returns some rows of a file, with `code` applied to the target.
 fn table(csv: &'static str, every: usize, target: &str, code: &dyn Fn(f64) -> f64) -> Table {
     let whole = read_csv("data.csv", csv.as_bytes()).expect("the file");
     let columns = whole.columns().iter().map(|named| {
@@ -33,7 +33,7 @@ fn table(csv: &'static str, every: usize, target: &str, code: &dyn Fn(f64) -> f6
     Table::new("data.csv", columns.collect()).expect("a table")
 }
 
-/// Real data that suit a likelihood, with the name of the target.
+/// Returns real data that suit a likelihood, and the name of the target.
 pub fn data_for(kind: LikelihoodKind) -> (Table, &'static str) {
     use sparsegp::likelihood::TargetKind::{Binary, Class, Count, Ordinal, Positive, Real, UnitInterval};
     match kind.target_kind() {
@@ -46,7 +46,8 @@ pub fn data_for(kind: LikelihoodKind) -> (Table, &'static str) {
     }
 }
 
-/// Objectives with their estimators; square loss and collapsed bounds are for Gaussian noise.
+/// Returns the objectives of a likelihood, with their estimators. Square loss and collapsed bounds need
+/// Gaussian noise.
 pub fn objectives(kind: LikelihoodKind) -> Vec<(ObjectiveKind, Estimator)> {
     use ObjectiveKind::{DlmLog, DlmSquare, Elbo, Fitc, Vfe};
     let mut all = vec![
@@ -70,7 +71,7 @@ pub struct Fits {
 }
 
 impl Fits {
-    /// On the data that suit the family.
+    /// Creates fits to data that suit the family.
     pub fn of(kind: LikelihoodKind) -> Self {
         let (table, target) = data_for(kind);
         let columns = SchemaOptions { target: target.to_owned(), ..SchemaOptions::default() };
@@ -102,7 +103,7 @@ impl Fits {
         fit_table(&request, &mut |_| {})
     }
 
-    /// Fits, and demands numbers everywhere.
+    /// Fits a model, and checks that all results are numbers.
     pub fn check(&self, options: &FitOptions) -> TableFit {
         let FitOptions { model, objective, estimator, seed, .. } = options;
         let StepOptions { q_update, family, .. } = &options.steps;

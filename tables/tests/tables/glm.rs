@@ -1,4 +1,5 @@
-//! Linear models: exact answers in the conjugate case, sensible coefficients elsewhere, agreement with sparse GPs, files.
+//! Linear models: exact results in the conjugate case, sensible coefficients otherwise, agreement with sparse
+//! GPs, files.
 
 use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, MatRef, Side};
@@ -221,8 +222,9 @@ fn logistic_and_probit_coefficients_of_tumours_are_those_of_maximum_likelihood()
         let p = 1.0 / (1.0 + (-f).exp());
         (target[i] - p, -p * (1.0 - p))
     });
-    // The classes are nearly apart, so the posterior leans away from its mode: by less than half its standard deviation, which
-    // is itself within a tenth of that of the Laplace approximation.
+    // The classes are nearly separable, so the mean of the posterior is away from its mode, but by less than
+    // half its standard deviation. This standard deviation is within a tenth of that of the Laplace
+    // approximation.
     for (j, c) in logit.iter().enumerate() {
         let sd = c.sd.expect("sd");
         assert!((c.mean - means[j]).abs() < 0.5 * deviations[j], "{c:?} and {}", means[j]);
@@ -250,7 +252,8 @@ fn count_coefficients_of_visits_to_a_doctor_are_those_of_maximum_likelihood() {
     let y = &numbers(&table, &["visits"])[0];
     let (means, deviations) = newton(&columns, 10.0, &|i, f| (y[i] - f.exp(), -f.exp()));
     for (j, c) in poisson.iter().enumerate() {
-        // The prior of the intercept is around the best constant in the fit and around 0 here: both are negligible.
+        // The prior of the intercept is centred at the best constant in the fit and at 0 here; the effect of
+        // either is negligible.
         assert!((c.mean - means[j]).abs() < 0.1 * deviations[j], "{c:?} and {}", means[j]);
         assert!((c.sd.expect("sd") / deviations[j] - 1.0).abs() < 0.02, "{c:?} and {}", deviations[j]);
     }
@@ -345,7 +348,7 @@ fn a_reduced_layer_has_the_posterior_and_predictions_of_the_whole_one() {
 }
 
 #[test]
-fn weights_of_coefficients_that_are_not_negative_have_a_least_value() {
+fn nonnegative_weights_of_coefficients_have_a_minimum() {
     let layer = LinearLayer::independent(&[1.0, -0.5, 7.0], &[4.0, 0.25, 100.0]).expect("a layer");
     assert_eq!(layer.nonnegative_weights(), [-0.5, 1.0, -0.7]);
     let with_intercept = layer.with_intercept();
@@ -388,13 +391,13 @@ fn wide(n: usize, d: usize) -> Table {
     csv(text_of(&columns, &y))
 }
 
-/// Fits, writes, reads, and compares everything that a file has to bring back.
+/// Fits a model, writes and reads it, and compares everything that the file has to preserve.
 fn assert_reads_back(table: &Table, options: &FitOptions) {
     let model = fit(table, "y", options);
     let read = TableModel::from_bytes("m", &model.to_bytes().expect("bytes")).expect("a model");
     let predict = |model: &TableModel| {
         let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
-        // As bits, so that what is undefined equals itself.
+        // Compares bits, so that NaN equals NaN.
         let row = |row| {
             let p = predictions.row(row);
             let quantile = predictions.quantile(row, 0.1);
@@ -443,7 +446,7 @@ fn square_loss_models_have_coefficients_without_deviations() {
 }
 
 #[test]
-fn a_fit_goes_on_from_a_reduced_model_on_other_rows() {
+fn a_fit_continues_from_a_reduced_model_on_other_rows() {
     let all = wide(12, 15);
     let some = all.take(&[0, 2, 3, 5, 6, 9]);
     let options = FitOptions {
@@ -456,7 +459,7 @@ fn a_fit_goes_on_from_a_reduced_model_on_other_rows() {
     let further = fit_from(&all, "y", &options, Some(&start));
     let layer = further.latent().layer().linear().expect("linear");
     assert_eq!(layer.basis().map(|basis| basis.ncols()), Some(12), "the span of all rows");
-    // From the start's posterior or afresh: the optimum is the same.
+    // The optimum is the same with the posterior of the start or a new one.
     let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
     let request = FitRequest {
         table: &all,
@@ -509,7 +512,7 @@ fn categories_make_one_input_less_and_prediction_agrees() {
 }
 
 #[test]
-fn diagonal_covariances_are_fitted_saved_and_gone_on_from() {
+fn diagonal_covariances_are_fitted_saved_and_continued() {
     let (columns, y) = two_columns(30);
     let (narrow, wide) = (csv(text_of(&columns, &y)), wide(10, 15));
     let diagonal = FitOptions {
@@ -519,7 +522,8 @@ fn diagonal_covariances_are_fitted_saved_and_gone_on_from() {
     };
     assert_reads_back(&narrow, &diagonal);
     assert_reads_back(&wide, &diagonal);
-    // Either family takes up the posterior of the other, and ends at its own optimum.
+    // Each family can start from the posterior of the other family, and ends at the same optimum as without
+    // that start.
     let counted = FitOptions {
         likelihood: Some(LikelihoodKind::StudentT),
         constraints: Constraints::fixing([("likelihood.scale", 0.3), ("likelihood.df", 5.0)]).expect("names"),

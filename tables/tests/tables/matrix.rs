@@ -24,7 +24,8 @@ fn check(kind: LikelihoodKind) {
     check_rules(&fits);
 }
 
-/// Every rule on sparse GPs and linear models, full and diagonal, with every gradient that it takes, down to one sample.
+/// Checks every rule on sparse GPs and linear models, full and diagonal, with every gradient that it
+/// supports, down to one sample.
 fn check_rules(fits: &Fits) {
     let samples = 1;
     let estimators = [
@@ -63,7 +64,8 @@ fn check_rules(fits: &Fits) {
             }
         }
     }
-    // Four gradients for each of eight rules, but no sticking the landing for prox-sgd, on four kinds of model; and bounds.
+    // Four gradients for each of eight rules, except sticking the landing for prox-sgd, on four kinds of
+    // model; and bounds.
     let bounds = if fits.kind == LikelihoodKind::BernoulliLogit { 32 } else { 0 };
     assert_eq!(checked, 4 * 31 + bounds);
 }

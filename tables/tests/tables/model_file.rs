@@ -1,4 +1,5 @@
-//! The model file: what is written reads back to the same predictions, and nothing else is accepted or panics.
+//! The model file: a written model reads back to the same predictions; other files are refused without a
+//! panic.
 
 use proptest::prelude::*;
 use safetensors::SafeTensors;
@@ -103,13 +104,13 @@ fn every_objective_and_kind_of_kernel_reads_back_to_the_last_bit() {
         assert_eq!(model.hyperparameters(), read.hyperparameters());
         assert_eq!((model.q().mean(), model.q().cov().full()), (read.q().mean(), read.q().cov().full()));
         assert_eq!(model.q().log_det(), read.q().log_det());
-        // Apart from the order of the metadata the file of the copy is the file.
+        // Except for the order of the metadata, the file of the copy equals the original.
         assert_eq!(read.to_bytes().expect("bytes").len(), bytes.len());
     }
 }
 
 #[test]
-fn what_was_fixed_stays_fixed_and_a_fit_can_start_from_the_file() {
+fn fixed_values_stay_fixed_and_a_fit_can_start_from_the_file() {
     let mut first = options(ObjectiveKind::Vfe, "rbf");
     first.constraints = Constraints::fixing([("likelihood.noise_variance", 0.25)]).expect("a name");
     let saved = TableModel::from_bytes("m", &fit(&first, None).to_bytes().expect("bytes")).expect("a model");
@@ -178,7 +179,7 @@ fn checksum(description: &str) -> String {
 
 #[test]
 fn files_of_version_1_are_read() {
-    // Version 1 has sparse GPs with full covariances alone, and none of the options that came with version 2.
+    // Version 1 has only sparse GPs with full covariances, and none of the options that version 2 added.
     let old = with_metadata(|metadata| {
         let text = metadata["model"].as_str().expect("text");
         let mut description: serde_json::Value = serde_json::from_str(text).expect("JSON");
@@ -208,7 +209,7 @@ fn files_of_version_1_are_read() {
 
 #[test]
 fn numbers_that_predict_none_are_refused() {
-    // Every number by itself could be one of a model.
+    // Each number alone would be valid in a model.
     for (parameter, value) in [("/scaling/target/scale", 1e308), ("/mean/values/0", -1.5e308)] {
         let crafted = with_metadata(|metadata| {
             let text = metadata["model"].as_str().expect("text");
@@ -227,7 +228,7 @@ fn numbers_that_predict_none_are_refused() {
 }
 
 #[test]
-fn foreign_newer_and_truncated_files_are_told_apart() {
+fn foreign_newer_and_truncated_files_have_different_messages() {
     assert!(refusal(b"").contains("not a sparsegp model file"));
     assert!(refusal(b"x,y\n1,2\n3,4\n5,6\n").contains("not a sparsegp model file"));
     let foreign = safetensors::serialize(Vec::<(&str, safetensors::tensor::TensorView<'_>)>::new(), None);
@@ -260,7 +261,7 @@ proptest! {
         let mut bytes = good().to_vec();
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        // A flip within the header may leave its meaning as it was (a blank for a tab); then the model is the same.
+        // A flip within the header may preserve its meaning (a blank for a tab); then the model is the same.
         if let Ok(read) = TableModel::from_bytes("m", &bytes) {
             let original = TableModel::from_bytes("m", good()).expect("a model");
             prop_assert_eq!(read.hyperparameters(), original.hyperparameters());
@@ -273,7 +274,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_are_refused_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), header in any::<bool>()) {
         let bytes = match header {
-            // A header of the right length around arbitrary text gets further.
+            // With a header of the right length, arbitrary text is examined further.
             true => [&(bytes.len() as u64).to_le_bytes()[..], &bytes[..]].concat(),
             false => bytes,
         };
@@ -286,8 +287,9 @@ proptest! {
     }
 }
 
-/// Files that the build before version 3 of the format wrote, with its predictions of some rows. On a machine with other vector
-/// instructions sums are grouped otherwise, which costs the last digits and, after cancellation in variances, a few more.
+/// Files that the build before version 3 of the format wrote, with its predictions of some rows. With other
+/// vector instructions, sums are grouped differently, which changes the last digits and, after cancellation
+/// in variances, a few more.
 #[test]
 fn files_of_the_build_before_predict_the_same() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/models");

@@ -1,4 +1,5 @@
-//! Fits to tables in parts: the fit of the whole table, however it is cut; every way to train; failures and resumed fits.
+//! Fits to tables in parts equal fits to the whole table, for any cut and every training mode; failures and
+//! resumed fits.
 
 use super::fits::data_for;
 use sparsegp::Result;
@@ -19,7 +20,7 @@ use sparsegp_tables::tabular::{
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Parts in this process, which see nothing but bytes. After so many rounds there are no answers any more.
+/// Parts in this process, which receive only bytes. After `most` rounds they fail.
 struct Holders<'a> {
     request: PartsRequest<'a>,
     tables: Vec<Table>,
@@ -29,7 +30,7 @@ struct Holders<'a> {
 }
 
 impl<'a> Holders<'a> {
-    /// Parts of these sizes, which may be 0.
+    /// Creates parts of these sizes, which may be 0.
     fn new(request: PartsRequest<'a>, table: &Table, sizes: &[usize]) -> Self {
         let mut first = 0;
         let part = |&size: &usize| {
@@ -90,7 +91,7 @@ impl TableParts for Holders<'_> {
     }
 }
 
-/// A table with weights, some of whose targets are missing.
+/// Returns the table with weights, and with some targets missing.
 fn with_weights(table: &Table) -> Table {
     let weights = (0..table.rows()).map(|row| 0.5 + (row % 3) as f64).collect();
     let mut columns = table.columns().to_vec();
@@ -98,7 +99,7 @@ fn with_weights(table: &Table) -> Table {
     Table::new("data.csv", columns).expect("a table")
 }
 
-/// Sizes of one part, of two and of seven, some of them empty.
+/// Returns the sizes of one part, of two parts and of seven parts, some of which are empty.
 fn cuts(n: usize) -> [Vec<usize>; 3] {
     [vec![n], vec![n / 3, n - n / 3], vec![5, 0, n / 2, 1, 0, 2, n - n / 2 - 8]]
 }
@@ -119,7 +120,7 @@ fn fit_whole(columns: &SchemaOptions, options: &FitOptions, table: &Table) -> Ta
     fit_table(&request, &mut |_| {}).expect("a fit").model
 }
 
-/// Means and variances of all latent functions at all rows.
+/// Returns the means and variances of all latent functions at all rows.
 fn predicted(model: &TableModel, table: &Table) -> Vec<f64> {
     let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
     let functions = model.latent().likelihood.functions();
@@ -154,7 +155,8 @@ fn collapsed_fits_of_parts_are_those_of_the_table() {
         let mut options =
             FitOptions { objective, inducing: Some(12), epochs: Some(8), seed: 3, ..FitOptions::default() };
         if objective == ObjectiveKind::DlmSquare {
-            // The evidence of the start is minimised without a round; many iterations would make much of the rounding of scaling.
+            // The evidence of the start is optimised without rounds; many iterations would amplify the
+            // rounding of the scaling.
             options.warm_start = 5;
         }
         let whole = fit_whole(&columns, &options, &table);
@@ -177,7 +179,7 @@ fn collapsed_fits_of_parts_are_those_of_the_table() {
     }
 }
 
-/// Fits on batches of all rows, whose sums no cut changes.
+/// Fits with batches of all rows, whose sums do not depend on the cut.
 #[test]
 fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
     use LikelihoodKind as Kind;
@@ -199,9 +201,9 @@ fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
             objective,
             hyper: Some(hyper),
             inducing: Some(8),
-            // Inputs that are evenly spaced tie in k-means, and the rounding of their scaling would decide.
+            // Evenly spaced inputs tie in k-means, so the rounding of their scaling would decide.
             inducing_init: InducingInit::Random,
-            // Iterations on values to a tolerance make much of what it leaves.
+            // Iterations on values that are solved to a tolerance amplify the remaining error.
             epochs: Some(if hyper == Hyper::Alternating { 1 } else { 6 }),
             tolerance: (hyper == Hyper::Alternating).then_some(1e-9),
             warm_start: 5,
@@ -220,14 +222,14 @@ fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
             let local = fit_whole(&columns, &options, &table);
             assert_close(&predicted(&local, &table), &want, tolerance, &format!("{kind} in memory"));
             let objectives = [&local, &whole, &parts].map(|model| model.summary().objective);
-            // Gradients are off by as much as q, and the one step that they make is short.
+            // Gradients have errors of the size of those of q, and their only step is short.
             assert_close(&objectives, &[objectives[0]; 3], 1e-6, &format!("the objective of {kind}"));
         }
     }
 }
 
 #[test]
-fn mini_batches_of_one_part_are_those_of_the_table_and_those_of_more_come_again_to_the_bit() {
+fn mini_batches_of_one_part_are_those_of_the_table_and_those_of_more_are_reproducible() {
     let (table, target) = data_for(LikelihoodKind::Poisson);
     let table = with_weights(&table);
     let columns = columns_of(target, false);
@@ -260,9 +262,10 @@ fn mini_batches_of_one_part_are_those_of_the_table_and_those_of_more_come_again_
     assert!(model.summary().trace.iter().all(|record| record.validation_nll.is_some()));
 }
 
-/// In every way of training, rounds without an answer end the fit with the error, and it continues from a checkpoint with the same bits.
+/// In every training mode, a failed round ends the fit with its error, and the fit continues from a
+/// checkpoint with the same bits.
 #[test]
-fn a_fit_whose_parts_are_lost_ends_with_that_and_can_be_resumed() {
+fn a_fit_whose_parts_are_lost_ends_with_the_error_and_can_be_resumed() {
     let ways = [
         (LikelihoodKind::Gaussian, Hyper::Collapsed),
         (LikelihoodKind::Poisson, Hyper::Dual),
@@ -309,7 +312,7 @@ fn a_fit_whose_parts_are_lost_ends_with_that_and_can_be_resumed() {
 }
 
 #[test]
-fn what_needs_all_rows_in_one_place_is_refused_in_one_line() {
+fn options_that_need_all_rows_in_one_place_are_refused_in_one_line() {
     let (table, target) = data_for(LikelihoodKind::Gaussian);
     let columns = SchemaOptions { target: target.into(), ..SchemaOptions::default() };
     for options in [

@@ -5,7 +5,7 @@ use sparsegp_tables::schema::{EARTH_RADIUS, Feature, Places, SchemaOptions, Surf
 use sparsegp_tables::tables::{Column, Grid, NamedColumn, Table};
 use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
 
-/// Longitude, latitude, month and temperature of places all over the sphere.
+/// Returns the longitude, latitude, month and temperature of places all over the sphere.
 fn rows(n: usize) -> Vec<[f64; 4]> {
     let part = |i: usize, k: f64| ((i + 1) as f64 * k).fract();
     let row = |i: usize| {
@@ -33,7 +33,7 @@ fn places_table(rows: &[[f64; 4]]) -> Table {
     table(&["lon", "lat", "month", "y"], &rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>())
 }
 
-/// The same rows with the coordinates of places made by hand.
+/// Returns the table of the same rows with hand-made coordinates of places.
 fn coordinates_table(rows: &[[f64; 4]]) -> Table {
     let row = |&[lon, lat, month, y]: &[f64; 4]| {
         let (lon, lat) = (lon.to_radians(), lat.to_radians());
@@ -87,7 +87,7 @@ fn chords_belong_to_the_great_circles_of_the_haversine_formula() {
             let want = 2.0 * EARTH_RADIUS * (along / (2.0 * EARTH_RADIUS)).sin();
             let [p, q] = [a, b].map(|&place| Surface::Sphere.coordinates(place));
             let chord = p.iter().zip(q).map(|(p, q)| (p - q).powi(2)).sum::<f64>().sqrt();
-            // Both formulae lose half of the digits of the largest distance where places coincide.
+            // If places coincide, both formulae lose half of the digits of the largest distance.
             assert!(
                 (chord - want).abs() < 1e-12 * EARTH_RADIUS + 1e-15 * EARTH_RADIUS.powi(2) / want.max(1e-3)
             );
@@ -129,7 +129,7 @@ fn beside_other_columns_the_coordinates_are_tied() {
         let values = model.hyperparameters();
         values.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("{name} in {values:?}")).1
     };
-    // Sums of the gradient have another order.
+    // The order of the sums in the gradient differs.
     for (place, hand_made) in [
         ("kernel.lengthscales.0", "kernel.lengthscales.0"),
         ("kernel.lengthscales.1", "kernel.lengthscales.3"),
@@ -144,7 +144,7 @@ fn beside_other_columns_the_coordinates_are_tied() {
 }
 
 #[test]
-fn predictions_are_continuous_at_the_date_line_and_do_not_depend_on_the_turn() {
+fn predictions_are_continuous_at_the_date_line_and_have_period_360() {
     let rows = rows(200);
     let model =
         fit(&places_table(&rows), &columns(Some(degrees()), &[]), &options("matern32(ard)")).expect("a fit");
@@ -179,7 +179,10 @@ fn averages_over_cells_are_weighted_sums_of_joint_predictions() {
             "{averages:?}, {variance}"
         );
         let largest = (0..4).map(|k| covariance[(k, k)]).fold(0.0, f64::max);
-        assert!(averages[0].variance < largest, "an average is known better than its least known point");
+        assert!(
+            averages[0].variance < largest,
+            "the variance of an average is below the largest variance of its points"
+        );
         let points = model.averages(&grid, 0, 6, 1, UnseenLevels::Error).expect("points");
         for (k, point) in points.iter().enumerate() {
             let centre = grid.block(k as u64, 1).expect("a table");
@@ -197,7 +200,7 @@ fn averages_over_cells_are_weighted_sums_of_joint_predictions() {
 }
 
 #[test]
-fn the_model_file_keeps_places_and_is_of_the_version_that_knows_them() {
+fn the_model_file_keeps_places_and_has_the_version_that_added_them() {
     let rows = rows(120);
     let table = places_table(&rows);
     let model = fit(&table, &columns(Some(degrees()), &[]), &options("matern32(ard)")).expect("a fit");
@@ -214,7 +217,7 @@ fn the_model_file_keeps_places_and_is_of_the_version_that_knows_them() {
 }
 
 #[test]
-fn a_missing_cell_takes_the_mean_place_and_an_input_says_where() {
+fn a_missing_cell_has_the_mean_place_and_an_input_marks_it() {
     let mut rows = rows(120);
     (rows[3][0], rows[50][1]) = (f64::NAN, f64::NAN);
     let table = places_table(&rows);
@@ -245,7 +248,7 @@ fn plane_coordinates_have_one_scale_and_one_lengthscale() {
 }
 
 #[test]
-fn what_is_no_place_is_refused_in_one_line() {
+fn invalid_places_are_refused_in_one_line() {
     let good = rows(60);
     let with = |row: usize, place: [f64; 2]| {
         let mut rows = good.clone();

@@ -1,4 +1,5 @@
-//! Every pair trains: rule × objective × estimator × likelihood × family on small real data, judged by how near the best pair's end each ends.
+//! Every pair trains: rule × objective × estimator × likelihood × family on small real data. Each result is
+//! compared with the best one.
 
 use super::fits::data_for;
 use sparsegp::collapsed::Dataset;
@@ -12,12 +13,13 @@ use sparsegp_tables::schema::{Schema, SchemaOptions, UnseenLevels};
 
 const STEPS: usize = 200;
 
-/// Exact gradients end within this of the best pair: in nats per row, or as a share of the way from the start (Adam's steps have a fixed
-/// length, so that it is on its way where the way is long).
+/// The maximum difference between the result of exact gradients and the best result: in nats per row, or as a
+/// share of the distance from the start. (Adam's steps have a fixed length, so over a long distance it does
+/// not arrive.)
 const NEAR: f64 = 0.01;
 
-/// Sampled gradients make nine tenths of the way. Ten samples of bMC train a bound that ends 8 % away on counts, and constant steps leave the
-/// noise of ten samples.
+/// The maximum share of the distance that sampled gradients may leave. Ten samples of bMC train a bound that
+/// ends 8 % away on counts, and constant steps leave the noise of ten samples.
 const ROOM: f64 = 0.1;
 
 /// Real data of one family, at hyper-parameters near the starting values of a fit.
@@ -28,7 +30,7 @@ struct Problem {
     model: LatentModel,
 }
 
-/// A rule with a gradient, and the exact objective per row after training.
+/// The result of a rule with a gradient: the exact objective per row after training.
 struct End {
     update: QUpdate,
     estimator: Estimator,
@@ -66,7 +68,8 @@ impl Problem {
         Problem { kind, model: model.factorised().expect("a factor"), x, y }
     }
 
-    /// The exact objective per row at q = prior and after steps of the rule on all rows, if options allow the pair.
+    /// Returns the exact objective per row at q = prior and after steps of the rule on all rows, if the
+    /// options allow the pair.
     fn train(
         &self,
         (objective, family): (ObjectiveKind, Family),
@@ -81,7 +84,7 @@ impl Problem {
             ObjectiveKind::Elbo => Loss::ExpectedLog(estimator),
             _ => Loss::LogPredictive(estimator),
         };
-        // Adam's rate is that of hyper-parameters, made for more steps than these.
+        // The default rate of Adam is for hyper-parameters, which take more steps.
         let options = FitOptions { learning_rate: 0.05, ..options };
         let motion = InferenceOptions {
             rule: RuleOptions { relative: true, ..RuleOptions::of(update) },
@@ -99,7 +102,7 @@ impl Problem {
         Some((start, per_row(&run)))
     }
 
-    /// The objective per row without samples at the present q.
+    /// Returns the exact objective per row at the current q.
     fn exact(&self, run: &Inference<'_>, loss: Loss) -> f64 {
         let loss = match loss {
             Loss::ExpectedLog(_) => Loss::ExpectedLog(Estimator::Exact),

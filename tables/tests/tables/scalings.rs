@@ -1,4 +1,5 @@
-//! Units do not matter: small fits on real data in other units of inputs and target; no other data.
+//! Results do not depend on units: small fits to real data in other units of inputs and target; no other
+//! data.
 
 use super::fits::{Fits, objectives};
 use sparsegp::likelihood::LikelihoodKind;
@@ -11,8 +12,9 @@ use sparsegp_tables::tabular::TableFit;
 
 /// Other units: `(value + shift·s)·scale` for inputs of standard deviation s, `value·target` for real targets.
 ///
-/// The shift comes first, so that it is the same part of the spread in all units: of a column of spread 1 it leaves ten
-/// digits. Added after a scale of 1e-8 it would leave two, and no model could bring back the others.
+/// The shift comes before the scale, so that its ratio to the spread is the same in all units: it leaves ten
+/// digits of a column of spread 1. After a scale of 1e-8 it would leave two digits, and no model could
+/// restore the others.
 #[derive(Clone, Copy, Debug)]
 struct Units {
     scale: f64,
@@ -38,7 +40,7 @@ fn deviation(values: &[f64]) -> f64 {
 }
 
 impl Units {
-    /// The same fits in these units. Only real targets have units.
+    /// Returns the same fits in these units. Only real targets have units.
     fn of(self, fits: &Fits) -> Fits {
         let real = fits.kind.target_kind() == TargetKind::Real;
         let change = |named: &NamedColumn| {
@@ -63,13 +65,13 @@ impl Units {
         }
     }
 
-    /// The target's unit in terms of the original one.
+    /// Returns the unit of the target as a multiple of the original unit.
     fn target_unit(self, kind: LikelihoodKind) -> f64 {
         if kind.target_kind() == TargetKind::Real { self.target } else { 1.0 }
     }
 }
 
-/// Means and variances of the test rows in units of the target's own scale.
+/// Returns the means and variances of the test rows, in the original units of the target.
 fn predictions(fit: &TableFit, unit: f64) -> Vec<[f64; 2]> {
     let test = fit.test.as_ref().expect("test rows");
     let predictions = fit.model.predict_part(test);
@@ -80,13 +82,14 @@ fn predictions(fit: &TableFit, unit: f64) -> Vec<[f64; 2]> {
     (0..predictions.rows()).map(row).collect()
 }
 
-/// The test score if there is one: the mean squared error for models without a density, in original units.
+/// Returns the test NLL in original units, or for models without a density the mean squared error as a share
+/// of the variance of the targets.
 fn score(fit: &TableFit, unit: f64) -> f64 {
     let test = fit.test.as_ref().expect("test rows");
     let report = fit.model.predict_part(test).report(&test.targets);
     match report.nll {
         Some(nll) => nll - unit.ln(),
-        // As a part of the variance of the targets, so that 0.01 means as little as for a nat.
+        // Divided by the variance of the targets, so that 0.01 is as small as 0.01 nats.
         None => report.mse.expect("a squared error") / deviation(&test.targets).powi(2),
     }
 }
@@ -109,7 +112,7 @@ fn compare(what: &str, original: &TableFit, other: &TableFit, unit: f64, toleran
     }
 }
 
-/// Every objective with its estimators, moved by natural gradients and by Adam.
+/// Returns every objective with its estimators, with natural gradients and with Adam.
 fn settings(fits: &Fits) -> Vec<FitOptions> {
     let mut all = Vec::new();
     for (objective, estimator) in objectives(fits.kind) {
@@ -128,7 +131,7 @@ fn settings(fits: &Fits) -> Vec<FitOptions> {
     all
 }
 
-/// At given hyper-parameters everything but rounding is the same, so predictions agree to 1e-6.
+/// With fixed hyper-parameters only rounding differs, so predictions agree to 1e-6.
 fn check_fixed(fits: &Fits) {
     for options in settings(fits) {
         if options.estimator != Estimator::Exact {
@@ -147,7 +150,7 @@ fn check_fixed(fits: &Fits) {
     }
 }
 
-/// Trained fits score the same to 0.01 nat.
+/// Scores of trained fits agree to 0.01 nats.
 fn check_trained(fits: &Fits) {
     for options in settings(fits) {
         let original = fits.check(&options);

@@ -1,5 +1,5 @@
-//! Every operation on a model in every state that a model can be in: fitted, loaded, loaded again, resumed, updated, updated and loaded, and from
-//! the oldest files; all say what the first one says.
+//! Every operation on a model has the same result in every state of the model: fitted, loaded, loaded again,
+//! resumed, updated, updated and loaded, and from the oldest files.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -18,10 +18,10 @@ use sparsegp_tables::tabular::{
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The answer of an operation: numbers, text with equal numbers, or a refusal.
+/// The result of an operation: numbers and a text, or the message of an error.
 type Said = Result<(Vec<f64>, String), String>;
 
-/// A fit, by the targets that it has.
+/// A fit with one or several targets.
 struct Case {
     name: String,
     targets: Vec<String>,
@@ -29,7 +29,7 @@ struct Case {
     sharing: Sharing,
 }
 
-/// Rows with targets of every kind, from `from` on.
+/// Returns rows with targets of every kind, starting with row `from`.
 fn rows(from: usize, count: usize) -> Table {
     let mut text = String::from("a,b,side,real,other,yes,class,count,zeros\n");
     for i in from..from + count {
@@ -95,7 +95,7 @@ fn cases() -> Vec<Case> {
             name: format!("outputs {sharing}"),
             targets: vec!["real".to_owned(), "other".to_owned()],
             options: match sharing {
-                // A bound in closed form has no mini-batches.
+                // A closed-form bound has no mini-batches.
                 Sharing::Kernel => FitOptions {
                     objective: ObjectiveKind::Vfe,
                     steps: StepOptions::default(),
@@ -131,7 +131,7 @@ impl Case {
         refit(table, &columns, options, None, session).map(|model| vec![model].into())
     }
 
-    /// The fit that was interrupted at its first epoch, and resumed.
+    /// Returns the models of a fit that was interrupted at its first epoch and resumed.
     fn resumed(&self, table: &Table, path: &Path) -> Option<TableOutputs> {
         let identity = || -> Identity { vec![("case".into(), self.name.clone())] };
         let flag = AtomicBool::new(false);
@@ -166,14 +166,14 @@ fn updated(models: &TableOutputs, table: &Table, forget: f64) -> sparsegp::Resul
     models.updated(table, forget, &mut Session::new(&mut |_: &Event| {}))
 }
 
-/// The models after they were written to a file and read.
+/// Returns the models, written to a file and read again.
 fn loaded(models: &TableOutputs, folder: &Path) -> TableOutputs {
     let path = folder.join("a.model");
     models.save(&path).expect("a file");
     TableOutputs::load(&path).expect("a model")
 }
 
-/// The answers of all models.
+/// Returns the results of all models.
 fn of_all(models: &TableOutputs, say: impl Fn(&TableModel) -> sparsegp::Result<(Vec<f64>, String)>) -> Said {
     let mut all = (Vec::new(), String::new());
     for model in models.models() {
@@ -198,12 +198,13 @@ fn predicted(models: &TableOutputs, table: &Table) -> Said {
     })
 }
 
-/// A page without the time when it was made.
+/// Returns a page without the time when it was made.
 fn untimed(page: &str) -> String {
     page.split("Made by").next().unwrap_or_default().to_owned()
 }
 
-/// The answers of the operations on a model. Updates come last, as numbers that need not agree to the last bit.
+/// Returns the results of the operations on a model. Updates come last, because their numbers need not agree
+/// to the last bit.
 fn operations(models: &TableOutputs, case: &Case, folder: &Path) -> Vec<(&'static str, Said)> {
     let (few, more, last) = (rows(300, 12), rows(200, 25), rows(240, 10));
     let of_rows = |say: &dyn Fn(&sparsegp::model::Predictions<'_>, usize) -> Vec<f64>| {
@@ -293,7 +294,7 @@ fn operations(models: &TableOutputs, case: &Case, folder: &Path) -> Vec<(&'stati
     ]
 }
 
-/// How many cells there were, and how many of them were refused.
+/// The number of compared results, and the number of refusals among them.
 #[derive(Default)]
 struct Count {
     cells: usize,
@@ -331,7 +332,8 @@ impl Count {
     }
 }
 
-/// Models in files of the first versions of the format learn from their rows, and do not lose what they knew.
+/// Models in files of the first versions of the format can be updated with their rows, and do not predict
+/// much worse afterwards.
 #[test]
 fn models_from_the_oldest_files_learn() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -355,7 +357,7 @@ fn models_from_the_oldest_files_learn() {
 }
 
 #[test]
-fn every_operation_says_the_same_in_every_state() {
+fn every_operation_has_the_same_result_in_every_state() {
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, table, more) = (folder.path(), rows(0, 70), rows(100, 20));
     let mut count = Count::default();
@@ -390,7 +392,7 @@ fn every_operation_says_the_same_in_every_state() {
     }
     let Count { cells, refused } = count;
     println!("{cells} cells, {refused} of them refused; no such fit: {unfitted:#?}");
-    // Neighbours beside several functions, which no fit has.
+    // No fit combines neighbours with several functions.
     assert!(unfitted.len() <= 4, "{unfitted:?}");
     assert!(cells > 1500 && refused < cells / 10, "{cells} cells, {refused} refused");
 }

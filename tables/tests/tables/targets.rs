@@ -1,4 +1,4 @@
-//! Targets: which kind a column is taken for, what its cells are coded as, what is refused; exposure and weights.
+//! Targets: their inferred kinds, the codes of their cells, refusals; exposure and weights.
 
 use std::fs;
 use std::io::Cursor;
@@ -13,7 +13,7 @@ fn csv(text: &str) -> Table {
     read_csv("f.csv", Cursor::new(text.to_owned().into_bytes())).unwrap()
 }
 
-/// A table of a feature and the target `y` with these cells.
+/// Returns a table of a feature and the target `y` with these cells.
 fn with_target(cells: &[&str]) -> Table {
     csv(&format!("x,y\n{}", cells.iter().enumerate().map(|(i, y)| format!("{i},{y}\n")).collect::<String>()))
 }
@@ -45,7 +45,7 @@ fn error(cells: &[&str], options: &SchemaOptions) -> Error {
     }
 }
 
-/// The message of an error about the data, which must be one line with a hint.
+/// Returns the message of a data error, which must be one line with a hint.
 fn refused(cells: &[&str], kind: TargetKind) -> String {
     let error = error(cells, &of_kind(kind));
     assert_eq!(error.kind(), ErrorKind::Data, "{error}");
@@ -84,7 +84,7 @@ fn the_kind_is_found_by_the_values() {
 }
 
 #[test]
-fn text_of_many_values_is_no_target() {
+fn text_of_many_values_is_refused_as_a_target() {
     let error = error(&["a", "b", "c", "d", "e", "f", "g"], &options());
     assert_eq!(
         error.to_string(),
@@ -109,7 +109,7 @@ fn text_of_many_values_is_no_target() {
 }
 
 #[test]
-fn the_positive_class_is_the_one_that_says_yes() {
+fn the_positive_class_is_the_class_that_means_yes() {
     for (cells, negative, positive, noted) in [
         (&["yes", "no", "no"][..], "no", "yes", false),
         (&["Y", "N", "N"], "N", "Y", false),
@@ -121,7 +121,7 @@ fn the_positive_class_is_the_one_that_says_yes() {
         (&["+1", "-1", "-1"], "-1", "1", false),
         (&["1", "no", "no"], "no", "1", false),
         (&["0", "yes", "yes"], "0", "yes", false),
-        // Of words that are no opposites the rarer one is positive, and of as many the later one.
+        // If words are not opposites, the rarer one is positive; of equally frequent words, the later one.
         (&["dog", "cat", "cat"], "cat", "dog", true),
         (&["dog", "cat", "dog"], "dog", "cat", true),
         (&["dog", "cat", "dog", "cat"], "cat", "dog", true),
@@ -222,7 +222,7 @@ fn numbers_must_be_of_the_kind() {
     assert_eq!(coded(&["0", "9007199254740992", "7"], &of_kind(Count)), [0.0, 9007199254740992.0, 7.0]);
     assert_eq!(coded(&["0.25", "1e-9"], &of_kind(UnitInterval)), [0.25, 1e-9]);
     assert_eq!(coded(&["5", "1e-9"], &of_kind(Positive)), [5.0, 1e-9]);
-    // Values that would be guessed to be classes or counts stay numbers on request.
+    // Values that look like classes or counts stay numbers on request.
     assert_eq!(coded(&["5", "7", "7"], &of_kind(Real)), [5.0, 7.0, 7.0]);
     assert_eq!(coded(&["true", "false", "true"], &of_kind(Real)), [1.0, 0.0, 1.0]);
 }
@@ -275,7 +275,7 @@ fn later_tables_are_coded_as_the_training_table() {
     assert!(pets.target(&with_target(&["cat", "?"])).unwrap_err().to_string().contains("row 2"));
     assert_eq!(pets.target(&csv("x\n1\n")).unwrap(), None);
 
-    // A number is the same class in any spelling, in a column of text and as true or false.
+    // A number is the same class in any spelling, in a column of text, and written as true or false.
     let digits = schema(&["1", "0", "0"], &options());
     assert_eq!(codes(&digits, &["1.0", "-0", "01"]), Ok(vec![1.0, 0.0, 1.0]));
     assert_eq!(codes(&digits, &["True", "false"]), Ok(vec![1.0, 0.0]));
@@ -437,7 +437,7 @@ fn a_stored_schema_is_readable_and_checked() {
     assert!(
         serde_json::to_string(&counts).unwrap().contains(r#""encoding":{"kind":"count"},"exposure":"e""#)
     );
-    // A model file of before there were kinds.
+    // A model file from before kinds were added.
     let old = r#"{"features":[{"type":"numeric","name":"x"}],"target":"y","drop_first":false}"#;
     let old: Schema = serde_json::from_str(old).unwrap();
     assert_eq!((old.encoding().kind(), old.exposure_name()), (TargetKind::Real, None));
@@ -461,7 +461,7 @@ fn any_kind() -> impl Strategy<Value = Option<TargetKind>> {
     prop::option::of(prop::sample::select(vec![Real, Positive, UnitInterval, Count, Binary, Ordinal]))
 }
 
-/// A cell of the kinds that mistakes are made of.
+/// Returns cells of the kinds that often contain mistakes.
 fn any_cell() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => (-2i32..5).prop_map(|value| value.to_string()),
@@ -548,7 +548,7 @@ fn is_of_kind(encoding: &TargetEncoding, value: f64) -> bool {
         }
 }
 
-/// Two distinct classes as they are stored: text, or numbers in their one spelling.
+/// Returns two distinct classes as they are stored: text, or numbers in their only spelling.
 fn any_pair() -> impl Strategy<Value = (String, String)> {
     let class = prop_oneof![
         (-3i32..4).prop_map(|value| value.to_string()),
@@ -561,9 +561,10 @@ fn any_pair() -> impl Strategy<Value = (String, String)> {
     })
 }
 
-/// Columns of whole numbers from open data sets: how often each value occurs (of at most 3,000 rows), and what people take them for.
+/// Checks columns of whole numbers from open data sets, given by the frequency of each value (in at most
+/// 3,000 rows) and the kind that people assign.
 #[test]
-fn whole_numbers_of_real_columns_are_taken_for_what_they_are() {
+fn whole_numbers_of_real_columns_have_the_right_kind() {
     let lines = include_str!("../reference/target_columns.csv").lines().skip(1);
     let mut wrong = Vec::new();
     for line in lines {
@@ -585,7 +586,7 @@ fn whole_numbers_of_real_columns_are_taken_for_what_they_are() {
 }
 
 #[test]
-fn an_objective_of_gaussian_noise_wants_numbers_and_finds_them_in_numbers_alone() {
+fn an_objective_for_gaussian_noise_treats_numbers_as_numbers_but_not_text() {
     let numbers = SchemaOptions { numbers: true, ..options() };
     for cells in [&["0", "1", "1"][..], &["0", "0", "0", "1", "1", "2", "0", "3"]] {
         assert_eq!(schema(cells, &numbers).encoding().kind(), TargetKind::Real);

@@ -1,5 +1,5 @@
-//! Degenerate data and extreme hyper-parameters: a fit ends with finite numbers or with an error, and where the answer is
-//! known it is that answer; no tables of real data.
+//! Degenerate data and extreme hyper-parameters: a fit ends with finite numbers or with an error, and known
+//! results are reproduced; no real data.
 
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
@@ -24,7 +24,7 @@ struct Data {
     y: Vec<f64>,
 }
 
-/// A number without pattern between −1 and 1.
+/// Returns an irregular number between −1 and 1.
 fn odd(k: usize) -> f64 {
     (12.9898 * k as f64 + 0.5).sin()
 }
@@ -38,7 +38,7 @@ fn data(name: &'static str, columns: Vec<Vec<f64>>) -> Data {
     Data { name, columns, y }
 }
 
-/// Inputs that leave covariance matrices singular, or sit at the ends of the range of floats.
+/// Returns inputs that make covariance matrices singular, or lie at the ends of the range of floats.
 fn degenerate() -> Vec<Data> {
     let mut all = vec![
         data("duplicate points", vec![by_row(|i| odd(i % 4)), by_row(|i| odd(i % 4 + 9))]),
@@ -93,7 +93,7 @@ fn fit(table: &Table, options: &FitOptions) -> sparsegp::Result<TableFit> {
     fit_table(&request, &mut |_| {})
 }
 
-/// Demands finite numbers or an error about the data or the fit; returns whether there was a fit.
+/// Checks that a fit ends with finite numbers, or with a data or fit error. Returns true if there was a fit.
 fn survives(what: &str, table: &Table, options: &FitOptions) -> bool {
     let fitted = match fit(table, options) {
         Ok(fitted) => fitted,
@@ -152,7 +152,7 @@ const OBJECTIVES: [ObjectiveKind; 5] = [
     ObjectiveKind::Fitc,
 ];
 
-/// M = n, which is more than there are distinct points; every objective, standardised and not.
+/// M = n exceeds the number of distinct points; every objective, standardised or not.
 #[test]
 fn degenerate_inputs_are_fitted_or_refused_by_sparse_models() {
     for data in degenerate() {
@@ -184,7 +184,7 @@ fn degenerate_inputs_are_fitted_or_refused_by_linear_models() {
     }
 }
 
-/// Lengthscales that make the kernel matrix the identity, or all ones; noise that vanishes, or drowns everything.
+/// Lengthscales that make the kernel matrix the identity or all ones; noise that vanishes or dominates.
 #[test]
 fn extreme_hyper_parameters_are_survived() {
     for data in degenerate() {
@@ -216,7 +216,7 @@ fn extreme_hyper_parameters_are_survived() {
 
 /// Classes, levels and counts with one row each.
 #[test]
-fn as_few_rows_as_there_are_classes() {
+fn one_row_per_class() {
     let rows = |y: &[f64]| {
         let x = (0..y.len()).map(|i| odd(i + 2)).collect();
         let columns = [("x", x), ("y", y.to_vec())];
@@ -268,7 +268,7 @@ fn as_few_rows_as_there_are_classes() {
     }
 }
 
-/// A model of these inputs with everything given, and inducing points at columns of x.
+/// Returns a model with given hyper-parameters, and inducing points at columns of x.
 fn given(x: &Mat<f64>, z: &[usize], (lengthscale, noise): (f64, f64), jitter: Jitter) -> LatentPrior {
     let kernel =
         parse(&format!("rbf(lengthscales={lengthscale:e}, variance=1.5)"), x.nrows()).expect("a kernel");
@@ -284,9 +284,10 @@ fn fit_given(model: LatentPrior, objective: ObjectiveKind, beta: f64, x: &Mat<f6
         .unwrap_or_else(|error| panic!("{objective}: {error}"))
 }
 
-/// With an inducing point at every distinct input all methods are the exact GP, for any inputs and lengthscale.
+/// With an inducing point at every distinct input, all methods equal the exact GP, for any inputs and
+/// lengthscale.
 #[test]
-fn known_answers_are_right_on_singular_problems() {
+fn known_results_are_right_on_singular_problems() {
     let all: Vec<usize> = (0..ROWS).collect();
     let tests = Mat::from_fn(2, 5, |d, j| if j < 3 { odd(j + 9 * d) + 0.01 } else { 2.0 * odd(31 * j + d) });
     for (name, x, z) in [

@@ -1,4 +1,5 @@
-//! Gradients in the mean of q from samples, beside exact ones, at the start of a fit: figures 1 (g, h) and 9.
+//! Sampled gradients in the mean of q, compared with exact gradients, at the start of a fit: figures 1 (g, h)
+//! and 9.
 
 use crate::paper::{Paper, Verdict, common};
 use common::Data;
@@ -30,7 +31,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// A Poisson model as a fit would start it.
+/// Returns a Poisson model at the start of a fit.
 fn start(data: &Data) -> Result<LatentModel> {
     let x = data.x.transpose();
     let mut kernel = parse("rbf", x.ncols()).map_err(|error| sparsegp::Error::usage(error.to_string()))?;
@@ -43,7 +44,7 @@ fn start(data: &Data) -> Result<LatentModel> {
     model.factorised().map_err(|_| sparsegp::Error::fit("K_uu is singular"))
 }
 
-/// Gradients in the mean, one for each run.
+/// Returns gradients in the mean, one for each run.
 fn gradients(model: &LatentModel, data: &Data, (estimator, runs): (Estimator, usize)) -> Vec<Vec<f64>> {
     let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None, coarse: false };
     let q = Normal::standard(Family::Full, INDUCING);

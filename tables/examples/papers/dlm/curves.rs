@@ -23,13 +23,13 @@ pub struct Wanted {
 /// The paper's claim about a data set.
 #[derive(Clone, Copy, PartialEq)]
 enum Says {
-    /// Joint DLM has the lowest log loss, clearly.
+    /// Joint DLM clearly has the lowest log loss.
     Joint,
-    /// Fixed DLM has.
+    /// Fixed DLM clearly has the lowest log loss.
     Fixed,
-    /// One of the two is at least as good as the others.
+    /// Joint or fixed DLM is at least as good as the other objectives.
     Either,
-    /// There is little between them.
+    /// The objectives differ little.
     Little,
 }
 
@@ -39,7 +39,7 @@ struct Set {
     /// M of table 2.
     inducing: usize,
     says: Says,
-    /// The set of the paper that it stands for.
+    /// The data set of the paper that it replaces.
     stands_for: Option<&'static str>,
 }
 
@@ -84,7 +84,8 @@ impl Set {
         }
     }
 
-    /// An isotropic kernel, a mean of zero (constant for classes), the paper's M.
+    /// Returns settings with an isotropic kernel, a mean of zero (constant for classes), and the M of the
+    /// paper.
     fn settings(&self, wanted: &Wanted, (quick, target): (bool, &str)) -> Settings {
         let real = self.kind == TargetKind::Real;
         let options = FitOptions {
@@ -112,7 +113,7 @@ impl Set {
         }
     }
 
-    /// The rows, with at most 1,000 more than the largest training set and its test rows need.
+    /// Returns the rows: at most 1,000 more than the largest training set and its test rows need.
     fn table(&self, paper: &Paper, wanted: &Wanted) -> Result<Option<(Table, &'static str)>> {
         if paper.quick {
             let (file, text, target) = match self.kind {
@@ -135,7 +136,7 @@ impl Set {
     }
 }
 
-/// Some rows, evenly spaced, since files may be sorted.
+/// Returns at most `most` rows, evenly spaced, because files may be sorted.
 fn first(table: &Table, most: usize) -> Table {
     let n = table.rows();
     if n <= most {
@@ -183,7 +184,7 @@ fn fit(paper: &Paper, set: &Set, (settings, table): (&Settings, &Table)) -> Resu
     Ok(groups)
 }
 
-/// Test NLL against training rows, and against β at the least and the largest size.
+/// Draws the test NLL against training rows, and against β at the smallest and the largest size.
 fn draw(paper: &Paper, set: &Set, groups: &[Group]) -> Result<()> {
     let curve = |contender: Contender, pick: &dyn Fn(&Group) -> Option<f64>| {
         let points = groups.iter().filter(|group| group.objective == contender).filter_map(|group| {
@@ -218,7 +219,7 @@ fn draw(paper: &Paper, set: &Set, groups: &[Group]) -> Result<()> {
     Ok(())
 }
 
-/// The mean and the standard error of how much lower one contender's NLL is, over the repeats.
+/// Returns the mean and the standard error, over repeats, of the NLL of `other` minus the NLL of `group`.
 fn lead(group: &Group, other: &Group) -> (f64, f64) {
     let known = |repeat| group.nlls.iter().find(|(own, _)| *own == repeat).map(|(_, nll)| nll);
     let gains: Vec<f64> = other.nlls.iter().filter_map(|(repeat, nll)| Some(nll - known(*repeat)?)).collect();

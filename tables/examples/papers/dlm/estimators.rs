@@ -10,7 +10,7 @@ use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, Normal, QUpdate};
 
-/// Rows that are trained on.
+/// The number of training rows.
 const ROWS: usize = 1200;
 
 const SETS: [(&str, TargetKind, LikelihoodKind); 4] = [
@@ -20,7 +20,7 @@ const SETS: [(&str, TargetKind, LikelihoodKind); 4] = [
     ("cadata", TargetKind::Real, LikelihoodKind::Gaussian),
 ];
 
-/// The estimators of the paper with their numbers of samples; exact gradients come first.
+/// Returns the estimators of the paper with their numbers of samples; exact gradients come first.
 fn estimators(quick: bool) -> Vec<Estimator> {
     let mut all = vec![Estimator::Exact];
     for samples in [1, 10, 100].into_iter().take(if quick { 2 } else { 3 }) {
@@ -31,7 +31,7 @@ fn estimators(quick: bool) -> Vec<Estimator> {
     all
 }
 
-/// The end of a fit.
+/// The result of a fit.
 struct End {
     estimator: Estimator,
     nll: f64,
@@ -39,7 +39,7 @@ struct End {
     step: f64,
     /// The share of accepted proposals, if there were any.
     accepted: Option<f64>,
-    /// Samples that rejection did not yield.
+    /// The number of samples for which rejection accepted no proposal.
     starved: u64,
 }
 
@@ -63,7 +63,7 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         train = train.take(&kept);
         kept_scaling(&mut train, &mut test, *likelihood);
         for beta in paper.setting(&[1.0, 0.1, 10.0][..], &[1.0][..]) {
-            // The other weights on the set that stands for airline.
+            // Other weights only on the data set that replaces airline.
             if *beta == 1.0 || *name == "magic" {
                 compare(paper, (name, *likelihood, *beta), (&train, &test))?;
             }
@@ -78,7 +78,7 @@ fn kept_scaling(train: &mut Data, test: &mut Data, likelihood: LikelihoodKind) {
     scaling.scale_target(&mut test.y);
 }
 
-/// A fit of q alone from the prior.
+/// Fits only q, from the prior.
 fn fit(train: &Data, start: &Start, options: FitOptions) -> Result<Fitted> {
     fit_arrays(TrainingData::of(train.set()), &options, Some(start), &mut |_| ())
 }

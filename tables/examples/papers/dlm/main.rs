@@ -1,8 +1,9 @@
 //! Direct loss minimisation: learning curves, β, estimators and their bias, as in Wei, Sheth & Khardon 2021.
 //!
-//! `cargo run --release --example dlm -- DATA_FOLDER [--out DIR] [--repeats N] [--sizes A,B] [--betas LIST] [--sets A,B] [--quick]
-//! [--book DIR]` with the data sets of tables/examples/papers/dlm/curves.rs in the folder; docs/experiments.md shows what comes out.
-//! Fits that are in the output folder already are not made again.
+//! `cargo run --release --example dlm -- DATA_FOLDER [--out DIR] [--repeats N] [--sizes A,B] [--betas LIST]
+//! [--sets A,B] [--quick] [--book DIR]` with the data sets of tables/examples/papers/dlm/curves.rs in the
+//! folder; docs/experiments.md shows the results. Fits that are already in the output folder are not
+//! repeated.
 
 #[path = "../paper.rs"]
 mod paper;

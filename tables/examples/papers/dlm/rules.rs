@@ -1,4 +1,4 @@
-//! Every update rule on the predictive log loss, at the same hyper-parameters: where their objectives end.
+//! The final objective of every update rule on the predictive log loss, at the same hyper-parameters.
 
 use crate::paper::{Paper, Verdict};
 use sparsegp::Result;

@@ -17,7 +17,7 @@ use sparsegp_tables::report::Curves;
 const PRIOR: f64 = 5.0;
 const D: usize = 5;
 
-/// 100 rows uniform in [−5, 5]⁵, labels of a logistic model whose coefficients are all 5.
+/// Returns 100 rows, uniform in [−5, 5]⁵, with labels from a logistic model whose coefficients are all 5.
 fn data() -> Data {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let x = Mat::from_fn(D, 100, |_, _| random.random_range(-5.0..5.0));
@@ -29,7 +29,7 @@ fn data() -> Data {
     Data { x, y }
 }
 
-/// The mean over runs of the ELBO at the given iterations.
+/// Returns the mean over runs of the ELBO at the given iterations.
 fn elbos(
     data: &Data,
     schedules: Schedules,
@@ -52,7 +52,7 @@ fn elbos(
     Ok((0..at.len()).map(|k| traces.iter().map(|trace| trace[k]).sum::<f64>() / count as f64).collect())
 }
 
-/// Every schedule with and without the projection of means.
+/// Runs every schedule with and without the projection of means.
 pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
     let (data, steps) = (data(), paper.setting(1000, 300));
     let at = record_at(steps, 8);

@@ -1,7 +1,7 @@
 //! Projected stochastic natural-gradient variational inference: the figures and claims of Guilmeau, Hendrikx & Forbes 2026.
 //!
-//! `cargo run --release --example projected_ngvi -- DATA_FOLDER [--out DIR] [--runs N] [--quick] [--book DIR]` with
-//! gas_turbine.csv.gz in the folder; docs/experiments.md shows what comes out.
+//! `cargo run --release --example projected_ngvi -- DATA_FOLDER [--out DIR] [--runs N] [--quick] [--book
+//! DIR]` with gas_turbine.csv.gz in the folder; docs/experiments.md shows the results.
 
 #[path = "../paper.rs"]
 mod paper;

@@ -1,4 +1,5 @@
-//! A model whose best q is a known normal distribution, and divergences from it along runs of natural gradients; no claims.
+//! A model whose optimal q is a known normal distribution, and divergences from this q along runs of natural
+//! gradients; no claims.
 
 use crate::paper::{common, runs};
 use common::{Data, trace};
@@ -13,7 +14,7 @@ use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::research::guarantees::ProjectedBound;
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
 
-/// The variance of the coefficients at the start of conjugate runs, whose means are uniform in [−5, 5].
+/// The initial variance of the coefficients in conjugate runs; their initial means are uniform in [−5, 5].
 pub const START: f64 = 10.0;
 
 /// Steps, and numbers of samples or rows.
@@ -24,12 +25,12 @@ pub struct Schedules {
 }
 
 impl Schedules {
-    /// A constant step and a constant number.
+    /// Creates schedules with a constant step and a constant number.
     pub fn constant(step: f64, size: usize) -> Self {
         Schedules { step: Schedule::Constant(step), size: SizeSchedule::Constant(size) }
     }
 
-    /// How a figure names them.
+    /// Returns the name in figures.
     pub fn label(self) -> String {
         format!("step {}, N {}", self.step, self.size)
     }
@@ -38,11 +39,11 @@ impl Schedules {
 /// Bayesian linear regression with σ² = 1 and coefficients of prior N(0, p I).
 pub struct Problem {
     pub data: Data,
-    /// p.
+    /// The prior variance p.
     pub prior: f64,
     /// Exact gradients of random rows, or sampled gradients of all rows.
     pub estimator: Estimator,
-    /// V of the bounds.
+    /// The constant V of the bounds.
     pub noise: f64,
     pub posterior: Normal,
 }
@@ -81,7 +82,8 @@ impl Means {
     }
 }
 
-/// A q of random mean, uniform in [−5, 5] for each coefficient, and covariance `variance · I`, in the whitened w of a prior N(0, p I).
+/// Returns a q with a random mean, uniform in [−5, 5] for each coefficient, and covariance `variance · I`,
+/// for the whitened w of a prior N(0, p I).
 pub fn start(seed: u64, d: usize, prior: f64, (variance, family): (f64, Family)) -> Result<Normal> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mean = (0..d).map(|_| random.random_range(-5.0..5.0) / prior.sqrt()).collect();
@@ -113,7 +115,7 @@ impl Problem {
         Ok(Inference::new(model, q, objective, self.data.set(), options))
     }
 
-    /// Mean divergences of some runs at the given iterations, which begin with 0.
+    /// Returns the mean divergences of some runs at the given iterations, which begin with 0.
     pub fn means(&self, schedules: Schedules, count: u64, at: &[usize]) -> Result<Means> {
         let sampled = self.estimator.is_sampled();
         let traces = runs(count, |seed| {
@@ -133,7 +135,7 @@ impl Problem {
         })
     }
 
-    /// The bound of the propositions for these schedules.
+    /// Returns the bound of the propositions for these schedules.
     fn bound_at(&self, bound: &ProjectedBound, schedules: Schedules, steps: usize) -> f64 {
         let cap = if self.estimator.is_sampled() { usize::MAX } else { self.data.y.len() };
         match (schedules.step, schedules.size) {

@@ -17,7 +17,8 @@ const STEP: f64 = 0.01;
 const SIZE: usize = 100;
 const GROWING: SizeSchedule = SizeSchedule::Power { exponent: 1.0 };
 
-/// The four schedules of figure 1: constant ones, growing numbers, decreasing steps, and both.
+/// Returns the four schedules of figure 1: constant steps and numbers, growing numbers, decreasing steps, and
+/// both.
 fn four() -> [Schedules; 4] {
     let constant = Schedules::constant(STEP, SIZE);
     let decreasing = Schedule::TwoOverT;
@@ -83,12 +84,13 @@ pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
 pub fn regression(paper: &mut Paper, runs: u64) -> Result<()> {
     let Some(mut data) = paper.read("gas_turbine", "NOX", TargetKind::Real)? else { return Ok(()) };
     if !paper.quick {
-        // Neither the year, which is the first column, nor CO, which is the last.
+        // Excludes the year, which is the first column, and CO, which is the last.
         data.x = data.x.subrows(1, data.x.nrows() - 2).to_owned();
     }
     data.standardise(true);
     let (n, d) = (data.y.len(), data.x.nrows());
-    // No S_t is larger than the start, 10 I: it takes the place of the prior in V₂, which bounds S_t by the prior.
+    // No S_t exceeds the start, 10 I, so the start replaces the prior in V₂, which uses the prior as the
+    // bound on S_t.
     let largest = Scale(START) * Mat::<f64>::identity(d, d);
     let noise = ConjugateBound::new(data.x.transpose(), &data.y, largest.as_ref(), 1.0, 1)?.v2;
     let problem = Problem::new(data, 5.0, Estimator::Exact, noise)?;
@@ -158,7 +160,7 @@ fn draw(paper: &Paper, file: &str, x: &str, series: Vec<sparsegp_tables::report:
     }
 }
 
-/// Which schedule is best for what the constant one uses.
+/// Finds the best schedule for the number of samples or rows that the constant schedule uses.
 fn budget(paper: &mut Paper, name: &str, means: &[Means; 4]) {
     let budget = means[0].used[means[0].used.len() - 1];
     let spent = means.each_ref().map(|means| means.within(budget));

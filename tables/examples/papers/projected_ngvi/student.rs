@@ -1,4 +1,5 @@
-//! Student-t regression, whose precision may turn indefinite, with and without the projection of S: figures 5 and 6.
+//! Student-t regression, whose precision may become indefinite, with and without the projection of S: figures
+//! 5 and 6.
 
 use crate::paper::{Paper, Verdict, common, quantile, runs};
 use common::{Data, normals, record_at, series, trace};
@@ -20,7 +21,8 @@ struct Regression {
 }
 
 impl Regression {
-    /// TEY on the other ten columns of the first 715 rows of 2013, all standardised, or generated data with heavy tails.
+    /// Regresses TEY on the other ten columns of the first 715 rows of 2013, all standardised, or uses
+    /// generated data with heavy tails.
     fn new(paper: &Paper) -> Result<Option<Regression>> {
         let mut data = if paper.quick {
             generated()
@@ -44,23 +46,24 @@ impl Regression {
         Inference::new(self.model.clone(), q, objective, self.data.set(), options)
     }
 
-    /// The step of a run without projection that would make the precision indefinite, which ends the run.
+    /// Returns the first step of a run without projection that would make the precision indefinite, which
+    /// ends the run.
     fn first_indefinite(&self, step: Schedule, seed: u64, steps: usize) -> Option<usize> {
         let rule = RuleOptions { guard: Guard::Backtrack, ..RuleOptions::of(QUpdate::Ngd) };
         let mut inference = self.start(rule, step, seed);
         (0..steps).find(|_| inference.step().1.rollbacks > 0)
     }
 
-    /// The ELBO of a run with projection.
+    /// Returns the ELBO of a run with projection.
     fn projected(&self, step: Schedule, seed: u64, at: &[usize]) -> Vec<f64> {
-        // Whitened: S is that of the coefficients over the prior's variance.
+        // In whitened coordinates, S is the covariance of the coefficients divided by the prior variance.
         let bounds = (1e-4 / PRIOR, 1e4 / PRIOR);
         let rule = RuleOptions { bounds, ..RuleOptions::of(QUpdate::ProjectedNgvi) };
         trace(&mut self.start(rule, step, seed), at, |inference, _| -inference.objective())
     }
 }
 
-/// 150 rows of ten inputs with noise of three degrees of freedom.
+/// Returns 150 rows of ten inputs with Student-t noise of three degrees of freedom.
 fn generated() -> Data {
     let mut draw = normals(3);
     let x = Mat::from_fn(10, 150, |_, _| draw());
@@ -72,7 +75,7 @@ fn generated() -> Data {
     Data { x, y }
 }
 
-/// Both schedules with and without projection.
+/// Runs both schedules with and without projection.
 pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
     let Some(regression) = Regression::new(paper)? else { return Ok(()) };
     paper.settings(format!(

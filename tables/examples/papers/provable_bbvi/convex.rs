@@ -8,7 +8,8 @@ use sparsegp::Result;
 use sparsegp::variational::Schedule;
 use sparsegp::variational::research::guarantees::{ConvexBound, NoiseConstants};
 
-/// The average of the iterates of a run with weights `decay^{t+1}`, of t = 1, …, T or t = 0, …, T − 1.
+/// Returns the average of the iterates of a run with weights `decay^{t+1}`, over t = 1, …, T or t = 0, …, T −
+/// 1.
 fn averaged(problem: &Problem, run: Run<'_>, (decay, steps): (f64, usize)) -> Result<Parameters> {
     let d = problem.optimum.dim();
     let counted = if run.method.lower() { 1..=steps } else { 0..=steps - 1 };
@@ -59,7 +60,7 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
     Ok(())
 }
 
-/// The bound and the weight factor θ of a method.
+/// Returns the bound and the weight factor θ of a method.
 fn limits(bound: &ConvexBound, method: &Method, (step, steps): (f64, usize)) -> (f64, f64) {
     if method.lower() {
         (bound.proximal(step, steps), bound.proximal_decay(step))

@@ -1,7 +1,9 @@
-//! Proximal and projected stochastic gradients with constants that are known: the theorems of Domke, Garrigos & Gower 2023 beside runs.
+//! Proximal and projected stochastic gradients with known constants: the theorems of Domke, Garrigos & Gower
+//! 2023, compared with runs.
 //!
-//! `cargo run --release --example provable_bbvi -- DATA_FOLDER [--out DIR] [--steps T] [--runs N] [--quick] [--book DIR]` with
-//! concrete.csv.gz and diabetes.csv.gz in the folder; docs/experiments.md shows what comes out. The paper has no experiments.
+//! `cargo run --release --example provable_bbvi -- DATA_FOLDER [--out DIR] [--steps T] [--runs N] [--quick]
+//! [--book DIR]` with concrete.csv.gz and diabetes.csv.gz in the folder; docs/experiments.md shows the
+//! results. The paper has no experiments.
 
 #[path = "../paper.rs"]
 mod paper;
@@ -15,7 +17,7 @@ use paper::{Paper, common};
 use problem::Problem;
 use sparsegp::likelihood::LikelihoodKind;
 
-/// 𝓜, to which inputs are scaled.
+/// The value of 𝓜 to which inputs are scaled.
 const SMOOTHNESS: f64 = 5.0;
 
 fn main() -> sparsegp::Result<()> {
@@ -27,7 +29,8 @@ fn main() -> sparsegp::Result<()> {
     for (name, kind) in [("concrete", LikelihoodKind::Gaussian), ("diabetes", LikelihoodKind::BernoulliLogit)]
     {
         let Some(data) = paper.read(name, "y", kind.target_kind())? else { continue };
-        // A fifth of the rows, or 150 of them: the bounds know the data through their curvature, which is set.
+        // A fifth of the rows, or 150 rows, suffice, because the bounds depend on the data only through their
+        // curvature, which is fixed.
         let (mut data, _) =
             data.split(if paper.quick { 1.0 - 150.0 / data.y.len() as f64 } else { 0.8 }, 0)?;
         data.standardise(kind.scales_target());

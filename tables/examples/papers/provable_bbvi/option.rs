@@ -1,4 +1,5 @@
-//! `--q-step theorem`: the bound that a fit reports, which needs no optimum, beside the distance that it reached.
+//! `--q-step theorem`: the bound that a fit reports without knowing the optimum, compared with the distance
+//! that the fit reaches.
 
 use super::problem::{METHODS, Problem, squared};
 use crate::paper::{Paper, Verdict};

@@ -1,4 +1,5 @@
-//! A linear or logistic model whose optimal q is known, and how far runs of a rule are from it; no bounds.
+//! A linear or logistic model whose optimal q is known, and the distances of runs of a rule from this q; no
+//! bounds.
 
 use crate::SMOOTHNESS;
 use crate::paper::common::Data;
@@ -26,7 +27,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// With inputs scaled such that 𝓜 is `smoothness`.
+    /// Creates a problem whose inputs are scaled so that 𝓜 is `smoothness`.
     pub fn new(mut data: Data, kind: LikelihoodKind, smoothness: f64) -> Result<Problem> {
         let d = data.x.nrows();
         let prior = Mat::<f64>::identity(d, d);
@@ -62,7 +63,7 @@ impl Problem {
         Ok(LatentModel::new(layer, self.likelihood.clone(), true))
     }
 
-    /// The model with q = prior, for a fit.
+    /// Returns the model with q = prior, as the start of a fit.
     pub fn start(&self) -> Result<Start> {
         let q = Normal::standard(Family::Full, self.data.x.nrows());
         Ok(Start { model: self.model()?.to_prior(), q: Some(vec![q]) })
@@ -73,7 +74,7 @@ impl Problem {
         Ok(Inference::new(self.model()?, q, objective, self.data.set(), options))
     }
 
-    /// Newton's method on the negative log joint.
+    /// Finds the mode by Newton's method on the negative log joint.
     fn find_mode(&mut self) -> Result<()> {
         let (x, d) = (&self.data.x, self.mode.len());
         for _ in 0..50 {
@@ -93,7 +94,8 @@ impl Problem {
         Ok(())
     }
 
-    /// The parameters (m, C) after every step of a run from the prior, the start first; `None` where S has no factor.
+    /// Passes on the parameters (m, C) of a run from the prior: first the start, then the parameters after
+    /// every step; `None` if S has no factor.
     pub fn follow(
         &self,
         run: Run<'_>,
@@ -102,7 +104,7 @@ impl Problem {
     ) -> Result<()> {
         let Run { method, step, seed } = run;
         let options = InferenceOptions { seed, ..InferenceOptions::full_batch(method.rule(), step) };
-        // The quadrature is for values alone, which nothing reads.
+        // The quadrature is only for values, which are not read here.
         let objective =
             Objective { loss: Loss::ExpectedLog(method.estimator), beta: 1.0, nodes: Some(2), coarse: false };
         let mut inference = self.inference(objective, options)?;
@@ -115,26 +117,27 @@ impl Problem {
         Ok(())
     }
 
-    /// Squared distances of (m, C) from `best` at the given iterations of a run.
+    /// Returns the squared distances of (m, C) from `best` at the given iterations of a run.
     pub fn distances(&self, run: Run<'_>, best: &Parameters, at: &[usize]) -> Result<Vec<f64>> {
         let mut out = Vec::new();
         self.follow(run, at[at.len() - 1], |t, now| {
             if at.contains(&t) {
-                // S has no factor where steps were too long.
+                // S has no factor if steps were too long.
                 out.push(now.map_or(f64::INFINITY, |now| squared(now, best)));
             }
         })?;
         Ok(out)
     }
 
-    /// The exact objective at some (m, C).
+    /// Returns the exact objective at some (m, C).
     pub fn objective(&self, (mean, c): &Parameters) -> Result<f64> {
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
         let q = Normal::new(mean.clone(), c * c.transpose())?;
         Ok(Inference::new(self.model()?, q, Objective::elbo(1.0), self.data.set(), options).objective())
     }
 
-    /// Constants (a, b) of the noise of a method's gradients, and the squared gradient at the optimum that enters its bounds.
+    /// Returns the constants (a, b) of the gradient noise of a method, and the squared gradient at the
+    /// optimum that its bounds contain.
     pub fn constants(&self, method: &Method) -> Result<Constants> {
         let (d, curvature) = (self.optimum.dim(), self.curvature);
         let best = method.parameters(&self.optimum)?;
@@ -165,17 +168,17 @@ pub const METHODS: [Method; 2] = [
 ];
 
 impl Method {
-    /// True if C is lower triangular, false if it is symmetric.
+    /// Returns true if C is lower triangular, and false if it is symmetric.
     pub fn lower(&self) -> bool {
         self.update == QUpdate::ProxSgd
     }
 
-    /// m and the factor C of S.
+    /// Returns m and the factor C of S.
     pub fn parameters(&self, q: &Normal) -> Result<Parameters> {
         parameters(q, self.lower())
     }
 
-    /// With 𝓜 known, and steps that are absolute.
+    /// Returns the options of the rule, with 𝓜 given and absolute steps.
     fn rule(&self) -> RuleOptions {
         RuleOptions { smoothness: Some(SMOOTHNESS), ..RuleOptions::of(self.update) }
     }
@@ -194,18 +197,18 @@ pub struct Constants {
     pub best: Parameters,
     /// The squared distance of the start.
     pub start: f64,
-    /// a.
+    /// The constant a of the noise.
     pub noise: f64,
-    /// b.
+    /// The constant b of the noise.
     pub floor: f64,
-    /// The squared gradient at the optimum of the part that is differentiated.
+    /// The squared gradient, at the optimum, of the part of the objective that is differentiated.
     pub gradient: f64,
 }
 
 /// m and C.
 pub type Parameters = (Vec<f64>, Mat<f64>);
 
-/// m and the factor C of S, lower triangular or symmetric.
+/// Returns m and the factor C of S, lower triangular or symmetric.
 fn parameters(q: &Normal, lower: bool) -> Result<Parameters> {
     let mut c = q.cov().to_dense();
     if lower {
@@ -218,7 +221,7 @@ fn parameters(q: &Normal, lower: bool) -> Result<Parameters> {
     Ok((q.mean().to_vec(), c))
 }
 
-/// `‖m − m′‖² + ‖C − C′‖²`.
+/// Returns `‖m − m′‖² + ‖C − C′‖²`.
 pub fn squared(a: &Parameters, b: &Parameters) -> f64 {
     (&a.1 - &b.1).squared_norm_l2() + a.0.iter().zip(&b.0).map(|(a, b)| (a - b).powi(2)).sum::<f64>()
 }

@@ -1,4 +1,5 @@
-//! Theorems 6 and 9: squared distances from the optimum with decreasing and with constant steps, beside the bounds.
+//! Theorems 6 and 9: squared distances from the optimum with decreasing and with constant steps, compared
+//! with the bounds.
 
 use super::problem::{METHODS, Method, Problem, Run};
 use crate::paper::{Paper, Verdict, common, runs};
@@ -9,14 +10,14 @@ use sparsegp::variational::research::guarantees::NoiseConstants;
 use sparsegp::variational::{QUpdate, Schedule};
 use sparsegp_tables::report::{CurveSeries, Curves};
 
-/// The third method has no theorem: sticking the landing.
+/// The third method, sticking the landing, has no theorem.
 const LANDING: Method = Method {
     name: "proj, sticking the landing",
     update: QUpdate::ProjSgd,
     estimator: Estimator::StickingTheLanding { samples: 1 },
 };
 
-/// The mean over runs of squared distances.
+/// Returns the mean over runs of squared distances.
 fn mean(
     problem: &Problem,
     (method, step): (&Method, Schedule),

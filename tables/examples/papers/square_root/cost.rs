@@ -10,7 +10,7 @@ use sparsegp_tables::report::Curves;
 const METHODS: [(&str, QUpdate); 3] =
     [("VN", QUpdate::Ngd), ("SR-VN", QUpdate::SrVn), ("BW-GD", QUpdate::BwGd)];
 
-/// The median milliseconds of a step, without the gradient.
+/// Returns the median milliseconds of a step, without the gradient.
 fn milliseconds(d: usize, update: QUpdate, repeats: usize) -> f64 {
     let mut draw = normals(d as u64);
     let root = Mat::from_fn(d, d, |_, _| 0.1 * draw());

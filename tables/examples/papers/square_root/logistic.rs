@@ -9,7 +9,7 @@ use sparsegp::objective::Estimator;
 use sparsegp::variational::{Family, QUpdate};
 use sparsegp_tables::report::Curves;
 
-/// A data set, how it is modelled, and what the paper's table 3 says: −ELBO and test NLL of VN.
+/// A data set, its model, and the −ELBO and test NLL of VN in table 3 of the paper.
 struct Case {
     name: &'static str,
     setting: Setting,
@@ -47,10 +47,11 @@ const METHODS: [(&str, QUpdate, [f64; 6]); 3] = [
     ("BW-GD", QUpdate::BwGd, [16.0, 8.0, 4.0, 2.0, 1.0, 0.5]),
 ];
 
-/// Nats per row from the best objective that count as there.
+/// The distance from the best objective, in nats per row, that counts as convergence.
 const NEAR: f64 = 1e-3;
 
-/// Training and test rows: leukemia in the order of its file, 38 and 34, the others at random, 80 and 20 %.
+/// Returns training and test rows: for leukemia the first 38 and the last 34 rows of its file, for other data
+/// sets 80 and 20 % at random.
 fn split(data: &Data, name: &str, quick: bool) -> Result<(Data, Data)> {
     if name == "leukemia" && !quick {
         let (train, test): (Vec<usize>, Vec<usize>) = (0..data.y.len()).partition(|row| *row < 38);
@@ -59,7 +60,7 @@ fn split(data: &Data, name: &str, quick: bool) -> Result<(Data, Data)> {
     data.split(0.2, 0)
 }
 
-/// The best run of each method: the lowest end, and of ends within 1e-6 of it the fastest.
+/// Returns the best run of each method: the fastest of the runs that end within 1e-6 of the lowest end.
 fn best(problem: &Problem, steps: usize) -> Vec<Trace> {
     let mut best = Vec::new();
     for (_, update, grid) in METHODS {
@@ -98,7 +99,7 @@ pub fn run(paper: &mut Paper, steps: usize) -> Result<()> {
     Ok(())
 }
 
-/// Inputs scaled to [−1, 1] by the ranges of other rows, as in the files that the paper used.
+/// Returns the inputs scaled to [−1, 1] by the ranges of the rows `by`, as in the files that the paper used.
 fn within_unit(data: &Data, by: &Data) -> Data {
     let range = |d: usize| {
         by.x.row(d)
@@ -149,7 +150,7 @@ fn compare(paper: &mut Paper, label: &str, runs: &[Trace]) -> Result<()> {
             _ => Verdict::Differs("BW-GD is no slower".into()),
         },
     );
-    // The non-convex problem is not solved to the end by a quick run.
+    // A quick run does not solve the non-convex problem completely.
     let room = if label.ends_with("non-convex") { 1e-2 } else { 1e-5 };
     paper.expect(&format!("{label}: SR-VN less VN, per row"), runs[1].end() - runs[0].end(), -room..=room);
     for (file, x) in [("gap", 0), ("gap_time", 1)] {
@@ -170,7 +171,7 @@ fn compare(paper: &mut Paper, label: &str, runs: &[Trace]) -> Result<()> {
     Ok(())
 }
 
-/// The paper's own numbers beside ours on the inputs of the files.
+/// Compares the numbers of the paper with ours on the inputs of the files.
 fn table_3(paper: &mut Paper, label: &str, (problem, (elbo, nll)): (&Problem, (f64, f64)), steps: usize) {
     let run = problem.trace(QUpdate::Ngd, 0.5, steps);
     let ours = run.end() * problem.rows() as f64;
@@ -187,7 +188,7 @@ fn table_3(paper: &mut Paper, label: &str, (problem, (elbo, nll)): (&Problem, (f
     );
 }
 
-/// Appendix E: the bound with pieces against samples and quadrature, on one data set.
+/// Appendix E: compares the piecewise bound with samples and quadrature, on one data set.
 pub fn expectations(paper: &mut Paper, steps: usize) -> Result<()> {
     let Some(data) = paper.read("australian_scale", "y", TargetKind::Binary)? else { return Ok(()) };
     let (mut train, mut test) = data.split(0.2, 0)?;

@@ -1,7 +1,8 @@
 //! Variational Newton, its square-root form and Bures–Wasserstein descent: the figures and claims of Kumar, Möllenhoff, Khan & Lucchi 2025.
 //!
-//! `cargo run --release --example square_root -- DATA_FOLDER [--out DIR] [--steps T] [--quick] [--book DIR]` with the data sets of
-//! tables/examples/papers/square_root/logistic.rs in the folder; docs/experiments.md shows what comes out.
+//! `cargo run --release --example square_root -- DATA_FOLDER [--out DIR] [--steps T] [--quick] [--book DIR]`
+//! with the data sets of tables/examples/papers/square_root/logistic.rs in the folder; docs/experiments.md
+//! shows the results.
 
 #[path = "../paper.rs"]
 mod paper;

@@ -19,27 +19,27 @@ pub struct Trace {
     pub step: f64,
     /// Iteration, seconds of the steps alone, −ELBO per datum and test NLL (NaN between records).
     pub rows: Vec<Vec<f64>>,
-    /// On the test rows at the end.
+    /// The accuracy on the test rows at the end.
     pub accuracy: f64,
     /// The sum of −log p over the test rows at the mean of q.
     pub plug_in: f64,
-    /// How many steps were shortened by the rule.
+    /// The number of steps that the rule shortened.
     pub shrunk: usize,
 }
 
 impl Trace {
-    /// The last −ELBO per datum; infinite if it is not a number.
+    /// Returns the last −ELBO per datum, or infinity if it is NaN.
     pub fn end(&self) -> f64 {
         self.rows.last().map(|row| row[2]).filter(|value| value.is_finite()).unwrap_or(f64::INFINITY)
     }
 
-    /// The first row from which on −ELBO stays at or below `goal`.
+    /// Returns the first record from which −ELBO stays at or below `goal` until the end.
     pub fn reached(&self, goal: f64) -> Option<&Vec<f64>> {
         let above = self.rows.iter().rposition(|row| row[2].is_nan() || row[2] > goal);
         self.rows.get(above.map_or(0, |last| last + 1))
     }
 
-    /// Two of the columns at the records, the second above `least`.
+    /// Returns a series of two columns of the records; `least` is subtracted from the second one.
     pub fn curve(&self, name: &str, (x, y): (usize, usize), least: f64) -> CurveSeries {
         let rows = self.rows.iter().filter(|r| r[3].is_finite() && r[y] - least > 1e-12);
         series(&format!("{name}, step {}", self.step), rows.map(|row| (row[x], row[y] - least)))
@@ -71,8 +71,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with the regulariser `weight · n · Σ w_j²/(1 + w_j²)` if the weight is above 0. The full family uses the dual form if
-    /// there are fewer rows than coefficients.
+    /// Creates a problem, with the regulariser `weight · n · Σ w_j²/(1 + w_j²)` if the weight is above 0. The
+    /// full family uses the dual form if there are fewer rows than coefficients.
     pub fn new((train, test): (&Data, &Data), setting: Setting) -> Result<Problem> {
         let Setting { lambda, family, weight, intercept } = setting;
         let inputs = |data: &Data| if intercept { with_ones(data) } else { data.clone() };
@@ -82,7 +82,8 @@ impl Problem {
         if family == Family::Full {
             layer = layer.reduced_to(train.x.transpose());
         }
-        // X Xᵀ and XᵀX have the same largest eigenvalue; the regulariser's second derivative is at most 2.
+        // X Xᵀ and XᵀX have the same largest eigenvalue. The second derivative of the regulariser is at most
+        // 2.
         let inputs = if d <= n { train.x.clone() } else { train.x.transpose().to_owned() };
         let prior = Mat::<f64>::identity(inputs.nrows(), inputs.nrows()) * faer::Scale(1.0 / lambda);
         let total = weight * n as f64;
@@ -102,12 +103,13 @@ impl Problem {
         self.n
     }
 
-    /// Steps of constant size from the prior: mixing weights, or multiples of 1/𝓜 for Bures–Wasserstein descent.
+    /// Runs steps of constant size from the prior. The size is a mixing weight, or a multiple of 1/𝓜 for
+    /// Bures–Wasserstein descent.
     pub fn trace(&self, update: QUpdate, step: f64, steps: usize) -> Trace {
         self.trace_with(Estimator::Exact, (update, step), steps)
     }
 
-    /// [`Problem::trace`] with another way to compute gradients and values.
+    /// Like [`Problem::trace`], with another estimator of gradients and values.
     pub fn trace_with(&self, estimator: Estimator, (update, step): (QUpdate, f64), steps: usize) -> Trace {
         let smoothness = Some(self.smoothness);
         let rule = RuleOptions { smoothness, relative: true, ..RuleOptions::of(update) };
@@ -137,7 +139,7 @@ impl Problem {
         Trace { accuracy, plug_in, ..trace }
     }
 
-    /// NLL and accuracy on the test rows.
+    /// Returns NLL and accuracy on the test rows.
     fn test(&self, q: &Normal) -> (f64, f64) {
         let (posterior, test) = (Posterior::new(&self.model, q), &self.test);
         let means = posterior.means(test.x.transpose());
@@ -147,7 +149,7 @@ impl Problem {
     }
 }
 
-/// The data with a constant input at the end.
+/// Returns the data with a constant input at the end.
 fn with_ones(data: &Data) -> Data {
     let d = data.x.nrows();
     let x = Mat::from_fn(d + 1, data.x.ncols(), |i, j| if i < d { data.x[(i, j)] } else { 1.0 });

@@ -1,4 +1,5 @@
-//! Theorems 2 and 3 in our constants: the contraction of plain SR-VN on a logistic model beside its bound.
+//! Theorems 2 and 3 with our constants: the contraction of plain SR-VN on a logistic model, compared with its
+//! bound.
 
 use crate::paper::{Paper, Verdict, common};
 use common::Data;
@@ -11,7 +12,7 @@ use sparsegp::training::InferenceOptions;
 use sparsegp::variational::research::guarantees::{Curvature, SquareRootRate};
 use sparsegp::variational::{Guard, Normal, QUpdate, RuleOptions, Schedule};
 
-/// 100 rows of three inputs with labels at random.
+/// Returns 100 rows of three inputs with random labels.
 fn data() -> Data {
     let mut draw = common::normals(8);
     let x = Mat::from_fn(3, 100, |_, _| 0.5 * draw());
@@ -19,7 +20,7 @@ fn data() -> Data {
     Data { x, y }
 }
 
-/// The least and the largest eigenvalue of S.
+/// Returns the smallest and the largest eigenvalue of S.
 fn extremes(q: &Normal) -> (f64, f64) {
     let values = symmetric_eigen(q.cov().to_dense().as_ref()).map(|(values, _)| values).unwrap_or_default();
     (values.first().copied().unwrap_or(f64::NAN), values.last().copied().unwrap_or(f64::NAN))
@@ -36,7 +37,7 @@ pub fn run(paper: &mut Paper) -> Result<()> {
         run.objective()
     };
     let plain = RuleOptions { guard: Guard::None, ..RuleOptions::of(QUpdate::SrVn) };
-    // S stays between the optimum's bound 1/𝓜 and the prior.
+    // S stays between 1/𝓜, the bound at the optimum, and the prior.
     let rate = SquareRootRate::new(curvature, 1.0 / curvature.smoothness, 1.0, 1.0)?;
     let step = rate.best_step();
     let options = InferenceOptions::full_batch(plain, Schedule::Constant(step));

@@ -1,4 +1,5 @@
-//! Classes, and coefficients that a non-convex term pulls to 0: `−log p = w f²/(1 + f²)` where y = 2; no inference.
+//! A likelihood of classes, and of coefficients that a non-convex term pulls to 0: `−log p = w f²/(1 + f²)`
+//! if y = 2; no inference.
 
 use rand_chacha::ChaCha8Rng;
 use sparsegp::kernels::Parameter;
@@ -8,7 +9,7 @@ use sparsegp::quadrature::Resolution;
 /// The target of a pseudo-observation of a coefficient.
 pub const COEFFICIENT: f64 = 2.0;
 
-/// [`BernoulliLogit`] for y = 0 and 1, and the regulariser of this weight for [`COEFFICIENT`].
+/// [`BernoulliLogit`] for y = 0 and 1, and the regulariser with this weight for y = [`COEFFICIENT`].
 #[derive(Clone, Copy, Debug)]
 pub struct Regularised(pub f64);
 

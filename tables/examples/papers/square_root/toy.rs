@@ -13,7 +13,7 @@ use sparsegp_tables::report::Curves;
 /// The variance of the noise.
 const NOISE: f64 = 5.0;
 
-/// 50 rows; the posterior precision is near 10 in one direction and near 1 in the other.
+/// Returns 50 rows. The posterior precision is near 10 in one direction and near 1 in the other.
 fn data() -> Data {
     let mut draw = common::normals(2);
     let x = Mat::from_fn(2, 50, |i, _| [1.0, 0.1][i] * draw());
@@ -21,7 +21,7 @@ fn data() -> Data {
     Data { x, y }
 }
 
-/// KL(q ‖ posterior) at the given iterations of exact steps; SR-VN is not shortened.
+/// Returns KL(q ‖ posterior) at the given iterations of exact steps. Steps of SR-VN are not shortened.
 fn divergences(
     data: &Data,
     exact: &Normal,
@@ -35,7 +35,7 @@ fn divergences(
     Ok(common::trace(&mut run, at, |run, _| run.q().kl_to(exact)))
 }
 
-/// The number of iterations until the divergence stays below a goal.
+/// Returns the number of iterations until the divergence stays below a goal.
 fn reached(at: &[usize], values: &[f64], goal: f64) -> f64 {
     let above = values.iter().rposition(|value| value.is_nan() || *value > goal);
     above.map_or(0.0, |last| at.get(last + 1).map_or(f64::INFINITY, |t| *t as f64))

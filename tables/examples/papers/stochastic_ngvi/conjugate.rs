@@ -15,7 +15,8 @@ use sparsegp_tables::report::Curves;
 
 const BATCH: usize = 1000;
 
-/// One dimension, batches of precision ½ or 3/2: V/(T + 2) fails at the first step, 4V/(T + 2) holds.
+/// In one dimension, with batches of precision ½ or 3/2, the bound V/(T + 2) fails at the first step, and
+/// 4V/(T + 2) holds.
 pub fn constant(paper: &mut Paper) {
     let precisions = [0.5f64, 1.5];
     let mean = |f: &dyn Fn(f64) -> f64| 0.5 * precisions.map(f).iter().sum::<f64>();
@@ -36,7 +37,8 @@ pub fn constant(paper: &mut Paper) {
     paper.expect("4V/2 less E KL", bound - kl, 0.0..=1.0);
 }
 
-/// A rule with its steps, and what a record of it holds: KL of the last and the averaged iterate, training NLPD.
+/// A rule with its steps. A record holds the KL of the last and of the averaged iterate, and the training
+/// NLPD.
 struct Contender {
     update: QUpdate,
     step: Schedule,
@@ -130,7 +132,7 @@ pub fn run(paper: &mut Paper, steps: usize, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Slopes and the catching up of SGD.
+/// Claims about slopes, and about the iterations that SGD needs to catch up.
 fn rates(paper: &mut Paper, rows: &[Vec<f64>]) {
     let steps = rows[rows.len() - 1][0];
     let slope_from = |column: usize, from: f64| {

@@ -53,7 +53,7 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
         if paper.quick {
             data.standardise(false);
         }
-        // Where inputs are always 0, q stays the prior.
+        // For inputs that are always 0, q stays at the prior.
         let occupied = |&d: &usize| data.x.row(d).iter().any(|x| *x != 0.0);
         let rows: Vec<usize> = (0..data.x.nrows()).filter(occupied).collect();
         data.x = Mat::from_fn(rows.len(), data.x.ncols(), |d, i| data.x[(rows[d], i)] / case.unit);
@@ -78,7 +78,7 @@ impl Start<'_> {
     }
 }
 
-/// The optimum by exact natural gradients.
+/// Returns the optimum, found by exact natural gradients.
 fn optimum(data: &Data) -> Result<(Normal, f64)> {
     let exact = Start { data, update: QUpdate::Ngd, estimator: Estimator::Exact };
     let mut run = exact.run(0.5, 0)?;
@@ -91,7 +91,7 @@ fn optimum(data: &Data) -> Result<(Normal, f64)> {
     Ok((run.q().clone(), run.objective()))
 }
 
-/// The end of the best step of a grid: the step, then KL and objective above the optimum by iteration.
+/// The best step of a grid, with the KL and the objective above the optimum by iteration.
 struct Best {
     step: f64,
     kl: Vec<f64>,
@@ -142,7 +142,7 @@ fn compare(paper: &mut Paper, case: &Case, data: &Data, (count, steps): (u64, us
     Ok(())
 }
 
-/// Mean KL to the optimum and mean objective above it; a run that ends its objective's descent far above the start is given up.
+/// Returns the step, with the mean over runs of the KL to the optimum and of the objective above the optimum.
 fn mean(
     start: &Start<'_>,
     (step, count): (f64, u64),

@@ -1,7 +1,8 @@
 //! Stochastic natural gradients against stochastic gradients: the figures and claims of Wu & Gardner 2024, and all rules on sparse GPs.
 //!
-//! `cargo run --release --example stochastic_ngvi -- DATA_FOLDER [--out DIR] [--steps T] [--runs N] [--epochs E] [--quick] [--book DIR]`
-//! with bike, mushroom, mnist17, magic, bike_count and kin40k (.csv.gz) in the folder; docs/experiments.md shows what comes out.
+//! `cargo run --release --example stochastic_ngvi -- DATA_FOLDER [--out DIR] [--steps T] [--runs N] [--epochs
+//! E] [--quick] [--book DIR]` with bike, mushroom, mnist17, magic, bike_count and kin40k (.csv.gz) in the
+//! folder; docs/experiments.md shows the results.
 
 #[path = "../paper.rs"]
 mod paper;

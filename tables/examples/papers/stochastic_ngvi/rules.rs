@@ -20,7 +20,8 @@ const SETS: [(&str, TargetKind, LikelihoodKind, usize); 3] = [
 
 const BATCH: usize = 1024;
 
-/// q from the prior at the hyper-parameters of one short fit, then everything, for the same number of epochs.
+/// Trains q from the prior at the hyper-parameters of a short fit, then all parameters, for the same number
+/// of epochs.
 pub fn run(paper: &mut Paper, epochs: usize) -> Result<()> {
     let sets = &SETS[..paper.setting(3, 1)];
     paper.settings(format!(
@@ -61,7 +62,7 @@ pub fn run(paper: &mut Paper, epochs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Epochs, objective per row and test NLL along a run from the prior.
+/// Returns epochs, objective per row and test NLL along a run from the prior.
 fn trace(
     start: &LatentModel,
     (train, test): (&Data, &Data),

@@ -99,7 +99,7 @@ impl Labels {
 
 /// Returns round, evenly spaced numbers in a range.
 fn ticks(range: &Range<f64>) -> Vec<f64> {
-    // Steps add up, so 0 is met only up to rounding.
+    // Steps are added up, so a tick at 0 is exact only up to rounding.
     let zero = 1e-9 * (range.end - range.start).abs();
     let ticks = RangedCoordf64::from(range.clone()).key_points(TICKS);
     ticks.into_iter().map(|tick| if tick.abs() < zero { 0.0 } else { tick }).collect()
@@ -137,7 +137,8 @@ fn short(value: f64, digits: usize) -> String {
 /// Like [`short`], without separators of thousands.
 fn plain(value: f64, digits: usize) -> String {
     let size = value.abs();
-    // The bounds are where rounding gives 0.001 and 10⁹: a power of a logarithm misses these by a hair.
+    // The bounds are the numbers that round to 0.001 and 10⁹, because powers of logarithms miss these
+    // slightly.
     if size != 0.0 && !(0.9995e-3..0.99995e9).contains(&size) {
         let text = format!("{value:.*e}", digits - LEAST_DIGITS + 1);
         let (number, power) = text.split_once('e').unwrap_or((&text, "0"));
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn linear_ticks_name_themselves_and_none_says_what_another_does() {
+    fn labels_of_linear_ticks_are_accurate_and_distinct() {
         assert_eq!(labels_of(&Axis::linear("x", 0.0..1.0)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
         assert_eq!(
             [short(0.0, 3), short(-1e-7, 3), short(1.5e9, 3), short(-1e-9, 3)],

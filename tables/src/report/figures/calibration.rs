@@ -8,7 +8,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 use sparsegp::metrics::Report;
 
-/// Two-sided, of 95 %.
+/// The two-sided 95 % quantile of the standard normal distribution.
 const Z: f64 = 1.959963984540054;
 
 /// Draws the histogram of probability integral transforms of this number of rows. If the predictions are calibrated, it is flat, and 95 %
@@ -63,11 +63,11 @@ pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
     })
 }
 
-/// Observed shares against mean predicted probabilities, on the diagonal when the predictions are calibrated, with 95 % intervals of the
-/// shares and the numbers of rows.
+/// Draws observed shares against mean predicted probabilities, with 95 % intervals of the shares and the
+/// numbers of rows. Calibrated predictions lie on the diagonal.
 ///
-/// A point is a predicted probability, an observed share and a number of rows, as [`Metrics::reliability`] has them in
-/// order. `None` without points.
+/// A point is a predicted probability, an observed share and a number of rows, in the order of
+/// [`Metrics::reliability`]. Returns `None` without points.
 ///
 /// [`Metrics::reliability`]: sparsegp::metrics::Metrics::reliability
 pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
@@ -76,7 +76,8 @@ pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
         return None;
     }
     draw(SIZE, |area| {
-        // A little more than [0, 1], so that points at the ends are whole, and room for the numbers below.
+        // Slightly more than [0, 1], so that points at the ends are not cut, with space for the numbers
+        // below.
         let x = Axis::linear("predicted probability", -0.04..1.04);
         let mut chart = frame(area, x, Axis::linear("observed share", -0.17..1.04))?;
         chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], GREY.stroke_width(THICK)))?;
@@ -89,7 +90,7 @@ pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
             let place = |y: f64| chart.backend_coord(&(predicted, y));
             whisker(area, place(below), place(above), BLUE)?;
             area.draw(&Polygon::new(marker(place(share), 0), BLUE.filled()))?;
-            // Numbers take turns in two lines, so that they do not meet.
+            // Numbers alternate between two lines, so that they do not overlap.
             let level = if index % 2 == 0 { -0.085 } else { -0.14 };
             area.draw(&Text::new(rows.to_string(), place(level), style.clone()))?;
         }

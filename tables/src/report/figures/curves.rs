@@ -178,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn a_logarithmic_vertical_axis_leaves_out_what_is_not_above_zero_and_clips_bars() {
+    fn a_logarithmic_vertical_axis_omits_points_that_are_not_positive_and_clips_bars() {
         let points =
             [(1.0, 1e-8, f64::NAN), (2.0, 0.0, 1.0), (3.0, -1.0, 2.0), (4.0, 0.5, 0.7), (5.0, 1e3, 4e2)];
         let svg = checked(curves(&Curves { log_y: true, ..of(false, vec![series("distance", &points)]) }));
-        // Three points and the legend's, two bars of a line and two caps.
+        // Three points and the sample in the legend; two bars, each a line with two caps.
         assert_eq!(svg.matches("<polygon").count(), 3 + 1);
         assert_eq!(svg.matches("stroke=\"#0072B2\" stroke-width=\"2\"").count(), 2 * 3);
         for tick in ["1e-8", "1e-4", "1", "100"] {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_diagonal_is_a_line_that_is_no_series() {
+    fn the_diagonal_is_not_a_series() {
         let shares =
             Curves { diagonal: true, ..of(false, vec![series("a", &[(0.1, 0.2, 0.1), (0.9, 0.8, 0.1)])]) };
         let svg = checked(curves(&shares));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_leaves_out_what_is_not_finite() {
+    fn the_trace_omits_values_that_are_not_finite() {
         let record = |epoch, objective| Record::of(epoch, 0.5, f64::into(objective), None);
         assert_eq!(trace(&[]), None);
         assert_eq!(trace(&[record(1, f64::NAN)]), None);

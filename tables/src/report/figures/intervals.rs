@@ -1,4 +1,4 @@
-//! Named intervals one below the other, as of coefficients; no estimates.
+//! Figures of named intervals, one below the other, such as those of coefficients; no estimates.
 
 use super::{
     Area, Axis, BLUE, COLOURS, Chart, Drawing, Failure, GREY, GRID, MARGIN, SIZE, Sample, THICK, THIN,
@@ -7,13 +7,14 @@ use super::{
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-/// The maximum width of the names, and the height of a row: of a few intervals, and of many.
+/// The maximum width of the names; the height of a row for a few intervals, and for many; and the number of
+/// intervals that are many.
 const NAMES: u32 = 2 * SIZE.0 / 5;
 const ROW: u32 = 46;
 const NARROW_ROW: u32 = 34;
 const MANY: usize = 20;
 
-/// The height of an interval of several in a row.
+/// The height of an interval if a row has several.
 const STEP: u32 = 18;
 
 /// A number with its uncertainty.
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_finite_interval_has_no_figure() {
+    fn without_finite_intervals_there_is_no_figure() {
         assert_eq!(intervals("effect", &[], true), None);
         assert_eq!(intervals("effect", &[interval("a", f64::NAN)], false), None);
         assert_eq!(intervals("effect", &[interval("a", 1.0), interval("b", f64::INFINITY)], true), None);

@@ -34,7 +34,8 @@ use std::sync::Once;
 const SIZE: (u32, u32) = (960, 640);
 /// The sum of ascent and descent of text.
 const TEXT: i32 = 29;
-/// The margins of a figure: around it, and on the right at least; and the least distance between labels below it.
+/// The margin around a figure, the minimum margin on the right, and the minimum distance between labels below
+/// the figure.
 const MARGIN: u32 = 14;
 const RIGHT: u32 = 26;
 const APART: f64 = 16.0;
@@ -43,7 +44,7 @@ const LEGEND_LINE: u32 = 38;
 /// The widths of lines: of curves, and of bars and outlines.
 const THICK: u32 = 4;
 const THIN: u32 = 2;
-/// The radius of a dot of many.
+/// The radius of a dot in a scatter plot.
 const DOT: i32 = 4;
 
 /// The colours that a dark page replaces; see `html`.
@@ -78,7 +79,8 @@ const MARKERS: [&[(i32, i32)]; 5] = [
 /// The maximum number of points of a scatter plot; more would only enlarge the file.
 const MOST_POINTS: usize = 2000;
 
-/// The font that measures the text of figures and letters PNG files: DejaVu Sans, with its Latin and Greek letters and signs.
+/// The font that measures the text of figures and draws the text of PNG files: DejaVu Sans, reduced to Latin
+/// and Greek letters and signs.
 const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
 
 type Area<'a> = DrawingArea<Canvas<'a>, Shift>;
@@ -103,7 +105,7 @@ fn range(values: impl Iterator<Item = f64>) -> Option<std::ops::Range<f64>> {
 /// Draws on an empty canvas of a size in units; `None` if drawing failed.
 fn draw(size: (u32, u32), paint: impl FnOnce(&Area<'_>) -> Drawn) -> Option<Drawing> {
     static REGISTERED: Once = Once::new();
-    // A font that could not be read makes figures fail, which the tests see.
+    // If the font cannot be read, figures fail, which the tests detect.
     REGISTERED.call_once(|| drop(register_font("sans-serif", FontStyle::Normal, FONT)));
     let mut drawing = Drawing::empty(size);
     let done = paint(&Canvas(&mut drawing).into_drawing_area());
@@ -197,7 +199,7 @@ impl XLabels {
         Ok(XLabels { labels, ticks, every, right: RIGHT.max(beyond.max(0.0) as u32 + 4) })
     }
 
-    /// Returns the label of a tick; it is empty if it would meet another label.
+    /// Returns the label of a tick; it is empty if it would overlap another label.
     fn of_tick(&self, tick: f64) -> String {
         let index = self.ticks.iter().position(|known| *known == tick);
         match index.is_some_and(|index| !index.is_multiple_of(self.every)) {
@@ -280,7 +282,7 @@ fn legend(area: &Area<'_>, names: &[(&str, Sample)]) -> Drawn {
     Ok(())
 }
 
-/// The text of a figure that must be there, after checks that hold for every figure.
+/// Returns the SVG text of a figure, which must exist, after checks that hold for every figure.
 #[cfg(test)]
 fn checked(figure: Option<Drawing>) -> String {
     let svg = figure.expect("a figure").named("a & b", "what it shows").svg();
@@ -310,7 +312,7 @@ mod tests {
         assert!(found[1].starts_with("long long") && found[1].ends_with('…'), "{found:?}");
     }
 
-    /// The labels below an empty figure with this horizontal axis, with their positions and the width of the figure.
+    /// Returns the SVG text of an empty figure with this horizontal axis.
     fn below(range: std::ops::Range<f64>) -> String {
         draw(SIZE, |area| frame(area, Axis::linear("x", range), Axis::linear("y", 0.0..1.0)).map(|_| ()))
             .expect("a figure")
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_png_file_has_the_dots_of_what_was_drawn() {
+    fn a_png_file_has_the_dots_of_the_drawing() {
         let drawing = draw((40, 20), |area| {
             area.draw(&Rectangle::new([(10, 5), (30, 15)], BLUE.filled()))?;
             area.draw(&Text::new("a", (0, 0), lettering(HPos::Left, VPos::Top)))

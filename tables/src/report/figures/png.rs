@@ -1,4 +1,5 @@
-//! A figure as the bytes of a PNG file, drawn by plotters' bitmap backend with a font of our own; no charts, no files.
+//! A figure as the bytes of a PNG file, drawn by the bitmap backend of plotters with an embedded font; no
+//! charts, no files.
 
 use super::drawing::{Drawing, Ink, Lettering, Mark, Place};
 use flate2::write::ZlibEncoder;
@@ -9,19 +10,21 @@ use plotters_backend::{BackendColor, BackendStyle};
 use plotters_bitmap::BitMapBackend;
 use std::io::Write;
 
-/// The dots in a unit that a figure is drawn with; as many make one of the file, their mean, so that edges are smooth.
+/// The number of dots per unit and direction while drawing. A dot of the file is the mean of a square of
+/// these dots, so that edges are smooth.
 const FINER: i32 = 3;
 
 const SIGNATURE: [u8; 8] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'];
 
-/// The file.
+/// Returns the bytes of the file.
 pub(super) fn file(drawing: &Drawing) -> Vec<u8> {
     let (width, height) = drawing.size;
     let fine = (width * FINER as u32, height * FINER as u32);
     let mut dots = vec![255; 3 * fine.0 as usize * fine.1 as usize];
     {
         let mut bitmap = BitMapBackend::with_buffer(&mut dots, fine);
-        // A mark that cannot be drawn is left out: text alone could fail, and its font is in the program.
+        // A mark that cannot be drawn is left out. Only text can fail, and its font is embedded in the
+        // program.
         drawing.marks.iter().for_each(|mark| {
             let _ = draw(&mut bitmap, mark);
         });
@@ -92,7 +95,7 @@ fn style(lettering: Lettering) -> TextStyle<'static> {
     font.color(&RGBColor(red, green, blue)).pos(Pos::new(across, down))
 }
 
-/// The means of squares of dots.
+/// Returns the means of squares of dots.
 fn reduced(dots: &[u8], (width, height): (usize, usize)) -> Vec<u8> {
     let side = FINER as usize;
     let mut small = Vec::with_capacity(3 * width * height);
@@ -112,7 +115,7 @@ fn reduced(dots: &[u8], (width, height): (usize, usize)) -> Vec<u8> {
     small
 }
 
-/// The file of dots in red, green and blue (PNG specification, third edition).
+/// Returns the file with these red, green and blue dots (PNG specification, third edition).
 fn encoded((width, height): (u32, u32), dots: &[u8]) -> Vec<u8> {
     let mut file = SIGNATURE.to_vec();
     let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();

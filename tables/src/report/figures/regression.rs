@@ -12,7 +12,8 @@ use std::ops::Range;
 /// The maximum number of rows with drawn intervals.
 const MOST_INTERVALS: usize = 250;
 
-/// How far beyond the dots intervals may widen a figure, as a multiple of the range of the dots: far longer ones would leave no room for dots.
+/// The maximum distance by which intervals may widen a figure beyond the dots, as a multiple of the range of
+/// the dots. Longer intervals would leave no room for dots.
 const FARTHEST: f64 = 2.0;
 
 /// The least width of the range of predictions, as a share of that of targets or residuals.
@@ -39,7 +40,8 @@ struct Point {
     interval: (f64, f64),
 }
 
-/// Widens the range of predictions to a quarter of another range, so that predictions that are nearly the same look so.
+/// Widens the range of predictions to a quarter of another range, so that nearly equal predictions look
+/// nearly equal.
 fn not_narrow(predictions: Range<f64>, other: &Range<f64>) -> Range<f64> {
     let (width, least) = (predictions.end - predictions.start, NARROWEST * (other.end - other.start));
     let margin = (0.5 * (least - width)).max(0.0);
@@ -60,7 +62,7 @@ impl Observed {
         }
         self.seen += 1;
         if self.points.len() > MOST_POINTS {
-            // Every other point stays, and from here on every other row.
+            // Keeps every other point, and from here on every other row.
             let mut index = 0;
             self.points.retain(|_| {
                 index += 1;

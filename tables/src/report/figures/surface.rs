@@ -10,7 +10,8 @@ use plotters::style::text_anchor::{HPos, VPos};
 /// The maximum number of cells along either axis; more would only enlarge the file.
 const MOST_CELLS: usize = 60;
 
-/// The number of steps of the colour scale; neighbours in a row on the same step are drawn as one.
+/// The number of steps of the colour scale. Neighbouring cells of a row on the same step are drawn as one
+/// rectangle.
 const STEPS: f64 = 40.0;
 
 /// The colours of the lowest and the highest number, with white half-way.
@@ -47,7 +48,7 @@ pub(crate) struct Surface {
     pub name: String,
     /// The number at the centre of each cell, row after row from the lowest vertical input. A cell without a number stays white.
     pub values: Vec<f64>,
-    /// The numbers of the lowest and the highest colour, which numbers beyond them have too.
+    /// The numbers of the lowest and the highest colour. Numbers beyond them have the same two colours.
     pub range: (f64, f64),
     /// True if a line shows the middle of the range.
     pub contour: bool,
@@ -95,12 +96,12 @@ pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
 
 /// Draws the region of every class in its colour, paler where the class is less probable, with points of all classes.
 ///
-/// Cells, points and `None` as for [`surface`].
+/// The limits on cells and points are those of [`surface`], which also explains `None`.
 pub(crate) fn regions(regions: &Regions) -> Option<Drawing> {
     let classes = regions.plane.classes.len().max(1);
     let paint = |cell: usize| {
         let (class, probability) = regions.cells[cell];
-        // White if the class is no more probable than the others.
+        // The colour is white if the class is no more probable than the others.
         let strength =
             ((probability * classes as f64 - 1.0) / (classes as f64 - 1.0).max(1.0)).clamp(0.0, 1.0);
         let strength = (strength * STEPS / 4.0).round() / (STEPS / 4.0);
@@ -222,7 +223,7 @@ impl<T: PartialEq> Cells<T> {
             (width.is_finite() && width > 0.0).then_some(width)
         };
         let size = (width(plane.x)? / columns as f64, width(plane.y)? / rows as f64);
-        // The given cell in which the centre of the drawn one lies.
+        // The index of the given cell that contains the centre of the drawn cell.
         let nearest = |index: usize, drawn: usize, all: usize| (2 * index + 1) * all / (2 * drawn);
         let cell = |index: usize| {
             let (row, column) =
@@ -245,7 +246,8 @@ impl<T: PartialEq> Cells<T> {
         let (mut runs, mut start) = (Vec::new(), 0);
         for run in colours.chunk_by(|left, right| left == right) {
             let end = start + run.len();
-            // Each reaches under its neighbours, which are drawn later: no seams where a viewer scales the figure.
+            // Each rectangle extends below the next one, which is drawn later, so that no seams appear if a
+            // viewer scales the figure.
             let right = (end as f64 + 0.5).min(self.columns as f64);
             let top = (row as f64 + 1.5).min(self.rows as f64);
             let corners = [self.place(start as f64, row as f64), self.place(right, top)];
@@ -287,7 +289,8 @@ impl Cells<f64> {
         let crossings: Vec<(f64, f64)> = (0..4).filter_map(crossing).collect();
         match crossings[..] {
             [a, b] => pieces.push([a, b]),
-            // A saddle: the lower left corner is joined to the opposite one when the middle is on their side.
+            // A saddle: the lower left corner is joined to the opposite corner if the middle is on their side
+            // of the contour.
             [bottom, right, top, left] => {
                 let middle: f64 = corners.iter().map(|corner| corner.2).sum();
                 let joined = (middle >= 0.0) == (corners[0].2 >= 0.0);
@@ -381,7 +384,7 @@ mod tests {
         map.plane.points = (0..50_000).map(|i| (i as f64 / 5e4, 0.5, i % 2)).collect();
         let svg = checked(surface(&map));
         assert!(svg.matches("<rect").count() <= BARE + MOST_CELLS * MOST_CELLS);
-        // Without the samples of both classes in the legend.
+        // The legend has a sample of each of the two classes.
         let points = svg.matches("<polygon").count() - 2;
         assert!((MOST_POINTS / 2..=MOST_POINTS).contains(&points), "{points}");
         assert!(svg.len() < 900_000, "{}", svg.len());

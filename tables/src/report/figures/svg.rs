@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// The size of a letter's em square over ascent and descent together, as in DejaVu Sans.
 const EM: f64 = 1.0 / 1.164;
 
-/// The document. Its ground has the class `ground`, so that a page can leave it out.
+/// Returns the document. Its background has the class `ground`, so that a page can hide it.
 pub(super) fn document(drawing: &Drawing) -> String {
     let (width, height) = drawing.size;
     let mut text = String::new();
@@ -60,7 +60,7 @@ fn letters(words: &str, (x, y): Place, lettering: Lettering) -> String {
         0 => "middle",
         1.. => "end",
     };
-    // From the place to the line that letters stand on, in ems.
+    // The distance from the position to the baseline, in ems.
     let drop = match lettering.down {
         ..=-1 => 0.93,
         0 => 0.35,

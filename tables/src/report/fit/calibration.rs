@@ -1,4 +1,4 @@
-//! The section of a report about calibration: do probabilities and intervals hold what they claim? No point forecasts.
+//! The section of a report about calibration of probabilities and intervals; no point forecasts.
 
 use super::{figures, percent};
 use crate::report::evaluation::Evaluation;
@@ -13,7 +13,7 @@ use sparsegp::metrics::Report;
 const SURE: f64 = 3.0;
 const LEAST: f64 = 0.02;
 
-/// The blocks of the section.
+/// Returns the blocks of the section.
 pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
     let levels = model.schema().encoding().levels();
     let (of, shares) = match levels {
@@ -26,13 +26,14 @@ pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
         format!(" The calibration error, the mean distance from the line, is {}.", number(error))
     });
     let reliable = format!(
-        "{shares} against its predicted probability, with 95 % intervals and the number of rows below. Points above the \
-         grey line say that probabilities are too low, points below it that they are too high.{error}"
+        "{shares} against its predicted probability, with 95 % intervals and the number of rows below. \
+        Points above the grey line show that probabilities are too low, points below it that they are too \
+        high.{error}"
     );
     let found = test.report.auc.map_or(String::new(), |auc| format!(" The area below is {}.", number(auc)));
     let characteristic = format!(
-        "Which share of {of} is found at the price of which share of false alarms, as the threshold of the probability goes down; on the grey line \
-         there is nothing but guessing.{found}"
+        "The share of {of} that is found, plotted against the share of false alarms, as the threshold of the \
+        probability decreases. The grey line is guessing.{found}"
     );
     figures([
         Figure::of(
@@ -62,7 +63,7 @@ fn chance(share: f64, rows: u64) -> f64 {
     (SURE * (share * (1.0 - share) / rows.max(1) as f64).sqrt()).max(LEAST)
 }
 
-/// Explains the histogram, and says what it shows.
+/// Returns the caption of the histogram, with a verdict.
 fn transforms(report: &Report, rows: u64) -> String {
     let Some(bins) = report.pit else { return String::new() };
     let sum = |range: std::ops::Range<usize>| bins[range].iter().sum::<f64>();
@@ -73,15 +74,17 @@ fn transforms(report: &Report, rows: u64) -> String {
         () if beyond(middle, 0.4) => "Here they are in the middle too often: intervals are too wide",
         () if beyond(upper, 0.5) => "Here they lean to the right: targets are higher than predicted",
         () if beyond(1.0 - upper, 0.5) => "Here they lean to the left: targets are lower than predicted",
-        () => "Here nothing speaks against it",
+        () => "Here there is no sign of miscalibration",
     };
     format!(
-        "Where in its predictive distribution each test row lies; flat within the grey band when predictions are calibrated. A tower in the middle \
-         means intervals that are too wide, towers at the ends ones that are too narrow, a slope a bias. {verdict}."
+        "The position of each test row in its predictive distribution. The histogram is flat, within the \
+        grey band, if predictions are calibrated. A peak in the middle means that intervals are too wide, \
+        peaks at both ends that they are too narrow, and a slope that predictions are biased. {verdict}."
     )
 }
 
-/// Explains coverage against level for these rows, whose targets may be discrete, and says what it shows.
+/// Returns the caption of coverage against level for these rows, whose targets may be discrete, with a
+/// verdict.
 fn covered(report: &Report, (rows, discrete): (u64, bool)) -> String {
     let Some(share) = report.coverage.as_ref().and_then(|coverage| coverage.central_95) else {
         return String::new();
@@ -92,11 +95,12 @@ fn covered(report: &Report, (rows, discrete): (u64, bool)) -> String {
         }
         off if off > chance(0.95, rows) => "more than they should: they are too wide",
         off if -off > chance(0.95, rows) => "less than they should: they are too narrow",
-        _ => "as they should within chance",
+        _ => "as expected within chance",
     };
     format!(
-        "The share of test rows inside central intervals against the level of these, with 95 % intervals of the shares; above the grey line intervals are \
-         too wide, below it too narrow. The 95 % intervals hold {} of the rows, {verdict}.",
+        "The share of test rows inside central intervals against the level of the intervals, with 95 % \
+        intervals of the shares. Above the grey line intervals are too wide; below it they are too narrow. \
+        The 95 % intervals hold {} of the rows, {verdict}.",
         percent(share)
     )
 }
@@ -109,7 +113,7 @@ mod tests {
     #[test]
     fn captions_say_what_the_figures_show() {
         let words = |pit: [f64; 10]| transforms(&Report { pit: Some(pit), ..Report::default() }, 1000);
-        assert!(words([0.1; 10]).contains("nothing speaks against it"));
+        assert!(words([0.1; 10]).contains("no sign of miscalibration"));
         let mut bins = [0.06; 10];
         (bins[4], bins[5]) = (0.26, 0.26);
         assert!(words(bins).contains("in the middle too often: intervals are too wide"));

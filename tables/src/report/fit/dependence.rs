@@ -38,7 +38,7 @@ impl Explained<'_> {
         let (drawing, reading) = match self.named(dependence) {
             Some(named) => (self.levels_figure(curves, &named), self.levels_caption(dependence, &named)),
             None => {
-                let marks = " Grey marks are rows; far from them the curve is a guess.";
+                let marks = " Grey marks are rows; the curve is uncertain far from them.";
                 (self.curves_figure(dependence, curves), marks.to_owned())
             }
         };
@@ -48,8 +48,8 @@ impl Explained<'_> {
             _ => format!(" Of {all} classes, the {shown} with the largest mean probability are shown."),
         };
         let caption = format!(
-            "The mean prediction for {} rows in which '{}' is set to each value and all else is left as it is, with the 95 % interval of the \
-             function.{reading}{classes}",
+            "The mean prediction for {} rows if '{}' is set to each value and the other columns are \
+            unchanged, with the 95 % interval of the function.{reading}{classes}",
             dependence.rows, column.name
         );
         let title = format!("Partial dependence on {}", column.name);

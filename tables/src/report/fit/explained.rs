@@ -54,8 +54,8 @@ struct ExplainedParts {
 }
 
 impl<'a> Explained<'a> {
-    /// Explains a model on rows of data. Permutation is judged on them only if `judges` describes them. Partial dependence covers this
-    /// number of the most relevant columns.
+    /// Explains a model on rows of data. The rows judge permutations only if `judges` describes them. Partial
+    /// dependence covers the `dependences` most relevant columns.
     pub fn of(
         (model, data, judges): (&'a TableModel, &'a KeptRows, Option<&'static str>),
         rows: &[ExplainedRow],
@@ -69,7 +69,7 @@ impl<'a> Explained<'a> {
         if judges.is_none() {
             judged.targets = &[];
         }
-        // A background without targets is one all the same.
+        // Rows without targets can still be the background.
         let background = data.rows();
         let relevance = explainer.relevance(if judged.is_empty() { background } else { judged }, settings);
         let dependence = match background.is_empty() {
@@ -118,10 +118,10 @@ impl<'a> Explained<'a> {
     pub fn legend(&self) -> Vec<Vec<String>> {
         let permuted = self.relevance.iter().any(|relevance| relevance.permutation.is_some());
         let increase = format!(
-            "by how much the {} of the rows rises when the column is shuffled among them: what the model loses without it",
+            "the rise of the {} of the rows if the column is shuffled among them: what the model loses without the column",
             self.loss()
         );
-        let sensitivity = "how far f may move when the column alone moves by one standard deviation: what the model can use";
+        let sensitivity = "how much f can change if only this column changes by one standard deviation: what the model can use";
         let lines = [("increase", increase, permuted), ("sensitivity", sensitivity.to_owned(), true)];
         let told = lines.into_iter().filter(|line| line.2);
         told.map(|(name, words, _)| vec![name.to_owned(), words]).collect()
@@ -146,7 +146,7 @@ impl<'a> Explained<'a> {
         self.contributions.iter().map(line).collect()
     }
 
-    /// Returns a part with the value of its column and what that adds.
+    /// Returns a part of a prediction, with the value of its column and its contribution.
     fn part_words(&self, part: &Part, values: &[String]) -> String {
         let value = self.value_of(part, values);
         let equals = if value.is_empty() { String::new() } else { format!(" = {value}") };
@@ -273,8 +273,9 @@ impl<'a> Explained<'a> {
         let judged: Vec<(&Relevance, Increase)> =
             self.relevance.iter().filter_map(|relevance| Some((relevance, relevance.permutation?))).collect();
         if judged.is_empty() {
-            let reach = "How far f may move, in prior standard deviations of the change, when the column alone moves by one standard deviation: long \
-                         where the lengthscale is short. It shows what the model can use, not what the column is worth.";
+            let reach = "The prior standard deviation of the change of f if only this column changes by one \
+            standard deviation. It is large if the lengthscale is short. It shows what the model can use, \
+            not how much the column helps.";
             return figures([Figure::of(
                 "sensitivity",
                 "Relevance by lengthscale",
@@ -295,17 +296,18 @@ impl<'a> Explained<'a> {
         let others = match self.columns.len() - judged.len() {
             0 => String::new(),
             others => format!(
-                " Of the {} columns {others} were left out, along which the posterior mean changes least.",
+                " {others} of the {} columns are not shown, because the posterior mean changes least along them.",
                 self.columns.len()
             ),
         };
         let none = match judged.iter().all(|&(_, by)| by.mean <= half(by)) {
-            true => " Here no interval is above 0: no column is known to matter.",
+            true => " Here no interval is entirely above 0, so no column is known to matter.",
             false => "",
         };
         let about = format!(
-            "By how much the {loss} of {} {} rises when the column is shuffled among them, with 95 % intervals: what the model loses without \
-             it. Columns with the same information share its worth, so that each of them looks dispensable.{none}{others}",
+            "The rise of the {loss} of {} {} if the column is shuffled among them, with 95 % intervals: \
+            what the model loses without the column. If columns carry the same information, each of them \
+            looks dispensable.{none}{others}",
             judged[0].1.rows,
             self.judges.unwrap_or("rows")
         );
@@ -349,16 +351,16 @@ impl<'a> Explained<'a> {
         let bars: Vec<Interval> = parts.iter().take(TEN).map(interval).collect();
         let others = parts.iter().skip(TEN).map(|part| part.value).sum::<f64>();
         let rest = match parts.len() > TEN {
-            true => format!(" All others together add {}.", number(others)),
+            true => format!(" All other columns together add {}.", number(others)),
             false => String::new(),
         };
         let exact = if about.parts.iter().all(|part| part.error.is_none()) {
-            "exact, as the function is a sum over columns"
+            "exact, because the function is a sum over columns"
         } else {
             "Shapley values by sampled orders of the columns, with 95 % intervals of the sampling"
         };
         let caption = format!(
-            "The {} is {}; on average over the background it is {}. Bars show what the value of every column adds to that ({exact}).{rest}",
+            "The {} is {}; its average over the background rows is {}. Bars show what the value of each column adds to the average ({exact}).{rest}",
             self.of_what(about.scale),
             number(about.prediction),
             number(about.base)

@@ -23,9 +23,9 @@ const NOISE_SD: &str = "noise_sd";
 const NOISE: &str = "standard deviation of the noise";
 
 /// The caption of a standard deviation over two inputs.
-pub(super) const SPREAD: &str = "The standard deviation of the prediction. It is large far from the rows, and at least that of the noise.";
+pub(super) const SPREAD: &str = "The standard deviation of the prediction. It is large far from the rows, and at least as large as that of the noise.";
 
-/// The number of bins of the noise by the prediction of rows.
+/// The number of bins of rows, ordered by prediction, in the figure of the noise.
 const BINS: usize = 20;
 
 /// The blocks of the section.
@@ -136,7 +136,7 @@ fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Optio
         let curves: Vec<Band> = shown.into_iter().map(band).collect();
         let data: Vec<f64> = rows.x.col(0).iter().copied().collect();
         let caption = format!(
-            "The probability of {of} at every place of the input; grey marks at the lower edge are rows."
+            "The probability of {of} at every value of the input; grey marks at the lower edge are rows."
         );
         let drawing = bands((&column.name, "probability"), &curves, &data);
         return vec![Figure::of("function", "Probabilities", &caption, drawing)];
@@ -150,7 +150,7 @@ fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Optio
     let axes = (column.name.clone(), target.to_owned());
     let caption = format!(
         "The predictive mean with the central 95 % interval of the target, rows as dots, and inducing inputs as orange marks at the lower \
-         edge. Nineteen dots of twenty should lie in the band; it widens where there are no data.{}",
+         edge. About nineteen of twenty dots should lie in the band, which widens where there are no data.{}",
         about_levels(model)
     );
     let drawing = Series { axes, observed, forecast, inducing: inputs }.figure();
@@ -183,8 +183,8 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
     match kind {
         TargetKind::Binary => {
             let caption = format!(
-                "The probability of '{}' over both inputs; the line is where both classes are as probable. {marks} Pale colours far from all rows are as \
-                 they should be.",
+                "The probability of '{}' over both inputs; both classes are equally probable on the line. \
+                {marks} Pale colours far from all rows are expected.",
                 levels.last().map_or("", String::as_str)
             );
             let drawing =
@@ -198,9 +198,8 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
                 (best, all.get(best).copied().unwrap_or(f64::NAN))
             };
             let cells = (0..predictions.rows()).into_par_iter().map(best).collect();
-            let caption = format!(
-                "The most probable class over both inputs, the paler the less probable it is. {marks}"
-            );
+            let caption =
+                format!("The most probable class over both inputs; paler colours are less probable. {marks}");
             vec![Figure::of("function", "Decision regions", &caption, regions(&Regions { plane, cells }))]
         }
         _ => {
@@ -248,8 +247,8 @@ fn noise(model: &TableModel, rows: Rows<'_>) -> Option<Figure> {
         let point = |row: usize| (x[(0, row)], sd(&predictions, row), f64::NAN, f64::NAN);
         let points = (0..PLACES).into_par_iter().map(point).collect();
         let name = model.schema().input_names().swap_remove(0);
-        let caption = "The standard deviation of the noise, which this likelihood lets vary, at every place of the input. A flat curve says that \
-                       constant noise would do.";
+        let caption = "The standard deviation of the noise, which varies under this likelihood, at every \
+        value of the input. A flat curve means that constant noise would suffice.";
         let curve = [Band { name: String::new(), points }];
         return Figure::of("noise", "Noise", caption, bands((&name, NOISE), &curve, &[]));
     }
@@ -267,7 +266,8 @@ fn noise(model: &TableModel, rows: Rows<'_>) -> Option<Figure> {
         points: points.chunks(points.len().div_ceil(BINS)).map(of_bin).collect(),
     };
     let across = format!("predicted mean of {}", model.schema().target_name());
-    let caption = "The standard deviation of the noise, which this likelihood lets vary: the median of twentieths of the rows, and the band of \
-                   the middle 80 %. A flat curve says that constant noise would do.";
+    let caption = "The standard deviation of the noise, which varies under this likelihood: medians over \
+    twentieths of the rows, and bands of the middle 80 %. A flat curve means that constant noise would \
+    suffice.";
     Figure::of("noise", "Noise", caption, bands((&across, NOISE), &[band], &[]))
 }

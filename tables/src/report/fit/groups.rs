@@ -8,7 +8,7 @@ use crate::tabular::{NamedEffect, TableModel};
 use sparsegp::effects::EffectTerm;
 use sparsegp::functions::normal::HALF_95;
 
-/// The maximum number of levels in a figure, half of them the lowest, and of figures.
+/// The maximum number of levels in a figure (half lowest, half highest), and of figures.
 const MOST_LEVELS: usize = 60;
 const MOST_FIGURES: usize = 8;
 
@@ -27,13 +27,14 @@ pub(super) fn blocks(model: &TableModel) -> Vec<Block> {
     blocks
 }
 
-/// Explains the table.
+/// Returns the explanation of the table.
 fn about(model: &TableModel) -> &'static str {
     if model.intraclass_correlations().is_empty() {
-        "Standard deviations (sd) say how much levels differ, on the scale of the link. An interval from 0 does not rule out that they do not differ at all."
+        "Standard deviations (sd) show how much levels differ, on the scale of the link. If an interval begins at 0, the levels may not differ at all."
     } else {
-        "Standard deviations (sd) say how much levels differ. The intraclass correlation is the share of the variance of the intercepts of one grouping in \
-         that of all groupings and of the noise. An interval from 0 does not rule out that the levels do not differ at all."
+        "Standard deviations (sd) show how much levels differ. The intraclass correlation is the variance \
+        of the intercepts of one grouping as a share of the variance of all groupings and the noise. If an \
+        interval begins at 0, the levels may not differ at all."
     }
 }
 
@@ -100,8 +101,8 @@ fn levels(model: &TableModel, term: &EffectTerm, effect: &str, all: &[NamedEffec
         }
     };
     let caption = format!(
-        "Estimates with 95 % intervals, {told}. They are differences from the mean of all levels{}; estimates of levels with few rows are drawn \
-         towards 0.",
+        "Estimates with 95 % intervals, {told}. They are differences from the mean of all levels{}; \
+        estimates of levels with few rows are shrunk towards 0.",
         if model.residual_deviation().is_some() { "" } else { ", on the scale of the link" }
     );
     let name = format!("levels-{}-{effect}", term.name);

@@ -1,4 +1,5 @@
-//! Maps of a model whose rows have places: the prediction and its standard deviation over longitude and latitude, or over a plane.
+//! Maps of the prediction and its standard deviation, over longitude and latitude or a plane, for a model
+//! whose rows have places.
 
 use super::function::{CELLS, SPREAD, about_levels, at_new_levels, map, mean_and_sd};
 use crate::report::figures::Plane;
@@ -9,11 +10,12 @@ use faer::Mat;
 use sparsegp::explain::Rows;
 use sparsegp::likelihood::TargetKind;
 
-/// The share of the range of the rows that a map shows beyond them on every side.
+/// The margin of a map on every side of the rows, as a share of their range.
 const MARGIN: f64 = 0.03;
 
-/// Draws the mean and the standard deviation, or the probability of a class, at the centres of cells. Other inputs have the values
-/// of the row whose prediction is the median. None without places, and for several classes.
+/// Draws the mean and the standard deviation, or the probability of a class, at the centres of cells. Other
+/// inputs have the values of the row whose prediction is the median. Returns nothing without places, or with
+/// more than two classes.
 pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure>> {
     let kind = model.schema().encoding().kind();
     let Some((places, inputs)) = model.schema().place_inputs() else { return Vec::new() };
@@ -66,8 +68,9 @@ pub(super) fn of_places(model: &TableModel, rows: Rows<'_>) -> Vec<Option<Figure
     ]
 }
 
-/// The place of coordinates on a map: longitude and latitude in degrees, or both coordinates of the plane. None for a missing place, whose
-/// coordinates are a mean inside the sphere.
+/// Returns the position on a map of a place with these coordinates: longitude and latitude in degrees, or
+/// both coordinates of the plane. Returns `None` for a missing place, whose coordinates are a mean inside the
+/// sphere.
 fn on_map(surface: Surface, coordinates: &[f64]) -> Option<[f64; 2]> {
     match (surface, coordinates) {
         (Surface::Plane, &[a, b]) => Some([a, b]),
@@ -80,13 +83,13 @@ fn on_map(surface: Surface, coordinates: &[f64]) -> Option<[f64; 2]> {
     }
 }
 
-/// A longitude as degrees east of the western edge of the map.
+/// Returns a longitude as degrees east of the western edge of the map.
 fn turned(longitude: f64, west: f64, surface: Surface) -> f64 {
     if surface == Surface::Sphere && longitude < west { longitude + 360.0 } else { longitude }
 }
 
-/// The ranges of a map. On the sphere it begins east of the widest gap of longitudes, so that places on both sides of the date line are
-/// together.
+/// Returns the ranges of a map. On the sphere, the map begins east of the widest gap of longitudes, so that
+/// places on both sides of the date line are next to each other.
 fn extent(points: &[[f64; 2]], surface: Surface) -> Option<((f64, f64), (f64, f64))> {
     let mut longitudes: Vec<f64> = points.iter().map(|point| point[0]).collect();
     longitudes.sort_by(f64::total_cmp);
@@ -110,7 +113,7 @@ fn extent(points: &[[f64; 2]], surface: Surface) -> Option<((f64, f64), (f64, f6
     Some((wider(west, east), wider(south, north)))
 }
 
-/// The row whose predicted mean is the median.
+/// Returns the row whose predicted mean is the median.
 fn median_row(model: &TableModel, rows: Rows<'_>) -> usize {
     let predictions = model.predict_rows(rows.x, rows.exposure.to_vec());
     let mut order: Vec<(f64, usize)> = (0..rows.len()).map(|row| (predictions.row(row).mean, row)).collect();

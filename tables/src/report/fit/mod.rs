@@ -62,18 +62,18 @@ pub fn fit_page(title: &str, fits: &[FitReport<'_>], again: &str) -> Page {
     Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
 }
 
-/// Returns the section that says how the page is reproduced, and when it was made.
+/// Returns the section on how to reproduce the page, with the time when it was made.
 pub fn reproduce(again: &str) -> Section {
     let version = env!("CARGO_PKG_VERSION");
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs() as f64);
     let made = format!("Made by sparsegp {version} on {} (UTC).", instant::spelled(since));
     let command = (!again.is_empty()).then(|| Block::Code(again.to_owned()));
     let blocks = command.into_iter().chain([Block::Text(made)]).collect();
-    Section { title: "Make it again".to_owned(), blocks }
+    Section { title: "How to reproduce this page".to_owned(), blocks }
 }
 
 impl FitReport<'_> {
-    /// The part of a page about this fit.
+    /// Returns the part of a page about this fit.
     pub fn part(&self) -> PagePart {
         let (problems, notes) = self.messages();
         let sections = [
@@ -166,9 +166,9 @@ impl FitReport<'_> {
 
     fn figures_of_test(&self) -> Vec<Block> {
         let Some(test) = self.test else {
-            let advice = "There are no test rows, so nothing is known of how well new rows are predicted";
+            let advice = "There are no test rows, so the quality of predictions for new rows is unknown";
             let option = (self.say)("test_fraction", Some("0.2"));
-            return vec![Block::Text(format!("{advice}; {option} gives some."))];
+            return vec![Block::Text(format!("{advice}; {option} holds out test rows."))];
         };
         let beside = words::full(test).unwrap_or_else(|| {
             let header = vec![String::new(), format!("{} test rows", test.rows)];
@@ -176,7 +176,7 @@ impl FitReport<'_> {
             std::iter::once(header).chain(rows).collect()
         });
         let with_meaning = |(index, mut row): (usize, Vec<String>)| {
-            row.push(if index == 0 { "what it says".to_owned() } else { meaning(&row[0]).to_owned() });
+            row.push(if index == 0 { "meaning".to_owned() } else { meaning(&row[0]).to_owned() });
             row
         };
         let rows = beside.into_iter().enumerate().map(with_meaning).collect();
@@ -189,14 +189,15 @@ impl FitReport<'_> {
         blocks
     }
 
-    /// Returns what warnings and baselines say of the fit, the most severe first: problems, and notes.
+    /// Returns messages about the fit from warnings and baselines, the most severe first, as problems and
+    /// notes.
     fn messages(&self) -> (Vec<Block>, Vec<Block>) {
         let next = self.test.map(|test| test.next(self.model, self.say)).unwrap_or_default();
         let warnings = self.model.summary().warnings.iter();
         let warnings = warnings
             .map(|warning| Suggestion { severity: warning.severity(), text: warning.words_with(self.say) });
         let mut all: Vec<Suggestion> = next.into_iter().chain(warnings).collect();
-        // A stable sort: scores of test rows come before what training found.
+        // The sort is stable, so messages about test scores come before messages from training.
         all.sort_by_key(|message| std::cmp::Reverse(message.severity));
         let notes = all.split_off(all.partition_point(|message| message.severity > Severity::Note));
         let block = |message: Suggestion| Block::Message(message.severity, message.text);
@@ -208,10 +209,12 @@ impl FitReport<'_> {
         let Some(test) = self.test.filter(|_| self.model.task() != Task::Classification) else {
             return Vec::new();
         };
-        let bars = "Every dot is a test row, vertical lines are central 95 % intervals of the prediction (of 250 rows at most), and on the \
-                    grey line prediction and observation agree. One row in twenty may lie outside its interval.";
-        let residuals = "What is left of the target; orange marks are the means of tenths of the rows with 95 % intervals. A bend away from 0 says that the \
-                         mean misses something; a funnel says that the noise varies with the prediction.";
+        let bars = "Dots are test rows, vertical lines are central 95 % intervals of the prediction (for at \
+        most 250 rows), and prediction and observation agree on the grey line. About one row in twenty \
+        should lie outside its interval.";
+        let residuals = "The target minus its predicted mean; orange marks are the means of tenths of the \
+        rows with 95 % intervals. A bend away from 0 means that the mean misses a pattern; a funnel means \
+        that the noise varies with the prediction.";
         figures([
             Figure::of("observed", "Observed against predicted", bars, test.observed.figure(target)),
             Figure::of("residuals", "Residuals", residuals, test.observed.residuals(target)),
@@ -222,8 +225,9 @@ impl FitReport<'_> {
         let effects = Figure::of(
             "effects",
             "Effect of one standard deviation",
-            "What one standard deviation of a column (one unit where columns are not standardised) does to the latent function, the largest first, with \
-             95 % intervals; one that crosses 0 may be no effect.",
+            "The change of the latent function for one standard deviation of a column (one unit if columns \
+            are not standardised), the largest first, with 95 % intervals. If an interval contains 0, there \
+            may be no effect.",
             self.effects(),
         );
         let mut blocks = figures([effects]);
@@ -236,7 +240,8 @@ impl FitReport<'_> {
         blocks
     }
 
-    /// Returns numbers of rows and columns for which explanations take about a tenth of the fit's time.
+    /// Returns settings of explanations that limit rows and columns, so that explanations take about a tenth
+    /// of the time of the fit.
     fn settings(&self, kept: &KeptRows) -> Settings {
         let all = Settings { seed: self.model.options().seed, ..Settings::default() };
         let rows = kept.rows();
@@ -275,7 +280,7 @@ impl FitReport<'_> {
         super::intervals("effect of one standard deviation", &intervals?, false)
     }
 
-    /// Returns all other facts, in a block that opens on request.
+    /// Returns all other facts, in a block that is closed at first.
     fn details(&self) -> Vec<Block> {
         let titled = |header: [&str; 2], rows: Vec<Vec<String>>| {
             std::iter::once(header.map(str::to_owned).to_vec()).chain(rows).collect()
@@ -339,22 +344,20 @@ fn meaning(name: &str) -> &'static str {
     match name {
         "NLL" => "minus the mean log predictive density: judges mean and spread together; smaller is better",
         "CRPS" => {
-            "an absolute error that counts the whole distribution, in units of the target; smaller is better"
+            "an absolute error of the whole predictive distribution, in units of the target; smaller is better"
         }
         "error rate" => "share of rows whose most probable class is wrong",
         "accuracy" => "share of rows whose most probable class is right",
-        "AUC" => {
-            "chance that of a positive and a negative row the positive one has the higher probability; 0.5 is guessing"
-        }
+        "AUC" => "chance that a positive row has a higher probability than a negative row; 0.5 is guessing",
         "Brier score" => "squared error of probabilities; smaller is better",
-        "calibration error" => "how far predicted probabilities are from observed shares; 0 is right",
+        "calibration error" => "mean distance of predicted probabilities from observed shares; 0 is ideal",
         "RMSE" => "root mean squared error of the predicted mean, in units of the target",
         "MAE" => "mean absolute error of the predicted mean, in units of the target",
-        "R²" => "1 minus the squared error over the variance of the target; 0 is what its mean achieves",
+        "R²" => "1 minus the squared error over the variance of the target; predicting its mean gives 0",
         "mean relative error" => "mean error as a share of the count",
         "deviance" => "misfit of counts to the predicted distribution; smaller is better",
         "95 % coverage" => {
-            "share of rows inside their 95 % intervals; less says that intervals are too narrow"
+            "share of rows inside their 95 % intervals; less means that intervals are too narrow"
         }
         "95 % width" => {
             "mean width of the 95 % intervals, in units of the target; narrow is good where coverage is right"

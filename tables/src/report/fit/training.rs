@@ -12,20 +12,20 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     let summary = model.summary();
     let stopped = words::stopped(summary);
     let about = format!(
-        "The objective, {}, against time; smaller is better. It ended: {stopped}. A curve that still falls at its end asks for more epochs.",
+        "The objective, {}, against time; smaller is better. Training ended: {stopped}. If the curve still falls at its end, try more epochs.",
         words::objective(model)
     );
     let validation = Figure::of(
         "validation",
         "Validation NLL",
-        "The NLL of the validation rows against time; where it rises while the objective falls, the model overfits.",
+        "The NLL of the validation rows against time; if it rises while the objective falls, the model overfits.",
         validation(report),
     );
     let beta = model.beta_curve();
     let chosen = beta.map_or(String::new(), |curve| {
         format!(
-            "The score of the validation rows at every β, on the scale the model sees; smaller is better, and {} was chosen. A β at the end of the \
-             range asks for more values beyond.",
+            "The score of the validation rows at every β, on the scale the model sees; smaller is better, \
+            and {} was chosen. If the chosen β is at an end of the range, try values beyond it.",
             number(curve.chosen)
         )
     });
@@ -36,8 +36,8 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
         Figure::of(
             "inducing",
             "Inducing inputs",
-            "What was known at each number of inducing inputs, per row on the scale the model sees. Where the bounds meet, more inducing inputs gain \
-             nothing.",
+            "Bounds on the log evidence for each number of inducing inputs, per row on the scale the model \
+            sees. Where the bounds meet, more inducing inputs do not help.",
             search_figure(model),
         ),
     ])

@@ -5,7 +5,7 @@ use crate::schema::{Feature, Schema, after};
 use crate::tables::instant;
 use sparsegp::explain::{InputColumn, InputKind};
 
-/// The maximum number of letters of a column with its value beside a bar.
+/// The maximum number of letters of a column name and its value beside a bar.
 const MOST_LETTERS: usize = 26;
 
 /// Returns the value of every column of a row with these inputs, in original units.
@@ -37,7 +37,7 @@ fn value(schema: &Schema, column: &InputColumn, feature: Option<&Feature>, own: 
     }
 }
 
-/// Returns `name = value`, cut to the room beside a bar.
+/// Returns `name = value`, shortened to fit beside a bar.
 pub(super) fn beside(name: &str, value: &str) -> String {
     if value.is_empty() {
         return name.to_owned();

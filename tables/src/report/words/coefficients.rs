@@ -4,8 +4,9 @@ use super::{number, table};
 use crate::tabular::TableModel;
 use sparsegp::model::Coefficient;
 
-/// Returns the coefficients of a linear model as a table with a header, with at most `most` rows. A longer list is cut to the coefficients
-/// farthest from 0 in standard deviations, and the text beside the table says so. `None` for other models.
+/// Returns the coefficients of a linear model as a table with a header, with at most `most` rows. A longer
+/// list is cut to the coefficients that are farthest from 0 in standard deviations. The second value is a
+/// caption, which mentions the cut. Returns `None` for other models.
 pub(crate) fn coefficient_table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
     let mut coefficients = model.coefficients()?;
     let all = coefficients.len();
@@ -23,7 +24,8 @@ pub(crate) fn coefficient_table(model: &TableModel, most: usize) -> Option<(Vec<
     Some((std::iter::once(header).chain(coefficients.iter().map(row)).collect(), about))
 }
 
-/// Returns the coefficients as lines of text under a heading; a last line about the rest repeats `where_all`.
+/// Returns the coefficients as lines of text under a heading. If the list is cut, the last line gives the
+/// number of other coefficients and ends with `where_all`.
 pub fn coefficient_text(model: &TableModel, most: usize, where_all: &str) -> Option<String> {
     let (mut rows, about) = coefficient_table(model, most)?;
     rows.iter_mut().for_each(|row| row[0].insert_str(0, "  "));

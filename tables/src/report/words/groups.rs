@@ -5,7 +5,7 @@ use crate::tabular::TableModel;
 use sparsegp::effects::{Ends, VarianceComponent};
 use sparsegp::options::{ModelKind, ObjectiveKind};
 
-/// A number with its 95 % interval, if that is known.
+/// Formats a number with its 95 % interval, if the interval is known.
 pub(crate) fn with_interval(value: f64, interval: Option<Ends>) -> String {
     match interval {
         Some([lower, upper]) => format!("{} (95 % {} to {})", number(value), number(lower), number(upper)),
@@ -13,12 +13,12 @@ pub(crate) fn with_interval(value: f64, interval: Option<Ends>) -> String {
     }
 }
 
-/// An interval, or a dash if it is not known.
+/// Formats an interval, or a dash if it is unknown.
 pub(crate) fn interval_words(interval: Option<Ends>) -> String {
     interval.map_or("–".to_owned(), |[lower, upper]| format!("{} to {}", number(lower), number(upper)))
 }
 
-/// The correlations of an effect with those before it.
+/// Returns the correlations of an effect with the effects before it.
 pub(crate) fn correlations(component: &VarianceComponent) -> Vec<String> {
     let of_pairs = component.correlations.iter().zip(&component.correlation_intervals);
     of_pairs.map(|(value, interval)| with_interval(*value, *interval)).collect()

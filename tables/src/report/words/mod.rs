@@ -54,7 +54,7 @@ pub fn report_rows(report: &Report) -> Vec<(String, String)> {
 pub(super) fn report_values(report: &Report) -> Vec<(&'static str, f64)> {
     let figures = [
         ("NLL", report.nll),
-        // Of two classes it is the Brier score.
+        // For two classes, the CRPS is the Brier score.
         ("CRPS", report.crps.filter(|_| report.brier.is_none())),
         ("error rate", report.error_rate),
         ("accuracy", report.accuracy),

@@ -8,7 +8,7 @@ use sparsegp::latent::{Layer, LinearLayer};
 use sparsegp::model::{FitSummary, Nearby};
 use sparsegp::options::FitOptions;
 
-/// Describes a model and its history; `say` spells options.
+/// Describes a model and its history. `say` returns the spelling of options.
 pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     let (options, summary) = (model.options(), model.summary());
     let row = |name: &str, value: String| vec![name.to_owned(), value];
@@ -47,7 +47,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the reason and the time of the end of training.
+/// Returns the reason and the time of the end of training, with an explanation.
 pub fn stopped(summary: &FitSummary) -> String {
     format!("{}: {}", ended(summary), summary.stop_reason.sentence())
 }

@@ -9,7 +9,7 @@ use sparsegp::hyper::stem;
 /// The maximum number of values of a list that are shown.
 pub const MOST_SHOWN: usize = 10;
 
-/// The minimum number of values of a list that are shown, even if there is no room.
+/// The minimum number of values of a list that are shown, even if the lines do not suffice.
 pub const LEAST_SHOWN: usize = 3;
 
 /// A hyper-parameter with its value.
@@ -53,7 +53,7 @@ impl Default for Lists {
     }
 }
 
-/// Adds the names of columns, and lengthscales in their units, where two columns are one place.
+/// Adds the names of columns and the units of lengthscales, for a model in which two columns are one place.
 fn with_places(model: &TableModel, places: &Places, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let (lengths, lengthscales) = (model.lengths(), model.place_lengthscales());
     let (values, inputs, units) = (model.hyperparameters(), model.schema().input_names(), units(model));
@@ -100,8 +100,9 @@ fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>
     rows
 }
 
-/// Returns for each input the size of a step of 1 on the model's scale in units of the column, and the words for these units; `None` for
-/// inputs that are not a number of a column, or a curve of it.
+/// Returns for each input the size of a step of 1 on the model's scale, in units of the column, and the name
+/// of these units. Inputs without such units, and inputs that are a nonlinear function of the column, have
+/// `None`.
 fn units(model: &TableModel) -> Vec<Option<(f64, &'static str)>> {
     let (schema, scaling) = (model.schema(), model.scaling());
     let mut units = Vec::with_capacity(schema.dims());
@@ -177,7 +178,7 @@ fn shorten(values: &[Named], lists: Lists, where_all: &str) -> Vec<Vec<String>> 
         }
         seen.push(name);
         let mut alike: Vec<&Named> = values.iter().filter(|other| list(&other.0) == Some(name)).collect();
-        // A stable sort: equal ones stay in their order.
+        // The sort is stable: equal values keep their order.
         alike.sort_by(|a, b| relevance(name, b.1).total_cmp(&relevance(name, a.1)));
         let shown = if alike.len() <= lists.longest { alike.len() } else { lists.most };
         rows.extend(alike.iter().take(shown).map(|value| row(value)));
@@ -194,9 +195,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_show_what_matters_most_in_its_order() {
+    fn long_lists_show_the_most_relevant_values_in_order() {
         let mut values = vec![("kernel.variance".to_owned(), 2.0)];
-        // Two parts of a kernel, whose lengthscales are one list.
+        // The lengthscales of two parts of a kernel form one list.
         for part in ["a", "b"] {
             values.extend((0..9).map(|i| (format!("kernel.{part}.lengthscales.{i}"), 9.0 - i as f64)));
         }

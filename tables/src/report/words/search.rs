@@ -13,7 +13,7 @@ const MOST_OTHERS: usize = 1;
 /// The maximum number of scores of starts in one line.
 const MOST_SCORES: usize = 8;
 
-/// Describes the search for the start of a model; `say` spells options.
+/// Describes the search for the start of a model. `say` returns the spelling of options.
 pub fn search_rows(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let search = model.search();

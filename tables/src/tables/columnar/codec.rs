@@ -26,7 +26,7 @@ impl Codec {
     /// Returns the uncompressed bytes; fails if the data are damaged or longer than `most` bytes.
     pub(super) fn decompress(self, packed: &[u8], most: usize) -> Result<Vec<u8>> {
         if packed.is_empty() {
-            // Nothing stands for nothing in every codec: writers leave out the empty part of a page of nulls.
+            // Empty input is empty output in every codec: writers omit the values of a page of nulls.
             return Ok(Vec::new());
         }
         match self {
@@ -132,7 +132,7 @@ mod tests {
             assert!(Codec::Lz4Hadoop.decompress(packed, plain.len() - 1).is_err());
             assert!(Codec::Lz4Hadoop.decompress(&packed[..packed.len() / 2], plain.len()).is_err());
         }
-        // A match of 2,000 zeros: longer than the first room that is tried.
+        // A match of 2,000 zeros, which exceeds the first buffer.
         let zeros = [&[0x1f, 0, 1, 0][..], &[255; 7], &[196, 0x50], &[0; 5]].concat();
         assert_eq!(
             Codec::Lz4Block.decompress(&zeros, 1 << 20).expect("a block"),

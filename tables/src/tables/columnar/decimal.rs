@@ -14,7 +14,7 @@ const MOST_BYTES: usize = 32;
 /// Returns `unscaled · 10^(−scale)`, rounded once.
 pub(super) fn scaled(unscaled: i64, scale: i32) -> f64 {
     if unscaled.unsigned_abs() < EXACT && scale.unsigned_abs() <= EXACT_POWER {
-        // Both operands are exact, so the one operation rounds once.
+        // Both operands are exact, so the operation rounds only once.
         let power = 10f64.powi(scale.abs());
         return if scale >= 0 { unscaled as f64 / power } else { unscaled as f64 * power };
     }

@@ -17,7 +17,8 @@ use std::path::Path;
 /// The maximum number of rows of a group, so that sums do not overflow.
 const MOST_ROWS: i64 = 1 << 40;
 
-/// Opens an input that can be read only once, from front to back: the whole of it is kept in memory, since its footer comes last.
+/// Opens an input that can be read only once, from front to back. The whole input is kept in memory, because
+/// its footer comes last.
 pub(super) fn open_pipe(
     source: &str,
     mut pipe: Box<dyn Read + Send>,

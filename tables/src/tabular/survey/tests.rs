@@ -1,4 +1,5 @@
-//! One pass over a table against the whole table, parts against one pass, bad rows, and tables without usable rows.
+//! Compares one pass over a table with the whole table, and parts with one pass; bad rows, and tables without
+//! usable rows.
 
 use super::*;
 use crate::tables::{Column, NamedColumn, TextColumn, read_table};
@@ -97,7 +98,7 @@ fn of_table(path: &Path, columns: &SchemaOptions) -> Result<(Schema, Vec<String>
 }
 
 #[test]
-fn one_pass_finds_what_the_whole_table_says() {
+fn one_pass_has_the_results_of_the_whole_table() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.csv");
     std::fs::write(&path, text(&[])).expect("written");
@@ -166,7 +167,7 @@ fn merged(table: &Table, survey: &Survey<'_>, cuts: &[usize]) -> Result<TableSum
     let mut parts = Vec::new();
     for (part, ends) in cuts.windows(2).enumerate() {
         let mut sums = TableSums::new(table.source(), names.clone(), survey, part as u64)?;
-        // In blocks, whose columns may be of other types than the whole ones.
+        // Columns of blocks may have other types than columns of the whole table.
         for first in (ends[0]..ends[1]).step_by(5000) {
             let rows: Vec<usize> = (first..ends[1].min(first + 5000)).collect();
             let cells = |text: &TextColumn| {
@@ -224,7 +225,7 @@ fn parts_of_a_table_find_what_one_pass_finds() {
                 let (whole, merged) = match (&whole, merged) {
                     (Ok(whole), Ok(merged)) => (whole, merged),
                     (Err(whole), Err(merged)) => {
-                        // A file that is read line by line knows the lines of rows.
+                        // Only errors about a file that is read line by line name lines.
                         let without_line = |error: &Error| {
                             let text = error.to_string();
                             let Some((before, rest)) = text.split_once(" (line ") else { return text };
@@ -284,7 +285,7 @@ fn every_bad_row_is_found_as_in_the_whole_table() {
         let expected = of_table(&path, &columns).map(|_| ()).expect_err("bad");
         let found = surveyed(&path, &columns, None, 0.1).map(|_| ()).expect_err("bad");
         assert_eq!(found, expected, "{changes:?}");
-        // Against columns that are known, a row that suits them no more is an error too.
+        // With known columns, a row that does not suit them is also an error.
         std::fs::write(&path, text(&[])).expect("written");
         let (schema, _) = of_table(&path, &columns).expect("good");
         std::fs::write(&path, text(&changes)).expect("written");
@@ -294,7 +295,7 @@ fn every_bad_row_is_found_as_in_the_whole_table() {
 }
 
 #[test]
-fn what_leaves_nothing_to_learn_from_is_refused() {
+fn tables_without_usable_rows_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.csv");
     let refused = |text: &str, roles: &Roles| {
@@ -316,7 +317,9 @@ fn what_leaves_nothing_to_learn_from_is_refused() {
     };
     let mut all = (0..).map(|seed| Roles::new(100, 0.5, 0.0, seed).expect("roles"));
     let test_first = all.find(|roles| roles.of(0) == Role::Test).expect("roles");
-    assert!(refused("x,y\n1,2\n2,3\n", &test_first).contains("are left to train on, expected at least 2"));
+    assert!(
+        refused("x,y\n1,2\n2,3\n", &test_first).contains("rows are left for training, expected at least 2")
+    );
     assert!(refused("x,y\n", &Roles::default()).contains("no rows"));
     assert!(refused("x,y\n1,2\n", &Roles::default()).contains("1 row"));
     // Only one row differs, and it is held out.

@@ -1,8 +1,8 @@
 //! Checkpoints: files are refused or accepted, and fits continue from changed states or end with an error; no files.
 //!
-//! A checksum keeps damaged files out, and a fuzzer with them. So an input is also read as changes of a saved state, which
-//! get the right checksum: the first byte chooses a fit, and every four bytes after it are a place, how the byte there
-//! changes, and with what.
+//! A checksum rejects damaged files, and with them almost every input of a fuzzer. Hence an input is also
+//! read as changes of a saved state, which get the right checksum: the first byte chooses a fit, and every
+//! four bytes after it are a position, the kind of change of the byte there, and the operand.
 
 use sha2::{Digest, Sha256};
 use sparsegp::checkpoint::{Checkpoint, Identity, inspect};
@@ -17,7 +17,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The bytes of a file before its contents: what it is, its version, and the checksum of the rest.
+/// The number of bytes of a file before its contents: the signature, the version, and the checksum of the
+/// rest.
 const HEADER: usize = 20 + 4 + 32;
 
 /// The kinds of fits.
@@ -96,7 +97,7 @@ fn fit(kind: usize, from: Option<Vec<u8>>, saved: &mut Vec<Vec<u8>>) -> bool {
     }
 }
 
-/// A checkpoint of the middle of a fit.
+/// Returns a checkpoint from the middle of a fit.
 fn middle(kind: usize) -> &'static [u8] {
     static MIDDLES: [OnceLock<Vec<u8>>; FITS] = [const { OnceLock::new() }; FITS];
     MIDDLES[kind].get_or_init(|| {
@@ -106,7 +107,8 @@ fn middle(kind: usize) -> &'static [u8] {
     })
 }
 
-/// Reads bytes as a checkpoint, and as changes of one. An input is accepted if a fit continues from it to a good end.
+/// Reads bytes as a checkpoint, and as changes of a checkpoint. An input is accepted if a fit continues from
+/// it successfully.
 pub fn run(bytes: &[u8]) -> bool {
     if let Err(error) = inspect("c", bytes.to_vec()) {
         assert!(error.exit_code() == 3 && !error.to_string().contains('\n'), "{error}");

@@ -1,4 +1,5 @@
-//! Bytes to a small table of ugly columns, and the default fit of it: an error about the data, or a model that predicts.
+//! Converts bytes to a small table of ugly columns, and fits it by default: the result is an error about the
+//! data, or a model that predicts.
 
 use sparsegp::ErrorKind;
 use sparsegp::likelihood::Task;
@@ -41,7 +42,7 @@ pub fn run(bytes: &[u8]) -> bool {
     }
 }
 
-/// Predictions of the rows of the table are numbers.
+/// Checks that predictions of the rows of the table are numbers.
 fn check(model: &sparsegp_tables::tabular::TableModel, table: &Table) {
     let predictions = model.predict(table, UnseenLevels::New).expect("the model's own table");
     // Classes have probabilities and no mean.
@@ -56,14 +57,14 @@ fn check(model: &sparsegp_tables::tabular::TableModel, table: &Table) {
     }
 }
 
-/// Reads the plan of a table from the bytes; values are random numbers, which all of the bytes seed.
+/// Reads the plan of a table from the bytes. All bytes together seed the random values.
 struct Source<'a> {
     plan: std::slice::Iter<'a, u8>,
     state: u64,
 }
 
 impl Source<'_> {
-    /// The next part of the plan, below `below`; random after its end.
+    /// Returns the next number of the plan, below `below`; after the end of the plan, a random number.
     fn plan(&mut self, below: usize) -> usize {
         match self.plan.next() {
             Some(&byte) => usize::from(byte) % below,
@@ -88,7 +89,7 @@ impl Source<'_> {
         2.0 * ((self.bits() >> 11) as f64 / (1u64 << 53) as f64) - 1.0
     }
 
-    /// A bell of standard deviation 1.
+    /// Returns a bell-shaped random number of standard deviation 1.
     fn bell(&mut self) -> f64 {
         (0..12).map(|_| 0.5 * self.uniform()).sum()
     }
@@ -106,7 +107,7 @@ fn text(bytes: &[u8]) -> String {
         let next = column(&mut source, rows, columns.last());
         columns.push(next);
     }
-    // Whole rows repeat others, with the same target or with another one.
+    // Some rows repeat other rows, with the same or another target.
     let repeated = [0, 0, rows / 2, rows - 2][source.plan(4)];
     let again = source.plan(2) == 0;
     let mut target = target(&mut source, &columns);

@@ -1,10 +1,12 @@
-//! The text of a kernel: what is read evaluates and is written as text that reads back to the same; no training.
+//! The text of a kernel: a kernel that is read can be evaluated, and its text reads back to the same kernel;
+//! no training.
 
 use faer::Mat;
 use sparsegp::kernels::kernel::{Gradient, Inputs, Kernel, Scratch, value_names};
 use sparsegp::kernels::parse;
 
-/// Reads a text as a kernel of one, two and four inputs. Accepted is what is a kernel of at least one of them.
+/// Reads a text as a kernel of one, two and four inputs. A text is accepted if at least one of these
+/// succeeds.
 pub fn run(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let mut accepted = false;
@@ -32,7 +34,8 @@ fn check(kernel: &dyn Kernel, dims: usize) {
     evaluate(kernel, dims);
 }
 
-/// Values and gradients at a few points, two of them equal. Large parameters may overflow, but not panic.
+/// Evaluates the kernel and its gradients at a few points, two of which are equal. Large parameters may
+/// overflow, but not panic.
 fn evaluate(kernel: &dyn Kernel, dims: usize) {
     let points = |n: usize| Mat::from_fn(n, dims, |i, d| (((3 * i) % 7 + d) as f64).sin());
     let (left, right) = (points(8), points(3));
@@ -51,7 +54,7 @@ fn evaluate(kernel: &dyn Kernel, dims: usize) {
     }
 }
 
-/// The matrix is symmetric and has the kernel's diagonal.
+/// Checks that the matrix is symmetric and has the diagonal of the kernel.
 fn check_gram(kernel: &dyn Kernel, x: &Mat<f64>, k: &Mat<f64>, scratch: &mut Scratch) {
     let mut diagonal = vec![0.0; x.nrows()];
     kernel.diag(x.as_ref(), &mut diagonal, scratch);

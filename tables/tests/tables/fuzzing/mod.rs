@@ -1,6 +1,6 @@
 //! The code that fuzz targets run on one input, and tests on every input of the corpus; no fuzzer.
 //!
-//! Each function returns whether the input was accepted and panics when a promise is broken.
+//! Each function returns true if the input was accepted, and panics if a guarantee is violated.
 #![allow(dead_code)] // every fuzz target uses its own part
 
 pub mod checkpoint;

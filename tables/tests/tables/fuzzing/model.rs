@@ -1,8 +1,10 @@
-//! Model files: what is read predicts, learns from rows and is explained, and is written to a file that says the same; no fitting.
+//! Model files: a model that is read predicts, learns from rows and is explained, and its copy in a new file
+//! does the same; no fitting.
 //!
-//! A checksum keeps damaged files out, and a fuzzer with them. So there is a text form of the file's contents that is put
-//! into a container with a right header and checksum: the JSON description on the first line, then a line per array,
-//! `name side side: value value …`. Values are repeated, or cut, to fill the shape.
+//! A checksum rejects damaged files, and with them almost every input of a fuzzer. Hence the contents of a
+//! file have a text form, which is put into a container with the right header and checksum: the JSON
+//! description on the first line, then a line per array, `name side side: value value …`. Values are
+//! repeated, or cut, to fill the shape.
 
 use rand::SeedableRng;
 use safetensors::SafeTensors;
@@ -20,13 +22,14 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most values of one array: files that are larger are no more interesting.
+/// The maximum number of values of an array. Larger files would not be more interesting.
 const MOST_VALUES: usize = 4096;
 
 /// The most steps of an update.
 const MOST_STEPS: usize = 12;
 
-/// Reads bytes as a model file, and as the text form of one. Accepted is what is a model either way.
+/// Reads bytes as a model file, and as the text form of one. An input is accepted if it is a model either
+/// way.
 pub fn run(bytes: &[u8]) -> bool {
     let mut accepted = check(bytes);
     if let Ok(text) = std::str::from_utf8(bytes)
@@ -61,17 +64,17 @@ fn check(file: &[u8]) -> bool {
     true
 }
 
-/// Everything the model predicts after it has learnt from the rows.
+/// Returns everything that the model predicts after an update with the rows.
 fn after_rows(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
     let (mut ignore, asked) = (|_: &Event| {}, AtomicUsize::new(0));
-    // Steps on hostile numbers may creep.
+    // On hostile numbers, updates may take very many small steps.
     let poll = || asked.fetch_add(1, Ordering::Relaxed) > MOST_STEPS;
     let mut session = Session::new(&mut ignore).with_poll(&poll);
     let updated = model.updated(table, 0.25, &mut session).map_err(|error| error.to_string())?;
     predictions(&updated, table)
 }
 
-/// The tables and the page of what predictions depend on.
+/// Returns the tables and the page that explain predictions.
 fn explanations(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
     let text = || -> sparsegp::Result<String> {
         let mut kept = KeptRows::new(model);
@@ -81,7 +84,7 @@ fn explanations(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
         let rows = [ExplainedRow { number: 1, inputs, exposure: 1.0 }];
         let settings = Settings { columns: 3, repeats: 1, background: 2, orders: 2, ..Settings::default() };
         let all = [Explained::of((model, &kept, Some("rows")), &rows, 2, &settings)];
-        // The end of the page has the time.
+        // The end of the page contains the time, which differs.
         let page = explained_page("page", &all, "again").html();
         Ok(Explained::files(&all, false)?.map(|(_, text)| text).concat()
             + page.split("Made by").next().unwrap_or_default())
@@ -89,7 +92,8 @@ fn explanations(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
     text().map(|text| text.bytes().map(u64::from).collect()).map_err(|error| error.to_string())
 }
 
-/// Three rows of a model's columns with targets: near 0, far out, and the last categories. `None` when columns share a name.
+/// Returns three rows with the columns and the target of a model: near 0, far from 0, and with the last
+/// categories. Returns `None` if columns share a name.
 fn rows_for(schema: &Schema) -> Option<Table> {
     let features = schema.features().iter().flat_map(|feature| {
         let column = match feature {
@@ -121,7 +125,7 @@ fn rows_for(schema: &Schema) -> Option<Table> {
     Table::new("rows", features.chain(exposure).chain([target]).collect()).ok()
 }
 
-/// Everything a model predicts for every row, as the bits of its numbers.
+/// Returns everything that a model predicts for every row, as the bits of the numbers.
 fn predictions(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
     let predictions = model.predict(table, UnseenLevels::New).map_err(|error| error.to_string())?;
     let mut said: Vec<f64> = (0..predictions.rows()).flat_map(|row| of_row(&predictions, row)).collect();
@@ -129,7 +133,7 @@ fn predictions(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
         said.extend(draws.concat());
     }
     said.extend(model.coefficients().unwrap_or_default().iter().map(|coefficient| coefficient.mean));
-    // All that is not a number is the same; its sign and payload mean nothing.
+    // All NaN count as equal; their sign and payload have no meaning.
     Ok(said.into_iter().map(|value| if value.is_nan() { f64::NAN } else { value }.to_bits()).collect())
 }
 
@@ -143,7 +147,7 @@ fn of_row(predictions: &Predictions<'_>, row: usize) -> Vec<f64> {
     said
 }
 
-/// The container of a text form; `None` if the text is not one.
+/// Returns the container of a text form, or `None` if the text is not a text form.
 pub fn pack(text: &str) -> Option<Vec<u8>> {
     let mut lines = text.lines();
     let description = lines.next()?;
@@ -152,7 +156,7 @@ pub fn pack(text: &str) -> Option<Vec<u8>> {
     container("2", description, &arrays)
 }
 
-/// A model file of this version, description and arrays with the checksum that belongs to them.
+/// Returns a model file with this version, description and arrays, and the matching checksum.
 pub fn container(version: &str, description: &str, arrays: &[Array]) -> Option<Vec<u8>> {
     let mut sorted: Vec<&Array> = arrays.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
@@ -193,7 +197,7 @@ fn checksum(description: &str, sorted: &[&Array]) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The description and the arrays of a good model file.
+/// Returns the description and the arrays of a good model file.
 pub fn contents(file: &[u8]) -> (String, Vec<Array>) {
     let (_, header) = SafeTensors::read_metadata(file).expect("a container");
     let description =
@@ -207,7 +211,7 @@ pub fn contents(file: &[u8]) -> (String, Vec<Array>) {
     (description.clone(), tensors.into_iter().map(array).collect())
 }
 
-/// The text form of a good model file: what a new seed of the corpus is made of.
+/// Returns the text form of a good model file, as a seed of the corpus.
 pub fn unpack(file: &[u8]) -> String {
     let (mut text, mut arrays) = contents(file);
     arrays.sort_by(|a, b| a.name.cmp(&b.name));

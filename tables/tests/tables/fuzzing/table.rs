@@ -1,4 +1,4 @@
-//! CSV text to what a fit trains on: columns, encodings, splits, scaling; no training.
+//! From CSV text to the data of a fit: columns, encodings, splits, scaling; no training.
 
 use sparsegp::data::{Scaling, split};
 use sparsegp::likelihood::TargetKind;
@@ -6,7 +6,7 @@ use sparsegp_tables::schema::{Schema, SchemaOptions, TargetEncoding, UnseenLevel
 use sparsegp_tables::tables::{Table, read_csv};
 use std::io::Cursor;
 
-/// The kinds of target to ask for, besides the kind that the values suggest.
+/// The kinds of target to request; `None` is the kind that the values suggest.
 const KINDS: [Option<TargetKind>; 7] = [
     None,
     Some(TargetKind::Real),
@@ -17,8 +17,8 @@ const KINDS: [Option<TargetKind>; 7] = [
     Some(TargetKind::Ordinal),
 ];
 
-/// Reads a text and takes its first and its last column for the target, of every kind. Accepted is what could be trained on
-/// in at least one way.
+/// Reads a text and uses its first and its last column as the target, of every kind. A text is accepted if at
+/// least one of these can be trained on.
 pub fn run(text: &[u8]) -> bool {
     let Ok(table) = read_csv("table", Cursor::new(text.to_vec())) else { return false };
     let names: Vec<&str> = table.columns().iter().map(|named| named.name.as_str()).collect();
@@ -44,7 +44,7 @@ fn options(target: &str, target_kind: Option<TargetKind>) -> SchemaOptions {
     SchemaOptions { target: target.to_owned(), target_kind, ..SchemaOptions::default() }
 }
 
-/// Columns in other roles than features: categories, exposure, weights, a positive class.
+/// Returns options that give columns other roles: categories, exposure, weights, a positive class.
 fn hostile_options(names: &[&str]) -> Vec<SchemaOptions> {
     let all: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let (first, last) = (all[0].clone(), all[all.len() - 1].clone());
@@ -83,7 +83,7 @@ fn prepare(table: &Table, columns: &SchemaOptions) -> bool {
     true
 }
 
-/// The description of columns in a model file is read back unchanged.
+/// Checks that the description of columns in a model file reads back unchanged.
 fn reread(schema: &Schema) {
     let text = serde_json::to_string(schema).expect("a schema can be written");
     let read: Schema = serde_json::from_str(&text).expect("a written schema can be read");

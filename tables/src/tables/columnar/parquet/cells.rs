@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Decimal(i32),
     /// Numbers of 16 bits.
     Half,
-    /// Instants since 1970: number × first / second, in seconds.
+    /// Instants: the number × the first value / the second value is the seconds since 1970.
     Instant(f64, f64),
     Text,
 }

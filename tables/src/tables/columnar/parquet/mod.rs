@@ -211,7 +211,7 @@ thread_local! {
 
 /// Runs the decoder. On some damaged files the decoder panics; this function returns an error instead.
 fn undamaged<T>(source: &str, decode: impl FnOnce() -> T) -> Result<T> {
-    // The error says all there is to say: the panic's own message would only come before it.
+    // The returned error is sufficient; the message of the panic would only precede it.
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let others = std::panic::take_hook();

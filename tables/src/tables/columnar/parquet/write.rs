@@ -16,7 +16,7 @@ use crate::tables::predictions::{PredictedTable, text_of};
 use sparsegp::error::Result;
 use sparsegp::files::{AtomicFile, write_error};
 
-/// Rows that are encoded together.
+/// The number of rows that are encoded together.
 const GROUP_ROWS: usize = 1 << 17;
 
 /// Writes columns of 64-bit floats, NaN as null, and of text.
@@ -24,7 +24,7 @@ const GROUP_ROWS: usize = 1 << 17;
 pub(in crate::tables::columnar) struct ParquetWriter {
     path: PathBuf,
     file: SerializedFileWriter<AtomicFile>,
-    /// The rows of the group at hand, by columns.
+    /// The rows of the current group, by columns.
     columns: Vec<Cells>,
     rows: usize,
     levels: Vec<i16>,
@@ -84,7 +84,7 @@ impl ParquetWriter {
 }
 
 impl Cells {
-    /// Adds rows of a column that comes first.
+    /// Adds rows of a leading column.
     fn extend(&mut self, column: &Column, rows: usize) {
         match (self, column) {
             (Cells::Numbers(cells), Column::Number(values)) => cells.extend_from_slice(values),
