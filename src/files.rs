@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -180,6 +180,16 @@ impl Write for AtomicFile {
         match &mut self.out {
             Out::Temporary(out) => out.flush().map_err(without_path),
             Out::Direct(out) => out.flush(),
+        }
+    }
+}
+
+impl Seek for AtomicFile {
+    /// Moves to a position of the file. Devices and pipes have no positions, which is an error.
+    fn seek(&mut self, position: SeekFrom) -> std::io::Result<u64> {
+        match &mut self.out {
+            Out::Temporary(out) => out.seek(position).map_err(without_path),
+            Out::Direct(_) => Err(std::io::ErrorKind::NotSeekable.into()),
         }
     }
 }
