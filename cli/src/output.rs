@@ -83,15 +83,12 @@ fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Refuses a file name for predictions that does not end in a known format.
-pub fn check_predictions_name(path: &Path) -> Result<()> {
+/// Refuses a file name for predictions that does not end in a known format of tables; `known` lists the endings.
+pub fn check_predictions_name(path: &Path, known: &str) -> Result<()> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
     match ending.as_deref() {
         Some("csv" | "parquet") => Ok(()),
-        _ => Err(Error::usage(format!(
-            "{}: predictions go to a file ending in .csv or .parquet",
-            path.display()
-        ))),
+        _ => Err(Error::usage(format!("{}: predictions go to a file ending in {known}", path.display()))),
     }
 }
 
