@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -188,8 +188,17 @@ impl Write for AtomicFile {
     }
 }
 
-/// Returns the cause of a failure without the name of the temporary file, which the user does not
-/// know.
+impl Seek for AtomicFile {
+    /// Moves to a position of the file. Devices and pipes have no positions, which is an error.
+    fn seek(&mut self, position: SeekFrom) -> std::io::Result<u64> {
+        match &mut self.out {
+            Out::Temporary(out) => out.seek(position).map_err(without_path),
+            Out::Direct(_) => Err(std::io::ErrorKind::NotSeekable.into()),
+        }
+    }
+}
+
+/// Returns the cause of a failure without the name of the temporary file, which the user does not know.
 fn without_path(error: std::io::Error) -> std::io::Error {
     if error.get_ref().is_some() { error.kind().into() } else { error }
 }

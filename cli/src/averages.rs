@@ -4,7 +4,7 @@ use super::args::PredictArgs;
 use super::{output, predict};
 use sparsegp::Result;
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::{Column, Grid, NamedColumn, PredictedRows, PredictedTable};
+use sparsegp_tables::tables::{Column, Grid, NamedColumn, PredictedRows, PredictedTable, Raster};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 
 /// The number of cells that are averaged at once.
@@ -15,12 +15,13 @@ pub fn run(
     args: &PredictArgs,
     outputs: &TableOutputs,
     grid: &Grid,
+    raster: Option<&Raster>,
     parts: usize,
     unseen: UnseenLevels,
 ) -> Result<()> {
-    outputs.check_grid(grid, unseen)?;
     outputs.models().try_for_each(|model| model.check_averages(grid, parts).map(|_| ()))?;
     output::note(&format!("grid: {}, averaged over cells", grid.words()));
+    let grid = raster.map_or(grid, Raster::grid);
     let (mut out, mut first) = (None, 0);
     for block in grid.clone().blocks(CELLS) {
         let (block, cells) = block.map(|block| (block.copies().to_vec(), block.rows()))?;
@@ -30,7 +31,7 @@ pub fn run(
         let numbers = (0..cells).flat_map(of_cell).collect();
         let ready = match out {
             Some(out) => out,
-            None => predict::writer(&args.out, columns(args, outputs, &block))?,
+            None => predict::writer(&args.out, raster, columns(args, outputs, &block))?,
         };
         let leading = block.into_iter().map(|copy| copy.column).collect();
         out = Some(ready.write_rows(PredictedRows { leading, numbers, rows: cells })?);

@@ -174,7 +174,7 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
                 "--predictions reads the test rows again: give --test a file, not standard input",
             ));
         }
-        output::check_predictions_name(path)?;
+        output::check_predictions_name(path, ".csv or .parquet")?;
     }
     if args.data == Path::new("-") && args.held_out.test.as_deref() == Some(Path::new("-")) {
         return Err(Error::usage("standard input can be the data or the test rows, not both"));

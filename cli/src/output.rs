@@ -83,13 +83,13 @@ fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Refuses a file name for predictions that does not end in a known format.
-pub fn check_predictions_name(path: &Path) -> Result<()> {
+/// Refuses a file name for predictions that does not end in a known format of tables; `known` lists the endings.
+pub fn check_predictions_name(path: &Path, known: &str) -> Result<()> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
     match ending.as_deref() {
         Some("csv" | "parquet") => Ok(()),
         _ => Err(Error::usage(format!(
-            "{}: expected a file name that ends in .csv or .parquet for predictions",
+            "{}: expected a file name that ends in {known} for predictions",
             path.display()
         ))),
     }

@@ -9,7 +9,8 @@ use sparsegp::model::{Model, Predictions};
 use sparsegp::{Error, Result};
 use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
 use sparsegp_tables::tables::{
-    Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
+    Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Raster, RasterFormat, Table,
+    WriterBehind,
 };
 use sparsegp_tables::tabular::{DrawRequest, OutputDraws, TableModel, TableOutputs};
 use std::collections::{BTreeMap, HashSet};
@@ -251,9 +252,11 @@ impl<'a> OutputColumns<'a> {
     }
 }
 
-/// Creates the writer of predictions, to a file or as CSV to standard output.
-pub(crate) fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> {
-    if out == Path::new("-") {
+/// Creates the writer of predictions, to a file, a raster file, or as CSV to standard output.
+pub(crate) fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Result<WriterBehind> {
+    if let Some(raster) = raster {
+        PredictionWriter::raster(out, raster, table)?.behind()
+    } else if out == Path::new("-") {
         PredictionWriter::stream("standard output", Box::new(output::StandardOutput), table)?.behind()
     } else {
         PredictionWriter::create(out, table)?.behind()
@@ -422,10 +425,16 @@ struct Source {
 
 impl Source {
     /// Opens the data file, or creates the grid, with blocks of at most `most` rows.
-    fn of(args: &PredictArgs, outputs: &TableOutputs, unseen: UnseenLevels, most: usize) -> Result<Source> {
+    fn of(
+        args: &PredictArgs,
+        outputs: &TableOutputs,
+        raster: Option<&Raster>,
+        unseen: UnseenLevels,
+        most: usize,
+    ) -> Result<Source> {
         if let Some(grid) = &args.grid {
-            outputs.check_grid(grid, unseen)?;
             output::note(&format!("grid: {}", grid.words()));
+            let grid = raster.map_or(grid, Raster::grid);
             let names: Vec<String> = grid.names().map(str::to_owned).collect();
             let blocks = Box::new(grid.clone().blocks(most));
             return Ok(Source { name: "the grid".into(), keep: names.clone(), names, blocks });
@@ -443,12 +452,18 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let outputs = TableOutputs::load(&args.model)?;
     let contents = Contents::of(args);
     contents.check_models(&outputs, &dashed)?;
+    let mut raster = None;
+    if let Some(grid) = &args.grid {
+        outputs.check_grid(grid, contents.unseen)?;
+        raster = outputs.raster(&args.out, grid)?;
+    }
+    let raster = raster.as_ref();
     if let (Some(grid), Some(parts)) = (&args.grid, args.average) {
-        return averages::run(args, &outputs, grid, parts.into(), contents.unseen);
+        return averages::run(args, &outputs, grid, raster, parts.into(), contents.unseen);
     }
     // Joint draws need all rows in one block. The block may have one row more than allowed, so that longer files are detected.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
-    let source = Source::of(args, &outputs, contents.unseen, most)?;
+    let source = Source::of(args, &outputs, raster, contents.unseen, most)?;
     let mut columns = contents.columns(&outputs, &source.names);
     if let Some(first) = columns.outputs.first_mut() {
         (first.row_numbers, first.keep) = (args.row_numbers, &source.keep);
@@ -466,7 +481,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         let rows = contents.rows(&outputs, &columns, &block, first)?;
         let ready = match out {
             Some(out) => out,
-            None => writer(&args.out, table(block.copies())?)?,
+            None => writer(&args.out, raster, table(block.copies())?)?,
         };
         out = Some(ready.write_rows(rows)?);
         first += block.rows() as u64;
@@ -474,7 +489,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     unfamiliar.tell(&source.name);
     match out {
         Some(out) => out.finish(),
-        None => writer(&args.out, table(&[])?)?.finish(),
+        None => writer(&args.out, raster, table(&[])?)?.finish(),
     }
 }
 
@@ -503,9 +518,27 @@ fn check(args: &PredictArgs) -> Result<()> {
     if args.out == Path::new("-") {
         return Ok(());
     }
-    output::check_predictions_name(&args.out)?;
+    check_format(args)?;
     let data = args.data.as_deref().into_iter();
     output::check_paths(&[&args.out], &data.chain([args.model.as_path()]).collect::<Vec<_>>())
+}
+
+/// Refuses a file name of an unknown format, and formats of grids without a grid.
+fn check_format(args: &PredictArgs) -> Result<()> {
+    let out = args.out.display();
+    match (RasterFormat::of(&args.out), &args.grid) {
+        (None, None) => output::check_predictions_name(&args.out, ".csv or .parquet"),
+        (None, Some(_)) => output::check_predictions_name(&args.out, ".csv, .parquet, .nc or .tif"),
+        (Some(_), None) => {
+            Err(Error::usage(format!("{out}: NetCDF and GeoTIFF files hold a grid, expected --grid"))
+                .hint("predict on a grid, or write the rows of a data file to .csv or .parquet"))
+        }
+        (Some(_), Some(_)) if args.row_numbers => {
+            Err(Error::usage(format!("{out}: NetCDF and GeoTIFF files have no rows to number"))
+                .hint("leave --row-numbers out, or write .csv or .parquet"))
+        }
+        (Some(_), Some(_)) => Ok(()),
+    }
 }
 
 /// Predicts one block, which begins at row `first` of the file.

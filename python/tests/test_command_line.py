@@ -107,3 +107,23 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path):
     with pytest.raises(ValueError, match="bad.model") as error:
         sparsegp.SparseGPRegressor.load(tmp_path / "bad.model")
     assert "\n" not in str(error.value)
+
+
+def test_a_grid_is_written_as_netcdf(tmp_path):
+    import pandas as pd
+    from scipy.io import netcdf_file
+
+    model_file, grid = tmp_path / "storms.model", ["--grid", "lon=-90:-30:20,lat=35:15:-10,month=9"]
+    asked = ["--places", "lon,lat", "--exclude", "storm", "--auto", "none", "--inducing", "20", "--epochs", "3"]
+    run("fit", DATA / "storms.csv", "--target", "wind", "--quiet", "--model-out", model_file, *asked)
+    for name in ("map.csv", "map.nc"):
+        run("predict", model_file, *grid, "--out", tmp_path / name)
+    table = pd.read_csv(tmp_path / "map.csv").pivot(index="lat", columns="lon").iloc[::-1]
+    with netcdf_file(tmp_path / "map.nc", mmap=False) as file:
+        assert file.Conventions == b"CF-1.8" and file.dimensions == {"lat": 3, "lon": 4}
+        variables = file.variables
+    assert [variables[name].units for name in ("lon", "lat")] == [b"degrees_east", b"degrees_north"]
+    assert np.array_equal(variables["lon"][:], [-90, -70, -50, -30]) and np.array_equal(variables["lat"][:], [35, 25, 15])
+    assert variables["mean"].dimensions == ("lat", "lon") and variables["month"].getValue() == 9
+    assert np.array_equal(variables["mean"][:], table["mean"])
+    assert np.array_equal(variables["standard_deviation"][:], np.sqrt(table["variance"]))

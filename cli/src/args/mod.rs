@@ -184,7 +184,8 @@ pub struct PredictArgs {
     /// separated by commas
     ///
     /// Ranges include both ends, and the last column changes fastest. The predictions begin with the columns of the grid. Example:
-    /// 'lon=-96:-91:0.01,lat=34:37:0.01,month=7'.
+    /// 'lon=-96:-91:0.01,lat=34:37:0.01,month=7'. With --out FILE.nc or FILE.tif, every range is an axis; GeoTIFF needs two ranges. The
+    /// coordinate system is EPSG:4326 for models with --places; other files have none.
     #[arg(long, value_name = "GRID", allow_hyphen_values = true, conflicts_with_all = ["data", "keep", "delimiter"])]
     pub grid: Option<Grid>,
     /// Average the function over each cell of the grid (block kriging), using Q points per direction
@@ -193,7 +194,8 @@ pub struct PredictArgs {
     /// and variance of the average, without observation noise. On the sphere, points are weighted by area.
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["quantiles", "latent", "covariance", "samples", "draws", "row_numbers"])]
     pub average: Option<u16>,
-    /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
+    /// File for the predictions, one row per row of the data (.csv or .parquet; '-' for CSV on standard output). Grids may also go to NetCDF
+    /// (.nc) or GeoTIFF (.tif)
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Columns of the data to copy unchanged to the front of the output, separated by commas

@@ -26,6 +26,7 @@ mod options;
 mod outputs;
 mod pipelines;
 mod places;
+mod rasters;
 mod report;
 mod resume;
 mod search_cli;

@@ -139,9 +139,9 @@ fn invalid_places_and_grids_are_refused_in_one_line() {
         ),
         ("predict m --out g.csv".to_owned(), 2, &["required"]),
         (
-            "predict m --out g.nc --grid lon=1,lat=50,height=1,ground=soil".to_owned(),
+            "predict m --out g.txt --grid lon=1,lat=50,height=1,ground=soil".to_owned(),
             2,
-            &[".csv or .parquet"],
+            &[".csv, .parquet, .nc or .tif"],
         ),
         (FIT.replace("lon,lat", "lat,lon"), 3, &["found", "a latitude", "--places lon,lat"]),
         (format!("{FIT} --plane lon,lat"), 2, &["cannot be used with"]),

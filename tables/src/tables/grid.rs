@@ -23,30 +23,55 @@ const BEYOND: f64 = 1e-6;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    axes: Vec<Axis>,
+    pub(super) axes: Vec<Axis>,
 }
 
 /// A column of a grid with its values.
 #[derive(Clone, Debug, PartialEq)]
-struct Axis {
-    name: String,
-    values: Values,
+pub(super) struct Axis {
+    pub name: String,
+    pub values: Values,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Values {
-    /// `count` numbers at the distance `step`, from `start` on.
-    Range { start: f64, step: f64, count: u64 },
+pub(super) enum Values {
+    Range(Steps),
     /// One text, such as a category or a date.
     Text(String),
 }
 
 impl Values {
-    fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         match self {
-            Values::Range { count, .. } => *count,
+            Values::Range(steps) => steps.count,
             Values::Text(_) => 1,
         }
+    }
+}
+
+/// `count` numbers at the distance `step`, from `start` on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Steps {
+    pub start: f64,
+    pub step: f64,
+    pub count: u64,
+    /// True if the numbers are in the opposite order. They are the same numbers bit for bit.
+    pub reversed: bool,
+}
+
+impl Steps {
+    /// Returns the number with this index.
+    pub fn number(&self, index: u64) -> f64 {
+        self.at(self.position(index))
+    }
+
+    /// Returns the position of a number, in steps from `start`.
+    fn position(&self, index: u64) -> f64 {
+        (if self.reversed { self.count - 1 - index } else { index }) as f64
+    }
+
+    fn at(&self, position: f64) -> f64 {
+        self.start + self.step * position
     }
 }
 
@@ -67,7 +92,7 @@ impl FromStr for Axis {
             .collect();
         let values = match numbers.as_deref() {
             None => Values::Text(values.to_owned()),
-            Some(&[value]) => Values::Range { start: value, step: 1.0, count: 1 },
+            Some(&[value]) => Values::Range(Steps { start: value, step: 1.0, count: 1, reversed: false }),
             Some(&[start, stop, step]) => range(&name, start, stop, step)?,
             Some(_) => return Err(wrong()),
         };
@@ -81,7 +106,7 @@ fn range(name: &str, start: f64, stop: f64, step: f64) -> std::result::Result<Va
     if step == 0.0 || !(0.0..1e18).contains(&steps) {
         return Err(format!("{name}: {start} to {stop} cannot be reached in steps of {step}"));
     }
-    Ok(Values::Range { start, step, count: steps as u64 + 1 })
+    Ok(Values::Range(Steps { start, step, count: steps as u64 + 1, reversed: false }))
 }
 
 impl FromStr for Grid {
@@ -137,8 +162,8 @@ impl Grid {
             // Each value is repeated for all combinations of the later columns.
             inner /= values.count();
             let column = match values {
-                Values::Range { start, step, count } => {
-                    let value = |point: u64| start + step * (point / inner % count) as f64;
+                Values::Range(steps) => {
+                    let value = |point: u64| steps.number(point / inner % steps.count);
                     Column::Number((first..end).map(value).collect())
                 }
                 Values::Text(text) => text_column(text, (end - first.min(end)) as usize),
@@ -175,12 +200,13 @@ impl Grid {
         for Axis { name, values } in &self.axes {
             outer /= values.count();
             let column = match values {
-                Values::Range { start, step, count } => {
-                    let parts = if *count > 1 { parts as u64 } else { 1 };
+                Values::Range(steps) => {
+                    let parts = if steps.count > 1 { parts as u64 } else { 1 };
                     inner /= parts;
                     let value = |row: u64| {
-                        let (centre, part) = (row / per_cell / outer % count, row % per_cell / inner % parts);
-                        start + step * (centre as f64 + (part as f64 + 0.5) / parts as f64 - 0.5)
+                        let (centre, part) =
+                            (row / per_cell / outer % steps.count, row % per_cell / inner % parts);
+                        steps.at(steps.position(centre) + (part as f64 + 0.5) / parts as f64 - 0.5)
                     };
                     Column::Number(rows.clone().map(value).collect())
                 }

@@ -14,6 +14,7 @@ mod model_file;
 mod parts;
 mod places;
 mod progress;
+mod rasters;
 mod scalings;
 mod states;
 mod targets;

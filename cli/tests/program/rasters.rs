@@ -1,0 +1,113 @@
+//! Grids as NetCDF and GeoTIFF from the command line: their numbers against CSV, refusals.
+
+use sparsegp_testkit::program::Work;
+
+/// Longitude, latitude, height, kind of ground and temperature of 200 places.
+fn work() -> Work {
+    let part = |i: usize, k: f64| ((i + 1) as f64 * k).fract();
+    let row = |i: usize| {
+        let (lon, lat) = (100.0 + 30.0 * part(i, 0.618_034), 40.0 + 20.0 * part(i, 0.754_878));
+        let y = 40.0 - 0.5 * lat + 2.0 * (lon / 4.0).sin() + part(i, 0.324_7);
+        let kind = ["mild", "cold"][usize::from(y < 15.0)];
+        format!("{lon:.4},{lat:.4},{},{y:.3},{kind}\n", ["rock", "soil"][i % 2])
+    };
+    let work = Work::empty();
+    let rows: String = (0..200).map(row).collect();
+    work.write("stations.csv", &("lon,lat,ground,y,kind\n".to_owned() + &rows));
+    work
+}
+
+const FIT: &str = "fit stations.csv --places lon,lat --quiet --auto none --inducing 20 --epochs 5";
+
+/// The last columns of a CSV file, column by column, with square roots of variances.
+fn columns(work: &Work, name: &str, count: usize) -> Vec<Vec<f64>> {
+    let text = work.read(name);
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let column = |index: usize| {
+        let root = rows[0][index].contains("variance");
+        let value = |row: &Vec<&str>| row[index].parse::<f64>().expect("a number");
+        rows[1..].iter().map(|row| if root { value(row).sqrt() } else { value(row) }).collect()
+    };
+    (rows[0].len() - count..rows[0].len()).map(column).collect()
+}
+
+/// The last values of a file of bands.
+fn bands(work: &Work, name: &str, number: fn([u8; 8]) -> f64, count: usize, points: usize) -> Vec<Vec<f64>> {
+    let bytes = std::fs::read(work.path(name)).expect("a file");
+    let values = &bytes[bytes.len() - count * points * 8..];
+    let values: Vec<f64> =
+        values.chunks_exact(8).map(|value| number(value.try_into().expect("eight"))).collect();
+    values.chunks_exact(points).map(<[f64]>::to_vec).collect()
+}
+
+#[test]
+fn netcdf_and_geotiff_have_the_numbers_of_csv() {
+    let work = work();
+    work.run(&format!("{FIT} --target y --exclude kind --model-out m")).ok();
+    // More points than a block of predictions has.
+    let (across, up) = (121, 81);
+    let grid = "predict m --grid lon=100:130:0.25,lat=40:60:0.25,ground=soil";
+    for (options, count) in [("--latent --quantiles 0.1,0.9", 6), ("--average 2", 2)] {
+        for name in ["g.csv", "g.nc", "g.tif"] {
+            let run = work.run(&format!("{grid} {options} --out {name}")).ok();
+            assert!(run.stderr().contains("grid: lon 121 × lat 81 × ground 1"), "{}", run.stderr());
+        }
+        let points = across * up;
+        let netcdf = bands(&work, "g.nc", f64::from_be_bytes, count, points);
+        let tiff = bands(&work, "g.tif", f64::from_le_bytes, count, points);
+        for (band, values) in columns(&work, "g.csv", count).into_iter().enumerate() {
+            let by_row = |row: usize| (0..across).map(move |column| column * up + row);
+            let upwards: Vec<f64> = (0..up).flat_map(by_row).map(|point| values[point]).collect();
+            let downwards: Vec<f64> = (0..up).rev().flat_map(by_row).map(|point| values[point]).collect();
+            // The order of the points in a cell is that of the axes, so sums over cells are rounded differently.
+            let tolerance = if options.contains("average") { 1e-9 } else { 0.0 };
+            let agree = |found: &[f64], expected: &[f64]| {
+                found.len() == expected.len()
+                    && found.iter().zip(expected).all(|(a, b)| (a - b).abs() <= tolerance * b.abs())
+            };
+            assert!(agree(&netcdf[band], &upwards), "{options}, band {band} of NetCDF");
+            assert!(agree(&tiff[band], &downwards), "{options}, band {band} of GeoTIFF");
+        }
+    }
+}
+
+#[test]
+fn classes_are_written_as_probabilities() {
+    let work = work();
+    work.run(&format!("{FIT} --target kind --exclude y --model-out m")).ok();
+    let grid = "predict m --grid lat=42:50:4,lon=105:115:5,ground=soil --out";
+    for name in ["g.csv", "g.nc"] {
+        work.run(&format!("{grid} {name}")).ok();
+    }
+    assert_eq!(bands(&work, "g.nc", f64::from_be_bytes, 1, 9), columns(&work, "g.csv", 1));
+    let text = String::from_utf8_lossy(&std::fs::read(work.path("g.nc")).expect("a file")).into_owned();
+    assert!(text.contains("probability that kind is "));
+}
+
+#[test]
+fn files_that_cannot_hold_the_predictions_are_refused_in_one_line() {
+    let work = work();
+    work.run(&format!("{FIT} --target y --exclude kind --model-out m")).ok();
+    let grid = "predict m --grid lon=105:115:5,lat=42:50:4,ground=soil";
+    for (command, words) in [
+        (
+            "predict m stations.csv --out g.nc",
+            &["g.nc: NetCDF and GeoTIFF", "expected --grid", ".csv or"][..],
+        ),
+        ("predict m stations.csv --out g.tiff", &["g.tiff: NetCDF and GeoTIFF", "expected --grid"]),
+        (
+            "predict m --grid lon=105:115:5,lat=42,ground=soil --out g.tif",
+            &["found lon with several values in --grid", "expected two columns"],
+        ),
+        (&format!("{grid} --row-numbers --out g.nc"), &["no rows to number", "--row-numbers"]),
+        (&format!("{grid} --out g.grib"), &[".csv, .parquet, .nc or .tif"]),
+        (
+            "fit stations.csv --target y --test-fraction 0.2 --predictions g.nc",
+            &["ending in .csv or .parquet"],
+        ),
+    ] {
+        work.run(command).fails(2, words);
+    }
+    assert_eq!(work.names(), ["m", "stations.csv"]);
+    work.run(&format!("{grid} --out missing/g.nc")).fails(3, &["missing/g.nc: cannot be written"]);
+}
