@@ -130,7 +130,7 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
         )
         .hint("give --beta, or choose β on a part of the rows"));
     }
-    check_file_fit(&args.data, options, args.shuffle_buffer)
+    check_file_fit(&args.data, &args.schema_options(), options, args.shuffle_buffer)
 }
 
 /// Fits the model, from disk if the user set `--shuffle-buffer` or the file is too large for memory. `table` holds the data if they have
@@ -269,7 +269,8 @@ fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>
         return false;
     };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
-    let on_disk = args.objective.betas.is_none() && check_file_fit(&args.data, options, None).is_ok();
+    let on_disk =
+        args.objective.betas.is_none() && check_file_fit(&args.data, &columns, options, None).is_ok();
     if !args.output.quiet {
         output::note(&match on_disk {
             true => format!(

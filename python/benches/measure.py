@@ -63,9 +63,10 @@ def fit(arguments) -> dict:
 
 
 def predict(arguments) -> dict:
-    """Measures means and variances of many rows: from NumPy, from a table of the engine, and by the command from an Arrow
+    """Measures means and variances of many rows: from NumPy, from a table of the engine, and by the command from a Parquet
     file."""
     import pyarrow as pa
+    from pyarrow import parquet
 
     from sparsegp import SparseGPRegressor
 
@@ -78,9 +79,8 @@ def predict(arguments) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model")
         table = pa.table({f"x{i}": X[:, i] for i in range(8)})
-        with pa.OSFile(f"{folder}/X.arrow", "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-        command = [arguments.program, "predict", f"{folder}/model", f"{folder}/X.arrow", "--out", f"{folder}/out.csv"]
+        parquet.write_table(table, f"{folder}/X.parquet")
+        command = [arguments.program, "predict", f"{folder}/model", f"{folder}/X.parquet", "--out", f"{folder}/out.csv"]
         program = [told(lambda: subprocess.run(command, check=True))[1:] for _ in range(arguments.repeats)]
     engine, table = model._fitted(), model._rows(X, reset=False)[0]
     alone = [told(lambda: engine.predict(table, ["moments"]))[1:] for _ in range(arguments.repeats)]

@@ -182,6 +182,26 @@ def test_dataframes_with_categories_and_unknown_sizes(client, tmp_path):
     assert model.document_["data"]["rows"] == int((X[:, 0] > 1.0).sum())
 
 
+def test_one_grouping_is_that_of_one_process(client):
+    X, _, y = rows()
+    rng = np.random.default_rng(1)
+    firm = rng.integers(0, 9, len(y))
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(firm=[f"firm {k}" for k in firm])
+    y = pd.Series(y + rng.normal(size=9)[firm], name="pay")
+    local = sparsegp.SparseGPRegressor(**SMALL).fit(frame, y, groups="a | firm")
+    parts, targets = dd.from_pandas(frame, npartitions=3), dd.from_pandas(y, npartitions=3)
+    model = DaskSparseGPRegressor(client=client, **SMALL).fit(parts, targets, groups="a | firm")
+    mean, std = model.predict(parts, return_std=True)
+    for found, wanted in zip((mean, std), local.predict(frame, return_std=True)):
+        np.testing.assert_allclose(found.compute(), wanted, rtol=1e-6, atol=1e-7)
+    pd.testing.assert_frame_equal(model.effects_, local.effects_, rtol=1e-5, atol=1e-6)
+    assert model.variance_components_["lower"].isna().all()
+    with pytest.raises(ValueError, match="several groupings"):
+        model.fit(parts, targets, groups=["firm", "b"])
+    with pytest.raises(TypeError, match="formula"):
+        model.fit(parts, targets, groups=targets)
+
+
 def kill_soon(client):
     """Returns a callback that ends the process of a worker once, within the rounds after the second epoch."""
     killed = []

@@ -8,9 +8,10 @@ use crate::latent::LatentLayer;
 use crate::linalg::{self, Operand};
 use crate::variational::{Matrix, Normal};
 use faer::{Mat, MatRef};
+use serde::{Deserialize, Serialize};
 
 /// A sparse matrix by levels of the eliminated term: for every level some coefficients of the other terms, r numbers each.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sparse {
     pub offsets: Vec<usize>,
     pub columns: Vec<u32>,
@@ -20,25 +21,29 @@ pub(crate) struct Sparse {
 /// Moments of w and `u = F⁻¹b` given the data.
 ///
 /// The covariances of one eliminated level with everything else follow from `K_l = C_l T_l`: `Cov(u_l, ·) = −K_lᵀ S⁻¹`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Moments {
     /// The eliminated term; the number of terms if none is eliminated.
     pub(crate) eliminated: usize,
     /// `E w`, M.
     pub weights: Vec<f64>,
     /// `Cov w`, `M × M`.
+    #[serde(with = "crate::linalg::stored")]
     pub covariance: Mat<f64>,
     /// `E u`, all terms one after the other, level by level.
     pub coefficients: Vec<f64>,
     /// `Cov(w, u)`, M × coefficients.
+    #[serde(with = "crate::linalg::stored")]
     pub cross: Mat<f64>,
     /// `K_l` at the coefficients of other terms.
     pub(crate) loads: Sparse,
     /// `K_l` at w, M × L·r.
+    #[serde(with = "crate::linalg::stored")]
     pub(crate) weight_loads: Mat<f64>,
     /// `Cov u_l` of the eliminated levels, `r × r` each, row by row.
     pub(crate) blocks: Vec<f64>,
     /// The covariance of the coefficients of all other terms.
+    #[serde(with = "crate::linalg::stored")]
     pub(crate) others: Mat<f64>,
 }
 

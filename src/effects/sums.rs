@@ -2,13 +2,15 @@
 
 use super::rows::{EffectRows, TermRows};
 use super::term::Effects;
+use crate::error::{Error, Result};
 use faer::{ColMut, Mat, MatMut, MatRef};
+use serde::{Deserialize, Serialize};
 
 /// Sums over rows with weights ω, `c = y − o`.
 ///
 /// The coefficients of all terms follow each other, term by term and level by level. "Others" are the coefficients of terms that are not
 /// eliminated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EffectSums {
     /// `G_l = Σ ω z zᵀ` of every level of the eliminated term, `r × r` each.
     pub(crate) blocks: Vec<f64>,
@@ -16,12 +18,15 @@ pub struct EffectSums {
     /// its level: r numbers for each place.
     pub(crate) pairs: Vec<f64>,
     /// `Σ ω z′ z′ᵀ` of the others, both triangles.
+    #[serde(with = "crate::linalg::stored")]
     pub(crate) others: Mat<f64>,
     /// `C = Σ ω a zᵀ`, M × coefficients.
+    #[serde(with = "crate::linalg::stored")]
     pub(crate) cross: Mat<f64>,
     /// `Σ ω c z`.
     pub(crate) response: Vec<f64>,
     /// ω of every row.
+    #[serde(skip)]
     weights: Vec<f64>,
 }
 
@@ -47,6 +52,24 @@ impl EffectSums {
         self.others.as_mut().fill(0.0);
         self.cross.as_mut().fill(0.0);
         self.response.fill(0.0);
+    }
+
+    /// Adds the sums over other rows. The levels of the eliminated term must not occur together with levels of other terms, because the pairs
+    /// that occur differ between rows.
+    ///
+    /// # Errors
+    ///
+    /// If the other sums belong to other terms or features.
+    pub fn merge(&mut self, other: &EffectSums) -> Result<()> {
+        let shape = |s: &EffectSums| (s.blocks.len(), s.pairs.len(), s.others.shape(), s.cross.shape());
+        if shape(self) != shape(other) || !self.pairs.is_empty() {
+            return Err(Error::unlike_sums(self.cross.nrows(), other.cross.nrows()));
+        }
+        let add = |own: &mut [f64], other: &[f64]| own.iter_mut().zip(other).for_each(|(a, b)| *a += b);
+        add(&mut self.blocks, &other.blocks);
+        add(&mut self.response, &other.response);
+        self.cross += &other.cross;
+        Ok(())
     }
 
     /// Adds the rows from `first` on with features `a` (M × b), weights ω and `ω c` (b each).

@@ -21,6 +21,7 @@ mod rows;
 mod run;
 mod scaling;
 pub mod search;
+mod sent_model;
 mod shared;
 mod solver;
 mod start;

@@ -1,22 +1,23 @@
 //! Rows in parts on other machines: the question to every part, its answer, and the merging of answers; no transport, no training.
 
+use super::check::check_groups;
+use super::grouped::{GroupedAdjoint, GroupedRows};
 use super::row_buffer::RowBuffer;
 use super::rows::{AllRows, BatchSource, Portion};
+use super::sent_model::ModelAt;
 use crate::collapsed::{
-    BoundAdjoint, BoundGradient, DataStream, Dataset, Statistics, StatisticsAdjoint, Weighting,
+    BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, Statistics, StatisticsAdjoint, Weighting,
 };
 use crate::data::{BatchPlan, Purpose, part_generator};
+use crate::effects::{EffectRows, EffectSums};
 use crate::error::{Error, Result};
 use crate::gradient::{Batch, BatchPass, BatchSums, Form, Problem};
-use crate::latent::{InducingPrior, Jitter, Layer};
-use crate::model::{LatentModel, LatentPrior};
+use crate::model::LatentModel;
 use crate::objective::Objective;
-use crate::registry::Registry;
 use crate::variational::{Factor, Normal};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
-use sparsegp_kernels::Dimension;
 use std::sync::{Mutex, PoisonError};
 
 /// Training rows in parts that are held elsewhere, on the scale the model sees. An implementation passes a [`Round`] to the holders of all
@@ -67,6 +68,10 @@ pub(super) enum Question {
         #[serde(with = "crate::linalg::stored")]
         cov: Mat<f64>,
     },
+    /// The sums over rows with grouped effects.
+    Grouped(Weighting),
+    /// The contribution of rows with grouped effects to a gradient.
+    GroupedGradient(Box<GroupedAdjoint>),
     /// The losses of a batch, or of all rows, with their derivatives.
     Losses(Box<Losses>),
 }
@@ -166,77 +171,6 @@ impl Draw {
     }
 }
 
-/// A model as a short description and its flat natural vector.
-#[derive(Serialize, Deserialize)]
-struct ModelAt {
-    layers: Vec<LayerShape>,
-    likelihood: String,
-    levels: usize,
-    natural: Vec<f64>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct LayerShape {
-    kernel: String,
-    /// M and D.
-    inducing: (usize, usize),
-    means: usize,
-    jitter: Jitter,
-    dimensions: Vec<Dimension>,
-}
-
-impl ModelAt {
-    fn of(model: &LatentModel) -> Result<ModelAt> {
-        let shape = |layer: &Layer| {
-            let layer = layer.inducing().ok_or_else(|| {
-                Error::usage("a linear model cannot be trained on rows in parts").hint("use ⟨model gp⟩")
-            })?;
-            let (kernel, inducing) = (layer.kernel().expression(), layer.z().shape());
-            let (means, jitter) = (layer.mean().values.len(), layer.jitter());
-            let dimensions = layer.kernel().dimensions().to_vec();
-            Ok(LayerShape { kernel, inducing, means, jitter, dimensions })
-        };
-        Ok(ModelAt {
-            layers: model.layers.iter().map(shape).collect::<Result<_>>()?,
-            likelihood: model.likelihood.name().to_owned(),
-            levels: model.likelihood.levels(),
-            natural: model.natural(),
-        })
-    }
-
-    /// Builds the model and factorises it.
-    fn build(self) -> Result<LatentModel> {
-        let registry = Registry::default();
-        let name = &self.likelihood;
-        let kind = registry.likelihood_kind(name).ok_or_else(|| {
-            Error::usage(format!(
-                "the machines that hold the rows do not know the likelihood '{name}', expected a built-in likelihood"
-            ))
-        })?;
-        let likelihood = registry.likelihood(kind, self.levels)?;
-        let layer = |shape: LayerShape| {
-            let (m, d) = shape.inducing;
-            let mut kernel = registry.kernel(&shape.kernel, d)?;
-            kernel.set_dimensions(&shape.dimensions).map_err(|error| unreadable(&error))?;
-            let layer = InducingPrior::new(kernel, Mat::zeros(m, d), shape.jitter)?;
-            Ok(Layer::from(layer.with_means(vec![0.0; shape.means], false)))
-        };
-        let layers = self.layers.into_iter().map(layer).collect::<Result<Vec<_>>>()?;
-        if !(layers.len() == 1 || layers.len() == likelihood.functions()) {
-            return Err(unreadable(&"its layers do not match its likelihood"));
-        }
-        let mut model = LatentPrior::of_layers(layers, likelihood, false);
-        if model.natural().len() != self.natural.len() {
-            return Err(unreadable(&"its values do not match its model"));
-        }
-        model.set_natural(&self.natural);
-        model.factorised().map_err(|_| {
-            Error::fit("the covariance of the inducing inputs has a Cholesky factor on the client, but not on a machine that holds rows")
-                .hint("use machines with processors of one kind")
-        })
-    }
-}
-
 /// Creates the error for unreadable bytes of a question to a part, or of its answer.
 pub fn unreadable(why: &dyn std::fmt::Display) -> Error {
     Error::data(format!("a message between the client and a machine that holds rows cannot be read: {why}"))
@@ -246,6 +180,27 @@ pub fn unreadable(why: &dyn std::fmt::Display) -> Error {
 /// Serialises a question about the rows under a model.
 fn asked(model: &LatentModel, question: Question) -> Result<Vec<u8>> {
     postcard::to_allocvec(&(ModelAt::of(model)?, question)).map_err(|error| unreadable(&error))
+}
+
+/// Returns the sums over all rows for a question, wherever the rows are: in parts elsewhere, or read block by block.
+pub(super) fn sums_of_all(rows: &dyn AllRows, model: &LatentModel, question: Question) -> Result<Sums> {
+    if let Some(parts) = rows.elsewhere() {
+        return parts.ask(asked(model, question)?);
+    }
+    let round = Round { model: model.clone(), question, idle: Mutex::default() };
+    let mut sums: Result<Option<Sums>> = Ok(None);
+    rows.for_each(CHUNK, &mut |portion| {
+        let Portion::Here(block) = portion else { return };
+        let merged = std::mem::replace(&mut sums, Ok(None)).and_then(|before| {
+            let own = round.sums(0, block)?;
+            match before {
+                None => Ok(Some(own)),
+                Some(mut before) => before.merge(&own).map(|()| Some(before)),
+            }
+        });
+        sums = merged;
+    })?;
+    sums?.ok_or_else(|| Error::data("found no training rows, expected at least one"))
 }
 
 /// The maximum number of rows whose losses are computed before their sums are merged; it bounds the additional memory of a part.
@@ -270,7 +225,8 @@ impl Round {
     ///
     /// If the rows have another number of inputs than the model.
     pub fn sums(&self, part: usize, rows: Dataset<'_>) -> Result<Sums> {
-        let (layer, d) = (&**self.model.layer(), self.model.layer().input_dims());
+        let (layer, effects) = (&**self.model.layer(), &self.model.effects);
+        let d = self.model.layer().input_dims() + effects.columns();
         if rows.x.shape() != (rows.len(), d) {
             let (n, found) = rows.x.shape();
             let expected = rows.len();
@@ -278,6 +234,7 @@ impl Round {
                 "part {part} has inputs of {n} × {found}, expected {expected} × {d}"
             )));
         }
+        check_groups(rows.x, effects.terms())?;
         let gradient = |by: BoundAdjoint<'_>| {
             let mut sums = BoundGradient::zeros(layer);
             self.streamed(rows.len(), |stream| stream.add_rows(layer, rows, by, &mut sums));
@@ -291,6 +248,23 @@ impl Round {
             Question::Bound { adjoint, form } => gradient(BoundAdjoint::Unweighted { adjoint, form: *form }),
             Question::Fitc { noise, mean, cov } => {
                 gradient(BoundAdjoint::Fitc { noise: *noise, posterior: (mean, cov.as_ref()) })
+            }
+            Question::Grouped(weighting) => {
+                let levels = EffectRows::new(effects, rows.x);
+                let mut effects = EffectSums::zeros(&levels, layer.dim());
+                let statistics = self.streamed(rows.len(), |stream| {
+                    let pass = EffectPass { rows: &levels, sums: &mut effects };
+                    stream.forward_with(layer, rows, *weighting, Some(pass));
+                    stream.statistics.clone()
+                });
+                Ok(Sums::Grouped(Box::new(GroupedRows { statistics, effects })))
+            }
+            Question::GroupedGradient(adjoint) => {
+                let mut sums = BoundGradient::zeros(layer);
+                self.streamed(rows.len(), |stream| {
+                    adjoint.add_rows(layer, effects, rows, stream, &mut sums);
+                });
+                Ok(Sums::Gradient(sums))
             }
             Question::Losses(losses) => match losses.draw {
                 None => self.losses(losses, part, rows),
@@ -349,6 +323,8 @@ pub enum Sums {
     Statistics(Statistics),
     /// The contribution of rows to the gradient of a bound.
     Gradient(BoundGradient),
+    /// The sums over rows with grouped effects.
+    Grouped(Box<GroupedRows>),
     /// The losses of rows with their derivatives.
     Losses(Box<BatchSums>),
     /// The covariance of q has no Cholesky factor to draw samples, so there are no losses.
@@ -383,6 +359,7 @@ impl Sums {
         match (&mut *self, other) {
             (Sums::Statistics(own), Sums::Statistics(other)) => own.merge(other),
             (Sums::Gradient(own), Sums::Gradient(other)) => own.merge(other),
+            (Sums::Grouped(own), Sums::Grouped(other)) => own.merge(other),
             (Sums::Losses(own), Sums::Losses(other)) => own.merge(other),
             (Sums::NoFactor, Sums::Losses(_) | Sums::NoFactor) => Ok(()),
             (Sums::Losses(_), Sums::NoFactor) => {
@@ -394,7 +371,7 @@ impl Sums {
     }
 }
 
-fn unlike() -> Error {
+pub(super) fn unlike() -> Error {
     unreadable(&"it answers another question")
 }
 

@@ -49,7 +49,7 @@ pub struct FitArgs {
     #[arg(long, help_heading = "Training")]
     pub threads: Option<usize>,
     /// Train from disk (elbo, dlm-log; not from standard input): read the file again in every epoch, and shuffle ROWS rows at a time in
-    /// memory [default: 256 MiB of rows if the file holds more than 1 GiB of numbers, otherwise off]
+    /// memory. With --group, sums over all rows are read from disk for every evaluation (one grouping, Gaussian noise) [default: 256 MiB of rows if the file holds more than 1 GiB of numbers, otherwise off]
     #[arg(long, value_name = "ROWS", help_heading = "Training")]
     pub shuffle_buffer: Option<usize>,
     #[command(flatten)]
@@ -282,7 +282,6 @@ impl FitArgs {
                 .hint("grouped effects are fitted on all rows, without mini-batches"));
         }
         let others = [
-            ("--shuffle-buffer", self.shuffle_buffer.is_some()),
             ("--from", self.objective.from.is_some()),
             ("--betas", self.objective.betas.is_some()),
             ("--neighbours auto", self.options.word("neighbours") == Some("auto")),

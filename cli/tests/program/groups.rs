@@ -359,7 +359,6 @@ fn options_that_cannot_be_combined_with_groups_are_refused_by_name() {
         ("fit grunfeld.csv --target firm --features value --group year --quiet --epochs 2".to_owned(), "--likelihood softmax"),
         (format!("{model} --neighbours 10 --objective dlm-square"), "--objective dlm-square"),
         (format!("{model} --objective dlm-log"), "--objective dlm-log"),
-        (format!("{model} --shuffle-buffer 100"), "--shuffle-buffer"),
         (format!("{model} --mixing 2"), "--mixing"),
         (format!("{model} --reml"), "--reml"),
         (format!("{model} --outputs shared"), "--outputs"),

@@ -82,7 +82,7 @@ class _DaskEstimator(BaseEstimator):
     def _local_params(self) -> dict:
         return {name: value for name, value in self.get_params(deep=False).items() if name not in self._more}
 
-    def _fit(self, X, y, sample_weight=None, exposure=None, target=None):
+    def _fit(self, X, y, sample_weight=None, exposure=None, target=None, groups=None):
         self.__dict__.pop("local_", None)
         local = self._of(**self._local_params())
         options, betas = engine_options(local._engine_params(), **local._given_options())
@@ -92,6 +92,9 @@ class _DaskEstimator(BaseEstimator):
         cluster = Cluster(self.client)
         partitions = Partitions(X, y, exposure, sample_weight, cluster.results)
         job = self._job(partitions, (y, target), exposure, sample_weight, options, cluster)
+        if not _tables.is_formula(groups):
+            raise TypeError(f"groups is of type {type(groups).__name__}, expected a formula with columns of X, such as 'school'")
+        job.columns["groups"] = _tables.names_of(groups)
         model = local._heard(
             lambda hearing: _sparsegp.fit_parts(
                 len(partitions),
@@ -220,7 +223,7 @@ def _refuse(estimator, betas) -> None:
 class _Numbers(RegressorMixin, _DaskEstimator):
     """The base of estimators of numbers."""
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, groups=None):
         """Fit the model.
 
         Parameters
@@ -231,12 +234,15 @@ class _Numbers(RegressorMixin, _DaskEstimator):
             The targets, in the same partitions.
         sample_weight : dask array or series of shape (n,), optional
             The weights of the rows' losses.
+        groups : str, optional
+            Grouped effects of one grouping, as a formula with columns of ``X``: ``"school"``, ``"days | subject"``. The noise must be
+            Gaussian. Standard deviations have no intervals.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups=groups)
 
     def predict(self, X, return_std=False, quantiles=None, exposure=None):
         """Predict the target, lazily.

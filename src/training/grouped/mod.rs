@@ -3,6 +3,7 @@
 //! Noise that is not Gaussian is replaced by sites, which natural-gradient steps move to the best q before every value and gradient.
 
 mod coordinates;
+mod elsewhere;
 mod intervals;
 mod sites;
 mod start;
@@ -11,17 +12,15 @@ use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
 use super::outcome::Trained;
 use super::place::Place;
-use super::rows::whole;
+use super::rows::AllRows;
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
-    BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, EffectSweep, GroupedEvidence, GroupedSums,
-    RowMarginals, StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
+    BoundGradient, DataStream, Dataset, EffectPass, GroupedEvidence, GroupedSums, RowMarginals,
+    StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
 };
-use crate::effects::{
-    EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowAdjoint, RowMoments,
-};
+use crate::effects::{EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowMoments};
 use crate::error::{Error, Result};
 use crate::gradient::Form;
 use crate::hyper::{HyperObjective, Monitor};
@@ -30,6 +29,9 @@ use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
 use crate::options::GroupedBound;
 use crate::variational::{Matrix, Normal};
+pub(super) use elsewhere::GroupedAdjoint;
+pub use elsewhere::GroupedRows;
+use elsewhere::{GroupedBy, RowsElsewhere};
 use faer::{Mat, MatRef};
 use intervals::effect_intervals;
 use sites::{Losses, SiteValues, Sites};
@@ -38,7 +40,9 @@ pub(super) use start::start_effects;
 /// A model with grouped effects on a data set, seen as a function of its free parameters.
 pub struct GroupedObjective<'a> {
     at: Place,
+    /// The rows in memory; none if the rows are elsewhere.
     data: Dataset<'a>,
+    elsewhere: Option<RowsElsewhere<'a>>,
     bound: GroupedBound,
     /// The sites that replace the likelihood, if the noise is not Gaussian.
     sites: Option<Sites>,
@@ -98,6 +102,7 @@ impl<'a> GroupedObjective<'a> {
         GroupedObjective {
             at: Place::new(model),
             data,
+            elsewhere: None,
             bound,
             sites,
             rollbacks: 0,
@@ -110,6 +115,25 @@ impl<'a> GroupedObjective<'a> {
             moments: None,
             validation: None,
         }
+    }
+
+    /// Like [`new`](Self::new), for rows that are on disk or in parts elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors for several groupings, and for noise that is not Gaussian: both need all rows at once.
+    pub(crate) fn of_rows(model: LatentModel, rows: &'a dyn AllRows, bound: GroupedBound) -> Result<Self> {
+        let several = model.effects.terms().len() > 1;
+        if several || bound.losses.is_some() {
+            let what =
+                if several { "several groupings" } else { "⟨group⟩ with noise that is not Gaussian" };
+            return Err(Error::usage(format!("{what}: all rows must be in memory"))
+                .hint("rows on disk or in parts can have one grouping and Gaussian noise"));
+        }
+        let columns = model.layer().input_dims() + model.effects.columns();
+        let none = Dataset::of(MatRef::from_row_major_slice(&[], 0, columns), &[]);
+        let elsewhere = Some(RowsElsewhere { rows, error: None });
+        Ok(GroupedObjective { elsewhere, ..GroupedObjective::new(model, none, bound) })
     }
 
     /// Scores every iteration on held-out rows, so that the best can be kept.
@@ -128,7 +152,7 @@ impl<'a> GroupedObjective<'a> {
         let settled = match &self.sites {
             Some(_) => Some(self.settle()?.value),
             None => {
-                self.sum_rows();
+                self.sum_rows()?;
                 None
             }
         };
@@ -161,21 +185,27 @@ impl<'a> GroupedObjective<'a> {
     }
 
     /// Sums over the rows at the current parameters.
-    fn sum_rows(&mut self) {
+    fn sum_rows(&mut self) -> Option<()> {
         if self.summed {
-            return;
+            return Some(());
         }
         let (noise, layer) = (self.noise(), &**self.at.model.layer());
         let weighting = if self.bound.fitc { Weighting::Residual(noise) } else { Weighting::Unit };
-        self.sums.clear();
-        let pass = EffectPass { rows: &self.rows, sums: &mut self.sums };
-        let data = observed(self.data, self.sites.as_ref());
-        self.stream.forward_with(layer, data, weighting, Some(pass));
+        if let Some(elsewhere) = &mut self.elsewhere {
+            let found = elsewhere.sums(&self.at.model, weighting)?;
+            (self.stream.statistics, self.sums) = (found.statistics, found.effects);
+        } else {
+            self.sums.clear();
+            let pass = EffectPass { rows: &self.rows, sums: &mut self.sums };
+            let data = observed(self.data, self.sites.as_ref());
+            self.stream.forward_with(layer, data, weighting, Some(pass));
+        }
         if self.sites.is_some() {
             // Sites are factors without normalisers.
             self.stream.statistics.count = 0.0;
         }
         self.summed = layer.whitening().is_none() && !self.bound.fitc && self.sites.is_none();
+        Some(())
     }
 
     /// Returns true if the layer has parameters: without a whitening there is nothing to train in it.
@@ -188,7 +218,7 @@ impl<'a> GroupedObjective<'a> {
         if self.sites.is_some() {
             return self.settle();
         }
-        self.sum_rows();
+        self.sum_rows()?;
         let found = self.finite_evidence()?;
         let (value, own, factors) = (found.value, vec![found.noise_bar], found.factors.clone());
         let moments = self.trains_features().then(|| found.moments_of_bound());
@@ -223,7 +253,7 @@ impl<'a> GroupedObjective<'a> {
         }
         if !current {
             // The sums belong to the step that was rolled back.
-            self.sum_rows();
+            self.sum_rows()?;
         }
         Some(at.settled)
     }
@@ -254,7 +284,7 @@ impl<'a> GroupedObjective<'a> {
 
     /// Returns the objective at the current sites; `None` if it is not finite.
     fn at_sites(&mut self) -> Option<AtSites> {
-        self.sum_rows();
+        self.sum_rows()?;
         let found = self.finite_evidence()?;
         let (penalty, factors) = (found.penalty, found.factors.clone());
         let moments = found.moments_of_bound();
@@ -304,7 +334,7 @@ impl<'a> GroupedObjective<'a> {
     fn value_with_gradient(&mut self) -> Option<f64> {
         let Settled { value, factors, mut own, moments } = self.best()?;
         let gradient = match moments.filter(|_| self.trains_features()) {
-            Some(moments) => self.through_features(&moments),
+            Some(moments) => self.through_features(moments)?,
             None => BoundGradient::zeros(&**self.at.model.layer()),
         };
         let beta = self.sites.as_ref().map_or(1.0, Sites::beta);
@@ -319,30 +349,35 @@ impl<'a> GroupedObjective<'a> {
     }
 
     /// Returns the gradient of the layer, with the derivative in σ² through the weights of FITC.
-    fn through_features(&mut self, moments: &Moments) -> BoundGradient {
+    fn through_features(&mut self, moments: Moments) -> Option<BoundGradient> {
         let noise = self.noise();
         let model = &self.at.model;
         let (layer, statistics) = (&**model.layer(), &self.stream.statistics);
+        let adjoint = (!self.bound.fitc).then(|| unweighted_adjoint(&moments, noise));
         let (mean, covariance) = (&moments.weights[..], moments.covariance.as_ref());
-        let data = observed(self.data, self.sites.as_ref());
-        let mut gradient;
-        if self.bound.fitc {
-            gradient = BoundGradient::of_posterior(layer, statistics, mean, covariance, 0.0);
-            let effects = EffectSweep::Fitc(RowMoments { effects: &model.effects, moments });
-            let by = BoundAdjoint::Fitc { noise, posterior: (mean, covariance) };
-            self.stream.add_rows_with(layer, data, by, Some(effects), &mut gradient);
-        } else {
-            let adjoint = unweighted_adjoint(moments, noise);
-            gradient = BoundGradient::of_posterior(layer, statistics, mean, covariance, adjoint.residual);
-            let direct = model.layer().condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
-            let form = if direct { Form::Direct } else { Form::Stable };
-            let rows = RowAdjoint::new(layer, &model.effects, moments, 1.0 / noise);
-            let by = BoundAdjoint::Unweighted { adjoint: &adjoint, form };
-            let effects = Some(EffectSweep::Unweighted(&rows));
-            self.stream.add_rows_with(layer, data, by, effects, &mut gradient);
+        let residual = adjoint.as_ref().map_or(0.0, |adjoint| adjoint.residual);
+        let mut gradient = BoundGradient::of_posterior(layer, statistics, mean, covariance, residual);
+        let by = match adjoint {
+            None => GroupedBy::Fitc { noise },
+            Some(adjoint) => {
+                let direct = model.layer().condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
+                let form = if direct { Form::Direct } else { Form::Stable };
+                GroupedBy::Unweighted { adjoint, form, noise }
+            }
+        };
+        let adjoint = GroupedAdjoint { by, moments };
+        match &mut self.elsewhere {
+            Some(elsewhere) => {
+                let rows = elsewhere.gradient(model, adjoint)?;
+                gradient.merge(&rows).map_err(|error| elsewhere.error = Some(error)).ok()?;
+            }
+            None => {
+                let data = observed(self.data, self.sites.as_ref());
+                adjoint.add_rows(layer, &model.effects, data, &mut self.stream, &mut gradient);
+            }
         }
         gradient.finish(layer, &mut self.layer_scratch);
-        gradient
+        Some(gradient)
     }
 }
 
@@ -370,17 +405,24 @@ pub(super) fn train(
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
-    let mut objective = GroupedObjective::new(model, whole(job.rows, "⟨group⟩")?, bound);
+    let mut objective = match job.rows.in_memory() {
+        Some(data) => GroupedObjective::new(model, data, bound),
+        None => GroupedObjective::of_rows(model, job.rows.all(), bound)?,
+    };
     if let Some(validation) = job.rows.validation() {
         objective = objective.with_validation(validation, Score::of(job.plan.loss));
     }
     let outcome = minimize_solved(&mut objective, job, monitor)?;
     let (value, rolled_back) = (outcome.value, objective.rollbacks);
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
-    let data = whole(job.rows, "⟨group⟩")?;
-    let mut again = (job.plan.hyper.trains && job.plan.beta == 1.0)
-        .then(|| GroupedObjective::new(model.clone(), data, bound));
-    let summary = summarised(data, again.as_mut().map(|again| again as &mut dyn Solved), monitor)?;
+    // Intervals take as long as many fits, so rows that are not in memory have none.
+    let mut again = job
+        .rows
+        .in_memory()
+        .filter(|_| job.plan.hyper.trains && job.plan.beta == 1.0)
+        .map(|data| GroupedObjective::new(model.clone(), data, bound));
+    let summary =
+        summarised(job.rows.check_sample(), again.as_mut().map(|again| again as &mut dyn Solved), monitor)?;
     let elbo = (job.plan.beta == 1.0).then_some(-value);
     let mut trained = Trained::at(model, vec![q], value, outcome);
     trained.outcome.rollbacks += rolled_back;
@@ -410,7 +452,11 @@ impl Solved for GroupedObjective<'_> {
     }
 
     fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
-        self.solve(theta).ok_or_else(|| self.failure())
+        let value = self.solve(theta);
+        match self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.error.clone()) {
+            Some(error) => Err(error),
+            None => value.ok_or_else(|| self.failure()),
+        }
     }
 }
 
@@ -463,6 +509,10 @@ impl HyperObjective for GroupedObjective<'_> {
 
     fn keep(&mut self, theta: &[f64]) {
         self.at.keep(theta);
+    }
+
+    fn exhausted(&self) -> bool {
+        self.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.error.is_some())
     }
 
     fn archive(&mut self, archive: &mut Archive) {

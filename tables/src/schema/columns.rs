@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sparsegp::kernels::Dimension;
 
 use super::calendar::Cycle;
-use super::groups::{GroupFormula, Grouping};
+use super::groups::{GroupFormula, GroupLevels, Grouping};
 use super::odd::odd_values;
 use super::places::{Places, Surface};
 use super::sentinels::sentinels;
@@ -325,7 +325,9 @@ impl Schema {
             notes.extend(note);
         }
         let (mut schema, found) = Schema::of_facts(&facts, options)?;
-        schema.take_groups(&read, options)?;
+        let mut levels = GroupLevels::default();
+        levels.push(&read, options)?;
+        schema.take_groups(&levels, options)?;
         notes.extend(found);
         notes.extend(unlabelled_note(&options.target, facts.source(), labelled.rows(), table.rows()));
         notes.extend(odd_values(&facts, &schema, &read)?);

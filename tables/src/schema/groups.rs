@@ -9,7 +9,7 @@ use faer::Mat;
 use serde::{Deserialize, Serialize};
 use sparsegp::effects::{EffectTerm, POPULATION};
 use sparsegp::error::{Error, Result};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::str::FromStr;
 
 /// The separator of cells in a level of several columns.
@@ -78,6 +78,45 @@ impl GroupFormula {
     /// All columns of the formula.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.grouping_columns().chain(self.slopes.iter().map(String::as_str))
+    }
+}
+
+/// The levels of the groupings of some formulae, collected from tables.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct GroupLevels(Vec<BTreeSet<String>>);
+
+/// A grouping of a formula.
+struct FormulaGrouping<'a> {
+    formula: &'a GroupFormula,
+    columns: &'a [String],
+}
+
+/// Returns the groupings of all formulae, in their order.
+fn groupings(options: &SchemaOptions) -> impl Iterator<Item = FormulaGrouping<'_>> {
+    options
+        .groups
+        .iter()
+        .flat_map(|formula| formula.groupings.iter().map(move |columns| FormulaGrouping { formula, columns }))
+}
+
+impl GroupLevels {
+    /// Adds the levels of a table.
+    ///
+    /// # Errors
+    ///
+    /// Data errors for absent columns.
+    pub(crate) fn push(&mut self, table: &Table, options: &SchemaOptions) -> Result<()> {
+        self.0.resize_with(groupings(options).count(), BTreeSet::new);
+        for (levels, of) in self.0.iter_mut().zip(groupings(options)) {
+            levels.extend(LevelCells::of(table, of.columns)?.texts);
+        }
+        Ok(())
+    }
+
+    /// Adds the levels of other tables.
+    pub(crate) fn merge(&mut self, other: GroupLevels) {
+        self.0.resize_with(self.0.len().max(other.0.len()), BTreeSet::new);
+        self.0.iter_mut().zip(other.0).for_each(|(levels, other)| levels.extend(other));
     }
 }
 
@@ -158,33 +197,27 @@ impl Schema {
         self.groups.iter().enumerate().map(term).collect()
     }
 
-    /// Adds the groupings of the formulae, with the levels of a table.
+    /// Adds the groupings of the formulae, with these levels.
     ///
     /// # Errors
     ///
-    /// Usage errors for a grouping that is given twice, data errors for absent columns.
-    pub(super) fn take_groups(&mut self, table: &Table, options: &SchemaOptions) -> Result<()> {
-        for formula in &options.groups {
-            for columns in &formula.groupings {
-                let name = columns.join(":");
-                if self.groups.iter().any(|group| group.columns == *columns) {
-                    return Err(Error::usage(format!(
-                        "⟨group⟩: the grouping {} is given twice",
-                        quoted(&name)
-                    ))
+    /// Usage errors for a grouping that is given twice.
+    pub(crate) fn take_groups(&mut self, levels: &GroupLevels, options: &SchemaOptions) -> Result<()> {
+        for (of, levels) in groupings(options).zip(&levels.0) {
+            if self.groups.iter().any(|group| group.columns == *of.columns) {
+                let name = of.columns.join(":");
+                return Err(Error::usage(format!("⟨group⟩: the grouping {} is given twice", quoted(&name)))
                     .hint(format!("write all effects in one formula, such as 'slope || {name}'")));
-                }
-                let cells = LevelCells::of(table, columns)?;
-                let mut levels = cells.texts;
-                levels.sort_by(|a, b| by_cells(a, b));
-                self.groups.push(Grouping {
-                    columns: columns.clone(),
-                    levels,
-                    intercept: formula.intercept,
-                    slopes: formula.slopes.clone(),
-                    correlated: formula.correlated,
-                });
             }
+            let mut levels: Vec<String> = levels.iter().cloned().collect();
+            levels.sort_by(|a, b| by_cells(a, b));
+            self.groups.push(Grouping {
+                columns: of.columns.to_vec(),
+                levels,
+                intercept: of.formula.intercept,
+                slopes: of.formula.slopes.clone(),
+                correlated: of.formula.correlated,
+            });
         }
         Ok(())
     }

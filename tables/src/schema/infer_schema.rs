@@ -207,6 +207,10 @@ impl Schema {
             let gaps = gaps(facts, feature)?.1;
             inputs.extend(feature.tells_missing().then(|| share_affine(gaps, rows)));
         }
+        inputs.extend(self.groups().iter().map(|_| Affine::IDENTITY));
+        for slope in self.slope_columns() {
+            inputs.push(number(facts.require(slope)?));
+        }
         Ok(Scaling::linear(inputs, number(facts.require(&self.target)?)))
     }
 }

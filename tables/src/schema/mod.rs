@@ -29,6 +29,7 @@ pub use check::input_warnings;
 pub use columns::{Feature, Schema, SchemaOptions, SplitBy, UnseenLevels};
 pub(crate) use columns::{check_labelled, check_rows, unlabelled_note};
 pub use design::UnseenColumn;
+pub(crate) use groups::GroupLevels;
 pub use groups::{GroupFormula, Grouping};
 pub(crate) use left_out::followed;
 pub(crate) use odd::odd_values;

@@ -140,7 +140,7 @@ impl PreparedFit {
         let options = resolved(options, &schema, request.start)?;
         options.validate()?;
         let rows = split_table(table, request.columns.split.as_ref(), shares)?;
-        check_grouped_start(request)?;
+        check_grouped_start(request.columns, request.start)?;
         if request.start.is_none() {
             schema.settle(table, &rows.train, request.columns.known.is_some())?;
         }
@@ -230,9 +230,9 @@ impl PreparedFit {
 }
 
 /// Refuses to start grouped effects from a saved model, whose levels belong to other rows.
-fn check_grouped_start(request: &FitRequest<'_>) -> Result<()> {
-    let grouped = !request.columns.groups.is_empty();
-    match request.start {
+pub(super) fn check_grouped_start(columns: &SchemaOptions, start: Option<&TableModel>) -> Result<()> {
+    let grouped = !columns.groups.is_empty();
+    match start {
         Some(start) if grouped || !start.schema().groups().is_empty() => {
             Err(Error::usage("⟨from⟩ cannot be combined with ⟨group⟩, in the model or in this fit")
                 .hint("fit from the data, without ⟨from⟩"))

@@ -1,5 +1,6 @@
 //! Fits to files that stay on disk: memory plan, training through a shuffle buffer, and its end; no tables.
 
+use super::fit::check_grouped_start;
 use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
 use super::resolve::{check_start_target, schema_options};
@@ -81,17 +82,24 @@ impl FileFit {
 /// # Errors
 ///
 /// Usage errors that name the option; data errors if the file cannot be inspected.
-pub fn check_file_fit(path: &Path, options: &FitOptions, shuffle_buffer: Option<usize>) -> Result<()> {
+pub fn check_file_fit(
+    path: &Path,
+    columns: &SchemaOptions,
+    options: &FitOptions,
+    shuffle_buffer: Option<usize>,
+) -> Result<()> {
     if shuffle_buffer == Some(0) {
         return Err(Error::usage("⟨shuffle_buffer⟩ is 0, expected at least 1 row"));
     }
-    check_without_table(options)?;
+    check_without_table(columns, options)?;
     check_readable_twice(path)
 }
 
 /// Refuses fits that need all rows in memory.
-fn check_without_table(options: &FitOptions) -> Result<()> {
-    if options.is_collapsed() {
+fn check_without_table(columns: &SchemaOptions, options: &FitOptions) -> Result<()> {
+    // Sums by level add up over blocks of rows, so fits with groups read the rows in order.
+    let one_pass = !columns.groups.is_empty() && options.neighbours.is_none();
+    if options.is_collapsed() && !one_pass {
         let by_batches = "use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩";
         let (asked, hint) = match options.hyper {
             _ if options.neighbours.is_some() => {
@@ -141,8 +149,8 @@ pub fn fit_file(
     planned: &mut dyn FnMut(&MemoryPlan),
     session: &mut Session<'_>,
 ) -> Result<FileFit> {
-    check_file_fit(request.path, request.options, request.shuffle_buffer)?;
-    request.columns.check_no_groups("⟨shuffle_buffer⟩")?;
+    check_file_fit(request.path, request.columns, request.options, request.shuffle_buffer)?;
+    check_grouped_start(request.columns, request.start)?;
     let roles = roles_for(request)?;
     let surveyed = survey_for(request, &roles)?;
     let (rows, groups) = (surveyed.rows, surveyed.groups.clone());
@@ -161,7 +169,7 @@ pub fn fit_file(
     let start = request.start.map(|from| from.start(options, None, false));
     let origin = match &start {
         Some(start) => Origin::Start(start),
-        None => Origin::Prototype(Prototype::of(options, file.schema.dims(), sampled.levels)?),
+        None => Origin::Prototype(Prototype::of(options, file.schema.feature_dims(), sampled.levels)?),
     };
     let mut fitted = fit_rows(&streamed, options, origin, session)?;
     fitted.decided_by(sampled.chosen);
@@ -217,7 +225,8 @@ fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
 fn by_batches(options: FitOptions, train: usize) -> FitOptions {
     let sparse = options.model == ModelKind::Gp;
     let inducing = if sparse { Some(options.inducing_for(train)) } else { options.inducing };
-    FitOptions { inducing, ..options }.by_batches()
+    let options = FitOptions { inducing, ..options };
+    if options.effects.is_empty() { options.by_batches() } else { options.decided_for(train) }
 }
 
 /// The rows of a file, with the samples in memory, scaled for the model.

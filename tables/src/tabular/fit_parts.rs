@@ -58,7 +58,6 @@ impl PartsRequest<'_> {
     }
 
     fn schema_options(&self, readings: Option<&Readings>) -> Result<SchemaOptions> {
-        self.columns.check_no_groups("a fit to parts of a table")?;
         let columns = schema_options(self.columns, self.options)?;
         Ok(SchemaOptions { readings: readings.cloned(), ..columns })
     }
@@ -302,7 +301,7 @@ impl<'a> PartsFit<'a> {
         let holders = Holders { parts, counts };
         let rows = SampledParts { all: Parts(&holders), sampled: &sampled };
         let options = &sampled.options;
-        let prototype = Prototype::of(options, sampled.schema.dims(), sampled.levels)?;
+        let prototype = Prototype::of(options, sampled.schema.feature_dims(), sampled.levels)?;
         let mut fitted = fit_rows(&rows, options, Origin::Prototype(prototype), session)?;
         fitted.decided_by(sampled.chosen);
         let Sampled { schema, scaling, options, train, notes, .. } = sampled;

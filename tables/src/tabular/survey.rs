@@ -11,8 +11,8 @@ use crate::schema::constant_inputs;
 use crate::schema::facts::Demand;
 use crate::schema::table_facts::TableFacts;
 use crate::schema::{
-    Places, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values, sentinels,
-    unlabelled_note,
+    GroupLevels, Places, Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values,
+    sentinels, unlabelled_note,
 };
 use crate::tables::read::{How, TableBlocks, groups_of};
 use crate::tables::table::{Table, quoted};
@@ -85,6 +85,8 @@ pub struct TableSums {
     rows: usize,
     /// The range of the coded target, for known columns.
     codes: (f64, f64),
+    /// The levels of groupings in training rows.
+    levels: GroupLevels,
     #[serde(skip)]
     training: Vec<bool>,
 }
@@ -166,6 +168,7 @@ impl TableSums {
             validation: Reservoir::new(survey.validation_rows, survey.seed, 2, part),
             rows: 0,
             codes: (f64::INFINITY, f64::NEG_INFINITY),
+            levels: GroupLevels::default(),
             training: Vec::new(),
         })
     }
@@ -203,6 +206,10 @@ impl TableSums {
             }
         }
         self.facts.push(block, Some(&self.training));
+        if survey.known.is_none() && !survey.columns.groups.is_empty() {
+            let train: Vec<usize> = (0..block.rows()).filter(|&row| self.training[row]).collect();
+            self.levels.push(&block.take(&train), survey.columns)?;
+        }
         Ok(())
     }
 
@@ -232,6 +239,7 @@ impl TableSums {
         self.start.merge(later.start)?;
         self.check.merge(later.check)?;
         self.validation.merge(later.validation)?;
+        self.levels.merge(later.levels);
         self.rows += later.rows;
         self.codes = (self.codes.0.min(later.codes.0), self.codes.1.max(later.codes.1));
         Ok(())
@@ -263,7 +271,8 @@ impl TableSums {
                 (schema.clone(), Vec::new())
             }
             None => {
-                let (schema, warnings) = Schema::of_facts(facts, survey.columns)?;
+                let (mut schema, warnings) = Schema::of_facts(facts, survey.columns)?;
+                schema.take_groups(&self.levels, survey.columns)?;
                 schema.check_facts(facts)?;
                 odd = true;
                 (schema, warnings)

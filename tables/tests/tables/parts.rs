@@ -10,12 +10,13 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::latent::InducingInit;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::{Estimator, Targets};
-use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{Round, Sums};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Column, NamedColumn, Readings, Table};
+use sparsegp_tables::tables::{Column, NamedColumn, Readings, Table, read_csv};
 use sparsegp_tables::tabular::{
-    FitRequest, PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts, fit_table,
+    FileFitRequest, FitRequest, PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts,
+    fit_file, fit_table,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -175,6 +176,97 @@ fn collapsed_fits_of_parts_are_those_of_the_table() {
                 1e-8,
                 &format!("{objective}"),
             );
+        }
+    }
+}
+
+/// Returns rows of seven firms, the last of which occurs in the last rows alone, with intercepts and slopes by firm.
+fn firms(rows: usize) -> String {
+    let part = |k: usize| (k as f64 * 0.618_034).fract() - 0.5;
+    let line = |row: usize| {
+        let level = if row + 4 > rows { 6 } else { row * 5 % 6 };
+        let x = 6.0 * part(row + 1);
+        let effect = 2.0 * part(3 * level + 2) * (1.0 + 0.5 * x);
+        format!("{x},firm {level},kind {},{}\n", row % 4, x.sin() + effect + 0.3 * part(31 * row + 7))
+    };
+    "x,firm,kind,y\n".to_owned() + &(0..rows).map(line).collect::<String>()
+}
+
+fn columns_with_group(formula: &str) -> SchemaOptions {
+    let groups = vec![formula.parse().expect("a formula")];
+    SchemaOptions { target: "y".into(), groups, exclude: vec!["kind".into()], ..SchemaOptions::default() }
+}
+
+fn options_with_group(objective: ObjectiveKind) -> FitOptions {
+    FitOptions { objective, inducing: Some(9), epochs: Some(2), seed: 3, ..FitOptions::default() }
+}
+
+/// The levels come from the survey of all parts, and sums by level add up. Every iteration amplifies the rounding of the scaling, so there
+/// are two.
+#[test]
+fn one_grouping_in_parts_has_the_fit_of_the_table() {
+    let table = read_csv("firms.csv", std::io::Cursor::new(firms(90))).expect("a table");
+    for (objective, group) in
+        [(ObjectiveKind::Elbo, "x | firm"), (ObjectiveKind::Fitc, "firm"), (ObjectiveKind::Vfe, "x || firm")]
+    {
+        let (columns, options) = (columns_with_group(group), options_with_group(objective));
+        let whole = fit_whole(&columns, &options, &table);
+        for sizes in cuts(table.rows()) {
+            let model = fit_parts(&columns, &options, &table, &sizes);
+            assert_eq!(model.schema().groups(), whole.schema().groups());
+            assert_close(&[model.summary().objective], &[whole.summary().objective], 1e-9, group);
+            let (found, wanted) = (predicted(&model, &table), predicted(&whole, &table));
+            assert_close(&found, &wanted, 1e-7, &format!("{objective} {sizes:?}"));
+        }
+    }
+    let crossed = SchemaOptions {
+        groups: ["firm", "kind"].map(|column| column.parse().expect("a formula")).to_vec(),
+        exclude: Vec::new(),
+        ..columns_with_group("firm")
+    };
+    let options = options_with_group(ObjectiveKind::Elbo);
+    let holders = Holders::new(
+        PartsRequest { columns: &crossed, options: &options, batch_size_given: true },
+        &table,
+        &[40, 50],
+    );
+    let fit = PartsFit::new(holders.request, &holders).expect("columns");
+    let error = fit.fit(&mut Session::new(&mut |_: &Event| {})).err().expect("two groupings");
+    assert!(error.to_string().contains("several groupings"), "{error}");
+}
+
+#[test]
+fn one_grouping_on_disk_has_the_fit_of_the_table() {
+    // More rows than the sample that is kept in memory.
+    let text = firms(20_600);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("firms.csv");
+    std::fs::write(&path, &text).expect("a file");
+    let table = read_csv("firms.csv", std::io::Cursor::new(text)).expect("a table");
+    for (model, group) in [(ModelKind::Gp, "x | firm"), (ModelKind::Glm, "firm")] {
+        let columns = SchemaOptions { drop_first: model == ModelKind::Glm, ..columns_with_group(group) };
+        let inducing = (model == ModelKind::Gp).then_some(9);
+        // Inducing inputs start among different rows, so fits agree at the end only.
+        let epochs = Some(80);
+        let options = FitOptions { model, inducing, epochs, ..options_with_group(ObjectiveKind::Elbo) };
+        let request = FileFitRequest {
+            path: &path,
+            columns: &columns,
+            options: &options,
+            test_fraction: 0.0,
+            start: None,
+            shuffle_buffer: Some(2000),
+        };
+        let mut ignore = |_: &Event| {};
+        let disk = fit_file(&request, &mut |_| {}, &mut Session::new(&mut ignore)).expect("a fit").model;
+        let whole = fit_whole(&columns, &options, &table);
+        let tolerance = if model == ModelKind::Gp { 1e-3 } else { 1e-6 };
+        let close = |what: &str, got: f64, want: f64| {
+            assert!((got - want).abs() <= tolerance * want.abs(), "{what} of {model}: {got} and {want}");
+        };
+        close("objective", disk.summary().objective, whole.summary().objective);
+        for (found, wanted) in predicted(&disk, &table).iter().zip(predicted(&whole, &table)).step_by(2) {
+            assert!((found - wanted).abs() < 20.0 * tolerance, "mean of {model}: {found} and {wanted}");
         }
     }
 }
