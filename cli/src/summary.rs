@@ -93,7 +93,11 @@ fn fitted(model: &TableModel) -> Vec<Vec<String>> {
     )];
     match latent.layer() {
         Layer::Inducing(layer) => {
-            let mut kernel = format!("{}, {} inducing inputs", options.kernel, layer.z().nrows());
+            let mut kernel = format!(
+                "{}, {} inducing inputs",
+                model.schema().kernel_in_names(&options.kernel),
+                layer.z().nrows()
+            );
             if let Some(nearby) = model.neighbours() {
                 kernel.push_str(&format!(", {} neighbours", nearby.count()));
             }

@@ -114,7 +114,8 @@ impl<'a> BesideModel<'a> {
         let (constant, linear) = (&self.baselines.constant, &self.baselines.linear);
         let about = (constant.name(), constant.likelihood(), constant.training_rows());
         let of_linear = |model: &Model| {
-            self.linear.figures(("linear model", model.latent().likelihood.name(), model.training_rows()))
+            let name = if model.latent().effects.is_empty() { "linear model" } else { "linear mixed model" };
+            self.linear.figures((name, model.latent().likelihood.name(), model.training_rows()))
         };
         BaselineReport {
             constant: self.constant.figures(about),

@@ -69,6 +69,7 @@ impl Schema {
                 };
                 Some((at, level))
             })
+            .chain((self.feature_dims()..x.ncols()).map(|of_groups| (of_groups, None)))
             .collect();
         Mat::from_fn(x.nrows(), columns.len(), |row, column| match columns[column] {
             (input, None) => x[(row, input)],

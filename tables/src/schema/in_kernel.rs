@@ -59,6 +59,41 @@ impl Schema {
         Ok(text + rest)
     }
 
+    /// Returns the kernel's text with the names of columns in place of the numbers of their inputs, where a selection contains all inputs
+    /// of its columns.
+    pub fn kernel_in_names(&self, kernel: &str) -> String {
+        let mut rest = kernel;
+        let mut text = String::new();
+        while let Some((before, after)) = rest.split_once('[') {
+            let Some((inside, after)) = after.split_once(']') else { break };
+            let names = numbers_of(inside).and_then(|inputs| self.names_of(&inputs));
+            text.push_str(before);
+            text.push_str(&format!("[{}]", names.as_deref().unwrap_or(inside)));
+            rest = after;
+        }
+        text + rest
+    }
+
+    /// Returns the names of the columns with these inputs; `None` if they are only a part of the inputs of a column, or if a name cannot
+    /// be written in a kernel.
+    fn names_of(&self, mut inputs: &[usize]) -> Option<String> {
+        let mut names = Vec::new();
+        while let Some(first) = inputs.first() {
+            let mut from = 0;
+            let feature = self.features.iter().find(|feature| {
+                let own = from..from + self.width(feature);
+                from = own.end;
+                !own.is_empty() && own.start == *first && inputs.starts_with(&own.collect::<Vec<_>>())
+            })?;
+            names.extend(feature.columns().iter().map(String::as_str));
+            inputs = &inputs[self.width(feature)..];
+        }
+        let plain = |name: &&str| {
+            name.parse::<f64>().is_err() && name.trim() == *name && !name.contains(['[', ']', ',', ':'])
+        };
+        names.iter().all(plain).then(|| names.join(", "))
+    }
+
     fn selection(&self, inside: &str) -> Result<String> {
         // Numbers and ranges of inputs, and lists of values.
         let number = |word: &str| word.trim().parse::<f64>().is_ok();
@@ -120,4 +155,14 @@ impl Schema {
         }
         None
     }
+}
+
+/// Returns the numbers of a selection such as `2, 0` or `0:3`; `None` for other text.
+fn numbers_of(selection: &str) -> Option<Vec<usize>> {
+    let numbers = |word: &str| match word.split_once(':') {
+        Some((from, to)) => Some((from.trim().parse().ok()?..to.trim().parse().ok()?).collect()),
+        None => Some(vec![word.trim().parse().ok()?]),
+    };
+    let all: Option<Vec<Vec<usize>>> = selection.split(',').map(numbers).collect();
+    all.map(|all| all.concat()).filter(|all| !all.is_empty())
 }

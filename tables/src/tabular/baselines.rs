@@ -9,6 +9,7 @@ use crate::schema::{Schema, TargetEncoding};
 use crate::tables::Table;
 use rand::seq::SliceRandom;
 use sparsegp::data::{Affine, Purpose, Scaling, generator};
+use sparsegp::effects::EffectTerm;
 use sparsegp::error::Result;
 use sparsegp::functions::normal;
 use sparsegp::hyper::Session;
@@ -32,6 +33,9 @@ const LINEAR_INPUTS: usize = 200;
 /// The maximum number of training rows of a linear baseline.
 const LINEAR_ROWS: usize = 20_000;
 
+/// The maximum number of effects of groupings other than the largest in a linear baseline.
+const LINEAR_EFFECTS: usize = 500;
+
 /// For a linear baseline without a closed-form posterior, which is solved many times: the maximum of nD², and the minimum number of rows.
 const LINEAR_WORK: (usize, usize) = (100_000_000, 2000);
 
@@ -44,7 +48,7 @@ pub struct Baselines {
     pub training: Option<Metrics>,
     /// The distribution that does not depend on the inputs.
     pub constant: Constant,
-    /// A linear model of the same inputs; `None` if the model is linear itself or has many inputs, if no linear model could be fitted, or
+    /// A linear model of the same inputs, with the same groupings; `None` if the model is linear itself or has many inputs, if no linear model could be fitted, or
     /// if the time limit is over.
     pub linear: Option<TableModel>,
 }
@@ -157,6 +161,7 @@ impl TrainingSample {
         let levels = schema.encoding().levels().len();
         let data = TrainingData { levels, ..TrainingData::of(scaled.dataset()) };
         let options = options.decided_for(train.targets.len());
+        let session = &mut session.until(None, 1.0).without_intervals();
         Ok(match fit_arrays_in(data, &options, None, session) {
             Ok(fitted) => {
                 let rows = train.targets.len();
@@ -171,8 +176,9 @@ impl TrainingSample {
 /// Returns the maximum number of rows of the linear baseline of a model, or `None` if it has no such baseline.
 fn linear_rows(model: &TableModel) -> Option<usize> {
     let inputs = model.schema().without_codes().dims();
-    let grouped = !model.schema().groups().is_empty();
-    if inputs > LINEAR_INPUTS || model.model_kind() == ModelKind::Glm || grouped {
+    let sizes = || model.options().effects.iter().map(EffectTerm::coefficients);
+    let coupled = sizes().sum::<usize>() - sizes().max().unwrap_or(0);
+    if inputs > LINEAR_INPUTS || coupled > LINEAR_EFFECTS || model.model_kind() == ModelKind::Glm {
         return None;
     }
     let closed = linear_likelihood(model).has_gaussian_noise();
@@ -189,9 +195,11 @@ fn linear_likelihood(model: &TableModel) -> LikelihoodKind {
 
 fn linear_options(model: &TableModel) -> FitOptions {
     let likelihood = linear_likelihood(model);
-    let alternating = (!likelihood.has_gaussian_noise()).then_some(Hyper::Alternating);
+    let effects = model.options().effects.clone();
+    let alternating = (!likelihood.has_gaussian_noise() && effects.is_empty()).then_some(Hyper::Alternating);
     FitOptions {
         model: ModelKind::Glm,
+        effects,
         likelihood: Some(likelihood),
         hyper: alternating,
         epochs: alternating.map(|_| LINEAR_ROUNDS),

@@ -114,7 +114,7 @@ impl FitReport<'_> {
                 let beside = model.neighbours().map(|nearby| format!(" and {} neighbours", nearby.count()));
                 format!(
                     "a sparse Gaussian process with the kernel {}, {} inducing inputs{}",
-                    options.kernel,
+                    self.model.schema().kernel_in_names(&options.kernel),
                     layer.z().nrows(),
                     beside.unwrap_or_default()
                 )

@@ -79,7 +79,7 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     match model.latent().layer() {
         Layer::Inducing(layer) => {
             let mut rows = vec![
-                row("kernel", options.kernel.clone()),
+                row("kernel", model.schema().kernel_in_names(&options.kernel)),
                 row("inducing inputs", layer.z().nrows().to_string()),
             ];
             rows.extend(model.neighbours().map(|nearby| row("neighbours", kept(nearby))));
