@@ -248,7 +248,7 @@ fn the_command_line_takes_the_modes_and_refuses_invalid_combinations() {
     let text = work.run("fit data.csv --target y --quiet --epochs 50 --stop-at 0.5").ok().stdout();
     // The position of the line break depends on the number of digits of the seconds.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("target_reached after") && text.contains("asked for was reached"), "{text}");
+    assert!(text.contains("target_reached after") && text.contains("requested target was reached"), "{text}");
     let fails = |options: &str, words: &[&str]| {
         work.run(&format!("fit data.csv --target y --quiet {options}")).fails(2, words);
     };
