@@ -1,5 +1,5 @@
 //! Macros for options that are read and written as text, including options with a fixed set of
-//! words, and lists of words; no options.
+//! words, and lists of words.
 
 /// Joins words as alternatives: `a, b or c`.
 pub(crate) fn either(words: &[&str]) -> String {

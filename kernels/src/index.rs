@@ -1,4 +1,4 @@
-//! A covariance between the levels of a category or the outputs of a table in long form; no distances.
+//! A covariance between the levels of a category or the outputs of a table in long form.
 
 use crate::dimension::{Dimension, DimensionError, any_category};
 use crate::entry::Entry;

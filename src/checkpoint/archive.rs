@@ -1,4 +1,4 @@
-//! The state of a computation as bytes, written and read by the same code; no files.
+//! The state of a computation as bytes, written and read by the same code.
 
 use faer::Mat;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! The claim of one fit on a checkpoint file: a file beside it that is locked while the fit runs; no states.
+//! The claim of one fit on a checkpoint file: a file beside it that is locked while the fit runs.
 
 use crate::error::{Error, Result};
 use crate::files::Transient;

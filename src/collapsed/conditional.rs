@@ -1,4 +1,5 @@
-//! Objectives of rows that are conditioned on neighbours, with q in closed form, from sums over rows; no sweeps over data.
+//! Objectives of rows that are conditioned on neighbours, with q in closed form, from sums over
+//! rows.
 //!
 //! A row is `y_i | y_N, w ~ N(y_i − c̃ + ãᵀw, D)` (see [`crate::neighbours`]), so that with weights `ω = 1/D` in [`Statistics`] the β-ELBO
 //!

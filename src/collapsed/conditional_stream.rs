@@ -1,5 +1,5 @@
 //! Sweeps over rows that are conditioned on their neighbours: sums, predictive losses and the
-//! contributions of rows to gradients; no objectives.
+//! contributions of rows to gradients.
 
 use super::conditional::{PredictiveLoss, RowLoss};
 use super::sums::{BoundGradient, Statistics, StatisticsAdjoint};

@@ -1,4 +1,5 @@
-//! The evidence of a model with grouped effects, its gradient and the posterior, from sums over rows; no rows, no features.
+//! The evidence of a model with grouped effects, its gradient and the posterior, from sums over
+//! rows.
 
 use super::sums::Statistics;
 use crate::effects::{EffectRows, EffectSums, Effects, Moments, Sparse};

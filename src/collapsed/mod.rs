@@ -1,4 +1,5 @@
-//! Bounds with q solved in closed form for Gaussian noise (VFE, collapsed β-ELBO, FITC, square-loss DLM, an upper bound); no steps.
+//! Bounds with q solved in closed form for Gaussian noise (VFE, collapsed β-ELBO, FITC, square-loss
+//! DLM, an upper bound).
 
 mod bounds;
 mod conditional;

@@ -1,4 +1,4 @@
-//! The posterior covariance that grouped effects add to several rows together; no means, no solving.
+//! The posterior covariance that grouped effects add to several rows together.
 //!
 //! With w the weights of f and `u_o` the coefficients of the terms that are not eliminated, let `r = (w, u_o)`. Given r, an eliminated
 //! level is `u_l = E[u_l | r] + ε_l`, where `E[u_l | r]` depends on r by `−K_lᵀ r` and the `ε_l ~ N(0, T_l)` are independent. The effects of

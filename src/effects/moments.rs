@@ -1,4 +1,4 @@
-//! The posterior moments of w and of the whitened effects u, and the moments of rows; no solving.
+//! The posterior moments of w and of the whitened effects u, and the moments of rows.
 
 use super::covariance::Loads;
 use super::rows::Entry;

@@ -1,4 +1,5 @@
-//! The effects of a fitted model for predictions: moments, factors, and covariances with raw features; no fitting.
+//! The effects of a fitted model for predictions: moments, factors, and covariances with raw
+//! features.
 
 use super::moments::{Moments, of_raw_features};
 use super::rows::Entry;

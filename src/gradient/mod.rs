@@ -1,5 +1,5 @@
 //! One pass over a batch: features, marginals, losses, and the whole adjoint with respect to (m,
-//! S), θ and Z; no updates.
+//! S), θ and Z.
 //!
 //! The formulae are in docs/mathematics.md#one-step-the-order-of-products. The columns of the batch
 //! are cut into blocks that run in parallel, each on one thread; threads without a block help with

@@ -1,5 +1,4 @@
-//! Products of a block in single precision, of operands in double precision that are rounded first;
-//! no sums over data.
+//! Products of a block in single precision, of operands in double precision that are rounded first.
 
 use crate::columns;
 use crate::latent::{Layer, Layers};

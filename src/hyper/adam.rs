@@ -1,4 +1,4 @@
-//! Adam (Kingma & Ba 2015, algorithm 1), with rollbacks from points that cannot be evaluated; no objective, no loop.
+//! Adam (Kingma & Ba 2015, algorithm 1), with rollbacks from points that cannot be evaluated.
 
 use crate::checkpoint::{Archive, MOST};
 use serde::{Deserialize, Serialize};

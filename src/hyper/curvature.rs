@@ -1,4 +1,5 @@
-//! The curvature model of L-BFGS: its last steps with the changes of the gradient, and the search direction; no search.
+//! The curvature model of L-BFGS: its last steps with the changes of the gradient, and the search
+//! direction.
 
 use super::trials::Point;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! Hyper-parameters as one vector with constraints, its solvers, and the monitoring of minimisations; no GP types.
+//! Hyper-parameters as one vector with constraints, its solvers, and the monitoring of
+//! minimisations.
 
 mod adam;
 mod adam_solver;

@@ -1,5 +1,5 @@
 //! The monitor of a running minimisation: clock, trace, and the points at which it can end or be
-//! saved; no solver.
+//! saved.
 
 use super::event::{Event, Stage};
 use super::session::{Listener, Session};

@@ -1,4 +1,5 @@
-//! Adam on objectives whose value and gradient come from one mini-batch: the loop over steps and epochs; no formulae.
+//! Adam on objectives whose value and gradient come from one mini-batch: the loop over steps and
+//! epochs.
 
 use super::adam::{Adam, AdamOptions, Pace, Taken};
 use super::{HyperObjective, Monitor, Outcome, StopReason};

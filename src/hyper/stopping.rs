@@ -1,4 +1,4 @@
-//! The end of a minimisation: limits, a smoothed scale-free test of progress, validation patience; no clock, no listeners.
+//! The end of a minimisation: limits, a smoothed scale-free test of progress, validation patience.
 
 use super::stochastic::Reached;
 use crate::checkpoint::Archive;

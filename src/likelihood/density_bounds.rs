@@ -1,4 +1,5 @@
-//! Bounds on a density p(y|f) and its first two derivatives in f (Wei, Sheth & Khardon 2021, Table 1); no expectations.
+//! Bounds on a density p(y|f) and its first two derivatives in f (Wei, Sheth & Khardon 2021, Table
+//! 1).
 
 use serde::Serialize;
 

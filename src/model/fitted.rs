@@ -1,4 +1,4 @@
-//! A fitted model that predicts from arrays in the user's units, with the record of its fit; no files.
+//! A fitted model that predicts from arrays in the user's units, with the record of its fit.
 
 use super::Warning;
 use super::latent::{LatentModel, LatentPrior};

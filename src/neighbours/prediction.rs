@@ -1,4 +1,4 @@
-//! Marginals of f at new rows given their nearest data and q(w); no likelihood.
+//! Marginals of f at new rows given their nearest data and q(w).
 
 use super::blocks::{Block, Windows};
 use super::conditionals::{Conditionals, Rows};

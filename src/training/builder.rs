@@ -1,4 +1,5 @@
-//! A fit to arrays in the user's units: kernel, likelihood and options in, a model that predicts out; no tables.
+//! A fit to arrays in the user's units: kernel, likelihood and options in, a model that predicts
+//! out.
 
 use super::arrays::{Origin, fit_rows};
 use super::check::{check_data, check_groups};

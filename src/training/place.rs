@@ -1,4 +1,5 @@
-//! A model as a function of its free parameters: its current point, its moves, and the best point so far; no objective.
+//! A model as a function of its free parameters: its current point, its moves, and the best point
+//! so far.
 
 use crate::checkpoint::Archive;
 use crate::hyper::FreeVector;

@@ -1,4 +1,4 @@
-//! Averages of the iterates (m, S) of a fit: in expectation parameters, or over the tail; no updates of q.
+//! Averages of the iterates (m, S) of a fit: in expectation parameters, or over the tail.
 
 use crate::checkpoint::Archive;
 use crate::error::{Error, Result};

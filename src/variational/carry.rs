@@ -1,5 +1,5 @@
 //! How q(w) moves with θ and Z: the quantity that stays fixed, its effect on the gradient, and the
-//! move; no steps.
+//! move.
 //!
 //! The adjoint of the layer is taken at fixed w. The adjoint of the whitening is then
 //! `G = Ā Aᵀ = m cᵀ + 2 (S − I) B`, which enters as `−⟨G, L⁻¹dL⟩`. With `c = Ag`,

@@ -1,4 +1,4 @@
-//! Every update rule for diagonal covariances, coordinate by coordinate; no losses, no matrices.
+//! Every update rule for diagonal covariances, coordinate by coordinate.
 //!
 //! With `S = diag(c²)`, the data's `2B = diag(2b)` and `H_j = 2b_j + β`, the rules for full
 //! covariances become (without the index j)

@@ -1,4 +1,5 @@
-//! Newton's step in m for losses whose Hessian in m is not the precision of q (predictive log loss); no covariances.
+//! Newton's step in m for losses whose Hessian in m is not the precision of q (predictive log
+//! loss).
 //!
 //! ```text
 //! P₊ = (1 − ρ) P + ρ (I + A diag(∂²ℓ/∂μ²) Aᵀ/β),    m₊ = m − (ρ/β) P₊⁻¹ ĝ

@@ -1,4 +1,4 @@
-//! The variational posterior q(w) and the rules that update it from one gradient; no likelihoods, no kernels.
+//! The variational posterior q(w) and the rules that update it from one gradient.
 
 mod adam;
 mod average;

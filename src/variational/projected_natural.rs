@@ -1,4 +1,4 @@
-//! Natural gradients with a Bregman projection on bounded covariances (projected NGVI); no losses.
+//! Natural gradients with a Bregman projection on bounded covariances (projected NGVI).
 //!
 //! Guilmeau, Hendrikx & Forbes 2026. A step of variational Newton, `S₊⁻¹ = (1 − ρ) S⁻¹ + (ρ/β) H`
 //! and `m₊ = m − (ρ/β) S₊ ĝ`, is followed by the projection on `lo I ⪯ S ⪯ hi I`, which in either

@@ -1,4 +1,4 @@
-//! The properties of an update rule, and all of its options; no list of rules, no formulae.
+//! The properties of an update rule, and all of its options.
 
 use super::diagonal::DiagonalRule;
 use super::{DataGradient, Guard, Normal, StepInfo, UpdateRule};

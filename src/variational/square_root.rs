@@ -1,4 +1,5 @@
-//! Square-root variational Newton (SR-VN): natural gradients on the Cholesky factor of S, without an inverse; no losses.
+//! Square-root variational Newton (SR-VN): natural gradients on the Cholesky factor of S, without
+//! an inverse.
 //!
 //! Kumar, Möllenhoff, Khan & Lucchi 2025; Tan 2025. With `S = C Cᵀ`, C lower with a positive diagonal,
 //!

@@ -1,4 +1,4 @@
-//! The rules of several posteriors that are moved together, one for each latent process; no formulae.
+//! The rules of several posteriors that are moved together, one for each latent process.
 
 use super::{DataGradient, Factor, Normal, RuleOptions, StepInfo, UpdateRule};
 use crate::checkpoint::Archive;

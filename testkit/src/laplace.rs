@@ -1,4 +1,4 @@
-//! A likelihood as a user would write it, outside the crate; no tests.
+//! A likelihood as a user would write it, outside the crate.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -1,5 +1,5 @@
-//! Observation models with several latent functions, p(y | f_1, …, f_C): expectations under independent normal marginals with
-//! derivatives, and predictions; no q, no kernels.
+//! Observation models with several latent functions, p(y | f_1, …, f_C): expectations under
+//! independent normal marginals with derivatives, and predictions.
 
 mod dispersed;
 mod mixed;

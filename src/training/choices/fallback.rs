@@ -1,4 +1,4 @@
-//! Gives up automatic choices step by step, for fits that fail with all of them; no choosing, no fitting.
+//! Gives up automatic choices step by step, for fits that fail with all of them.
 
 use super::settled;
 use crate::error::{Error, ErrorKind};

@@ -1,5 +1,5 @@
 //! Gaussian sites that replace the likelihood of every row in models with grouped effects: their
-//! values, losses and steps; no sums over rows.
+//! values, losses and steps.
 //!
 //! The best Gaussian q(w, b) for a sum of losses `ℓ(y_i, μ_i, v_i)` plus `β KL(q ‖ p)` is the prior times one Gaussian factor for each row, a
 //! *site* with precision d and target ỹ (Khan & Lin 2017; Adam, Chang, Khan & Solin 2021):

@@ -1,4 +1,5 @@
-//! q(w) moved by one rule along mini-batch gradients, with schedules and averages, one step at a time; no θ, no stopping.
+//! q(w) moved by one rule along mini-batch gradients, with schedules and averages, one step at a
+//! time.
 
 use super::model::VariationalModel;
 use super::solve::{Sweep, full_objective};

@@ -1,5 +1,5 @@
 //! Gradient steps on (m, C) with C lower triangular, followed by a map of the diagonal of C:
-//! proximal (prox-SGD) or clamped (SGD); no losses.
+//! proximal (prox-SGD) or clamped (SGD).
 //!
 //! ```text
 //! m₊ = m − γ ĝ,    C ← C − γ tril(H C)

@@ -1,4 +1,4 @@
-//! Projected gradient descent (proj-SGD) on (m, C) with C symmetric; no losses.
+//! Projected gradient descent (proj-SGD) on (m, C) with C symmetric.
 //!
 //! Domke, Gower & Garrigos 2023: a gradient step on the whole objective, then the projection on a
 //! set of factors that contains the optimum. With the smoothness 𝓜 of the negative log joint,

@@ -1,5 +1,5 @@
 //! The smoothness 𝓜 of the negative log joint, set by the user or observed so far, and steps in
-//! units of 1/𝓜; no rules.
+//! units of 1/𝓜.
 
 use crate::checkpoint::Archive;
 use crate::linalg::{self, dot};

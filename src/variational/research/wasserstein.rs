@@ -1,4 +1,4 @@
-//! Bures–Wasserstein gradient descent (BW-GD) on (m, S), a baseline; no losses.
+//! Bures–Wasserstein gradient descent (BW-GD) on (m, S), a baseline.
 //!
 //! Lambert, Chewi, Bach, Bonnabel & Rigollet 2022:
 //!

@@ -1,4 +1,4 @@
-//! The plan of a comparison: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
+//! The plan of a comparison: contenders, training-set sizes, repeats, and the rows of each.
 
 use crate::schema::{SchemaOptions, UnseenLevels};
 use crate::tables::Table;

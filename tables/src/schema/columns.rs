@@ -1,4 +1,5 @@
-//! The meaning of columns to a model: features, target, exposure and weights, and the inputs made of them; no scaling.
+//! The meaning of columns to a model: features, target, exposure and weights, and the inputs made
+//! of them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The facts of all columns of a table, gathered block by block and merged part by part; no facts of single cells.
+//! The facts of all columns of a table, gathered block by block and merged part by part.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

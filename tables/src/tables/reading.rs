@@ -1,4 +1,4 @@
-//! The reading of text columns as numbers or dates, and its recognition from the cells; no meaning of columns.
+//! The reading of text columns as numbers or dates, and its recognition from the cells.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Uniform samples of the rows of a stream, stored as cells until the meaning of the columns is known; no inputs.
+//! Uniform samples of the rows of a stream, stored as cells until the meaning of the columns is
+//! known.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The single pass over a table before training from disk: columns, scaling, checks of every row, and samples; no training.
+//! The single pass over a table before training from disk: columns, scaling, checks of every row,
+//! and samples.
 
 use std::borrow::Cow;
 use std::path::Path;

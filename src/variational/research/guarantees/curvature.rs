@@ -1,5 +1,5 @@
 //! Curvature of the negative log joint of linear and logistic models, and its consequences for
-//! plain gradient steps; no steps.
+//! plain gradient steps.
 //!
 //! Domke, Gower & Garrigos 2023, for q(w) = N(m, C Cᵀ) and the parameters θ = (m, C), C lower
 //! triangular or symmetric, with the Euclidean and Frobenius norms. If β is not 1, pass P/β for P.

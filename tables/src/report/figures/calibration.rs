@@ -1,4 +1,5 @@
-//! Figures of calibration: integral transforms, coverage, reliability and the receiver operating characteristic; no point forecasts.
+//! Figures of calibration: integral transforms, coverage, reliability and the receiver operating
+//! characteristic.
 
 use super::{
     Axis, BLUE, CurveSeries, Curves, Drawing, GREY, INK, SIZE, TEXT, THICK, THIN, curves, draw, frame,

@@ -1,4 +1,5 @@
-//! Figures of functions of one input with their bands: a forecast with data, and partial dependence; no models.
+//! Figures of functions of one input with their bands: a forecast with data, and partial
+//! dependence.
 
 use super::{
     Axis, BLUE, COLOURS, DOT, Drawing, GREY, INK, MOST_POINTS, SIZE, Sample, THICK, THIN, draw, frame,
