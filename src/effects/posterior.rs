@@ -1,5 +1,5 @@
 //! The effects of a fitted model for predictions: moments, factors, and covariances with raw
-//! features.
+//! features. W is the whitening of the layer of f.
 
 use super::moments::{Moments, of_raw_features};
 use super::rows::Entry;

@@ -42,13 +42,13 @@ impl Single {
         }
     }
 
-    /// W.
+    /// Returns W.
     pub(super) fn whitening(&self, layer: usize) -> Operand<'_, f32> {
         let (whitening, shape) = &self.whitening[layer];
         Operand { matrix: whitening.as_ref(), shape: *shape }
     }
 
-    /// Wᵀ.
+    /// Returns Wᵀ.
     pub(super) fn whitening_adjoint(&self, layer: usize) -> Operand<'_, f32> {
         self.whitening(layer).transposed()
     }

@@ -193,7 +193,7 @@ impl AdamMoments {
         self.first.len() == n && self.second.len() == n
     }
 
-    /// Passes the moments through an archive; their number is fixed.
+    /// Writes the moments, whose number is fixed, to a checkpoint, or reads them from it.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         archive.numbers(&mut self.first);
         archive.numbers(&mut self.second);

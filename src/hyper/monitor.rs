@@ -191,7 +191,7 @@ impl<'a> Monitor<'a> {
         self.session.check()
     }
 
-    /// Passes the trace and the state of the stopping rules through an archive.
+    /// Writes the trace and the state of the stopping rules to a checkpoint, or reads them from it.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let mut seconds = self.elapsed().as_secs_f64();
         archive.value(&mut seconds);

@@ -82,7 +82,7 @@ impl Place {
         self.kept.clone()
     }
 
-    /// Passes the best point through an archive.
+    /// Writes the best point to a checkpoint, or reads it from there.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let length = self.free.len();
         archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));

@@ -6,7 +6,7 @@
 //! definite, there is no S₊ to project: the eigenvalues of the precision are clipped to
 //! `[1/hi, 1/lo]`, and the step in m uses the result. For the predictive log loss m takes Newton's
 //! step, and the change of S stays within a trust region, as for [`natural`](super::natural)
-//! gradients.
+//! gradients. Symbols are those of [`variational`](crate::variational).
 
 use super::diagonal::DiagonalRule;
 use super::limits::{Guard, TrustRegion, add_second_order, clip, usable};

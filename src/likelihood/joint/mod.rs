@@ -229,7 +229,7 @@ pub trait JointLikelihood: Send + Sync + Debug {
         None
     }
 
-    /// Returns the names of additional values in a prediction, beside the moments of y: `probability_of_zero`, `noise_sd`, …
+    /// Returns the names of the values in a prediction other than the moments of y: `probability_of_zero`, `noise_sd`, …
     fn details(&self) -> &'static [&'static str] {
         &[]
     }

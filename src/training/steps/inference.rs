@@ -153,7 +153,7 @@ impl<'a> Inference<'a> {
         self.model.q()
     }
 
-    /// Passes everything that determines the further inference through an archive.
+    /// Writes everything that determines the further inference to a checkpoint, or reads it from there.
     pub(in crate::training) fn archive(&mut self, archive: &mut Archive) {
         self.archive_steps(archive);
         let iterations = self.iterations;
@@ -307,7 +307,7 @@ impl<'a> Inference<'a> {
         self.rules.restart(self.model.posteriors());
     }
 
-    /// Passes everything except the rows through an archive.
+    /// Writes everything except the rows to a checkpoint, or reads it from there.
     fn archive_steps(&mut self, archive: &mut Archive) {
         self.complete_step();
         self.model.archive(archive);

@@ -7,6 +7,7 @@
 //! m₊ = m − γ ĝ,    C ← C − γ (½ (H C + C H) − β C⁻¹),    C ← V max(D, √(β/𝓜)) Vᵀ  where  C = V D Vᵀ
 //! ```
 //!
+//! Symbols are those of [`variational`](crate::variational).
 //! The projected factors are symmetric and positive definite, as samplers require. The nearest
 //! symmetric matrix with large enough singular values, [`raise_singular_values`], keeps the signs
 //! of the eigenvalues instead; both are the same unless a step changes the sign of an eigenvalue.

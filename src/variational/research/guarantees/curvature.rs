@@ -173,9 +173,9 @@ impl Curvature {
 /// The constants of `E‖g‖² ≤ a ‖θ − θ*‖² + b` for a random gradient g.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoiseConstants {
-    /// a.
+    /// The constant a.
     pub constant: f64,
-    /// b.
+    /// The constant b.
     pub floor: f64,
 }
 
@@ -201,7 +201,7 @@ pub struct NoiseConstants {
 pub struct DistanceBound {
     strong_convexity: f64,
     noise: f64,
-    /// V.
+    /// The constant V.
     variance: f64,
     initial: f64,
 }
