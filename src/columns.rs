@@ -1,4 +1,5 @@
-//! Fused passes over the columns of a block (`M × c`), compiled for the widest SIMD the machine has; no GP words.
+//! Fused passes over the columns of a block (`M × c`), compiled for the widest SIMD the machine
+//! has.
 
 use faer::{MatMut, MatRef};
 use pulp::Arch;

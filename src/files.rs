@@ -1,4 +1,4 @@
-//! Output files that appear complete or not at all, and digests of files; no formats.
+//! Output files that appear complete or not at all, and digests of files.
 
 use std::collections::BTreeSet;
 use std::fs::File;

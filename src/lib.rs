@@ -44,7 +44,7 @@
 //! | [`options`] | settings of a fit: [`FitOptions`](options::FitOptions), which are checked and turned into a [`Plan`](options::Plan) |
 //! | [`collapsed`], [`gradient`] | bounds with q in closed form; the gradient of a mini-batch; sums over data that merge |
 //! | [`neighbours`] | rows conditioned on their nearest data: search, conditionals, adjoint |
-//! | [`effects`] | grouped effects beside the latent function: terms, sums by level, evidence, posterior |
+//! | [`effects`] | grouped effects in addition to the latent function: terms, sums by level, evidence, posterior |
 //! | [`hyper`], [`checkpoint`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions; states as bytes |
 //! | [`latent`], [`variational`], [`objective`] | features of the latent linear model; q and its update rules; losses and estimators |
 //! | [`likelihood`], [`quadrature`], [`functions`], [`metrics`] | observation models; integrals; special functions; metrics of predictions |

@@ -1,4 +1,4 @@
-//! Estimators for datasets of linfa, around the fits and models of this crate; no fitting of its own.
+//! Estimators for datasets of linfa, around the fits and models of this crate.
 //!
 //! ```
 //! use linfa::prelude::*;

@@ -1,4 +1,5 @@
-//! Expectations over N(f; μ, v) of functions of f by the trapezoidal rule, to nearly full precision; no formulae of likelihoods.
+//! Expectations over N(f; μ, v) of functions of f by the trapezoidal rule, to nearly full
+//! precision.
 //!
 //! For functions that are analytic in a strip around the real line the trapezoidal rule converges
 //! exponentially in 1/step (Trefethen & Weideman 2014), with evenly spaced nodes, while

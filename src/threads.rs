@@ -1,5 +1,5 @@
 //! Threads that run work, and buffers that are handed from one piece of work to the next while they
-//! are still in a cache; no work.
+//! are still in a cache.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,7 +1,7 @@
-//! Macros for options that are read and written as text, including options with a fixed set of
-//! words, and lists of words; no options.
+//! Macros for options that are read and written as text, including options with a fixed set of named
+//! values, and lists of names as text.
 
-/// Joins words as alternatives: `a, b or c`.
+/// Joins names as alternatives: `a, b or c`.
 pub(crate) fn either(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
@@ -9,7 +9,7 @@ pub(crate) fn either(words: &[&str]) -> String {
     }
 }
 
-/// Declares an option with a fixed set of words, as which it is read and written.
+/// Declares an enum whose variants are read and written under fixed names, such as the values of an option.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! word_option {
@@ -19,10 +19,10 @@ macro_rules! word_option {
         pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
 
         impl $name {
-            /// The accepted words, of which the first is the default.
+            /// The names of all values; the first is the default.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// Returns the word of the value.
+            /// Returns the name of the value, as text and files spell it.
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }

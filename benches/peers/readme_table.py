@@ -60,16 +60,19 @@ def table() -> list[str]:
     """Returns the lines of the table, in Markdown."""
     gpytorch, gpflow = Measurements("gpytorch_time"), Measurements("gpflow_sgpr")
     gpboost, lightgbm = Measurements("gpboost_neighbours"), Measurements("lightgbm_defaults")
-    what = f"time to the test NLL of {gpytorch.link('GPyTorch')} (SVGP, 100 epochs); sparsegp: the fastest of twenty settings that reach it"
+    what = (
+        f"time until the test NLL that {gpytorch.link('GPyTorch')} (SVGP) reaches in 100 epochs; for sparsegp, the fastest of twenty tried "
+        "settings, among those that reach it"
+    )
     rows = [pair(gpytorch.row(data), data, what) for data in ("kin40k", "protein")]
     what = f"test NLL and time after 100 iterations of the collapsed bound, {gpflow.link('GPflow')}'s SGPR"
     rows += [pair(gpflow.row(data), data, what) for data in ("kin40k", "protein")]
     what = f"test NLL and time with neighbours, {gpboost.link('GPBoost')}'s Vecchia approximation"
     rows += [pair(gpboost.row(data), data, what) for data in ("kin40k", "cadata")]
-    for column, what in (("nll", "data sets with the lower test NLL"), ("error", "data sets with the lower test RMSE or error rate")):
-        what = f"{what}: default fit, {lightgbm.link('LightGBM')} with early stopping"
+    for column, what in (("nll", "test NLL"), ("error", "test RMSE or error rate")):
+        what = f"number of data sets on which each has the lower {what}: default fit against {lightgbm.link('LightGBM')} with early stopping"
         rows.append([what, *lightgbm.count(column)])
-    rows.append(["data sets with less time for these fits", *lightgbm.count("seconds")])
+    rows.append(["number of data sets on which each takes less time for these fits", *lightgbm.count("seconds")])
     satellite = Measurements("satellite")
     ours, linear = satellite.row("satellite"), satellite.row("linear model")
     what = f"RMSE of the pixels under clouds in {satellite.link('a satellite image')}, default fit"

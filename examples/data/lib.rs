@@ -1,5 +1,4 @@
-//! Small data sets as CSV text with their sources and licences, for demonstrations and tests; no
-//! code beyond that.
+//! Small data sets as CSV text with their sources and licences, for demonstrations and tests.
 
 /// A data set and its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

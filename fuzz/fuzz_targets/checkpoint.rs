@@ -1,4 +1,4 @@
-//! Fuzzes the function in `tables/tests/tables/fuzzing/checkpoint.rs`; no checks.
+//! Fuzzes the function in `tables/tests/tables/fuzzing/checkpoint.rs`.
 #![no_main]
 
 #[path = "../../tables/tests/tables/fuzzing/mod.rs"]

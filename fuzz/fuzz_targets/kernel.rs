@@ -1,4 +1,4 @@
-//! Fuzzes the function in `tables/tests/tables/fuzzing/kernel.rs`; no logic.
+//! Fuzzes the function in `tables/tests/tables/fuzzing/kernel.rs`.
 #![no_main]
 
 #[path = "../../tables/tests/tables/fuzzing/mod.rs"]

@@ -1,5 +1,5 @@
 //! Fuzzes the function in `tables/tests/tables/fuzzing/model.rs`, with mutations that keep the
-//! description valid JSON; no checks.
+//! description valid JSON.
 #![no_main]
 
 #[path = "../../tables/tests/tables/fuzzing/mod.rs"]

@@ -1,4 +1,4 @@
-//! Prints nanoseconds per matrix element of kernel evaluation and adjoint; no checks.
+//! Prints nanoseconds per matrix element of kernel evaluation and adjoint.
 
 use faer::Mat;
 use sparsegp_kernels::vector_math::exp_in_place;

@@ -1,4 +1,4 @@
-//! The additive kernel, all interactions of columns up to an order; no walk over pairs.
+//! The additive kernel, all interactions of columns up to an order.
 
 use crate::dimension::{Dimension, DimensionError};
 use crate::entry::Entry;

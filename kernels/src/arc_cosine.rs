@@ -1,4 +1,4 @@
-//! Arc-cosine kernels: infinitely wide one-layer networks with step, ramp and squared-ramp units; no composition.
+//! Arc-cosine kernels: infinitely wide one-layer networks with step, ramp and squared-ramp units.
 
 use crate::distance::{Measure, PairGradient, ScaledPair};
 use crate::entry::Entry;

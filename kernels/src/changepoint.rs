@@ -1,4 +1,4 @@
-//! A kernel that changes from one covariance to the next along a column; no formulae of the covariances.
+//! A kernel that changes from one covariance to the next along a column.
 
 use crate::compose::{reborrow, told, with_slots};
 use crate::dimension::{Dimension, DimensionError, is_category};

@@ -1,4 +1,4 @@
-//! Kernels made of kernels: sum, product, scale; no other formulae.
+//! Kernels made of kernels: sum, product, scale.
 
 use crate::dimension::{Dimension, DimensionError};
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};

@@ -1,4 +1,4 @@
-//! The contents of a column of the points: numbers, or codes of categories, which are equal or not; no kernels.
+//! The contents of a column of the points: numbers, or codes of categories, which are equal or not.
 
 use crate::vector_math::{Pass, dispatch};
 use pulp::Simd;

@@ -1,4 +1,4 @@
-//! Constant, white, linear and polynomial kernels; no distances.
+//! Constant, white, linear and polynomial kernels.
 
 use crate::dimension::{Dimension, DimensionError, add_where_equal, is_category, sum_where_equal};
 use crate::entry::Entry;

@@ -1,4 +1,5 @@
-//! The definition behind a name of the text grammar: how a kernel is built from the options written with it; no grammar.
+//! The definition behind a name of the text grammar: how a kernel is built from the options written
+//! with it.
 
 use crate::kernel::Kernel;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A covariance between the levels of a category or the outputs of a table in long form; no distances.
+//! A covariance between the levels of a category or the outputs of a table in long form.
 
 use crate::dimension::{Dimension, DimensionError, any_category};
 use crate::entry::Entry;
@@ -33,9 +33,9 @@ const MOST_RANK: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coregion {
     rank: usize,
-    /// W, level after level.
+    /// The matrix W, level after level.
     weights: Parameter,
-    /// κ.
+    /// The vector κ, one variance for each level.
     variances: Parameter,
     dimensions: Vec<Dimension>,
 }

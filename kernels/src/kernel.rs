@@ -1,4 +1,4 @@
-//! The interface every covariance function meets: inputs, values, adjoints, named parameters; no formulae.
+//! The interface every covariance function meets: inputs, values, adjoints, named parameters.
 
 use crate::dimension::{Dimension, DimensionError, any_category};
 use crate::parameter::Parameter;

@@ -1,4 +1,4 @@
-//! Kernels of mapped points: selected columns, monotone warps, the levels of binary columns; no covariance formulae.
+//! Kernels of mapped points: selected columns, monotone warps, the levels of binary columns.
 
 use crate::compose::top_level;
 use crate::dimension::{Dimension, DimensionError, is_category, is_number};

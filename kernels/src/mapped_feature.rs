@@ -1,4 +1,4 @@
-//! Random features of kernels of mapped points; no maps.
+//! Random features of kernels of mapped points.
 
 use crate::mapped::InputMap;
 use crate::random_feature::RandomFeature;

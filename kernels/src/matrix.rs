@@ -1,4 +1,4 @@
-//! Column access and symmetric copies for matrix views; no kernels.
+//! Column access and symmetric copies for matrix views.
 
 use faer::{MatMut, MatRef};
 

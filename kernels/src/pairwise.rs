@@ -1,4 +1,4 @@
-//! Walks over pairs of points for kernels that combine functions of the difference in each column; no formulae.
+//! Walks over pairs of points for kernels that combine functions of the difference in each column.
 
 use crate::dimension::{Dimension, any_category, is_category};
 use crate::kernel::{Inputs, Scratch};

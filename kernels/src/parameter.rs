@@ -1,4 +1,4 @@
-//! A named hyper-parameter: its natural values and the transform to the optimiser's space; no kernel, no priors.
+//! A named hyper-parameter: its natural values and the transform to the optimiser's space.
 
 use crate::{Dimension, Prior};
 use serde::{Deserialize, Serialize};

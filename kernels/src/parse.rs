@@ -1,4 +1,4 @@
-//! The text form of kernels: `matern52(ard) + periodic * rbf[0:2]` to a kernel; no maths.
+//! The text form of kernels: `matern52(ard) + periodic * rbf[0:2]` to a kernel.
 //!
 //! ```text
 //! sum      = product { "+" product }

@@ -1,4 +1,4 @@
-//! Periodic and cosine kernels, through sines and cosines of each point; no distances of the points themselves.
+//! Periodic and cosine kernels, through sines and cosines of each point.
 
 use crate::distance::{Measure, PairGradient};
 use crate::entry::Entry;

@@ -1,4 +1,4 @@
-//! Prior densities of hyper-parameters and their text form; no parameters, no transforms.
+//! Prior densities of hyper-parameters and their text form.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

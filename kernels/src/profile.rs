@@ -1,4 +1,5 @@
-//! Shapes of stationary kernels: values and derivatives in the squared scaled distance, over runs of pairs; no parameters.
+//! Shapes of stationary kernels: values and derivatives in the squared scaled distance, over runs
+//! of pairs.
 
 use crate::distance::{Measure, PairGradient, ScaledPair};
 use crate::kernel::{Inputs, Scratch};

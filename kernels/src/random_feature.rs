@@ -1,5 +1,5 @@
 //! Random features: random functions whose products have a kernel as their mean. Draws of priors
-//! are sums of them; no posteriors.
+//! are sums of such functions.
 
 use crate::dimension::{Dimension, is_category};
 use std::f64::consts::{PI, SQRT_2};

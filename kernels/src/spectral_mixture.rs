@@ -1,4 +1,4 @@
-//! The spectral mixture kernel, whose spectral density is a sum of Gaussians; no loops over pairs of points.
+//! The spectral mixture kernel, whose spectral density is a sum of Gaussians.
 
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch};

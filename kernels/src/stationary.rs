@@ -1,4 +1,4 @@
-//! Stationary kernels: a variance times a profile of the scaled distance, with their parameters; no composition.
+//! Stationary kernels: a variance times a profile of the scaled distance, with their parameters.
 
 use crate::dimension::{Dimension, DimensionError};
 use crate::distance::{Measure, PairGradient};

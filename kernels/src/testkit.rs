@@ -1,5 +1,5 @@
-//! The contract every kernel must pass: symmetry, positive definiteness, adjoints against finite differences, names
-//! and text form; no production callers.
+//! The contract every kernel must pass: symmetry, positive definiteness, adjoints against finite
+//! differences, names and text form.
 
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, value_names};
 use crate::parameter::Parameter;

@@ -1,4 +1,5 @@
-//! Element-wise functions over slices that compile to the widest vector instructions found at run time; no kernels.
+//! Element-wise functions over slices that compile to the widest vector instructions found at run
+//! time.
 //!
 //! Covariance functions spend their time in `exp`, and no maintained crate offers one that picks AVX-512, AVX2 or
 //! NEON at run time. The bodies here are branch-free; `dispatch` compiles each of them once per instruction set,

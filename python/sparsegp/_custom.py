@@ -1,4 +1,4 @@
-"""The base of kernels and likelihoods written in Python: declaration and checks of their parameters; no formulae."""
+"""The base of kernels and likelihoods written in Python: declaration and checks of their parameters."""
 
 from __future__ import annotations
 

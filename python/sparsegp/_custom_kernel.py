@@ -1,5 +1,4 @@
-"""The base class of kernels written in Python: the methods that a subclass defines and that the engine calls; no kernels
-of the grammar."""
+"""The base class of kernels written in Python: the methods that a subclass defines and that the engine calls."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Draws of functions as callables: by the engine, or exact draws at a limited number of rows if the engine cannot draw
-them; no fitting."""
+them."""
 
 from __future__ import annotations
 

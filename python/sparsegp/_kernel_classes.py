@@ -1,4 +1,4 @@
-"""Every kernel of the grammar as a class with its arguments; no covariances."""
+"""Every kernel of the grammar as a class with its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The algebra of kernels: texts, sums, products, selections of columns, and constraints on parameters; no names of kernels."""
+"""The algebra of kernels: texts, sums, products, selections of columns, and constraints on parameters."""
 
 from __future__ import annotations
 

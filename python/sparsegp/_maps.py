@@ -1,4 +1,4 @@
-"""Grids of points to predict on, and maps of predictions at places with matplotlib; no fitting."""
+"""Grids of points to predict on, and maps of predictions at places with matplotlib."""
 
 from __future__ import annotations
 

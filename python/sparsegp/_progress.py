@@ -1,4 +1,4 @@
-"""Progress on standard error or by tqdm, and the callbacks of a fit; no fitting."""
+"""Progress on standard error or by tqdm, and the callbacks of a fit."""
 
 from __future__ import annotations
 

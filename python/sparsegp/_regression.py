@@ -193,7 +193,7 @@ class Regression(RegressorMixin, Estimator):
         return_std : bool, default=False
             Return the standard deviation of the target, noise included.
         return_cov : bool, default=False
-            Return the covariance of the targets of all rows (likelihoods of one function, at most 2000 rows).
+            Return the covariance of the targets of all rows (likelihoods of one latent function, at most 2000 rows).
         quantiles : sequence of float, optional
             Probabilities between 0 and 1; the quantiles of the target at these probabilities are returned.
         exposure : array-like of shape (n,), optional

@@ -1,4 +1,4 @@
-"""Converts arrays and pandas, polars and Arrow tables to tables of the engine; no meaning of columns."""
+"""Converts arrays and pandas, polars and Arrow tables to tables of the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks targets for the engine and keeps their names; no estimators."""
+"""Checks targets for the engine and keeps their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts hyper-parameters from the scale that a model sees to units of columns and target; no fitting."""
+"""Converts hyper-parameters from the scale that a model sees to units of columns and target."""
 
 from __future__ import annotations
 

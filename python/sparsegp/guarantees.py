@@ -1,4 +1,4 @@
-"""Numerical bounds on the distance of q from the optimum, from theorems about update rules, each with its source; no fits.
+"""Numerical bounds on the distance of q from the optimum, from theorems about update rules, each with its source.
 
 Distances are in the squared units of the mean m and the factor C of S = C Cᵀ, divergences and objectives in nats.
 Update rules change whitened coordinates, whose prior is N(0, I); ``Curvature.whitened`` gives the constants for steps

@@ -1,4 +1,4 @@
-"""Likelihoods written in Python: the distribution of the target given the latent function, as NumPy functions; no expectations.
+"""Likelihoods written in Python: the distribution of the target given the latent function, as NumPy functions.
 
 >>> import numpy as np
 >>> from sparsegp import SparseGPRegressor

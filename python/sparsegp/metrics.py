@@ -1,4 +1,4 @@
-"""Scorers of whole predictive distributions, for everything in scikit-learn that takes ``scoring=``; no distributions."""
+"""Scorers of whole predictive distributions, for everything in scikit-learn that takes ``scoring=``."""
 
 from __future__ import annotations
 

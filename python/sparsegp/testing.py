@@ -1,4 +1,4 @@
-"""Checks that find mistakes in kernels and likelihoods written in Python; no fits."""
+"""Checks that find mistakes in kernels and likelihoods written in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Conversion of errors and names of options to Python, and of arrays between faer and NumPy; no computation.
+//! Conversion of errors and names of options to Python, and of arrays between faer and NumPy.
 
 use faer::{Mat, MatRef};
 use numpy::ndarray::{Dimension, Ix1, Ix2};

@@ -1,4 +1,4 @@
-//! Fits and comparisons: options by name and tables in, events out, models out; no meaning of options.
+//! Fits and comparisons: options by name and tables in, events out, models out.
 
 use crate::convert::{python, raised};
 use crate::custom::Custom;

@@ -1,4 +1,4 @@
-//! Drawn functions and gradients of predictions for Python: arrays in, arrays out; no maths.
+//! Drawn functions and gradients of predictions for Python: arrays in, arrays out.
 
 use crate::convert::{LentMatrix, check_room, points, raised, rows_of};
 use crate::custom::Custom;

@@ -1,4 +1,4 @@
-//! Guarantees on update rules as Python objects: numbers and arrays in, bounds out; no fits.
+//! Guarantees on update rules as Python objects: numbers and arrays in, bounds out.
 
 // The documentation is in the format of Python tools.
 #![allow(rustdoc::all)]

@@ -1,5 +1,5 @@
-//! Running work outside the interpreter: pools of threads that survive a fork, events passed to Python,
-//! Ctrl-C; no estimators.
+//! Running work outside the interpreter: pools of threads that survive a fork, events passed to
+//! Python, Ctrl-C.
 
 use crate::convert::{FitError, raised};
 use pyo3::exceptions::PyRecursionError;

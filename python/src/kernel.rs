@@ -1,5 +1,4 @@
-//! Kernels for Python: created from text, evaluated at arrays, and checked by the test kits; no names of
-//! columns.
+//! Kernels for Python: created from text, evaluated at arrays, and checked by the test kits.
 
 use crate::convert::{LentMatrix, matrix, points, raised};
 use crate::custom::Custom;

@@ -1,4 +1,4 @@
-//! The Python module `sparsegp._sparsegp`: tables in, models and arrays out, and the command line; no maths, no meaning of options.
+//! The Python module `sparsegp._sparsegp`: tables in, models and arrays out, and the command line.
 
 // The macros of PyO3 generate items without documentation.
 #![allow(missing_docs)]

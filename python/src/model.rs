@@ -1,4 +1,4 @@
-//! A fitted model for Python: predictions of tables as arrays, descriptions, its file; no fitting.
+//! A fitted model for Python: predictions of tables as arrays, descriptions, its file.
 
 use crate::convert::{matrix, python, raised, rows_of, zeros};
 use crate::custom::Custom;

@@ -1,5 +1,4 @@
-//! Fits to tables in partitions: the work of the holders of partitions, and the fit that asks them; no
-//! transport.
+//! Fits to tables in partitions: the work of the holders of partitions, and the fit that asks them.
 
 use crate::convert::{LentMatrix, LentVector, python, raised};
 use crate::custom::Custom;

@@ -1,5 +1,5 @@
-//! A stochastic variational GP that a program trains with its own loop: the objective of a batch, its
-//! gradients, steps; no loop.
+//! A stochastic variational GP that a program trains with its own loop: the objective of a batch,
+//! its gradients, steps.
 
 use crate::convert::{LentMatrix, LentVector, matrix, points, raised, rows_of};
 use crate::custom::Custom;

@@ -1,4 +1,4 @@
-//! Tables of the engine, created from columns of Python; no meaning of columns.
+//! Tables of the engine, created from columns of Python.
 
 use crate::convert::{LentMatrix, LentVector, raised};
 use numpy::ndarray::Axis;

@@ -1,4 +1,4 @@
-"""Kernels and likelihoods written in Python, which other processes import too; no tests."""
+"""Kernels and likelihoods written in Python, which other processes import too."""
 
 import numpy as np
 from scipy import special

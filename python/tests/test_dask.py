@@ -1,5 +1,5 @@
-"""Estimators on Dask: equality with fits in memory for any partitions, reproducible bits, lost workers, bad input; no
-test hangs."""
+"""Estimators on Dask: equality with fits in memory for any partitions, reproducible bits, lost workers, bad input. Time
+limits keep tests from hanging."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-//! The state of a computation as bytes, written and read by the same code; no files.
+//! The state of a computation as bytes, written and read by the same code.
 
 use faer::Mat;
 use serde::Serialize;
@@ -7,11 +7,11 @@ use serde::de::DeserializeOwned;
 /// The largest count.
 pub const MOST: usize = 1 << 48;
 
-/// Bytes that state is written to or read from.
+/// The bytes of a checkpoint, which state is written to or read from.
 ///
-/// Code with state passes its parts once, in a fixed order, to an archive. A writing archive copies them and a reading one replaces them,
-/// so the two directions cannot differ. All numbers keep every bit. Bytes that do not fit leave the rest of the state unchanged, and
-/// [`Archive::is_intact`] reports them.
+/// Code with state calls the methods of an archive once for each part, in a fixed order. While an archive writes, these methods copy the
+/// part to the bytes; while it reads, they replace the part. The two directions therefore cannot differ. All numbers keep every bit.
+/// Bytes that do not fit leave the rest of the state unchanged, and [`Archive::is_intact`] reports them.
 #[derive(Debug)]
 pub struct Archive {
     bytes: Vec<u8>,
@@ -31,7 +31,7 @@ impl Archive {
         Archive { bytes, at: Some(0), intact: true }
     }
 
-    /// True if state is replaced by the archive's contents.
+    /// Returns true if the archive reads, so that its contents replace the state.
     pub(crate) fn is_reading(&self) -> bool {
         self.at.is_some()
     }
@@ -46,17 +46,17 @@ impl Archive {
         self.intact = false;
     }
 
-    /// True if the parts read so far are valid.
+    /// Returns true if the parts read so far are valid.
     pub(crate) fn is_sound(&self) -> bool {
         self.intact
     }
 
-    /// The bytes that were written.
+    /// Returns the bytes that were written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Passes any value that can be serialised.
+    /// Writes or reads any value that can be serialised.
     pub fn value<T: Serialize + DeserializeOwned>(&mut self, value: &mut T) {
         match self.at {
             None => match postcard::to_extend(value, std::mem::take(&mut self.bytes)) {
@@ -74,7 +74,7 @@ impl Archive {
         }
     }
 
-    /// Passes a count of finished work. When reading, a count above `MOST` marks the bytes as
+    /// Writes or reads a count of finished work. When reading, a count above `MOST` marks the bytes as
     /// damaged.
     pub fn count(&mut self, count: &mut usize) {
         self.value(count);
@@ -84,7 +84,7 @@ impl Archive {
         }
     }
 
-    /// Passes numbers whose count is fixed.
+    /// Writes or reads numbers whose count is fixed.
     pub fn numbers(&mut self, values: &mut [f64]) {
         let Some(at) = self.at else {
             self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
@@ -101,7 +101,7 @@ impl Archive {
         }
     }
 
-    /// Passes any number of numbers.
+    /// Writes or reads a list of any length.
     pub fn list(&mut self, values: &mut Vec<f64>) {
         let mut count = values.len() as u64;
         self.value(&mut count);
@@ -116,12 +116,12 @@ impl Archive {
         self.numbers(values);
     }
 
-    /// Passes a matrix of a known size.
+    /// Writes or reads a matrix of a known size.
     pub fn matrix(&mut self, matrix: &mut Mat<f64>) {
         (0..matrix.ncols()).for_each(|j| self.numbers(matrix.col_as_slice_mut(j)));
     }
 
-    /// Passes bytes of any length.
+    /// Writes or reads bytes of any length.
     pub(crate) fn blob(&mut self, blob: &mut Vec<u8>) {
         let mut length = blob.len() as u64;
         self.value(&mut length);
@@ -139,7 +139,7 @@ impl Archive {
         self.at = Some(end);
     }
 
-    /// Passes a part that may be absent; when reading, `make` creates the value to fill.
+    /// Writes or reads a part that may be absent. When reading, `make` creates the value to fill.
     pub fn option<T>(
         &mut self,
         option: &mut Option<T>,

@@ -1,4 +1,4 @@
-//! The claim of one fit on a checkpoint file: a file beside it that is locked while the fit runs; no states.
+//! The claim of one fit on a checkpoint file: a file in the same folder that is locked while the fit runs.
 
 use crate::error::{Error, Result};
 use crate::files::Transient;
@@ -20,7 +20,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// When another process has claimed it, or nothing can be written beside it.
+    /// When another process has claimed it, or its folder cannot be written to.
     pub fn of(path: &Path) -> Result<Lock> {
         let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
         name.push(".lock");

@@ -1,4 +1,5 @@
-//! Checkpoints of fits: a file of the states of their stages, from which an interrupted fit continues with the same bits; no maths.
+//! Checkpoints of fits: a file of the states of their stages, from which an interrupted fit
+//! continues with the same bits.
 
 mod archive;
 mod lock;

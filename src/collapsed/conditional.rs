@@ -1,6 +1,8 @@
-//! Objectives of rows that are conditioned on neighbours, with q in closed form, from sums over rows; no sweeps over data.
+//! Objectives of rows that are conditioned on neighbours, with q in closed form, from sums over
+//! rows.
 //!
-//! A row is `y_i | y_N, w ~ N(y_i − c̃ + ãᵀw, D)` (see [`crate::neighbours`]), so that with weights `ω = 1/D` in [`Statistics`] the β-ELBO
+//! A row is `y_i | y_N, w ~ N(y_i − c̃ + ãᵀw, D)`: given its neighbours N it has the centred target c̃, the features ã and the variance D
+//! (see [`crate::neighbours`]). With weights `ω = 1/D` and sums φ, Φ of these rows in [`Statistics`] the β-ELBO
 //!
 //! ```text
 //! J = ½ [ n log 2π − Σ log ω + Σ ω c̃² − φᵀm + β log|B| ],   B = I + Φ/β, S = B⁻¹, m = S φ / β

@@ -1,5 +1,8 @@
 //! Sweeps over rows that are conditioned on their neighbours: sums, predictive losses and the
-//! contributions of rows to gradients; no objectives.
+//! contributions of rows to gradients.
+//!
+//! A row has the centred target c̃, the features ã and the variance D given its neighbours, as in [`crate::neighbours`], and the weight ω.
+//! A bar marks derivatives of the objective.
 
 use super::conditional::{PredictiveLoss, RowLoss};
 use super::sums::{BoundGradient, Statistics, StatisticsAdjoint};

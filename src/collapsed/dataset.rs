@@ -1,4 +1,4 @@
-//! The rows of sums over data: inputs, observations, and the weight of a row; no sums.
+//! The rows of sums over data: inputs, observations, and the weight of a row.
 
 use crate::objective::Targets;
 use faer::MatRef;

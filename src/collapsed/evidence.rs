@@ -1,4 +1,4 @@
-//! An upper bound on the log evidence from the whole kernel matrix, a few columns at a time; no sparse upper bound.
+//! An upper bound on the log evidence from the whole kernel matrix, a few columns at a time.
 
 use super::bounds::shrunk_inverse;
 use super::dataset::Dataset;

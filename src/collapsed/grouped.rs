@@ -1,4 +1,5 @@
-//! The evidence of a model with grouped effects, its gradient and the posterior, from sums over rows; no rows, no features.
+//! The evidence of a model with grouped effects, its gradient and the posterior, from sums over
+//! rows.
 
 use super::sums::Statistics;
 use crate::effects::{EffectRows, EffectSums, Effects, Moments, Sparse};
@@ -76,13 +77,15 @@ impl GroupedEvidence<'_> {
 /// Returns minus the log evidence of a model with features and grouped effects, with its gradient
 /// and the posterior.
 ///
-/// With coefficients `u = F⁻¹b ~ N(0, I)`, `P = [[I + ADAᵀ, AD Z̃ᵀ], [·, I + Z̃DZ̃ᵀ]]` and `h` the products of features and effects with `D c`:
+/// `u = F⁻¹b ~ N(0, I)` are the whitened coefficients, and `D = diag(d)` the precisions of the rows. A and Z̃ have the features and the
+/// whitened effects of a row in each column. With `P = [[I + ADAᵀ, AD Z̃ᵀ], [·, I + Z̃DZ̃ᵀ]]` and `h = (A, Z̃) D c`:
 ///
 /// ```text
 /// J = ½ (cᵀDc − hᵀP⁻¹h + log|P| − Σ log d_i + n log 2π)  (+ Σ r_i/2σ² for VFE)
 /// ```
 ///
-/// The eliminated term enters through `T_l = (I + G_l)⁻¹`: `S = P_hh − Σ_l C_l T_l C_lᵀ` and
+/// For level l of the eliminated term, `I + G_l` is its block of P and C_l its block with all other coefficients. With
+/// `T_l = (I + G_l)⁻¹`: `S = P_hh − Σ_l C_l T_l C_lᵀ` and
 /// `log|P| = log|S| + Σ_l log|I + G_l|`. Derivatives use
 /// `Fᵀ ∂ log evidence/∂F = Σ_l (E u_l u_lᵀ − I)`.
 ///

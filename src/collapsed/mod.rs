@@ -1,4 +1,11 @@
-//! Bounds with q solved in closed form for Gaussian noise (VFE, collapsed β-ELBO, FITC, square-loss DLM, an upper bound); no steps.
+//! Bounds with q solved in closed form for Gaussian noise (VFE, collapsed β-ELBO, FITC, square-loss
+//! DLM, an upper bound).
+//!
+//! Comments use these symbols. A has the whitened features a_i of a row in each column. A row has the
+//! target y_i, the offset o_i, `c_i = y_i − o_i`, the residual variance r_i and the weight ω_i. Sums over
+//! rows are `Φ = A diag(ω) Aᵀ`, `φ = A diag(ω) c` and `t = Σ r_i` ([`Statistics`]). A bar marks derivatives
+//! of the bound J: `Φ̄ = ∂J/∂Φ`. W and κ are those of [`LatentLayer`](crate::latent::LatentLayer), σ² is the
+//! noise variance, and q(w) = N(m, S).
 
 mod bounds;
 mod conditional;

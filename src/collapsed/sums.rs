@@ -1,5 +1,5 @@
 //! The sums over data behind collapsed bounds and their gradients, as values: zeros, merges and
-//! final steps; no sweeps over data.
+//! final steps.
 
 use crate::error::{Error, Result};
 use crate::gradient::Form;

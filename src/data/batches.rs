@@ -1,4 +1,4 @@
-//! The rows of each step of a fit: epochs, schedules of sizes, independent draws; row indices only, no values.
+//! The indices of the rows of each step of a fit: epochs, schedules of sizes, independent draws.
 
 use super::random::{Purpose, generator};
 use crate::data::SizeSchedule;

@@ -1,5 +1,4 @@
-//! Numbers in rows: the roles of rows, batches, scaling, moments, random draws; no tables, no
-//! files.
+//! Numbers in rows: the roles of rows, batches, scaling, moments, random draws.
 
 mod batches;
 mod moments;

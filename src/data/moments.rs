@@ -1,4 +1,4 @@
-//! The running mean, variance and range of a stream of numbers, without cancellation or overflow; no storage of the numbers.
+//! The running mean, variance and range of a stream of numbers, without cancellation or overflow.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Random generators derived from a seed, a purpose and a step; no state to save.
+//! Random generators derived from a seed, a purpose and a step.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

@@ -1,4 +1,4 @@
-//! Shift and scale of inputs and target, after maps of single columns, and the inverse; no decision when to scale.
+//! Shift and scale of inputs and target, after maps of single columns, and the inverse.
 
 use faer::{ColRef, MatMut, MatRef};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Size schedules: the number of rows or Monte Carlo samples at iteration t; no step sizes, no drawing.
+//! Size schedules: the number of rows or Monte Carlo samples at iteration t.
 
 use crate::error::{Error, Result};
 use crate::words::stored_as_text;

@@ -1,4 +1,4 @@
-//! The rows for training, validation and testing, in memory and in files alike; no values.
+//! The rows for training, validation and testing, in memory and in files alike.
 
 use rand::seq::SliceRandom;
 

@@ -1,4 +1,4 @@
-//! Monotone maps of an input or the target to a scale that suits a Gaussian process better; no decision when to use them.
+//! Monotone maps of an input or the target to a scale that suits a Gaussian process better.
 
 use crate::error::{Error, Result};
 use crate::functions::normal::quantile;

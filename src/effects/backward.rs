@@ -1,4 +1,4 @@
-//! The terms that grouped effects add to the gradient in the features of a row; no sums.
+//! The terms that grouped effects add to the gradient in the features of a row.
 
 use super::moments::{Moments, of_raw_features};
 use super::term::Effects;

@@ -1,7 +1,8 @@
-//! The posterior covariance that grouped effects add to several rows together; no means, no solving.
+//! The posterior covariance that grouped effects add to several rows together.
 //!
 //! With w the weights of f and `u_o` the coefficients of the terms that are not eliminated, let `r = (w, u_o)`. Given r, an eliminated
-//! level is `u_l = E[u_l | r] + ε_l`, where `E[u_l | r]` depends on r by `−K_lᵀ r` and the `ε_l ~ N(0, T_l)` are independent. The effects of
+//! level is `u_l = E[u_l | r] + ε_l`, where `E[u_l | r]` depends on r by `−K_lᵀ r` and the `ε_l ~ N(0, T_l)` are independent
+//! ([`Moments`](super::Moments) has K_l and T_l). The effects of
 //! a row are therefore `aᵀr + zᵀε_l` up to a constant, with the loads `a = (−K_l z, z_o − K_l z)`. Two rows have the covariance
 //! `aᵀ Cov(r) a′`, and `zᵀT_l z′` more if they share the eliminated level l.
 

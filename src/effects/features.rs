@@ -1,4 +1,5 @@
-//! Grouped effects as features of rows, whitened so that their coefficients are N(0, I), and the adjoint of these features; no sums.
+//! Grouped effects as features of rows, whitened so that their coefficients are N(0, I), and the
+//! adjoint of these features.
 
 use super::moments::prior_variance;
 use super::rows::Entry;

@@ -1,4 +1,5 @@
-//! 95 % intervals of standard deviations, correlations and intraclass correlations, and these quantities as functions of parameters; no search.
+//! 95 % intervals of standard deviations, correlations and intraclass correlations, and these
+//! quantities as functions of parameters.
 
 use super::term::Effects;
 use crate::likelihood::ObservationModel;

@@ -1,8 +1,9 @@
-//! Grouped effects `z_iᵀb_l`, `b_l ~ N(0, Σ)`, beside the latent function: terms, sums over levels, posterior moments,
-//! intervals; no evidence, no files.
+//! Grouped effects `z_iᵀb_l`, `b_l ~ N(0, Σ)`, in addition to the latent function: terms, sums over levels,
+//! posterior moments, intervals.
 //!
 //! The model is `η_i = f(x_i) + Σ_j z_ijᵀ b_j,level(i,j)` with Gaussian noise. A term j has L_j levels, whose coefficients have the covariance
-//! `Σ_j = F_j F_jᵀ` (`r_j × r_j`), as in lme4 (Bates, Mächler, Bolker & Walker 2015). One term, the one with the most coefficients, is
+//! `Σ_j = F_j F_jᵀ` (`r_j × r_j`), and the whitened coefficients are `u = F⁻¹b ~ N(0, I)`, as in lme4 (Bates, Mächler, Bolker & Walker
+//! 2015). One term, the one with the most coefficients, is
 //! eliminated block by block; the Schur complement on all other coefficients and on the weights of f is factorised densely
 //! ([`crate::collapsed::grouped_evidence`]).
 //!

@@ -1,4 +1,4 @@
-//! The posterior moments of w and of the whitened effects u, and the moments of rows; no solving.
+//! The posterior moments of w and of the whitened effects u, and the moments of rows.
 
 use super::covariance::Loads;
 use super::rows::Entry;
@@ -20,7 +20,8 @@ pub(crate) struct Sparse {
 
 /// Moments of w and `u = F⁻¹b` given the data.
 ///
-/// The covariances of one eliminated level with everything else follow from `K_l = C_l T_l`: `Cov(u_l, ·) = −K_lᵀ S⁻¹`.
+/// The covariances of an eliminated level l with everything else follow from `K_l = C_l T_l`: `Cov(u_l, ·) = −K_lᵀ S⁻¹`, with C_l, T_l and
+/// S as in [`grouped_evidence`](crate::collapsed::grouped_evidence).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Moments {
     /// The eliminated term; the number of terms if none is eliminated.

@@ -1,4 +1,5 @@
-//! The effects of a fitted model for predictions: moments, factors, and covariances with raw features; no fitting.
+//! The effects of a fitted model for predictions: moments, factors, and covariances with raw
+//! features. W is the whitening of the layer of f.
 
 use super::moments::{Moments, of_raw_features};
 use super::rows::Entry;

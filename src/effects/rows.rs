@@ -1,4 +1,5 @@
-//! The level and the numbers z of every row for every term, and the pairs of levels that occur in one row; no sums.
+//! The level and the numbers z of every row for every term, and the pairs of levels that occur in
+//! one row.
 
 use super::term::{EffectTerm, Effects, POPULATION};
 use faer::{MatRef, RowRef};

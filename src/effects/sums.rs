@@ -1,4 +1,5 @@
-//! Weighted sums over rows by level: z zᵀ, z times the residual of the target, and products with other features; no solving.
+//! Weighted sums over rows by level: z zᵀ, z times the residual of the target, and products with
+//! other features.
 
 use super::rows::{EffectRows, TermRows};
 use super::term::Effects;

@@ -1,4 +1,4 @@
-//! Terms of grouped effects and the factors F of their covariances, as parameters of a model; no rows.
+//! Terms of grouped effects and the factors F of their covariances, as parameters of a model.
 
 use crate::hyper::Descriptor;
 use faer::{Mat, MatRef};

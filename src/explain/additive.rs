@@ -1,4 +1,4 @@
-//! Latent functions that are sums of functions of one or a few columns, and their terms; no sampling.
+//! Latent functions that are sums of functions of one or a few columns, and their terms.
 
 use super::output::{is_linear, scaled};
 use super::{Contributions, Explainer, InputColumn, Part, Rows, Scale};

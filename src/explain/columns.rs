@@ -1,4 +1,4 @@
-//! The columns that explanations describe, each of one input or several; no predictions.
+//! The columns that explanations describe, each of one input or several.
 
 use faer::MatRef;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! The contribution of every column to a single prediction: terms of an additive function, or Shapley values by sampled orders; no figures.
+//! The contribution of every column to a single prediction: terms of an additive function, or
+//! Shapley values by sampled orders.
 
 use super::relevance::shuffled;
 use super::{Explainer, Rows, Scale, Settings};

@@ -1,4 +1,4 @@
-//! Partial dependence: the mean prediction over rows as a function of one column; no figures.
+//! Partial dependence: the mean prediction over rows as a function of one column.
 
 use super::output::{self, mean_probabilities, scaled, values};
 use super::relevance::shuffled;

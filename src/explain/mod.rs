@@ -1,5 +1,5 @@
-//! Explanations of the predictions of a fitted model: relevance of columns, partial dependence, contributions to single predictions; no
-//! figures, no files.
+//! Explanations of the predictions of a fitted model: relevance of columns, partial dependence,
+//! contributions to single predictions.
 //!
 //! ```
 //! use faer::Mat;

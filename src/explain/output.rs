@@ -1,4 +1,4 @@
-//! The numbers of a prediction that are explained, at many inputs; no columns.
+//! The numbers of a prediction that are explained, at many inputs.
 
 use crate::likelihood::TargetKind;
 use crate::model::{Model, Predictions};

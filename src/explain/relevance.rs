@@ -1,4 +1,5 @@
-//! The relevance of columns: how far f may change along them, and how much permuting them raises the loss; no single predictions.
+//! The relevance of columns: how far f may change along them, and how much permuting them raises
+//! the loss.
 
 use super::output::scaled;
 use super::{Explainer, InputColumn, InputKind, Rows, Settings};

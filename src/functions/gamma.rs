@@ -1,4 +1,5 @@
-//! Gamma-type functions in the forms that likelihoods need: vectorised, guarded, and free of cancellation; no likelihoods.
+//! Gamma-type functions in the forms that likelihoods need: vectorised, guarded, and free of
+//! cancellation.
 
 use super::normal;
 use pulp::Simd;

@@ -1,4 +1,4 @@
-//! The normal distribution function, its logarithm and hazard over slices, accurate in both tails; no likelihoods.
+//! The normal distribution function, its logarithm and hazard over slices, accurate in both tails.
 
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p, mul_add};

@@ -1,7 +1,9 @@
 //! One pass over a batch: features, marginals, losses, and the whole adjoint with respect to (m,
-//! S), θ and Z; no updates.
+//! S), θ and Z.
 //!
-//! The formulae are in docs/mathematics.md#one-step-the-order-of-products. The columns of the batch
+//! The formulae and their symbols are in docs/mathematics.md#one-step-the-order-of-products. In addition, κ
+//! is 1 for inducing inputs and 0 for a linear model, as in [`LatentLayer`](crate::latent::LatentLayer), and
+//! a bar marks derivatives of the objective: `Ā = ∂F/∂A`. The columns of the batch
 //! are cut into blocks that run in parallel, each on one thread; threads without a block help with
 //! the products of the others. The sums over data then run in parallel over output tiles. Results
 //! do not depend on the number of threads, because the blocks and the strips of their products do
@@ -143,7 +145,7 @@ pub struct Batch<'a> {
     pub x: MatRef<'a, f64>,
     /// The targets, b rows.
     pub targets: Targets<'a>,
-    /// `n/b`.
+    /// The weight `n/b` of the sum over rows.
     pub scale: f64,
 }
 
@@ -246,7 +248,7 @@ impl BatchPass {
         self.set_samples(other.samples());
     }
 
-    /// Passes the state of the random numbers and the counts through an archive.
+    /// Writes the state of the random numbers and the counts to a checkpoint, or reads them from it.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let (mut samples, mut counts) = (self.samples(), self.counts);
         archive.value(&mut self.runs);

@@ -1,4 +1,5 @@
-//! Monte Carlo gradients in (m, S) of expected losses: Bonnet–Price and reparameterised, from samples of w; no steps.
+//! Monte Carlo gradients in (m, S) of expected losses: Bonnet–Price and reparameterised, from
+//! samples of w.
 //!
 //! Samples are of w itself, one set for all data of a batch: `w_l = m + C u_l`, `u_l ~ N(0, I)`, `S = C Cᵀ`, and
 //! `f_il = o_i + a_iᵀ w_l + √r_i ε_il`. With ℓ the loss of a datum:

@@ -1,5 +1,4 @@
-//! Products of a block in single precision, of operands in double precision that are rounded first;
-//! no sums over data.
+//! Products of a block in single precision, of operands in double precision that are rounded first.
 
 use crate::columns;
 use crate::latent::{Layer, Layers};
@@ -43,13 +42,13 @@ impl Single {
         }
     }
 
-    /// W.
+    /// Returns W.
     pub(super) fn whitening(&self, layer: usize) -> Operand<'_, f32> {
         let (whitening, shape) = &self.whitening[layer];
         Operand { matrix: whitening.as_ref(), shape: *shape }
     }
 
-    /// Wᵀ.
+    /// Returns Wᵀ.
     pub(super) fn whitening_adjoint(&self, layer: usize) -> Operand<'_, f32> {
         self.whitening(layer).transposed()
     }

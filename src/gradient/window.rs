@@ -1,4 +1,5 @@
-//! A window of a batch: its features, its blocks of columns in parallel, and the products that are sums over it; no layers.
+//! A window of a batch: its features, its blocks of columns in parallel, and the products that are
+//! sums over it.
 
 use super::sampling::{SampleScratch, SampledBlock, Sampling};
 use super::single::{Single, SingleRoom};

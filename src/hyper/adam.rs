@@ -1,4 +1,4 @@
-//! Adam (Kingma & Ba 2015, algorithm 1), with rollbacks from points that cannot be evaluated; no objective, no loop.
+//! Adam (Kingma & Ba 2015, algorithm 1), with rollbacks from points that cannot be evaluated.
 
 use crate::checkpoint::{Archive, MOST};
 use serde::{Deserialize, Serialize};
@@ -193,7 +193,7 @@ impl AdamMoments {
         self.first.len() == n && self.second.len() == n
     }
 
-    /// Passes the moments through an archive; their number is fixed.
+    /// Writes the moments, whose number is fixed, to a checkpoint, or reads them from it.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         archive.numbers(&mut self.first);
         archive.numbers(&mut self.second);

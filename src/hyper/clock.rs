@@ -1,5 +1,4 @@
-//! The total time limit of a command, and when its stages have to end to keep it; no measuring of
-//! stages.
+//! The total time limit of a command, and when its stages have to end to keep it.
 
 use std::time::{Duration, Instant};
 

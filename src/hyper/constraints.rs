@@ -1,4 +1,5 @@
-//! Constraints on hyper-parameters by name: priors, bounds, starting, fixed and tied values, with their text; no effects.
+//! Constraints on hyper-parameters by name: priors, bounds, starting, fixed and tied values, with
+//! their text.
 
 use super::columns::Columns;
 use super::vector::stem;

@@ -1,4 +1,5 @@
-//! The curvature model of L-BFGS: its last steps with the changes of the gradient, and the search direction; no search.
+//! The curvature model of L-BFGS: its last steps with the changes of the gradient, and the search
+//! direction.
 
 use super::trials::Point;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ impl InverseHessian {
         self.pairs.push_back(Pair { s, y, rho: 1.0 / sy });
     }
 
-    /// Returns the search direction `−H g`, by the two-loop recursion (algorithm 7.4).
+    /// Returns the search direction `−H g` for the gradient g and the estimated inverse Hessian H, by the two-loop recursion (algorithm 7.4).
     pub(crate) fn descent(&self, gradient: &[f64]) -> Vec<f64> {
         let mut r = gradient.to_vec();
         let mut alpha = vec![0.0; self.pairs.len()];

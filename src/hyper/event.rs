@@ -1,4 +1,4 @@
-//! The events of a running fit: the stages before the training, and the epochs; no senders or receivers.
+//! The events of a running fit: the stages before the training, and the epochs.
 
 use super::stopping::{Limits, Record};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Applies constraints: constraints by name become settings of single values, or are refused; no text is read.
+//! Applies constraints: constraints by name become settings of single values, or are refused.
 
 use super::columns::{Columns, Unit};
 use super::constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};

@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-/// Passes the whole of a minimisation through an archive.
+/// Writes the whole state of a minimisation to a checkpoint, or reads it from there.
 fn pass(
     archive: &mut Archive,
     monitor: &mut Monitor<'_>,

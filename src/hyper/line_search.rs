@@ -1,5 +1,5 @@
-//! One line search of Moré & Thuente (1994), by argmin's implementation, on an objective that need not be finite
-//! everywhere; no directions, no restarts.
+//! One line search of Moré & Thuente (1994), by argmin's implementation, on an objective that need
+//! not be finite everywhere.
 
 use super::trials::{Point, Trials};
 use super::{HyperObjective, Monitor, StopReason};

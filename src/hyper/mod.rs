@@ -1,4 +1,5 @@
-//! Hyper-parameters as one vector with constraints, its solvers, and the monitoring of minimisations; no GP types.
+//! Hyper-parameters as one vector with constraints, its solvers, and the monitoring of
+//! minimisations.
 
 mod adam;
 mod adam_solver;
@@ -65,7 +66,7 @@ pub trait HyperObjective {
         false
     }
 
-    /// Passes the state behind the values, apart from `theta`, and the kept state through an archive.
+    /// Writes the state behind the values, except `theta`, and the kept state to a checkpoint, or reads them from it.
     fn archive(&mut self, archive: &mut Archive) {
         let _ = archive;
     }

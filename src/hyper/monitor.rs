@@ -1,5 +1,5 @@
 //! The monitor of a running minimisation: clock, trace, and the points at which it can end or be
-//! saved; no solver.
+//! saved.
 
 use super::event::{Event, Stage};
 use super::session::{Listener, Session};
@@ -191,7 +191,7 @@ impl<'a> Monitor<'a> {
         self.session.check()
     }
 
-    /// Passes the trace and the state of the stopping rules through an archive.
+    /// Writes the trace and the state of the stopping rules to a checkpoint, or reads them from it.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let mut seconds = self.elapsed().as_secs_f64();
         archive.value(&mut seconds);

@@ -1,4 +1,5 @@
-//! Settings of single hyper-parameter values, which override those of their parameters: ranges, priors, fixed, tied; no text.
+//! Settings of single hyper-parameter values, which override those of their parameters: ranges,
+//! priors, fixed, tied.
 
 use super::vector::Descriptor;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! Adam on objectives whose value and gradient come from one mini-batch: the loop over steps and epochs; no formulae.
+//! Adam on objectives whose value and gradient come from one mini-batch: the loop over steps and
+//! epochs.
 
 use super::adam::{Adam, AdamOptions, Pace, Taken};
 use super::{HyperObjective, Monitor, Outcome, StopReason};
@@ -31,7 +32,7 @@ pub trait StochasticObjective {
     /// Called when the epoch just ended has the best validation score so far.
     fn keep(&mut self, theta: &[f64]);
 
-    /// Passes the state through an archive.
+    /// Writes the state to a checkpoint, or reads it from there.
     fn archive(&mut self, archive: &mut Archive);
 }
 
@@ -177,7 +178,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// Passes the whole of a minimisation through an archive.
+/// Writes the whole state of a minimisation to a checkpoint, or reads it from there.
 fn pass(
     archive: &mut Archive,
     monitor: &mut Monitor<'_>,

@@ -1,4 +1,4 @@
-//! The end of a minimisation: limits, a smoothed scale-free test of progress, validation patience; no clock, no listeners.
+//! The end of a minimisation: limits, a smoothed scale-free test of progress, validation patience.
 
 use super::stochastic::Reached;
 use crate::checkpoint::Archive;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The reason why a fit ended, in the words of the metrics document.
+/// The reason why a fit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -34,7 +34,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// The word used in files.
+    /// Returns the name of the reason in the metrics document.
     pub fn word(self) -> &'static str {
         match self {
             StopReason::Converged => "converged",
@@ -298,7 +298,7 @@ impl Stopping {
         }
     }
 
-    /// Passes the epochs and the state of the stopping rules through an archive.
+    /// Writes the epochs and the state of the stopping rules to a checkpoint, or reads them from it.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         archive.value(&mut self.records);
         archive.value(&mut self.best_validation);

@@ -1,4 +1,5 @@
-//! The trial points of a line search: each is evaluated once, and an interrupted search finds them again; no search.
+//! The trial points of a line search: each is evaluated once, and an interrupted search finds them
+//! again.
 
 use crate::checkpoint::MOST;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The map between named natural parameters and the free, unconstrained vector an optimiser sees; no solver.
+//! The map between named natural parameters and the free, unconstrained vector an optimiser sees.
 
 use sparsegp_kernels::{Parameter, Prior, Transform};
 

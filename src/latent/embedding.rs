@@ -1,5 +1,5 @@
 //! Coordinates in which points with categories are compared by Euclidean distances. Numbers stay
-//! unchanged; no kernels.
+//! unchanged.
 
 use faer::{Mat, MatRef};
 use sparsegp_kernels::Dimension;

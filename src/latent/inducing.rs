@@ -1,4 +1,4 @@
-//! Inducing points: the whitened features a = L⁻¹ k_u(x) of a sparse GP and their adjoint; no y.
+//! Inducing points: the whitened features a = L⁻¹ k_u(x) of a sparse GP and their adjoint.
 
 use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};

@@ -1,5 +1,4 @@
-//! The choice of the initial inducing inputs: k-means, greedy conditional variance or random rows;
-//! no factorisation.
+//! The choice of the initial inducing inputs: k-means, greedy conditional variance or random rows.
 //!
 //! All functions here are pure functions of the data, the options and the seed. Parallel loops run
 //! over blocks of a fixed size and every reduction is made in block order, so the number of threads

@@ -1,5 +1,5 @@
 //! The layers a model can have, as one type: inducing points or linear features, with their
-//! trainable parameters; no y.
+//! trainable parameters.
 
 use super::inducing::FactorizationFailure;
 use super::{InducingLayer, InducingPrior, Jitter, LatentLayer, LinearLayer};

@@ -1,4 +1,4 @@
-//! The layers of a model, and the latent processes that use the features of each layer; no y.
+//! The layers of a model, and the latent processes that use the features of each layer.
 
 use super::{InducingLayer, InducingPrior, Layer};
 use std::ops::Range;

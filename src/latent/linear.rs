@@ -1,4 +1,5 @@
-//! Linear features: the Bayesian linear model `f = xᵀβ`, `β ~ N(m₀, P)`, as a whitened latent layer; no kernels.
+//! Linear features: the Bayesian linear model `f = xᵀβ`, `β ~ N(m₀, P)`, as a whitened latent
+//! layer.
 
 use super::{FeaturesAdjoint, LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};

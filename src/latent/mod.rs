@@ -1,5 +1,5 @@
 //! The latent layer, which produces the features a_i, residual variances and offsets of the latent
-//! linear model; no y.
+//! linear model.
 
 mod embedding;
 pub mod inducing;

@@ -2,7 +2,7 @@
 //! given inducing inputs.
 //!
 //! Blocks of rows have a fixed size and reductions are made in the order of the blocks, so results
-//! do not depend on the number of threads; no data.
+//! do not depend on the number of threads.
 
 use super::{InducingLayer, LatentLayer, whiten};
 use crate::error::{Error, Result};

@@ -1,4 +1,5 @@
-//! The continuous ranked probability score of a prediction from its distribution function, by quadrature; no likelihoods.
+//! The continuous ranked probability score of a prediction from its distribution function, by
+//! quadrature.
 //!
 //! `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), for whole numbers the sum over
 //! them. It is the integral of F² below y and of (1 − F)² above, both smooth, by adaptive

@@ -1,15 +1,17 @@
-//! Bounds on a density p(y|f) and its first two derivatives in f (Wei, Sheth & Khardon 2021, Table 1); no expectations.
+//! Bounds on a density p(y|f) and its first two derivatives in f (Wei, Sheth & Khardon 2021, Table
+//! 1).
 
 use serde::Serialize;
 
-/// `0 ≤ φ ≤ B`, `b′ ≤ φ′ ≤ B′` and `b″ ≤ φ″ ≤ B″` for all f, φ being p(y|f) of one observation: assumption 3 of Wei, Sheth & Khardon 2021.
+/// Bounds `0 ≤ φ ≤ B`, `b′ ≤ φ′ ≤ B′` and `b″ ≤ φ″ ≤ B″` for all f, where φ is p(y|f) of one observation: assumption 3 of Wei, Sheth &
+/// Khardon 2021.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DensityBounds {
-    /// B.
+    /// The upper bound B.
     pub density: f64,
-    /// b′ and B′.
+    /// The lower bound b′ and the upper bound B′.
     pub slope: (f64, f64),
-    /// b″ and B″.
+    /// The lower bound b″ and the upper bound B″.
     pub curvature: (f64, f64),
 }
 

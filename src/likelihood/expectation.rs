@@ -1,4 +1,4 @@
-//! Expectations of a likelihood and of its logarithm under N(f; μ, v) by quadrature; no rules, no formulae of likelihoods.
+//! Expectations of a likelihood and of its logarithm under N(f; μ, v) by quadrature.
 //!
 //! Gradients are the exact gradients of the sum, with fixed standardised nodes z and `f = μ + √v z`.
 

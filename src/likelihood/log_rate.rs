@@ -1,4 +1,5 @@
-//! Log densities of the form s·u − e^u + c with u = ±f + offset, which Poisson and gamma families share; no families.
+//! Log densities of the form s·u − e^u + c with u = ±f + offset, which Poisson and gamma families
+//! share.
 
 use super::{LatentMarginal, Local};
 use crate::quadrature::Resolution;

@@ -1,4 +1,4 @@
-//! Expectations of many rows with one evaluation of the likelihood at the nodes of all of them; no rules, no formulae.
+//! Expectations of many rows with one evaluation of the likelihood at the nodes of all of them.
 
 use super::expectation::{SCAN_STEPS, SCANS, inside, range_around, step_of_product, tilted_weights};
 use super::{Likelihood, Local, Observation};

@@ -1,4 +1,4 @@
-//! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions; no q, no kernels.
+//! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions.
 //!
 //! A likelihood is a type that implements [`Likelihood`]. The built-in likelihoods are listed by
 //! name as [`LikelihoodKind`]s. To fit with your own likelihood, start the fit from a model that

@@ -1,4 +1,4 @@
-//! The maximiser of a function with one peak from its slope alone, by doubling and bisection; no likelihoods.
+//! The maximiser of a function with one peak from its slope alone, by doubling and bisection.
 
 /// The search for a supremum at infinity ends at this distance.
 const FARTHEST: f64 = 1e8;

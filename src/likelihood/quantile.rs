@@ -1,4 +1,4 @@
-//! Quantiles from a distribution function by bracketing and bisection, on each kind of target; no likelihoods.
+//! Quantiles from a distribution function by bracketing and bisection, on each kind of target.
 
 use crate::likelihood::TargetKind;
 use crate::quadrature::Interval;

@@ -1,4 +1,4 @@
-//! Weighted sums over nodes of terms that vectorise: gradients in own parameters; no formulae.
+//! Weighted sums over nodes of terms that vectorise: gradients in own parameters.
 
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch};

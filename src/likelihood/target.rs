@@ -1,4 +1,4 @@
-//! The kinds of targets and tasks; no data, no likelihoods.
+//! The kinds of targets and tasks.
 
 use crate::words::word_option;
 use serde::{Deserialize, Serialize};

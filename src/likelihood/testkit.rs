@@ -1,5 +1,5 @@
-//! The contract every likelihood must pass: derivatives against differences, expectations against slow integration, predictions
-//! against the density and samples; no production callers.
+//! The contract every likelihood must pass: derivatives against differences, expectations against
+//! slow integration, predictions against the density and samples.
 
 use super::{LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind};
 use crate::functions::normal;

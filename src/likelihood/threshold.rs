@@ -1,4 +1,5 @@
-//! Predictive distribution functions of families where `P(Y ≤ y | f)` is `P(f ≤ X)` for a variable X of known density; no scores.
+//! Predictive distribution functions of families where `P(Y ≤ y | f)` is `P(f ≤ X)` for a variable
+//! X of known density.
 //!
 //! Then `P(Y ≤ y) = E Φ((X − μ)/√v)`: a normal distribution function at a few dozen nodes of X instead of an incomplete gamma or
 //! beta function at nodes of f, and defined between whole numbers y as well.

@@ -1,4 +1,5 @@
-//! Dense linear algebra on top of faer: blocked structured products, congruences, factors and their inverses, decompositions; no GP words.
+//! Dense linear algebra on top of faer: blocked structured products, congruences, factors and their
+//! inverses, decompositions.
 
 pub(crate) mod stored;
 mod triangles;

@@ -1,5 +1,5 @@
-//! Matrices in serde's data model, for `#[serde(with = "…")]`: their size and plain numbers, only one triangle if the matrix is symmetric;
-//! no files.
+//! Matrices in serde's data model, for `#[serde(with = "…")]`: their size and plain numbers, only
+//! one triangle if the matrix is symmetric.
 //!
 //! Numbers keep every bit in formats that can represent every `f64`, such as postcard; JSON has no
 //! infinities and no NaN.

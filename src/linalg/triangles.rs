@@ -1,4 +1,4 @@
-//! The triangles and the diagonal of a square matrix: copies, reflections, small additions; no products.
+//! The triangles and the diagonal of a square matrix: copies, reflections, small additions.
 
 use super::LEAF;
 use crate::columns;

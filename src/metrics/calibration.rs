@@ -1,4 +1,4 @@
-//! Calibration of predictive distributions: integral transforms, coverage, intervals; no point forecasts.
+//! Calibration of predictive distributions: integral transforms, coverage, intervals.
 
 use super::{BINS, Compared, Coverage, Report, bin, finite, unit};
 use crate::data::Moments;

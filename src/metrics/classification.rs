@@ -1,5 +1,4 @@
-//! The metrics of predicted class probabilities: ranking, squared error and calibration; no other
-//! targets.
+//! The metrics of predicted class probabilities: ranking, squared error and calibration.
 
 use super::{BINS, ClassScores, Report, bin, finite, unit};
 use crate::data::Moments;

@@ -1,4 +1,4 @@
-//! The confusion matrix of classes or levels, with precision and recall of single classes; no probabilities.
+//! The confusion matrix of classes or levels, with precision and recall of single classes.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Metrics of predictions for every task, gathered one row at a time; no models.
+//! Metrics of predictions for every task, gathered one row at a time.
 
 mod calibration;
 mod classification;

@@ -1,4 +1,4 @@
-//! The arrays of a model file, for writing, and for reading with a check of each array; no model.
+//! The arrays of a model file, for writing, and for reading with a check of each array.
 
 use super::posterior::Root;
 use super::unusable::{Checked, Unusable};

@@ -1,4 +1,4 @@
-//! The checksum of a model file; no reading, no writing.
+//! The checksum of a model file.
 
 use crate::files::hexadecimal;
 use sha2::{Digest, Sha256};

@@ -1,4 +1,4 @@
-//! The coefficients of a linear model in original units, with their uncertainty; no printing.
+//! The coefficients of a linear model in original units, with their uncertainty.
 
 use super::fitted::Model;
 use crate::functions::normal::HALF_95;

@@ -1,5 +1,4 @@
-//! A distribution that does not depend on inputs, as the posterior of a known intercept; no
-//! estimates.
+//! A distribution that does not depend on inputs, as the posterior of a known intercept.
 
 use super::latent::LatentModel;
 use super::posterior::Posterior;

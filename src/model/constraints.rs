@@ -1,5 +1,4 @@
-//! The constraints and weak priors of a model's hyper-parameters: applying and describing them; no
-//! parsing, no training.
+//! The constraints and weak priors of a model's hyper-parameters: applying and describing them.
 
 use super::latent::{LatentModel, LatentPrior};
 use crate::error::Result;

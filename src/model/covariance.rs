@@ -1,4 +1,5 @@
-//! Covariances of targets and of warped functions at several rows, from the covariances of the latent function; no draws.
+//! Covariances of targets and of warped functions at several rows, from the covariances of the
+//! latent function.
 
 use super::fitted::Model;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! The model file: a safetensors container with one JSON description and a checksum. Reading checks every part; no fitting.
+//! The model file: a safetensors container with one JSON description and a checksum. Reading checks every part.
 
 use super::arrays::{Array, Arrays, name};
 use super::checksum::Checksum;

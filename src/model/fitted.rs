@@ -1,4 +1,4 @@
-//! A fitted model that predicts from arrays in the user's units, with the record of its fit; no files.
+//! A fitted model that predicts from arrays in the user's units, with the record of its fit.
 
 use super::Warning;
 use super::latent::{LatentModel, LatentPrior};
@@ -205,8 +205,7 @@ impl Model {
         Ok(self.predict_rows(x, exposure.to_owned()))
     }
 
-    /// Predicts at inputs in original units (`n × D`, a row per datum) without checking them, as
-    /// [`predict`](Self::predict) does.
+    /// Like [`predict`](Self::predict), but does not check the inputs (`n × D`, a row per datum, in original units) and the exposures.
     pub fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions<'_> {
         self.predict_by(&self.posterior, x, exposure)
     }
@@ -276,7 +275,7 @@ impl Model {
         Ok((0..count).map(draw).collect())
     }
 
-    /// `count` draws of a latent process at all rows of `x` together, on the scale the model sees.
+    /// Returns `count` draws of a latent process on the scale the model sees, one vector per draw, each joint over all rows of `x`.
     pub(super) fn latent_samples(
         &self,
         x: MatRef<'_, f64>,
@@ -289,7 +288,8 @@ impl Model {
         Ok(all.col_iter().map(|draw| draw.iter().copied().collect()).collect())
     }
 
-    /// Draws of one process at inputs on the scale the model sees (`D × n`), `n × count`, by the random numbers of a stream.
+    /// Returns `count` draws of one process at n inputs (`D × n`, on the scale the model sees) as an `n × count` matrix. `seed` and `stream`
+    /// determine the random numbers.
     fn process_samples(
         &self,
         on_scale: &Mat<f64>,
@@ -307,7 +307,7 @@ impl Model {
         Ok(Mat::from_fn(mean.len(), count, |row, draw| mean[row] + deviations[(row, draw)]))
     }
 
-    /// Mean (n) and covariance (`n × n`) of the function at all rows of `x` (`n × D`, original units) together, in units of the target. The
+    /// Returns mean (n) and covariance (`n × n`) of the function at all rows of `x` (`n × D`, original units), in units of the target. The
     /// function of an output that mixes processes is their combination; in other models of several functions, the first function is used.
     ///
     /// # Errors

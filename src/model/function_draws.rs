@@ -1,4 +1,5 @@
-//! Draws of a posterior as functions: pathwise updates of random features of the prior, evaluated anywhere with gradients; no fitting.
+//! Draws of a posterior as functions: pathwise updates of random features of the prior, evaluated
+//! anywhere with gradients.
 
 use super::fitted::{Model, check_columns};
 use super::local::Local;

@@ -1,4 +1,5 @@
-//! Grouped effects of a fitted model: their arrays in the model file, variance components, estimates of levels; no fitting.
+//! Grouped effects of a fitted model: their arrays in the model file, variance components,
+//! estimates of levels.
 
 use super::arrays::{Array, Arrays, name};
 use super::fitted::Model;

@@ -1,4 +1,5 @@
-//! The numbers of inducing inputs that a search tried, the rule by which it stops, and the certificate of the result; no model.
+//! The numbers of inducing inputs that a search tried, the rule by which it stops, and the
+//! certificate of the result.
 
 use serde::{Deserialize, Serialize};
 

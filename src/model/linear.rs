@@ -1,4 +1,4 @@
-//! The coefficients of a linear layer under q(w): their moments, and q in another basis; no fitting.
+//! The coefficients of a linear layer under q(w): their moments, and q in another basis.
 
 use crate::latent::{LatentLayer, LinearLayer};
 use crate::linalg::{dot, matvec};

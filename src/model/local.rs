@@ -1,5 +1,5 @@
-//! One row of a model with neighbours, conditioned on its neighbours: gradients of its mean and variance, and corrections of draws of the
-//! function; no search.
+//! One row of a model with neighbours, conditioned on its neighbours: gradients of its mean and
+//! variance, and corrections of draws of the function.
 
 use super::nearby::{Beside, Nearby};
 use crate::latent::{whiten, whiten_adjoint};

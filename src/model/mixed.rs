@@ -1,5 +1,5 @@
 //! Checks whether single precision is precise enough, by comparing the objectives of some batches
-//! in both precisions; no arithmetic.
+//! in both precisions.
 
 use serde::{Deserialize, Serialize};
 

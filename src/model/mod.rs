@@ -1,4 +1,4 @@
-//! Fitted models: latent processes, posterior, predictions, the record of the fit, the model file; no training, no tables.
+//! Fitted models: latent processes, posterior, predictions, the record of the fit, the model file.
 
 mod arrays;
 mod checksum;

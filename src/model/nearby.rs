@@ -1,4 +1,4 @@
-//! The training rows that a model with neighbours stores for its predictions; no training.
+//! The training rows that a model with neighbours stores for its predictions.
 
 use super::arrays::{Arrays, name};
 use super::latent::LatentPrior;

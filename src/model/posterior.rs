@@ -1,4 +1,4 @@
-//! A trained posterior ready to predict: mean weights and the triangular factor of the variance; no training.
+//! A trained posterior ready to predict: mean weights and the triangular factor of the variance.
 
 use super::latent::{LatentModel, LatentPrior};
 use super::nearby::{Beside, Nearby};

@@ -1,4 +1,4 @@
-//! Predictions of a fitted model at some rows, in original units of the target; no fitting, no files.
+//! Predictions of a fitted model at some rows, in original units of the target.
 
 use super::posterior::{Marginals, Posterior};
 use crate::data::Scaling;

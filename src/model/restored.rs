@@ -1,4 +1,4 @@
-//! Replaces the parameters of a kernel or a likelihood by stored ones; no files.
+//! Replaces the parameters of a kernel or a likelihood by stored ones.
 
 use super::unusable::{Checked, Unusable};
 use sparsegp_kernels::{Parameter, Transform};

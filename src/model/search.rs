@@ -1,4 +1,5 @@
-//! The results of the searches around a fit, as the model stores them: inducing inputs, starts, neighbours, β; no searching.
+//! The results of the searches around a fit, as the model stores them: inducing inputs, starts,
+//! neighbours, β.
 
 use super::inducing_curve::InducingCurve;
 use crate::options::Part;

@@ -1,4 +1,4 @@
-//! Gradients of predictions in inputs: of means and variances, latent and of the target; no draws.
+//! Gradients of predictions in inputs: of means and variances, latent and of the target.
 
 use super::fitted::Model;
 use super::local::Local;

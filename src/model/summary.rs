@@ -1,4 +1,4 @@
-//! The record of a fit, as reports show it and the model stores it; no training.
+//! The record of a fit, as reports show it and the model stores it.
 
 use super::mixed::MixedUse;
 use super::warning::{Warning, read_warnings};

@@ -1,4 +1,4 @@
-//! The reasons why a model file cannot be used, and their error messages; no reading.
+//! The reasons why a model file cannot be used, and their error messages.
 
 use super::file::VERSION;
 use super::fitted::Model;

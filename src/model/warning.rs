@@ -1,4 +1,4 @@
-//! Warnings about a fit: one type with the evidence, the words and the option to try; no checks.
+//! Warnings about a fit: one type with the evidence, the words and the option to try.
 
 use crate::error::{Say, rust_name, spoken};
 use serde::{Deserialize, Deserializer, Serialize};

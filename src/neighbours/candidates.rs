@@ -1,5 +1,5 @@
 //! The cells that a query may look into, nearest first by the distance of the query from their
-//! boxes; no points.
+//! boxes.
 
 use super::cells::Group;
 use super::distances::{LANES, to_boxes};

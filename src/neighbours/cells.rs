@@ -1,5 +1,5 @@
 //! Cells: points divided at medians into groups of near points of nearly equal size, with their
-//! bounding boxes; no distances between points.
+//! bounding boxes.
 
 use faer::MatRef;
 

@@ -1,4 +1,4 @@
-//! Rows of the latent linear model given their neighbours, a block at a time, and their adjoint; no search, no likelihood, no objective.
+//! Rows of the latent linear model given their neighbours, a block at a time, and their adjoint.
 //!
 //! With residual covariances `R = k − aᵀa` and `C = R_NN + diag(σ²_N)` of a row's neighbours N (full-scale Vecchia approximations: Gyger, Furrer &
 //! Sigrist 2025, arXiv 2507.05064),

@@ -1,5 +1,5 @@
 //! Squared distances from one point to many points or boxes, with the widest SIMD instructions of
-//! the machine; no search.
+//! the machine.
 //!
 //! Sums run over the coordinates in order, with separate multiplications and additions, so they are
 //! the same bit for bit on every machine. Because rounding is monotonic, no point is nearer than

@@ -1,5 +1,4 @@
-//! The cells of an index in the order in which the search for a cell of queries visits them; no
-//! points.
+//! The cells of an index in the order in which the search for a cell of queries visits them.
 
 use super::cells::{Group, Parts};
 use std::cmp::Reverse;

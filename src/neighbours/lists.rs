@@ -1,4 +1,4 @@
-//! Lists of neighbours, one for every row; no search.
+//! Lists of neighbours, one for every row.
 
 /// Neighbours of rows: a list of row numbers for each, nearest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! The metric of the search for neighbours: each input in units of the distance at which the prior
-//! correlation has halved; no search.
+//! correlation has halved.
 
 use crate::latent::Embedding;
 use faer::{Mat, MatMut, MatRef};

@@ -1,5 +1,5 @@
-//! The contribution of nearest neighbours beyond inducing inputs: search, rows conditioned on their neighbours and the adjoint; no
-//! likelihood, no objective.
+//! The contribution of nearest neighbours beyond inducing inputs: search, rows conditioned on their
+//! neighbours and the adjoint.
 //!
 //! Inducing inputs model smooth variation over all of the input space. The residual that they leave is local, and the nearest data explain
 //! it (full-scale Vecchia approximations: Gyger, Furrer & Sigrist 2025, arXiv 2507.05064). Given its k nearest predecessors in an order of

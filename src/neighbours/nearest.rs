@@ -1,4 +1,4 @@
-//! The nearest points of one query so far, in order; no search.
+//! The nearest points of one query so far, in order.
 
 /// The maximum initial capacity of a list, because a caller may request more points than there are.
 const LONGEST: usize = 1024;

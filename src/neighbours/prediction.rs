@@ -1,4 +1,7 @@
-//! Marginals of f at new rows given their nearest data and q(w); no likelihood.
+//! Marginals of f at new rows given their nearest data and q(w).
+//!
+//! The symbols are those of `conditionals`. Row i of the data has the target y_i, the offset o_i and `c_i = y_i − o_i`. Given its
+//! neighbours j, a row has the weights b_j of their targets, the features ã and the variance D.
 
 use super::blocks::{Block, Windows};
 use super::conditionals::{Conditionals, Rows};
@@ -17,8 +20,7 @@ use rayon::prelude::*;
 /// and their features are shared.
 const QUERIES: usize = 1 << 16;
 
-/// The maximum share of its predictive variance that a row may have contributed to the information
-/// in q.
+/// The upper limit of κr/D in [`Predictor::left_out`], which keeps the divisor `1 − κr/D` positive.
 const MOST_KNOWN: f64 = 0.99;
 
 /// The components of predictions: layer, q(w) = N(m, S), and the data among which neighbours are
@@ -38,9 +40,9 @@ pub struct Predictor<'a> {
 }
 
 impl Predictor<'_> {
-    /// Returns means and variances of f at the rows `x` (`Q × D`) given their `k` nearest data and
-    /// w, which is integrated out: `μ = o + Σ_j b_j c_j + ãᵀm`, `v = D + ãᵀSã`, where D does not
-    /// contain the noise of the row. `near` (`Q × D'`) has the same rows in the coordinates of
+    /// Returns means and variances of f at the rows `x` given their `k` nearest data, averaged over
+    /// q(w): `μ = o + Σ_j b_j c_j + ãᵀm`, `v = D + ãᵀSã`, where D does not contain the noise of the
+    /// row. `x` has Q rows in input coordinates; `near` has the same rows in the coordinates of
     /// `index`.
     pub fn marginals(
         &self,
@@ -60,8 +62,8 @@ impl Predictor<'_> {
         (mean, variance)
     }
 
-    /// Returns means and variances of f at the rows `x` (`Q × D`) given the data in `lists`. Rows
-    /// are processed in the order `order`, in which near rows should follow each other.
+    /// Returns means and variances of f at the Q rows `x` given the data in `lists`, averaged over
+    /// q(w). Rows are processed in the order `order`, in which near rows should follow each other.
     pub fn given(&self, x: MatRef<'_, f64>, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
         self.predict(x, None, order, lists)
     }

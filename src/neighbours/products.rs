@@ -1,4 +1,5 @@
-//! Products with the features of rows: the dense features of f, then the features of grouped effects, which are mostly zeros; no GPs.
+//! Products with the features of rows: the dense features of f, then the features of grouped
+//! effects, which are mostly zeros.
 
 use crate::columns::column;
 use crate::linalg::{Operand, Part, block_product, dot, product};

@@ -1,10 +1,10 @@
-//! The k nearest points of every point, among all others or among those before it in an order; distances alone, no covariances.
+//! The k nearest points of every point by Euclidean distance, among all others or among those before it in an order.
 //!
 //! A k-d tree is walked for a whole cell of queries at a time (J. L. Bentley 1975; J. H. Friedman,
 //! J. L. Bentley & R. A. Finkel 1977). The queries share the cells that the walk visits. Each query
 //! looks into the cells whose boxes are nearer than the farthest of its k nearest points so far,
-//! nearest first. In many dimensions few boxes are farther; a budget of comparisons then makes the
-//! search approximate. The result does not depend on the threads, the processor or the order of the
+//! nearest first. In many dimensions few cells can be skipped; a limit on the number of comparisons
+//! then makes the search approximate. The result does not depend on the threads, the processor or the order of the
 //! rows.
 
 use super::candidates::{Candidates, Near};
@@ -128,7 +128,7 @@ impl Index {
         queries.iter().map(|query| (query.row, query.nearest.points())).collect()
     }
 
-    /// Compares a query with the points of the cell that is group `at`.
+    /// Compares a query with the points of the cell `self.groups[at]`.
     #[inline(always)]
     fn compare(&self, query: &mut Query<'_>, at: usize) {
         let Group { members, parts: Parts::Cell(number), .. } = &self.groups[at] else { return };
@@ -229,8 +229,9 @@ pub fn nearest_before(
     let mut rank = vec![0_u32; order.len()];
     order.iter().zip(0..).for_each(|(&point, at)| rank[point as usize] = at);
     let (mut found, mut rest) = (Vec::with_capacity(rows.len()), rows);
-    // The points of the second half of a prefix of the order search the whole prefix, of which at
-    // least half comes before them.
+    // The search proceeds by prefixes of the order, each twice as long as the one before. The points
+    // in the second half of a prefix search the whole prefix, so at least half of the searched points
+    // come before them.
     let mut to = CELL.min(order.len());
     while !rest.is_empty() {
         let (own, later) = rest.split_at(rest.partition_point(|&row| (rank[row as usize] as usize) < to));

@@ -1,5 +1,5 @@
 //! Vectorised products of a few scattered columns of a matrix: their Gram matrix and linear
-//! combinations of them; no GPs.
+//! combinations of them.
 
 use crate::columns::column;
 use faer::{MatMut, MatRef};

@@ -1,4 +1,4 @@
-//! Estimators of gradients: the choices with their text, and the facts about each; no formulae, no steps.
+//! Estimators of gradients: the choices with their text, and the facts about each.
 
 use super::facts::{Draws, EntropyPart, EstimatorFacts};
 use super::latent_samples::{self, Averaging, LatentDatum};

@@ -1,4 +1,5 @@
-//! Losses of likelihoods with several functions and their derivatives, exact or from samples of f for each row; no single functions.
+//! Losses of likelihoods with several functions and their derivatives, exact or from samples of f
+//! for each row.
 
 use super::latent_samples::Averaging;
 use super::{Derivatives, Estimator, EstimatorCounts, Loss, LossInputs, LossScratch, Objective};

@@ -1,4 +1,4 @@
-//! log E p(y|f) and its derivatives from samples of f for each datum (Wei, Sheth & Khardon 2021); no quadrature.
+//! log E p(y|f) and its derivatives from samples of f for each datum (Wei, Sheth & Khardon 2021).
 
 use super::facts::{Draws, EstimatorFacts};
 use super::rejection::ProductSampler;

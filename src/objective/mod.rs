@@ -1,4 +1,4 @@
-//! Training objectives as losses ℓ(y, μ, v) per row plus β·KL; no q-updates, no steps.
+//! Training objectives as losses ℓ(y, μ, v) per row plus β·KL.
 
 mod estimator;
 mod facts;

@@ -1,4 +1,4 @@
-//! Lower bounds on the logistic E log p(y|f) by piecewise quadratics (Marlin, Khan & Murphy 2011); no sums over data.
+//! Lower bounds on the logistic E log p(y|f) by piecewise quadratics (Marlin, Khan & Murphy 2011).
 //!
 //! `log(1 + eˣ) = max(x, 0) + g(|x|)` with `g(t) = log(1 + e⁻ᵗ)`, and
 //! `g(t) + t/2 = log 2 cosh(t/2)` is even, so it is enough to bound g from above for `t ≥ 0` and to

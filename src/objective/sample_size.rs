@@ -1,4 +1,5 @@
-//! Numbers of samples with which biased gradients of the log predictive density converge (Wei, Sheth & Khardon 2021); no sampling.
+//! Numbers of samples with which biased gradients of the log predictive density converge (Wei,
+//! Sheth & Khardon 2021).
 
 use crate::error::{Error, Result};
 use crate::likelihood::{DensityBounds, LatentMarginal, Likelihood, Local, Observation};

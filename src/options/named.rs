@@ -77,7 +77,7 @@ impl FitOptions {
     }
 }
 
-/// Returns true if the value is a word, such as `auto`, for an option whose field holds only numbers.
+/// Returns true if the value is a text, such as `auto`, for an option whose field holds only numbers.
 fn is_word(option: &Entry, value: &Value) -> bool {
     matches!(option.kind, Kind::WholeOr(words) if value.as_str().is_some_and(|word| words.contains(&word)))
 }

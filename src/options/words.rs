@@ -1,4 +1,4 @@
-//! The options whose values are words, as enums.
+//! The options with a fixed set of named values, as enums.
 
 use crate::words::word_option;
 

@@ -1,4 +1,5 @@
-//! A fit to rows on the scale the model sees: checks of shapes, the choice of a start, and the fit from it; no tables.
+//! A fit to rows on the scale the model sees: checks of shapes, the choice of a start, and the fit
+//! from it.
 
 use super::check::{check_data, check_groups};
 use super::rows::{TrainingData, TrainingRows};

@@ -1,4 +1,5 @@
-//! A fit to arrays in the user's units: kernel, likelihood and options in, a model that predicts out; no tables.
+//! A fit to arrays in the user's units: kernel, likelihood and options in, a model that predicts
+//! out.
 
 use super::arrays::{Origin, fit_rows};
 use super::check::{check_data, check_groups};
@@ -49,7 +50,7 @@ impl ModelBuilder {
         ModelBuilder::default()
     }
 
-    /// Sets the options; a kernel and a likelihood set before stay.
+    /// Sets the options; keeps a kernel or likelihood that was set before.
     pub fn options(mut self, options: FitOptions) -> Self {
         self.options = options;
         self
@@ -62,7 +63,7 @@ impl ModelBuilder {
         self
     }
 
-    /// Sets the likelihood, of one function or a boxed one of several, instead of the one that the options name.
+    /// Sets the likelihood, instead of the one that the options name: a likelihood of one latent function, or a boxed likelihood of several.
     pub fn likelihood(mut self, likelihood: impl Into<ObservationModel>) -> Self {
         self.likelihood = Some(likelihood.into());
         self
@@ -132,8 +133,8 @@ impl ModelBuilder {
         choose(rows, &self.options, session)
     }
 
-    /// Creates a trainer for mini-batch training in a loop of the caller. An ELBO whose q `fit`
-    /// would solve for in closed form is trained by mini-batches too.
+    /// Creates a trainer for mini-batch training in a loop of the caller. It uses mini-batches even for an
+    /// ELBO for which [`fit`](Self::fit) would compute q in closed form.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Checks of arrays before a fit: matching shapes, finite inputs, targets that suit the likelihood; no tables.
+//! Checks of arrays before a fit: matching shapes, finite inputs, targets that suit the likelihood.
 
 use super::rows::TrainingData;
 use crate::collapsed::Dataset;

@@ -1,4 +1,4 @@
-//! Checks of a finished fit that lead to warnings, each with its evidence; no training, no words.
+//! Checks of a finished fit that lead to warnings, each with its evidence.
 
 use super::geometry::{Crowding, Neighbours, irrelevant, sample, spread};
 use super::outcome::TakenBack;

@@ -1,4 +1,4 @@
-//! The reasons of failed fits: the cause in data, parameters, `K_uu` or steps, and a suggestion; no recovery.
+//! The reasons of failed fits: the cause in data, parameters, `K_uu` or steps, and a suggestion.
 
 use super::geometry::Crowding;
 use super::outcome::TakenBack;

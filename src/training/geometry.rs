@@ -1,4 +1,5 @@
-//! The geometry of inducing inputs and data under a kernel: distances in lengthscales, inputs without influence; no words.
+//! The geometry of inducing inputs and data under a kernel: distances in lengthscales, inputs
+//! without influence.
 
 use crate::collapsed::Dataset;
 use faer::{Mat, MatRef};

@@ -1,4 +1,4 @@
-//! How a model is trained: rows, batches, steps, the loop and its diagnosis; no tables, no files.
+//! How a model is trained: rows, batches, steps, the loop and its diagnosis.
 
 mod arrays;
 mod builder;

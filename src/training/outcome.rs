@@ -1,4 +1,4 @@
-//! The results of training and its counts of rollbacks, for diagnosis and failures; no training.
+//! The results of training and its counts of rollbacks, for diagnosis and failures.
 
 use crate::effects::{EffectPosterior, EffectSummary};
 use crate::hyper::Outcome;

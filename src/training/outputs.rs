@@ -1,4 +1,5 @@
-//! Fits of several outputs that mix latent processes or share a kernel, and each output as a separate model; no tables.
+//! Fits of several outputs that mix latent processes or share a kernel, and each output as a
+//! separate model.
 
 use super::arrays::{Origin, fit_rows};
 use super::failure::failed_start;

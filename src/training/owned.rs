@@ -1,4 +1,4 @@
-//! Rows in memory that the training owns, so that it borrows nothing; no checks.
+//! Rows in memory that the training owns, so that it borrows nothing.
 
 use super::rows::{AllRows, BatchSource, HeldRows, MemoryBatches, Portion, TrainingData, TrainingRows};
 use crate::collapsed::Dataset;

@@ -1,4 +1,5 @@
-//! Rows in parts on other machines: the question to every part, its answer, and the merging of answers; no transport, no training.
+//! Rows in parts on other machines: the question to every part, its answer, and the merging of
+//! answers.
 
 use super::check::check_groups;
 use super::grouped::{GroupedAdjoint, GroupedRows};

@@ -1,4 +1,5 @@
-//! A model as a function of its free parameters: its current point, its moves, and the best point so far; no objective.
+//! A model as a function of its free parameters: its current point, its moves, and the best point
+//! so far.
 
 use crate::checkpoint::Archive;
 use crate::hyper::FreeVector;
@@ -81,7 +82,7 @@ impl Place {
         self.kept.clone()
     }
 
-    /// Passes the best point through an archive.
+    /// Writes the best point to a checkpoint, or reads it from there.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let length = self.free.len();
         archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));

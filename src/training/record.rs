@@ -1,4 +1,5 @@
-//! The outcome of a fit as a self-contained model, and the way back: a model as the start of another fit; no training.
+//! The outcome of a fit as a self-contained model, and the way back: a model as the start of
+//! another fit.
 
 use super::diagnose::absolute_jitter;
 use super::run::Fitted;

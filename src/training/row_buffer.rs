@@ -1,4 +1,4 @@
-//! Chosen rows of a data set copied side by side, for mini-batches and subsets; no choosing.
+//! Chosen rows of a data set copied side by side, for mini-batches and subsets.
 
 use crate::collapsed::Dataset;
 use crate::objective::Targets;

@@ -1,4 +1,4 @@
-//! The rows of a fit: all of them in order, batches, and samples; no files.
+//! The rows of a fit: all of them in order, batches, and samples.
 
 use super::parts::{PartedPortion, PartedRows};
 use super::row_buffer::RowBuffer;

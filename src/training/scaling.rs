@@ -1,4 +1,4 @@
-//! The scaling of inputs and target, from the options and the training rows; no fitting.
+//! The scaling of inputs and target, from the options and the training rows.
 
 use crate::data::{InputWarp, Scaling, TargetWarp};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! A model as a description and values, for machines that hold rows; no rows.
+//! A model as a description and values, for machines that hold rows.
 
 use super::parts::unreadable;
 use crate::effects::Effects;

@@ -1,4 +1,5 @@
-//! Several outputs whose processes share a kernel and inducing inputs: the sum of their collapsed bounds as one objective; no tables.
+//! Several outputs whose processes share a kernel and inducing inputs: the sum of their collapsed
+//! bounds as one objective.
 
 use super::collapsed::CollapsedObjective;
 use super::place::Place;

@@ -1,4 +1,4 @@
-//! Passes objectives of all rows to the solver of the plan; no objectives.
+//! Passes objectives of all rows to the solver of the plan.
 
 use super::place::Place;
 use super::run::Job;

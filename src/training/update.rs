@@ -1,4 +1,4 @@
-//! A fitted model takes in new rows: q moves, hyper-parameters and inducing inputs stay; no tables.
+//! A fitted model takes in new rows: q moves, hyper-parameters and inducing inputs stay.
 
 use super::check::check_data;
 use super::failure::{huge_data, new_rows_not_finite};

@@ -1,9 +1,9 @@
 //! Adam on (m, C) with S = C Cᵀ, where C is lower triangular; the logarithms of its diagonal are
 //! moved, so the diagonal stays positive.
 //!
-//! This rule is the default of other libraries, kept as a baseline. With the data part `B` of
-//! `∇_S F`: `∇_m = A g + β m`, `∇_C = tril(2 B C) + β (C − diag(1/C_ii))`, and
-//! `∇_{log C_ii} = C_ii ∇_{C_ii}`.
+//! This rule is the default of other libraries, kept as a baseline. With B as in
+//! [`variational`](crate::variational) and `g_i = ∂ℓ_i/∂μ_i`, the gradients of F are `∇_m = A g + β m`,
+//! `∇_C = tril(2 B C) + β (C − diag(1/C_ii))` and `∇_{log C_ii} = C_ii ∇_{C_ii}`.
 
 use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, lower_factor, set_covariance};

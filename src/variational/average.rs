@@ -1,11 +1,11 @@
-//! Averages of the iterates (m, S) of a fit: in expectation parameters, or over the tail; no updates of q.
+//! Averages of the iterates (m, S) of a fit: in expectation parameters, or over the tail.
 
 use crate::checkpoint::Archive;
 use crate::error::{Error, Result};
 use crate::words::word_option;
 
 word_option! {
-    /// The average of the iterates that a fit returns.
+    /// The q that a fit returns: its last iterate, or an average of its iterates.
     #[non_exhaustive]
     Average, "average of the iterates" {
         /// The last iterate.
@@ -154,7 +154,7 @@ impl IterateAverage {
         Ok(())
     }
 
-    /// Passes the averages of iterates of these numbers of means and covariances through an archive.
+    /// Writes the averages of iterates with these numbers of means and covariances to a checkpoint, or reads them from it.
     pub(crate) fn archive(&mut self, archive: &mut Archive, means: usize, covariances: usize) {
         archive.count(&mut self.count);
         archive.value(&mut self.dim);

@@ -1,9 +1,11 @@
 //! How q(w) moves with θ and Z: the quantity that stays fixed, its effect on the gradient, and the
-//! move; no steps.
+//! move.
 //!
 //! The adjoint of the layer is taken at fixed w. The adjoint of the whitening is then
-//! `G = Ā Aᵀ = m cᵀ + 2 (S − I) B`, which enters as `−⟨G, L⁻¹dL⟩`. With `c = Ag`,
-//! `m̄ = ∇_m F = c + βm` and `S̄ = ∇_S F = B + (β/2)(I − S⁻¹)`, prior included:
+//! `G = Ā Aᵀ = m cᵀ + 2 (S − I) B`, which enters as `−⟨G, L⁻¹dL⟩`. Here L is the Cholesky factor of K_uu, A
+//! has the features of a row in each column, Ā is the derivative in A, and `c = Ag` and B are the gradients
+//! of the losses in m and S, with `g_i = ∂ℓ_i/∂μ_i`. The gradients of the objective are
+//! `m̄ = ∇_m F = c + βm` and `S̄ = ∇_S F = B + (β/2)(I − S⁻¹)`.
 //!
 //! *Sites* (Adam, Chang, Khan & Solin 2021). `S⁻¹ = I + Λ` and `S⁻¹m = λ` with `Λ ← TᵀΛT`, `λ ← Tᵀλ`, `T = L⁻¹L₊`; then
 //! `dΛ = EᵀΛ + ΛE`, `dλ = Eᵀλ` with `E = L⁻¹dL`, and since `SΛ = I − S`,

@@ -1,4 +1,4 @@
-//! Every update rule for diagonal covariances, coordinate by coordinate; no losses, no matrices.
+//! Every update rule for diagonal covariances, coordinate by coordinate.
 //!
 //! With `S = diag(c²)`, the data's `2B = diag(2b)` and `H_j = 2b_j + β`, the rules for full
 //! covariances become (without the index j)
@@ -14,7 +14,8 @@
 //! adam                on (m, log c), with ∂F/∂log c = c² H − β
 //! ```
 //!
-//! For gradients by samples, G = ∂F/∂c of the data part replaces `2b c`. The sources are the papers
+//! Symbols are those of [`variational`](crate::variational). For gradients by samples,
+//! `G = ∂F/∂c` of the data part replaces `2b c`. The sources are the papers
 //! of the rules for full covariances. The source of projected-ngvi with `m ≥ lower` is Guilmeau,
 //! Hendrikx & Forbes 2026.
 

@@ -1,5 +1,5 @@
 //! The evidence about w from rows that are no longer kept: a Gaussian factor in natural parameters,
-//! which multiplies the prior; no steps.
+//! which multiplies the prior.
 
 use super::{Matrix, MatrixRef, Normal};
 use crate::linalg::{self, Factorizer, dot, gram_of_inverse};

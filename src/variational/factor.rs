@@ -1,5 +1,5 @@
 //! Common code of the rules that carry a factor C of `S = C Cᵀ`: the gradient in C, validity
-//! checks, and q from C; no steps.
+//! checks, and q from C. Symbols are those of [`variational`](crate::variational).
 
 use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, is_sane_matrix};
 use crate::columns;

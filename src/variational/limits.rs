@@ -1,4 +1,6 @@
 //! Limits of natural-gradient steps, for every covariance: guards, the trust region, bounds of variances.
+//!
+//! Symbols are those of [`variational`](crate::variational).
 
 use super::{DataGradient, Normal, OVERFLOW};
 use crate::linalg::{Operand, Part, dot, matvec, product, reflect_lower};

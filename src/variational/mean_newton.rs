@@ -1,11 +1,13 @@
-//! Newton's step in m for losses whose Hessian in m is not the precision of q (predictive log loss); no covariances.
+//! Newton's step in m for losses whose Hessian in m is not the precision of q (predictive log
+//! loss).
 //!
 //! ```text
 //! P₊ = (1 − ρ) P + ρ (I + A diag(∂²ℓ/∂μ²) Aᵀ/β),    m₊ = m − (ρ/β) P₊⁻¹ ĝ
 //! ```
 //!
-//! If the step in m were preconditioned by S instead, it would be too long by the ratio of P to
-//! S⁻¹; see [`natural`](super::natural).
+//! The columns of A are the features of the rows; other symbols are those of
+//! [`variational`](crate::variational). If the step in m were preconditioned by S instead, it would be too
+//! long by the ratio of P to S⁻¹; see [`natural`](super::natural).
 
 use super::{DataGradient, MatrixRef, Normal, is_sane_matrix, move_mean};
 use crate::checkpoint::Archive;
@@ -75,7 +77,7 @@ impl MeanNewton {
         self.hessian = None;
     }
 
-    /// Passes P through an archive.
+    /// Writes P to a checkpoint, or reads it from there.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let m = self.direction.len();
         archive.option(&mut self.hessian, || Mat::zeros(m, m), |p, archive| archive.matrix(p));

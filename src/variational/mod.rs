@@ -1,4 +1,10 @@
-//! The variational posterior q(w) and the rules that update it from one gradient; no likelihoods, no kernels.
+//! The variational posterior q(w) = N(m, S) and the rules that update it from one gradient.
+//!
+//! Comments about rules use these symbols. F is the objective `Σ ℓ_i + β KL(q ‖ N(0, I))` and ĝ its
+//! gradient in m. B is the gradient of the losses in S, `A diag(h) Aᵀ` with a column of features in A and
+//! `h_i = ∂ℓ_i/∂v_i` for each row. `H = 2B + βI` and `Ĝ = H − β S⁻¹`, which is twice the gradient of F in
+//! S. C is a factor of `S = C Cᵀ`. ρ is the size of a step that mixes natural parameters, γ that of any
+//! other step. 𝓜 is the smoothness of the negative log joint density. Values with ₊ are those after a step.
 
 mod adam;
 mod average;
@@ -91,7 +97,7 @@ pub trait UpdateRule: Send {
         self.restart(q);
     }
 
-    /// Writes the state that the rule carries from step to step to an archive, or reads it from there.
+    /// Writes the state that the rule carries from step to step to a checkpoint, or reads it from there.
     fn archive(&mut self, archive: &mut Archive);
 
     /// Returns the factor of S that the rule moves, if it moves one; reparameterised gradients are

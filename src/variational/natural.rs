@@ -1,7 +1,8 @@
-//! Natural gradients in natural parameters (= variational Newton), with the curvature and guards that DLM needs; no losses.
+//! Natural gradients in natural parameters (= variational Newton), with the curvature and guards
+//! that DLM needs.
 //!
 //! Hensman, Fusi & Lawrence 2013; Salimbeni, Eleftheriadis & Hensman 2018; Khan & Rue 2023. With
-//! `Ĝ = 2 ∇_S F = H − β S⁻¹` and `ĝ = ∇_m F`, a step of mixing weight ρ is
+//! the symbols of [`variational`](crate::variational), a step of mixing weight ρ is
 //!
 //! ```text
 //! S₊⁻¹ = (1 − ρ) S⁻¹ + (ρ/β) H,    m₊ = m − (ρ/β) S₊ ĝ,    H = 2 A diag(h) Aᵀ + β I

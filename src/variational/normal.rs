@@ -255,7 +255,7 @@ impl Normal {
         Ok(Normal { mean, cov: Matrix::Diagonal(variances), log_det })
     }
 
-    /// Passes the distribution through an archive; dimension and family stay.
+    /// Writes m and S to a checkpoint, or reads them from it; dimension and family stay.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         archive.numbers(&mut self.mean);
         match &mut self.cov {

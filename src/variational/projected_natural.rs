@@ -1,4 +1,4 @@
-//! Natural gradients with a Bregman projection on bounded covariances (projected NGVI); no losses.
+//! Natural gradients with a Bregman projection on bounded covariances (projected NGVI).
 //!
 //! Guilmeau, Hendrikx & Forbes 2026. A step of variational Newton, `S₊⁻¹ = (1 − ρ) S⁻¹ + (ρ/β) H`
 //! and `m₊ = m − (ρ/β) S₊ ĝ`, is followed by the projection on `lo I ⪯ S ⪯ hi I`, which in either
@@ -6,7 +6,7 @@
 //! definite, there is no S₊ to project: the eigenvalues of the precision are clipped to
 //! `[1/hi, 1/lo]`, and the step in m uses the result. For the predictive log loss m takes Newton's
 //! step, and the change of S stays within a trust region, as for [`natural`](super::natural)
-//! gradients.
+//! gradients. Symbols are those of [`variational`](crate::variational).
 
 use super::diagonal::DiagonalRule;
 use super::limits::{Guard, TrustRegion, add_second_order, clip, usable};

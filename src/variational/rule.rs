@@ -1,4 +1,4 @@
-//! The properties of an update rule, and all of its options; no list of rules, no formulae.
+//! The properties of an update rule, and all of its options.
 
 use super::diagonal::DiagonalRule;
 use super::{DataGradient, Guard, Normal, StepInfo, UpdateRule};
@@ -48,7 +48,7 @@ pub enum Theorem {
     Projected,
 }
 
-/// Two rules are equal if their words are.
+/// Two rules are equal if their names are.
 impl PartialEq for Rule {
     fn eq(&self, other: &Rule) -> bool {
         self.word == other.word
@@ -68,7 +68,7 @@ pub struct RuleOptions {
     pub rule: &'static Rule,
     /// The guard that keeps natural-gradient steps positive definite (ngd, sr-vn).
     pub guard: Guard,
-    /// The range of the eigenvalues of S (projected-ngvi); those of the prior are 1.
+    /// The range of the eigenvalues of S (projected-ngvi); the eigenvalues of the prior's covariance are 1.
     pub bounds: (f64, f64),
     /// The least values of the coordinates of m (projected-ngvi on diagonal covariances); empty for none.
     pub lower: Vec<f64>,

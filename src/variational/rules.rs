@@ -25,7 +25,7 @@ macro_rules! rules {
             /// Every rule.
             pub const ALL: &'static [QUpdate] = &[$(QUpdate::$name),+];
 
-            /// The accepted words, the first one being the default.
+            /// The names of all rules; the first is the default.
             pub const WORDS: &'static [&'static str] = &[$($file::$rule.word),+];
 
             /// Returns the properties of the rule.
@@ -58,7 +58,7 @@ rules! {
 stored_as_text!(QUpdate);
 
 impl QUpdate {
-    /// Returns the words of the rules with a property, such as `prox-sgd, proj-sgd or bw-gd`.
+    /// Returns the names of the rules with a property, such as `prox-sgd, proj-sgd or bw-gd`.
     pub(crate) fn those(states: impl Fn(&Rule) -> bool) -> String {
         let rules = Self::ALL.iter().map(|update| update.rule()).filter(|rule| states(rule));
         let words: Vec<&str> = rules.map(|rule| rule.word).collect();

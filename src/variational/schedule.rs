@@ -1,5 +1,4 @@
-//! Step-size schedules: the requested step at iteration t; no rules that take the steps, no batch
-//! sizes.
+//! Step-size schedules: the requested step at iteration t.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,8 @@
-//! Square-root variational Newton (SR-VN): natural gradients on the Cholesky factor of S, without an inverse; no losses.
+//! Square-root variational Newton (SR-VN): natural gradients on the Cholesky factor of S, without
+//! an inverse.
 //!
-//! Kumar, Möllenhoff, Khan & Lucchi 2025; Tan 2025. With `S = C Cᵀ`, C lower with a positive diagonal,
+//! Kumar, Möllenhoff, Khan & Lucchi 2025; Tan 2025. With `S = C Cᵀ`, C lower with a positive diagonal, and
+//! the symbols of [`variational`](crate::variational),
 //!
 //! ```text
 //! m₊ = m − (ρ/β) C Cᵀ ĝ,    C₊ = C − (ρ/β) C tril½(Cᵀ Ĝ C),    Cᵀ Ĝ C = Cᵀ H C − β I
@@ -9,8 +11,8 @@
 //! Steps are shortened if the change of C would be large relative to C. With [`Guard::None`] they
 //! are not: that is the algorithm of the paper, which diverges if ρ is too large for the curvature.
 //!
-//! tril½ keeps the strict lower triangle and half the diagonal. The gradient `G = ∇_C` of the data
-//! part from samples has the mean `H_data C`, so `sym(Cᵀ G)` estimates `Cᵀ H_data C`. For the
+//! tril½ keeps the strict lower triangle and half the diagonal. If samples give the gradient G of the
+//! losses in C, its mean is `2 B C`, so `sym(Cᵀ G)` estimates `2 Cᵀ B C`. For the
 //! predictive log loss H is not the Hessian in m, so m takes Newton's step with a factorisation of
 //! that Hessian, as for [`natural`](super::natural) gradients.
 

@@ -1,4 +1,4 @@
-//! The rules of several posteriors that are moved together, one for each latent process; no formulae.
+//! The rules of several posteriors that are moved together, one for each latent process.
 
 use super::{DataGradient, Factor, Normal, RuleOptions, StepInfo, UpdateRule};
 use crate::checkpoint::Archive;
@@ -69,7 +69,7 @@ impl Rules {
         }
     }
 
-    /// Passes the state of all rules through an archive.
+    /// Writes the state of all rules to a checkpoint, or reads it from there.
     pub(crate) fn archive(&mut self, archive: &mut Archive) {
         self.0.iter_mut().for_each(|rule| rule.archive(archive));
     }

@@ -1,5 +1,5 @@
-//! Repeats the rows of a data file up to a given number, and writes them as a Parquet file with row groups of
-//! 100,000 rows; no model.
+//! Repeats the rows of a data file up to a given number, and writes them as a Parquet file with row
+//! groups of 100,000 rows.
 //!
 //! cargo run --release --example tile -- flights.csv.gz flights.parquet 10000000
 

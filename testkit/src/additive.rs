@@ -1,4 +1,4 @@
-//! A kernel as a user would write it, outside the crate; no tests.
+//! A kernel as a user would write it, outside the crate.
 
 use faer::{MatMut, MatRef};
 use sparsegp_kernels::{Entry, Gradient, Inputs, Kernel, Parameter, Scratch, Transform};

@@ -1,5 +1,4 @@
-//! The exact Gaussian process by one dense factorisation, as a reference for sparse ones; no
-//! assertions.
+//! The exact Gaussian process by one dense factorisation, as a reference for sparse ones.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};

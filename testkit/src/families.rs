@@ -1,5 +1,4 @@
-//! Likelihoods of every family for the numeric tests, and functions that evaluate them; no
-//! assertions.
+//! Likelihoods of every family for the numeric tests, and functions that evaluate them.
 
 use proptest::prelude::*;
 use sparsegp::likelihood::TargetKind;

@@ -1,4 +1,4 @@
-//! A likelihood as a user would write it, outside the crate; no tests.
+//! A likelihood as a user would write it, outside the crate.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -7,8 +7,8 @@ use sparsegp::kernels::Parameter;
 use sparsegp::likelihood::{LatentMarginal, Likelihood, Local, Observation, TargetKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 
-/// `p(y|f) = e^{−|y − f|/b}/2b`. Because of the kink quadrature needs thousands of nodes, so both
-/// expectations are in closed form.
+/// `p(y|f) = e^{−|y − f|/b}/2b`. Because of the kink, quadrature would need thousands of
+/// nodes; both expectations are therefore in closed form.
 #[derive(Clone, Debug)]
 pub struct Laplace {
     scale: Parameter,

@@ -1,5 +1,5 @@
 //! Shared code of the tests, examples and benchmarks of all crates: problems, exact solutions,
-//! reference files, runs of the program; no tests.
+//! reference files, runs of the program.
 //!
 //! This crate may depend on `sparsegp` and `sparsegp-kernels`, but not on the crates above them.
 

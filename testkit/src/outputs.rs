@@ -1,4 +1,4 @@
-//! A table of several targets; no checks.
+//! A table of several targets.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! Writes Parquet files of any flat schema for tests and examples, with the low-level writer; no
-//! reading.
+//! Writes Parquet files of any flat schema for tests and examples, with the low-level writer.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! A macro for one test per family of likelihoods with one function, so that the tests run in
-//! parallel; no checks.
+//! parallel.
 
 /// Declares twelve tests that call `check` with the `LikelihoodKind` of a family.
 #[macro_export]

@@ -1,4 +1,4 @@
-//! Random problems for the numeric tests: data, models and posteriors by seed; no assertions.
+//! Random problems for the numeric tests: data, models and posteriors by seed.
 
 use faer::Mat;
 use rand::{RngExt, SeedableRng};

@@ -1,4 +1,4 @@
-//! Runs the program in a temporary folder, and reads its output and files; no checks of content.
+//! Runs the program in a temporary folder, and reads its output and files.
 
 use serde_json::Value;
 use std::fmt::Write as _;

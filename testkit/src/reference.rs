@@ -1,4 +1,4 @@
-//! Reading the reference files: numbers, matrices, kernels from their descriptions, comparisons; no tests.
+//! Reading the reference files: numbers, matrices, kernels from their descriptions, comparisons.
 
 use faer::Mat;
 use serde_json::Value;

@@ -1,5 +1,5 @@
 //! The library without optional features: model files of fits to tables can be loaded and predict
-//! from arrays; no tables.
+//! from arrays.
 
 use faer::Mat;
 use sparsegp::prelude::*;

@@ -1,5 +1,5 @@
-//! Explanations against slow loops: permutation over all pairs of rows, partial dependence by direct predictions, Shapley values over all
-//! subsets; no figures.
+//! Explanations against slow loops: permutation over all pairs of rows, partial dependence by
+//! direct predictions, Shapley values over all subsets.
 
 use faer::{Mat, MatRef};
 use sparsegp::explain::{Explainer, InputColumn, InputKind, Relevance, Rows, Scale, Settings};

@@ -1,5 +1,5 @@
 //! Every family at extreme targets, marginals and exposures: results are finite, or infinite if the
-//! exact value overflows; no tables.
+//! exact value overflows.
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};

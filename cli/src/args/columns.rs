@@ -50,8 +50,8 @@ pub struct ColumnArgs {
     /// Character between the columns of a CSV file, or tab [default: detected from the first lines: , ; tab or |]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// Further values that mark a missing cell, separated by commas. An empty cell, NA, N/A, NaN, null, #DIV/0! and similar values always
-    /// mark one
+    /// Further texts that mark a missing cell, separated by commas. Empty cells, NA, N/A, NaN, null, #DIV/0! and similar texts always count
+    /// as missing
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub missing: Vec<String>,
     /// With two classes, the class whose probability is predicted [default: yes, true or positive; otherwise the larger number or the rarer

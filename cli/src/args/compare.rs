@@ -11,8 +11,9 @@ use sparsegp_tables::compare::{Contender, Settings};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-const COMPARE_EXAMPLES: &str = "`compare` chooses nothing automatically: unset options have the defaults of fit --auto none. To use the choices of a fit, \
-pass the options in its row 'the same with'. To compare kernels, likelihoods or linear models, use fit --cv with --against.
+const COMPARE_EXAMPLES: &str = "`compare` chooses nothing automatically: unset options have the defaults of fit --auto none. \
+`sparsegp fit` prints its choices as options, in the row 'the same with'; pass these options to use the choices. \
+To compare kernels, likelihoods or linear models, use fit --cv with --against.
 
 Examples:
   sparsegp compare houses.csv --target price --objectives elbo,vfe,fitc --repeats 5 --out houses
@@ -27,8 +28,9 @@ After an interruption, the same command continues where it stopped.";
 pub struct CompareArgs {
     /// Data file: CSV with a header row, plain or gzipped, or Parquet
     pub data: PathBuf,
-    /// Objectives to compare, separated by commas. dlm-log, dlm-square and beta-elbo start from the elbo fit to the same rows; with :fixed
-    /// they keep the hyper-parameters of that fit and train only the posterior
+    /// Objectives to compare, separated by commas. dlm-log, dlm-square and beta-elbo start from the elbo fit to the same rows.
+    /// dlm-log:fixed and dlm-square:fixed keep the hyper-parameters of that fit and train only the posterior. dlm-log:scratch does not
+    /// start from that fit
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "elbo,dlm-log", value_parser = words(Contender::WORDS, Contender::from_str), help_heading = "Comparison")]
     pub objectives: Vec<Contender>,
     /// Choose the β of beta-elbo, dlm-log and dlm-square from this list by the log loss (dlm-square: the squared error) of held-out

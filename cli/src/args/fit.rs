@@ -30,7 +30,7 @@ pub struct FitArgs {
     /// Every level of COLUMN has its own intercept and, with SLOPE (a column of numbers), its own slope. 'OUTER/INNER' gives effects to
     /// each level of OUTER, and to each level of INNER within a level of OUTER. Group columns are inputs only if --features names them.
     /// Training uses all rows at once: in closed form with Gaussian noise (elbo, vfe, fitc), by natural-gradient steps on q with any other
-    /// likelihood of one function (elbo). Groups can be combined with --neighbours (elbo, dlm-log).
+    /// likelihood that has a single latent function, unlike softmax (elbo). Groups can be combined with --neighbours (elbo, dlm-log).
     #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
     pub group: Vec<GroupFormula>,
     #[command(flatten)]
@@ -49,7 +49,8 @@ pub struct FitArgs {
     #[arg(long, help_heading = "Training")]
     pub threads: Option<usize>,
     /// Train from disk (elbo, dlm-log; not from standard input): read the file again in every epoch, and shuffle ROWS rows at a time in
-    /// memory. With --group, sums over all rows are read from disk for every evaluation (one grouping, Gaussian noise) [default: 256 MiB of rows if the file holds more than 1 GiB of numbers, otherwise off]
+    /// memory. With --group (one grouping, Gaussian noise), every evaluation reads all rows from disk and sums over them [default: 256 MiB
+    /// of rows if the file holds more than 1 GiB of numbers, otherwise off]
     #[arg(long, value_name = "ROWS", help_heading = "Training")]
     pub shuffle_buffer: Option<usize>,
     #[command(flatten)]
@@ -91,8 +92,8 @@ pub struct ObjectiveArgs {
     /// list n, n/2, n/4, … down to 0.01, for n training rows
     #[arg(long, value_name = "LIST", value_parser = betas)]
     pub betas: Option<Betas>,
-    /// Start from a saved model. The fit uses its columns, scaling and hyper-parameters, and its kernel and inducing inputs (gp) or prior
-    /// (glm). --hyper fixed then trains only the posterior
+    /// Start from a saved model. The fit uses its --model, columns, scaling and hyper-parameters, and its kernel and inducing inputs (gp)
+    /// or prior (glm). --hyper fixed then trains only the posterior
     #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM)]
     pub from: Option<PathBuf>,
 }
@@ -253,7 +254,7 @@ impl FitArgs {
         test_fraction.unwrap_or(default)
     }
 
-    /// Refuses options that have no effect on the model or with the update rule.
+    /// Refuses options that have no effect on this kind of model or with this update rule.
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
         if self.options.word("neighbours") == Some("auto") {
             if self.objective.from.is_some() {

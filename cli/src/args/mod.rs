@@ -89,7 +89,7 @@ impl Cli {
     }
 }
 
-/// Returns a contender for each text of options in `against`: the fit with these arguments, in which those options replace the given ones.
+/// Returns one contender for each text in `against`: the fit of `arguments`, with the options of the text in place of its own.
 fn contenders(arguments: &[OsString], against: &[String]) -> Result<Vec<Contender>, clap::Error> {
     let mut contenders = Vec::new();
     for words in against {
@@ -136,6 +136,10 @@ fn given(matches: &ArgMatches) -> Given {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Fit a model to a data file, report on it and save it
+    ///
+    /// Parentheses that contain only names restrict an option to kinds of models (gp, glm), to objectives (elbo, dlm-log, dlm-square, vfe,
+    /// fitc) or to likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the latent function. q
+    /// is the approximate posterior of the weights w: the whitened values of f at the inducing inputs (gp), or whitened coefficients (glm).
     Fit(Box<FitArgs>),
     /// Predict the rows of a data file with a saved model
     Predict(PredictArgs),
@@ -150,6 +154,12 @@ pub enum Command {
     /// Update a saved model with new rows, without changing its hyper-parameters
     Update(UpdateArgs),
     /// Compare objectives by their test scores over repeats and training-set sizes
+    ///
+    /// `compare` chooses nothing on held-out rows: the defaults are those for --auto none of fit.
+    ///
+    /// Parentheses that contain only names restrict an option to kinds of models (gp, glm), to objectives (elbo, dlm-log, dlm-square, vfe,
+    /// fitc) or to likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the latent function. q
+    /// is the approximate posterior of the weights w: the whitened values of f at the inducing inputs (gp), or whitened coefficients (glm).
     Compare(Box<CompareArgs>),
     /// Show the contents of a model file
     Inspect(InspectArgs),

@@ -13,7 +13,7 @@ use sparsegp::options::list::{Entry, Kind, SECTIONS, find, options};
 pub struct OptionArgs<const COMPARED: bool>(pub Map<String, Value>);
 
 impl<const COMPARED: bool> OptionArgs<COMPARED> {
-    /// Returns the word of an option, if the user set it to a word.
+    /// Returns the value of an option that the user set to a text; `None` for a number or an unset option.
     pub fn word(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(Value::as_str)
     }

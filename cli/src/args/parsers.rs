@@ -4,7 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sparsegp::options::Betas;
 use sparsegp_tables::schema::UnseenLevels;
 
-/// Returns a parser for a fixed set of words, which help texts list.
+/// Returns a parser for a fixed set of values, which help texts list.
 pub fn words<T: Clone + Send + Sync + 'static>(
     words: &'static [&'static str],
     parse: impl Fn(&str) -> sparsegp::Result<T> + Clone + Send + Sync + 'static,

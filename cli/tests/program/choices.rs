@@ -1,4 +1,4 @@
-//! Automatic choices on held-out training rows: correct if the truth is known, reported, and reproducible.
+//! Automatic choices on held-out training rows are reported and reproducible, and correct on data whose truth is known.
 
 use faer::Mat;
 use sparsegp::data::{InputWarp, TargetWarp};

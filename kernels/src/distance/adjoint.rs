@@ -1,4 +1,4 @@
-//! The adjoint of scaled squared distances: sums over pairs, panel by panel; no distances.
+//! The adjoint of scaled squared distances: sums over pairs, panel by panel.
 
 use super::{PairGradient, ROW_BLOCK, ScaledPair, Weigh};
 use crate::dimension::SumWhere;

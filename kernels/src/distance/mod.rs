@@ -1,4 +1,4 @@
-//! Scaled squared distances between two sets of points, and their adjoint; no kernels.
+//! Scaled squared distances between two sets of points, and their adjoint.
 //!
 //! `r²_ij = Σ_d (s_d (x_id − z_jd))²` with one scale (inverse lengthscale) per dimension. Points are centred on the mean of the left set
 //! before they are scaled, so a shared offset of all inputs costs no digits. A dimension of categories adds `s_d²` if the codes differ.

@@ -1,4 +1,4 @@
-"""Dask collections as partitions of matching rows: blocks, their sizes and columns; no work on their values."""
+"""Dask collections as partitions of matching rows: blocks, their sizes and columns."""
 
 from __future__ import annotations
 

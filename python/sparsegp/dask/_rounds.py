@@ -1,4 +1,4 @@
-"""Questions of a fit to all partitions, and their merged answers, as graphs that Dask runs; no interpretation of questions."""
+"""The requests of the engine to all partitions during a fit, and the merged answers, as graphs that Dask runs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Cluster:
         except TimeoutError:
             raise RuntimeError(f"the Dask cluster has no workers after {PATIENCE:g} s, expected at least one") from None
         for address, found in self.client.run(version, on_error="return").items():
-            # A worker that could not be asked is about to leave.
+            # A worker that does not respond is about to leave.
             if found != _sparsegp.__version__ and not isinstance(found, OSError):
                 what = "no sparsegp" if found is None else f"sparsegp {found}"
                 raise RuntimeError(f"the worker {address} has {what}, expected version {_sparsegp.__version__}: install it there")
@@ -103,7 +103,7 @@ class Cluster:
                 pass
             if not needed <= set(self.workers()):
                 raise Lost("a worker is lost")
-            # Only long fits get here. All workers are asked if they run a task.
+            # Only long fits get here. Every worker is asked whether it runs a task.
             if time.monotonic() - quiet_since > PATIENCE / 2:
                 if self._is_busy():
                     quiet_since = time.monotonic()

@@ -1,4 +1,4 @@
-"""The work on a partition: its table, its answers to the engine, scaled rows, sums, scores; no graphs, no client."""
+"""The work on a partition: its table, its answers to the engine, scaled rows, sums, scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which answers of partitions are merged, and their division into tasks; no Dask, no answers."""
+"""The order in which answers of partitions are merged, and their division into tasks."""
 
 from __future__ import annotations
 

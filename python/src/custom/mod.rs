@@ -1,5 +1,5 @@
-//! Kernels and likelihoods that are Python objects: their registry, calls into them, and their exceptions; no
-//! formulae.
+//! Kernels and likelihoods that are Python objects: their registry, calls into them, and their
+//! exceptions.
 
 mod kernel;
 mod likelihood;

@@ -1,4 +1,5 @@
-//! A sweep that predicts the rows of a data set with grouped effects: means and variances of their latent values; no sums.
+//! A sweep that predicts the rows of a data set with grouped effects: means and variances of their
+//! latent values.
 
 use super::{DataStream, residuals, whitened_block};
 use crate::collapsed::Dataset;

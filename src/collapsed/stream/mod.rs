@@ -1,5 +1,5 @@
 //! Streams a data set, or a part of it, in blocks: the sums for collapsed bounds, and the part of
-//! gradients that comes from rows; no bounds.
+//! gradients that comes from rows.
 //!
 //! Memory is O(bM + M²) for any n: features are recomputed in the backward sweep, not kept.
 

@@ -1,4 +1,5 @@
-//! One output as a combination of latent processes, `f = b + Σ_l w_l g_l`, seen through a likelihood of one function; no other outputs.
+//! One output as a combination of latent processes, `f = b + Σ_l w_l g_l`, seen through a
+//! likelihood of one latent function.
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::{LatentMarginal, Likelihood, Observation, TargetKind};

@@ -1,5 +1,5 @@
-//! Observation models with several latent functions, p(y | f_1, …, f_C): expectations under independent normal marginals with
-//! derivatives, and predictions; no q, no kernels.
+//! Observation models with several latent functions, p(y | f_1, …, f_C): expectations under
+//! independent normal marginals with derivatives, and predictions.
 
 mod dispersed;
 mod mixed;
@@ -229,7 +229,7 @@ pub trait JointLikelihood: Send + Sync + Debug {
         None
     }
 
-    /// Returns the names of additional values in a prediction, beside the moments of y: `probability_of_zero`, `noise_sd`, …
+    /// Returns the names of the values in a prediction other than the moments of y: `probability_of_zero`, `noise_sd`, …
     fn details(&self) -> &'static [&'static str] {
         &[]
     }

@@ -1,5 +1,5 @@
 //! Several outputs of one datum, each a combination of the same latent processes with a separate
-//! likelihood; no single output.
+//! likelihood.
 
 use super::mixed::process_names;
 use super::{JointIntegrator, JointLikelihood, Marginal, Mixed, Slopes};

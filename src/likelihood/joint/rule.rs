@@ -1,5 +1,5 @@
-//! Expectations over one function, whose integrand may itself be an expectation over another, with as few nodes as possible; no formulae
-//! of likelihoods.
+//! Expectations over one function, whose integrand may itself be an expectation over another, with
+//! as few nodes as possible.
 //!
 //! Trapezoidal rules on nested grids of `f = μ + √v z`: the step is halved until the last halving changes next to nothing. The error falls
 //! exponentially in 1/step, so it is about the square of that change.

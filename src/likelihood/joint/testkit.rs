@@ -1,5 +1,5 @@
-//! The contract of likelihoods with several latent functions: derivatives against differences, expectations against sums over grids,
-//! predictions against each other and draws; no production callers.
+//! The contract of likelihoods with several latent functions: derivatives against differences,
+//! expectations against sums over grids, predictions against each other and draws.
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::testkit::{Verdict, close, ensure, slope};

@@ -24,15 +24,15 @@ pub enum Kind {
     NumberOr(Check),
     /// A whole number, 0 or more.
     Whole,
-    /// A whole number, or one of these words.
+    /// A whole number, or one of these texts.
     WholeOr(&'static [&'static str]),
     /// Two numbers, the smaller one first: `LO,HI`.
     Range,
-    /// One of these words.
+    /// One of these names.
     Words(&'static [&'static str]),
     /// A text.
     Text(Check),
-    /// Words separated by commas, as one text or as a list.
+    /// Names separated by commas, as one text or as a list.
     List(Check),
     /// A text that may be repeated.
     Texts(Check),
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// Returns the words that the option takes, if help texts list them.
+    /// Returns the values that the option takes, if help texts list them.
     pub fn words(self) -> Option<&'static [&'static str]> {
         match self {
             Kind::Words(words) => Some(words),

@@ -21,7 +21,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "model",
         kind: Kind::Words(ModelKind::WORDS),
         help: "Kind of model: a sparse Gaussian process (gp) or a Bayesian linear model on the columns \
-               (glm) [default: gp, or the kind of ⟨from⟩]",
+               (glm) [default: gp]",
         everyday: true,
         ..Entry::DEFAULT
     },
@@ -56,15 +56,16 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Text(parses::<Estimator>),
         default: "exact",
         help: "Estimator of the gradient with respect to q",
-        more: "exact uses closed forms or quadrature. For dlm-log, with L samples of f per row: bmc:L \
-               (biased), bmc-price:L (biased, with second derivatives), smooth-bmc:L:NU (bmc with ν \
-               added to the average density), smooth-bmc:L:NU/t (with ν/(t+1) at iteration t), ups:L \
-               (unbiased, by rejection sampling). For elbo, with L samples of the weights per batch: \
-               price:L (first and second derivatives of the log density), reparam:L (reparameterised, \
-               without the gradient of the entropy; for ngd, sr-vn, projected-ngvi and prox-sgd), \
-               reparam-ent:L (with the gradient of the entropy; for proj-sgd, bw-gd, adam and sgd), \
-               stl:L (sticking the landing; not for prox-sgd). For elbo with bernoulli-logit: \
-               piecewise:PIECES (a piecewise quadratic bound with PIECES pieces).",
+        more: "exact uses closed forms or quadrature. These estimators for dlm-log draw L samples of f per \
+               row: bmc:L (biased); bmc-price:L (biased, with second derivatives); smooth-bmc:L:NU (bmc \
+               with ν added to the average density); smooth-bmc:L:NU/t (with ν/(t+1) at iteration t); \
+               ups:L (unbiased, by rejection sampling). These estimators for elbo draw L samples of the \
+               weights w from q per batch: price:L (first and second derivatives of the log density); \
+               reparam:L (reparameterised samples without the gradient of the entropy of q, for ngd, \
+               sr-vn, projected-ngvi and prox-sgd); reparam-ent:L (the same samples with that gradient, \
+               for proj-sgd, bw-gd, adam and sgd); stl:L (sticking the landing, for all rules except \
+               prox-sgd). For elbo with bernoulli-logit there is piecewise:PIECES (a piecewise \
+               quadratic bound with PIECES pieces).",
         ..Entry::DEFAULT
     },
     Entry {
@@ -92,9 +93,9 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Words(TargetWarp::WORDS),
         help: "Transformation of a positive target before standardisation (gp, gaussian) [default: \
                chosen on held-out rows; none with ⟨auto none⟩]",
-        more: "log models log y. softplus models z, where y = s log(1 + e^z) and s is the median of \
-               y. For y well below s, z is close to log(y/s); for y well above s, z is nearly linear \
-               in y. Predictions are in the units of y.",
+        more: "With log, the model is of log y. With softplus, the model is of z, where y = s log(1 + \
+               e^z) and s is the median of y. For y well below s, z is close to log(y/s); for y well \
+               above s, z is nearly linear in y. Predictions are in the units of y.",
         effect: Effect::Sparse,
         ..Entry::DEFAULT
     },
@@ -147,8 +148,9 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "inducing_tolerance",
         kind: Kind::Number,
         value: "NATS",
-        help: "With ⟨inducing auto⟩, stop when the gap between the bounds and the gain from doubling \
-               the number are both below NATS nats per row [default: 0.01]",
+        help: "With ⟨inducing auto⟩, stop when doubling the number gains at most NATS nats per row and the \
+               bounds on the log evidence, if they are used, differ by at most NATS nats per row [default: \
+               0.01]",
         place: "growth",
         needs: "inducing",
         ..Entry::DEFAULT

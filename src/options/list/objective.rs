@@ -24,11 +24,12 @@ pub(super) const OPTIONS: &[Entry] = &[
                relative to the prior, so q changes with the prior (elbo). alternating: on all rows, \
                with q optimised by natural gradients at every step. collapsed: on all rows, with the \
                optimal q in closed form (Gaussian noise, ⟨neighbours⟩ or ⟨group⟩). fixed: not tuned. \
-               The default is collapsed with ⟨neighbours⟩ or ⟨group⟩; for vfe, fitc and dlm-square; \
-               and for elbo with Gaussian noise, unless a gp has more than 100000 rows or an option \
-               about mini-batches is given. For any other elbo with gp, ⟨q_update ngd⟩, full \
-               covariances and exact gradients the default is alternating if n·M² is small and no \
-               option about mini-batches is given, otherwise dual. In all other cases it is joint.",
+               The default is collapsed with ⟨neighbours⟩, with ⟨group⟩, and for vfe, fitc and \
+               dlm-square. It is also collapsed for elbo with Gaussian noise, unless a gp has more \
+               than 100000 rows or an option about mini-batches is given. For any other elbo fit of a \
+               gp, the default is alternating if n·M² is small and no option about mini-batches is \
+               given, and dual otherwise; both require ⟨q_update ngd⟩, ⟨family full⟩, ⟨q_average none⟩ \
+               and an estimator without samples. In all other cases the default is joint.",
         compared: false,
         ..Entry::DEFAULT
     },

@@ -27,11 +27,11 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Words(Guard::WORDS),
         help: "Guard that keeps the covariance of q positive definite in steps of ngd and sr-vn \
                [default: trust]",
-        more: "trust: with dlm-log and reparameterised samples, no variance of q grows by more than a \
-               factor of 2 or falls by more than a third in a step; otherwise like backtrack. \
-               backtrack: the step is halved until the covariance is positive definite. retraction: a \
-               second-order term is added to the step. projection: the eigenvalues of the new \
-               precision are clipped to [1e-4, 1e8]. none: steps are unchanged (only sr-vn).",
+        more: "trust: with dlm-log, and with reparameterised samples, no variance of q grows by more than \
+               a factor of 2 or falls by more than a third in a step; in all other fits the same as \
+               backtrack. backtrack: the step is halved until the covariance is positive definite. \
+               retraction: a second-order term is added to the step. projection: the eigenvalues of the \
+               new precision are clipped to [1e-4, 1e8]. none: steps are unchanged (only sr-vn).",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -51,8 +51,8 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "q_average",
         kind: Kind::Words(Average::WORDS),
-        help: "Average over the iterates of q that the fit returns (elbo, dlm-log): none (the last \
-               iterate), expectation (expectation parameters with growing weights) or tail (at least \
+        help: "The q that the fit returns (elbo, dlm-log): none (the last iterate), expectation (an \
+               average of expectation parameters with growing weights) or tail (an average over at least \
                the later half of the iterates) [default: none]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
@@ -62,7 +62,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Range,
         value: "LO,HI",
         help: "Smallest and largest eigenvalue that projected-ngvi allows for the covariance of q; \
-               those of the prior are 1 [default: 1e-4,1e4]",
+               the eigenvalues of the prior's covariance are 1 [default: 1e-4,1e4]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -78,8 +78,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "q_smoothness",
         kind: Kind::Number,
         value: "SMOOTHNESS",
-        help: "Largest curvature of the negative log joint; steps of prox-sgd, proj-sgd, bw-gd and sgd \
-               are proportional to its inverse [default: the largest curvature found so far]",
+        help: "Largest curvature of the negative log joint density; steps of prox-sgd, proj-sgd, bw-gd \
+               and sgd are proportional to its inverse [default: the largest curvature found so far]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -129,9 +129,9 @@ pub(super) const OPTIONS: &[Entry] = &[
     Entry {
         name: "precision",
         kind: Kind::Words(Precision::WORDS),
-        help: "Precision of the large products of mini-batches: f64, or mixed (single precision, except \
-               in sums over rows). A mixed fit returns to f64 if the two precisions give objectives that \
-               differ by more than 0.001 nats per row [default: f64]",
+        help: "Precision of the large matrix products in mini-batch steps: f64, or mixed (single \
+               precision, except in sums over rows). A mixed fit returns to f64 if the two precisions \
+               give objectives that differ by more than 0.001 nats per row [default: f64]",
         effect: Effect::Steps,
         ..Entry::DEFAULT
     },
@@ -149,9 +149,9 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "epochs",
         kind: Kind::Whole,
         help: "Maximum number of passes over the data, or of L-BFGS iterations [default: by the objective]",
-        more: "With mini-batches the default is 100 passes (50 for elbo with ⟨hyper dual⟩), or more \
-               if these have fewer than 200 steps. With neighbours the default is 50, or fewer for \
-               many rows: the number of passes that takes 1000 mini-batches, but at least 4. Without \
+        more: "With mini-batches the default is 100 passes (50 for elbo with ⟨hyper dual⟩), or as \
+               many passes as 200 steps make up, if that is more. With neighbours the default is 50, or \
+               fewer for many rows: as many passes as 1000 steps make up, but at least 4. Without \
                mini-batches and neighbours the default is 200 iterations (500 for dlm-square).",
         ..Entry::DEFAULT
     },

@@ -1,5 +1,4 @@
-//! The candidate values of each unset option, and the options that the search starts from; no
-//! fitting.
+//! The candidate values of each unset option, and the options that the search starts from.
 
 use crate::data::{InputWarp, TargetWarp};
 use crate::likelihood::{LikelihoodKind, TargetKind};

@@ -1,4 +1,4 @@
-//! Gives up automatic choices step by step, for fits that fail with all of them; no choosing, no fitting.
+//! Gives up automatic choices step by step, for fits that fail with all of them.
 
 use super::settled;
 use crate::error::{Error, ErrorKind};
@@ -30,12 +30,12 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Creates options as the user gave them, without anything to give up.
+    /// Creates options as the user gave them, without choices to give up.
     pub fn as_asked(options: FitOptions) -> Chosen {
         Chosen { asked: options.clone(), options, choices: None, given_up: Vec::new(), error: None }
     }
 
-    /// Creates the options that were chosen from `asked`.
+    /// Creates the options that were chosen. `asked` are the options before the choice.
     pub(super) fn new(asked: &FitOptions, options: FitOptions, choices: Option<Choices>) -> Chosen {
         Chosen { asked: asked.clone(), choices, ..Chosen::as_asked(options) }
     }

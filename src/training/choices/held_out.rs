@@ -1,5 +1,5 @@
 //! The split of the training rows for choosing options, and the comparison of two fits by their
-//! held-out losses; no fits.
+//! held-out losses.
 
 use crate::data::{Purpose, generator};
 use rand::seq::SliceRandom;

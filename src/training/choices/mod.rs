@@ -1,5 +1,5 @@
 //! Chooses unset options one after the other by short fits, which are judged on held-out training
-//! rows; no fit to all rows.
+//! rows.
 //!
 //! The fit that follows gets nothing but the chosen options, so a user who gives these options gets the same fit.
 

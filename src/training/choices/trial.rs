@@ -1,5 +1,4 @@
-//! Short fits to some of the training rows, and their losses on held-out rows, in the user's units;
-//! no choosing.
+//! Short fits to some of the training rows, and their losses on held-out rows, in the user's units.
 
 use super::held_out::{Losses, held_out};
 use crate::collapsed::Dataset;

@@ -1,4 +1,4 @@
-//! Coordinates of the parameters in which searches for intervals move; no objective.
+//! Coordinates of the parameters in which searches for intervals move.
 //!
 //! Row i of a factor F has the coordinates `log s_i`, the logarithm of its norm, and `v_ij = F_ij/F_ii`. Standard deviations and correlations of
 //! two effects then depend on one coordinate each. Standard deviations that are not the subject of a search move linearly from the

@@ -1,4 +1,5 @@
-//! The rows of a grouped objective that are not in memory, but on disk or in parts elsewhere: the questions about them; no training.
+//! The rows of a grouped objective that are not in memory, but on disk or in parts elsewhere: the
+//! questions about them.
 
 use super::super::parts::{Question, Sums, sums_of_all, unlike};
 use super::super::rows::AllRows;

@@ -1,4 +1,5 @@
-//! 95 % intervals of variance components by the profile likelihood, from the exact gradient of the evidence; no estimates.
+//! 95 % intervals of variance components by the profile likelihood, from the exact gradient of the
+//! evidence.
 //!
 //! An end of the interval of a quantity g(θ) is the extreme of g where the evidence is 1.92 nats below its maximum, half the 95 % quantile of χ²
 //! with one degree of freedom (Venzon & Moolgavkar 1988). All other free parameters are maximised over. Inducing inputs are parameters of the

@@ -460,8 +460,8 @@ impl Solved for GroupedObjective<'_> {
     }
 }
 
-/// Returns the derivatives with respect to the sums over features: `½ d (S + m mᵀ)`, `−d m`, `½ d`
-/// and `½ d` with `d = 1/σ²`.
+/// Returns the derivatives with respect to the sums over features: `½ d (S + m mᵀ)`, `−d m`, `½ d` and `½ d`, with `d = 1/σ²` and the
+/// posterior N(m, S) of w.
 fn unweighted_adjoint(moments: &Moments, noise: f64) -> StatisticsAdjoint {
     let (mean, half) = (&moments.weights, 0.5 / noise);
     let m = mean.len();

@@ -1,5 +1,5 @@
 //! Gaussian sites that replace the likelihood of every row in models with grouped effects: their
-//! values, losses and steps; no sums over rows.
+//! values, losses and steps.
 //!
 //! The best Gaussian q(w, b) for a sum of losses `ℓ(y_i, μ_i, v_i)` plus `β KL(q ‖ p)` is the prior times one Gaussian factor for each row, a
 //! *site* with precision d and target ỹ (Khan & Lin 2017; Adam, Chang, Khan & Solin 2021):
@@ -8,9 +8,9 @@
 //! t_i(η) = exp(−½ d_i (ỹ_i − η)²),   β d_i = 2 ∂ℓ/∂v_i,   β d_i (ỹ_i − μ_i) = −∂ℓ/∂μ_i
 //! ```
 //!
-//! Natural-gradient steps move `d` and `d ỹ` a fraction of the way to these values. With `J(d, ỹ)`
+//! Natural-gradient steps move `d` and `d ỹ` a fraction of the way to these values. Let `J(d, ỹ)` be
 //! the negative log evidence of the sites as observations with Gaussian noise (the bound of VFE,
-//! without the normalisers of the sites), the objective is
+//! without the normalisers of the sites). The objective is
 //!
 //! ```text
 //! F = Σ ℓ_i + β [ J(d, ỹ) − ½ Σ d_i ((ỹ_i − μ_i)² + v_i) ]
@@ -173,7 +173,7 @@ impl Sites {
         (0..targets.len()).flat_map(of_row).collect()
     }
 
-    /// Passes the values through an archive.
+    /// Writes the values to a checkpoint, or reads them from it.
     pub fn archive(&mut self, archive: &mut Archive) {
         archive.numbers(&mut self.values.targets);
         archive.numbers(&mut self.values.precision);

@@ -1,4 +1,5 @@
-//! Starting values for the variances of grouped effects, by an analysis of variance of the targets, one grouping at a time; no optimisation.
+//! Starting values for the variances of grouped effects, by an analysis of variance of the targets,
+//! one grouping at a time.
 
 use crate::data::Moments;
 use crate::effects::{EffectTerm, Effects, columns_of};

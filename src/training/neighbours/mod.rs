@@ -1,4 +1,5 @@
-//! The training of models with neighbours by L-BFGS, in rounds; neighbours are looked up again between rounds; no objectives.
+//! The training of models with neighbours by L-BFGS, in rounds; neighbours are looked up again
+//! between rounds.
 
 mod new_rows;
 mod objective;

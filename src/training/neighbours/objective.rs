@@ -1,4 +1,5 @@
-//! A model with neighbours as a function of its free parameters: q in closed form, and sites if noise is not Gaussian; no training.
+//! A model with neighbours as a function of its free parameters: q in closed form, and sites if
+//! noise is not Gaussian.
 
 use super::in_rounds;
 use super::sites::{Observed, SiteValues, Sites};

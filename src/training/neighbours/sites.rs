@@ -1,5 +1,4 @@
-//! Gaussian sites that replace the likelihood in models with neighbours, found by moment matching;
-//! no layer, no objective.
+//! Gaussian sites that replace the likelihood in models with neighbours, found by moment matching.
 //!
 //! Given the prediction `N(f_i; μ, v)` of a datum's latent value from the other data, expectation
 //! propagation (Minka 2001; Rasmussen & Williams 2006, section 3.6) replaces `p(y_i | f_i)` by a

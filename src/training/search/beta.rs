@@ -1,5 +1,5 @@
 //! The choice of β on held-out rows: fits of a grid of β, each started from its neighbour, and the
-//! options of the final fit; no data.
+//! options of the final fit.
 
 use crate::error::{Error, Result};
 use crate::hyper::StopReason;

@@ -1,4 +1,4 @@
-//! Searches around a fit: growth of the inducing inputs, comparison of starts, the choice of β; no training.
+//! Searches around a fit: growth of the inducing inputs, comparison of starts, the choice of β.
 
 mod beta;
 mod growth;

@@ -1,5 +1,5 @@
-//! The objective at its best q, as a function of θ and Z: q is optimised at every point, and the gradient follows from the envelope
-//! theorem; no solver.
+//! The objective at its best q, as a function of θ and Z: q is optimised at every point, and the
+//! gradient follows from the envelope theorem.
 
 use super::model::VariationalModel;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};

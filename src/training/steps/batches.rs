@@ -1,4 +1,4 @@
-//! Joint training on mini-batches: one gradient moves q by its rule, and θ and Z by the solver; no solver here.
+//! Joint training on mini-batches: one gradient moves q by its rule, and θ and Z by the solver.
 
 use super::inference::{Inference, InferenceOptions};
 use super::model::VariationalModel;

@@ -1,5 +1,5 @@
-//! q of several functions optimised on all rows: natural-gradient steps, which treat one function at a time, are extrapolated jointly; no
-//! θ.
+//! q of several functions optimised on all rows: natural-gradient steps, which treat one function
+//! at a time, are extrapolated jointly.
 //!
 //! A full natural-gradient step moves the posterior of every function to the sites of its gradient, as if the other functions were fixed.
 //! If functions are coupled, like the scores of classes, simultaneous steps overshoot, or creep along directions that only the sum of the

@@ -1,4 +1,5 @@
-//! q(w) moved by one rule along mini-batch gradients, with schedules and averages, one step at a time; no θ, no stopping.
+//! q(w) moved by one rule along mini-batch gradients, with schedules and averages, one step at a
+//! time.
 
 use super::model::VariationalModel;
 use super::solve::{Sweep, full_objective};
@@ -152,7 +153,7 @@ impl<'a> Inference<'a> {
         self.model.q()
     }
 
-    /// Passes everything that determines the further inference through an archive.
+    /// Writes everything that determines the further inference to a checkpoint, or reads it from there.
     pub(in crate::training) fn archive(&mut self, archive: &mut Archive) {
         self.archive_steps(archive);
         let iterations = self.iterations;
@@ -306,7 +307,7 @@ impl<'a> Inference<'a> {
         self.rules.restart(self.model.posteriors());
     }
 
-    /// Passes everything except the rows through an archive.
+    /// Writes everything except the rows to a checkpoint, or reads it from there.
     fn archive_steps(&mut self, archive: &mut Archive) {
         self.complete_step();
         self.model.archive(archive);

@@ -149,8 +149,8 @@ impl VariationalModel {
         self.pass = other;
     }
 
-    /// Passes parameters, q and the state of sampling through an archive. Buffers get their earlier size, because the grouping of sums
-    /// depends on it.
+    /// Writes parameters, q and the state of sampling to a checkpoint, or reads them from it. Buffers get the size that they had, because
+    /// the grouping of sums depends on it.
     pub(in crate::training) fn archive(&mut self, archive: &mut Archive) {
         let (mut natural, mut capacity) = (self.model.natural(), self.capacity);
         archive.numbers(&mut natural);

@@ -1,4 +1,5 @@
-//! Full-batch training of q at fixed hyper-parameters: natural-gradient steps that never raise the objective; no θ.
+//! Full-batch training of q at fixed hyper-parameters: natural-gradient steps that never raise the
+//! objective.
 
 use super::extrapolation::descend_together;
 use super::model::VariationalModel;

@@ -1,4 +1,5 @@
-//! Steps on q with a convergence proof: constants from the rows, the schedule that follows, the bound before any step; no steps taken.
+//! Steps on q with a convergence proof: constants from the rows, the schedule that follows, the
+//! bound before any step.
 //!
 //! Domke, Garrigos & Gower 2023 in the whitened coordinates w that rules move, where the prior of w is N(0, I): with features a_i of w and
 //! second derivatives of the losses between θ_min and θ_max (their Theorem 21) the energy is 𝓜-smooth and ϖ-strongly convex with

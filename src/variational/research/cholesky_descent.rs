@@ -1,11 +1,13 @@
 //! Gradient steps on (m, C) with C lower triangular, followed by a map of the diagonal of C:
-//! proximal (prox-SGD) or clamped (SGD); no losses.
+//! proximal (prox-SGD) or clamped (SGD).
 //!
 //! ```text
 //! m₊ = m − γ ĝ,    C ← C − γ tril(H C)
 //! prox-sgd    C_ii ← ½ (C_ii + √(C_ii² + 4γβ))
 //! sgd         C_ii ← max(C_ii + γβ/c_ii, 1e-10),  c the diagonal before the step
 //! ```
+//!
+//! Symbols are those of [`variational`](crate::variational).
 
 use super::proximal::{prox_entry, prox_negative_entropy};
 use super::smoothness::Smoothness;

@@ -1,5 +1,5 @@
 //! Rules that a fit seldom needs, from the papers that compare them, and bounds that the papers
-//! prove; no default rules.
+//! prove.
 //!
 //! `--q-update prox-sgd`, `proj-sgd`, `bw-gd` and `sgd` name these rules. docs/update-rules.md says when to use them.
 

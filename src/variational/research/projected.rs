@@ -1,4 +1,4 @@
-//! Projected gradient descent (proj-SGD) on (m, C) with C symmetric; no losses.
+//! Projected gradient descent (proj-SGD) on (m, C) with C symmetric.
 //!
 //! Domke, Gower & Garrigos 2023: a gradient step on the whole objective, then the projection on a
 //! set of factors that contains the optimum. With the smoothness 𝓜 of the negative log joint,
@@ -7,6 +7,7 @@
 //! m₊ = m − γ ĝ,    C ← C − γ (½ (H C + C H) − β C⁻¹),    C ← V max(D, √(β/𝓜)) Vᵀ  where  C = V D Vᵀ
 //! ```
 //!
+//! Symbols are those of [`variational`](crate::variational).
 //! The projected factors are symmetric and positive definite, as samplers require. The nearest
 //! symmetric matrix with large enough singular values, [`raise_singular_values`], keeps the signs
 //! of the eigenvalues instead; both are the same unless a step changes the sign of an eigenvalue.

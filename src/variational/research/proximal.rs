@@ -6,6 +6,8 @@
 //! ```text
 //! m₊ = m − γ ĝ,    C ← C − γ tril(H C),    C_ii ← ½ (C_ii + √(C_ii² + 4γβ))
 //! ```
+//!
+//! Symbols are those of [`variational`](crate::variational).
 
 use super::cholesky_descent::{CholeskyDescent, Finish};
 use crate::variational::rule::{Rule, Theorem};

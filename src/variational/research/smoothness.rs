@@ -1,5 +1,5 @@
 //! The smoothness 𝓜 of the negative log joint, set by the user or observed so far, and steps in
-//! units of 1/𝓜; no rules.
+//! units of 1/𝓜. Symbols are those of [`variational`](crate::variational).
 
 use crate::checkpoint::Archive;
 use crate::linalg::{self, dot};
@@ -51,7 +51,7 @@ impl Smoothness {
         self.warm = false;
     }
 
-    /// Passes the observations through an archive.
+    /// Writes the observations to a checkpoint, or reads them from it.
     pub(in crate::variational) fn archive(&mut self, archive: &mut Archive) {
         archive.value(&mut self.largest);
         archive.value(&mut self.warm);

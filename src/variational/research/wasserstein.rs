@@ -1,4 +1,4 @@
-//! Bures–Wasserstein gradient descent (BW-GD) on (m, S), a baseline; no losses.
+//! Bures–Wasserstein gradient descent (BW-GD) on (m, S), a baseline.
 //!
 //! Lambert, Chewi, Bach, Bonnabel & Rigollet 2022:
 //!
@@ -6,6 +6,7 @@
 //! m₊ = m − γ ĝ,    S₊ = (I − γĜ) S (I − γĜ),    Ĝ = H − β S⁻¹
 //! ```
 //!
+//! Symbols are those of [`variational`](crate::variational).
 //! With the Cholesky factor L of S, `(I − γĜ) L = L − γ (H L − β L⁻ᵀ)` is a root of S₊. So no
 //! inverse of S is needed, and the computed S₊ is symmetric and positive semi-definite.
 
@@ -76,7 +77,8 @@ impl Wasserstein {
         rule
     }
 
-    /// Fills `change` with `Ĝ L = 2 B L + β (L − L⁻ᵀ)`; returns false if it is not finite.
+    /// Fills `change` with `Ĝ L = 2 B L + β (L − L⁻ᵀ)`, where B is `gradient.cov`. Returns false if it is
+    /// not finite.
     fn form_change(&mut self, gradient: &DataGradient<'_>, beta: f64) -> bool {
         let (left, right) = (Operand::full(gradient.cov.full()), Operand::lower(self.factor.as_ref()));
         product(self.change.as_mut(), Part::All, Accum::Replace, left, right, 2.0);

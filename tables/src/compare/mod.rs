@@ -1,4 +1,5 @@
-//! Comparisons of objectives by test figures, over training-set sizes and repeats: plan, fits, results, summary; no printing.
+//! Comparisons of objectives by test figures, over training-set sizes and repeats: plan, fits,
+//! results, summary.
 
 mod page;
 mod plan;

@@ -1,4 +1,4 @@
-//! The presentation of a comparison: the table, figures and notes; no markup, no printing.
+//! The presentation of a comparison: the table, figures and notes.
 
 use super::plan::{Contender, Plan};
 use super::results::{Results, Role};

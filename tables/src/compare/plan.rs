@@ -1,4 +1,4 @@
-//! The plan of a comparison: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
+//! The plan of a comparison: contenders, training-set sizes, repeats, and the rows of each.
 
 use crate::schema::{SchemaOptions, UnseenLevels};
 use crate::tables::Table;
@@ -270,7 +270,7 @@ impl<'a> Plan<'a> {
         let train = training_rows(table, &settings.columns, shares);
         let (schema, mut notes) = find_schema(table, &settings.columns, &settings.options, &train)?;
         let table = table.with_values(schema.target_name());
-        // Bad cells are found here, where their places in the file are known.
+        // Bad cells are found here, where their positions in the file are known.
         schema.design(&table, UnseenLevels::New)?;
         let task = schema.encoding().task();
         let likelihood =

@@ -1,4 +1,4 @@
-//! The records of all fits of a comparison, and their file; no fitting.
+//! The records of all fits of a comparison, and their file.
 
 use super::plan::{Contender, Plan, Unit};
 use crate::tables::column::number_text;

@@ -1,4 +1,5 @@
-//! The fits of a comparison: several at a time, each on one thread; every finished unit is recorded; no figures.
+//! The fits of a comparison: several at a time, each on one thread; every finished unit is
+//! recorded.
 
 use super::plan::{Contender, Plan, Seen, Unit};
 use super::results::{FitOutcome, Results, Role, Row};

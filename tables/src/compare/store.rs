@@ -1,4 +1,5 @@
-//! The folder of a comparison: its settings, the finished units, and the models that other fits start from; no fitting.
+//! The folder of a comparison: its settings, the finished units, and the models that other fits
+//! start from.
 
 use super::plan::{Contender, Seen, Settings, Unit};
 use super::results::{Role, Row};

@@ -1,4 +1,4 @@
-//! Means and standard errors of the test figures over repeats, and their file; no fits.
+//! Means and standard errors of the test figures over repeats, and their file.
 
 use super::plan::Contender;
 use super::results::{Results, Role, Row, cell, figure_names};

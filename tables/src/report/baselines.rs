@@ -1,5 +1,5 @@
-//! Scores to compare with the scores of the test rows: those of training rows, and of baselines on the same
-//! test rows; no fitting.
+//! Scores to compare with the scores of the test rows: those of training rows, and of baselines on
+//! the same test rows.
 
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;

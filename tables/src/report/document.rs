@@ -1,4 +1,4 @@
-//! The metrics document: one JSON shape for every command that reports scores; no printing.
+//! The metrics document: one JSON shape for every command that reports scores.
 
 use super::baselines::{BaselineReport, TrainFigures};
 use super::cross::CrossValidation;

@@ -1,4 +1,5 @@
-//! The scores of a model on rows that it was not trained on, with a sample of these rows to explain it; no reading of files.
+//! The scores of a model on rows that it was not trained on, with a sample of these rows to explain
+//! it.
 
 use super::baselines::{BaselineReport, BesideModel, TrainFigures};
 use super::figures::Observed;

@@ -1,4 +1,4 @@
-//! The presentation of a fit: the metrics document and self-contained HTML reports with figures; no fitting, no files.
+//! The presentation of a fit: the metrics document and self-contained HTML reports with figures.
 
 mod baselines;
 mod cross;

@@ -1,4 +1,4 @@
-//! Suggestions after a fit, from its scores: rules from facts to sentences; no new scores.
+//! Suggestions after a fit, from its scores: rules from facts to sentences.
 
 use super::baselines::BaselineReport;
 use crate::tabular::TableModel;

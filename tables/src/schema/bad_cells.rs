@@ -1,4 +1,4 @@
-//! Cells of text in columns of numbers: the first few of them with their places, and how many there are; one error for all.
+//! Cells of text in columns of numbers: the first few with their positions, and the number of all. One error reports them.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub(super) struct BadCells {
     count: usize,
 }
 
-/// One cell: its row in the file, its place in words, and its text as messages show it.
+/// One cell: its row in the file, its position in words, and its text as messages show it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct BadCell {
     row: usize,

@@ -1,4 +1,5 @@
-//! The inputs made of instants, a trend and the phases of day, week and year, with their statistics; no columns.
+//! The inputs made of instants, a trend and the phases of day, week and year, with their
+//! statistics.
 
 use std::f64::consts::TAU;
 

@@ -1,4 +1,5 @@
-//! Warnings about inputs that can be used but deserve a look: constant and repeated columns and rows; no errors.
+//! Warnings about inputs that can be used but deserve a look: constant and repeated columns and
+//! rows.
 
 use std::hash::{DefaultHasher, Hasher};
 

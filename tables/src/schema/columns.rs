@@ -1,4 +1,5 @@
-//! The meaning of columns to a model: features, target, exposure and weights, and the inputs made of them; no scaling.
+//! The meaning of columns to a model: features, target, exposure and weights, and the inputs made
+//! of them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -168,7 +169,7 @@ pub struct SchemaOptions {
     pub delimiter: Option<u8>,
     /// Further values that mark missing cells, in every column of a file.
     pub missing: Vec<String>,
-    /// The readings of columns of text as numbers or dates; `None` detects them.
+    /// How columns of text are converted to numbers or dates, by name; `None` detects it.
     #[serde(skip)]
     pub readings: Option<Readings>,
     /// The schema of a whole table, if this table is a part of it. The schema is then used unchanged, because the part may lack categories,

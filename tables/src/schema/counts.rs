@@ -1,4 +1,4 @@
-//! Decides whether whole numbers are counts, levels or amounts, by the frequency of each; no columns, no files.
+//! Decides whether whole numbers are counts, levels or amounts, by the frequency of each.
 //!
 //! Counts begin at 0 or 1, repeat, and become rarer as they grow. Whole numbers from 0 to 10,000 without a common divisor are therefore
 //! taken for counts if there are at least three distinct values, the smallest is 0 or 1, there are at least two rows per distinct value,

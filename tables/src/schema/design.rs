@@ -1,4 +1,5 @@
-//! Converts the cells of a table into the numbers of a model by a schema: inputs, target, exposure and weights; no inference of columns.
+//! Converts the cells of a table into the numbers of a model by a schema: inputs, target, exposure
+//! and weights.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! The distinct values of a column in the order of their first row, up to a maximum number; no types, no ranges.
+//! The distinct values of a column in the order of their first row, up to a maximum number.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The columns of a schema as explanations know them: ranges of inputs with names; no predictions.
+//! The columns of a schema as explanations know them: ranges of inputs with names.
 
 use super::columns::{Feature, Schema};
 use super::groups::Grouping;

@@ -1,5 +1,5 @@
-//! Facts about the cells of a column, gathered block by block in bounded memory: types, distinct values, ranges, unusable cells; no meaning
-//! of columns.
+//! Facts about the cells of a column, gathered block by block in bounded memory: types, distinct
+//! values, ranges, unusable cells.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! Columns of grouped effects: formulae such as `days | school`, the levels of groupings, their codes in tables; no effects.
+//! Columns of grouped effects: formulae such as `days | school`, the levels of groupings, their
+//! codes in tables.
 
 use super::columns::{Schema, SchemaOptions, UnseenLevels};
 use super::design::UnseenColumn;

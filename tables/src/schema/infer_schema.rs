@@ -1,4 +1,5 @@
-//! Derives the features of a table, and the statistics of its inputs, from the facts about its columns; no cells.
+//! Derives the features of a table, and the statistics of its inputs, from the facts about its
+//! columns.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

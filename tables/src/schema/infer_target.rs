@@ -1,4 +1,4 @@
-//! How the kind of a target, its classes and its levels are found in a training column; no later data.
+//! How the kind of a target, its classes and its levels are found in a training column.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,5 @@
-//! Columns that are inputs only on request: identifiers, and columns without a value or with a single one; no other meaning of columns.
+//! Columns that are inputs only on request: identifiers, and columns without a value or with a
+//! single one.
 
 use super::facts::ColumnFacts;
 use crate::tables::{Column, Table};

@@ -1,4 +1,5 @@
-//! What the columns of a table mean to a model: inputs, categories, the kind of target, its classes and levels; no files, no fits.
+//! What the columns of a table mean to a model: inputs, categories, the kind of target, its classes
+//! and levels.
 
 mod bad_cells;
 mod calendar;

@@ -1,4 +1,5 @@
-//! Places: two columns of degrees or of plane coordinates that together make one input, and the facts about them; no kernels.
+//! Places: two columns of degrees or of plane coordinates that together make one input, and the
+//! facts about them.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! The order of levels by their meaning: built-in scales such as poor, fair and good, numbers in text, months and weekdays; no tables.
+//! The order of levels by their meaning: built-in scales such as poor, fair and good, numbers in
+//! text, months and weekdays.
 
 /// The minimum number of levels that are ordered. Two levels are a yes and a no, in either order.
 const FEWEST: usize = 3;

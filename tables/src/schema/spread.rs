@@ -1,4 +1,4 @@
-//! Range and standardisation of a stream of numbers of any size; no storage of the numbers.
+//! Range and standardisation of a stream of numbers of any size.
 
 use serde::{Deserialize, Serialize};
 use sparsegp::data::Affine;

@@ -1,4 +1,4 @@
-//! The facts of all columns of a table, gathered block by block and merged part by part; no facts of single cells.
+//! The facts of all columns of a table, gathered block by block and merged part by part.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -86,7 +86,7 @@ impl TableFacts {
     ///
     /// # Errors
     ///
-    /// If `later` has other columns, or other demands on them; `self` is then unchanged.
+    /// If `later` has other columns, or other requirements for their values; `self` is then unchanged.
     pub(crate) fn merge(&mut self, later: TableFacts) -> Result<()> {
         let demands = |facts: &TableFacts| -> Vec<(String, Option<Demand>)> {
             let demand = |facts: &Option<ColumnFacts>| facts.as_ref().map(|facts| facts.demand.clone());

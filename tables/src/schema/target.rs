@@ -1,4 +1,4 @@
-//! The kind of target in a column, its task, and the numbers that represent its cells; no models.
+//! The kind of target in a column, its task, and the numbers that represent its cells.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

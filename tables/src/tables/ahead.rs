@@ -1,4 +1,4 @@
-//! Items made by a separate thread, a few ahead of their consumer; no files.
+//! Items made by a separate thread, a few ahead of their consumer.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{Builder, JoinHandle};

@@ -1,4 +1,4 @@
-//! A typed column, and the rule that finds the type from text cells; no files.
+//! A typed column, and the rule that finds the type from text cells.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -1,4 +1,4 @@
-//! Reading of CSV text into column builders, one record at a time, and writing of rows as CSV; no types except text.
+//! Reading of CSV text into column builders, one record at a time, and writing of rows as CSV.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Read};

@@ -1,4 +1,5 @@
-//! The dialect of a CSV text, found from its beginning: the delimiter of columns and the decimal mark; no columns.
+//! The dialect of a CSV text, found from its beginning: the delimiter of columns and the decimal
+//! mark.
 
 use std::io::{Cursor, Read};
 

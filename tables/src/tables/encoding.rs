@@ -1,4 +1,5 @@
-//! Text that is not UTF-8: UTF-16 and lone carriage returns, recognised in the first bytes, and cells in Windows-1252; no columns.
+//! Text that is not UTF-8: UTF-16 and lone carriage returns, recognised in the first bytes, and
+//! cells in Windows-1252.
 
 use std::io::{Cursor, Read};
 

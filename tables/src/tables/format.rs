@@ -1,4 +1,4 @@
-//! File formats: their recognition, and the traits that read and write rows; no reading.
+//! File formats: their recognition, and the traits that read and write rows.
 
 use super::column::{Column, ColumnBuilder};
 use super::table::Lines;

@@ -1,4 +1,4 @@
-//! A grid of points as blocks of a table: every combination of the values of some columns; no models.
+//! A grid of points as blocks of a table: every combination of the values of some columns.
 
 use std::str::FromStr;
 

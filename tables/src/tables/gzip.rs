@@ -1,4 +1,4 @@
-//! Gzip: decompresses concatenated members, and accepts padding with zeros, which some media add; no tables.
+//! Gzip: decompresses concatenated members, and accepts padding with zeros, which some media add.
 
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, Read};

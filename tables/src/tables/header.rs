@@ -1,4 +1,4 @@
-//! The names of the columns of a CSV text: the names in the header, completed and made distinct; no cells.
+//! The names of the columns of a CSV text: the names in the header, completed and made distinct.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! Dates and times of day as seconds since 1970 in UTC, parsed from common text forms, and back to the calendar; no columns.
+//! Dates and times of day as seconds since 1970 in UTC, parsed from common text forms, and back to
+//! the calendar.
 
 use serde::{Deserialize, Serialize};
 

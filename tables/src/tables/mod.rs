@@ -1,4 +1,4 @@
-//! Files to tables of typed columns, whole or block by block, and files of predictions; no meaning of columns.
+//! Files to tables of typed columns, whole or block by block, and files of predictions.
 
 mod ahead;
 pub(crate) mod column;

@@ -1,4 +1,5 @@
-//! Replaces `columnar` in a build without the feature `parquet`: every function returns an error that names the feature; no reading.
+//! Replaces `columnar` in a build without the feature `parquet`: every function returns an error
+//! that names the feature.
 
 use super::format::{Opened, RowWriter};
 use crate::tables::predictions::PredictedTable;

@@ -1,4 +1,4 @@
-//! Predictions written to CSV or Parquet block by block; no models.
+//! Predictions written to CSV or Parquet block by block.
 
 use std::borrow::Cow;
 use std::io::Write;

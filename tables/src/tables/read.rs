@@ -1,4 +1,4 @@
-//! Reading a path as tables: the format of the file, the whole file or block by block; no meaning of columns.
+//! Reading a path as tables: the format of the file, the whole file or block by block.
 
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read};

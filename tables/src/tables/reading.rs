@@ -1,4 +1,4 @@
-//! The reading of text columns as numbers or dates, and its recognition from the cells; no meaning of columns.
+//! The conversion of text columns to numbers or dates, and how it is detected from the cells.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::instant::{self, DateOrder, ORDERS};
 use super::marker::{code_digits, marker};
 use super::written;
 
-/// The reading of the cells of a text column.
+/// How the cells of a text column are converted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reading {
@@ -39,7 +39,7 @@ pub enum Reading {
     },
 }
 
-/// The readings of columns, by name.
+/// How columns are converted, by name.
 pub type Readings = BTreeMap<String, Reading>;
 
 impl fmt::Display for Reading {

@@ -1,4 +1,5 @@
-//! Estimates of the size of the numbers in a data file before it is read, from its footer or its first lines; no columns.
+//! Estimates of the size of the numbers in a data file before it is read, from its footer or its
+//! first lines.
 
 use std::cell::Cell;
 use std::fs::File;

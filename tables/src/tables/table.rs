@@ -1,4 +1,4 @@
-//! A table of named columns that knows where each row came from; no design matrix.
+//! A table of named columns that knows where each row came from.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Averages of the predicted function over the cells of a grid, with their variances; no files.
+//! Averages of the predicted function over the cells of a grid, with their variances.
 
 use super::model::TableModel;
 use crate::schema::{Surface, UnseenLevels};

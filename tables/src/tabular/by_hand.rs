@@ -1,4 +1,4 @@
-//! Turns models that a program trained with its own steps into models of tables; no training.
+//! Turns models that a program trained with its own steps into models of tables.
 
 use super::fit::FitRequest;
 use super::model::TableModel;

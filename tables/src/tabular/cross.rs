@@ -1,4 +1,4 @@
-//! The parts of a cross-validation, that is, the rows that each fit leaves out; no fitting.
+//! The parts of a cross-validation, that is, the rows that each fit leaves out.
 
 use super::held_out::{groups_of, times_of};
 use crate::schema::SplitBy;

@@ -1,4 +1,4 @@
-//! The grouped effects of a table model by the names of groupings, levels and columns; no estimation.
+//! The grouped effects of a table model by the names of groupings, levels and columns.
 
 use super::model::TableModel;
 use super::outputs::TableOutputs;

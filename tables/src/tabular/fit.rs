@@ -1,4 +1,5 @@
-//! A fit to a table: from its columns and rows to the input of the training, and back to a model of tables; no reading of files.
+//! A fit to a table: from its columns and rows to the input of the training, and back to a model of
+//! tables.
 
 use super::held_out::{Shares, split_table, training_rows};
 use super::model::TableModel;

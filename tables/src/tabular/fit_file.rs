@@ -1,4 +1,4 @@
-//! Fits to files that stay on disk: memory plan, training through a shuffle buffer, and its end; no tables.
+//! Fits to files that stay on disk: memory plan, training through a shuffle buffer, and its end.
 
 use super::fit::check_grouped_start;
 use super::held_out::{Shares, roles_of_file};

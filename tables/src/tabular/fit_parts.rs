@@ -1,5 +1,5 @@
-//! Fits to a table whose parts are on other machines: the work on one part, and the fit that combines the
-//! results; no transport.
+//! Fits to a table whose parts are on other machines: the work on one part, and the fit that
+//! combines the results.
 
 use super::model::TableModel;
 use super::resolve::schema_options;

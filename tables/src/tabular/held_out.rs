@@ -1,5 +1,5 @@
-//! The rows that a fit can learn from, and their roles: held out at random, by whole groups or by time, for tables in memory and files
-//! alike; no inputs.
+//! The rows that a fit can learn from, and their roles: held out at random, by whole groups or by
+//! time, for tables in memory and files alike.
 
 use std::collections::HashMap;
 use std::path::Path;

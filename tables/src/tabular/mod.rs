@@ -1,4 +1,4 @@
-//! From tables and files to training rows, and back to predictions; no training.
+//! From tables and files to training rows, and back to predictions.
 
 mod averages;
 mod baselines;

@@ -1,5 +1,5 @@
-//! A fitted model of a table: a model with the meaning of its columns, which predicts tables like its
-//! training table; no fitting.
+//! A fitted model of a table: a model with the meaning of its columns, which predicts tables like
+//! its training table.
 
 use super::rows::{CodedTable, TableRows, target_of};
 use crate::schema::{Schema, UnseenLevels};

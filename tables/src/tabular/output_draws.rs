@@ -1,4 +1,5 @@
-//! Draws of several outputs: joint draws of outputs that mix processes, independent draws of others; no files.
+//! Draws of several outputs: joint draws of outputs that mix processes, independent draws of
+//! others.
 
 use super::model::TableModel;
 use super::outputs::TableOutputs;

@@ -1,4 +1,5 @@
-//! Several outputs of a table: a model for each, fitted one by one or with shared processes, in one file; no arithmetic.
+//! Several outputs of a table: a model for each, fitted one by one or with shared processes, in one
+//! file.
 
 use super::fit::{FitRequest, fit_table_in};
 use super::held_out::{Shares, split_table};

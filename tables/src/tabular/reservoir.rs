@@ -1,4 +1,5 @@
-//! Uniform samples of the rows of a stream, stored as cells until the meaning of the columns is known; no inputs.
+//! Uniform samples of the rows of a stream, stored as cells until the meaning of the columns is
+//! known.
 
 use std::collections::BTreeMap;
 
@@ -77,8 +78,8 @@ struct Cells {
 }
 
 impl Reservoir {
-    /// Creates room for `most` rows of part `part` of a file. Samples of the same seed with other numbers, or of other parts, are
-    /// independent.
+    /// Creates an empty sample of at most `most` rows of part `part` of a file. Samples of the same seed with other numbers, or of other
+    /// parts, are independent.
     pub(crate) fn new(most: usize, seed: u64, number: u64, part: u64) -> Reservoir {
         let draws = Drawn { seed, number, part, words: 0 }.into();
         Reservoir { most, offered: 0, draws, rows: Vec::new(), columns: Vec::new() }

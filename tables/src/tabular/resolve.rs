@@ -1,4 +1,5 @@
-//! What the columns of a table determine about a fit, and what the fit determines about the columns; no fitting.
+//! What the columns of a table determine about a fit, and what the fit determines about the
+//! columns.
 
 use super::model::TableModel;
 use crate::schema::{Schema, SchemaOptions, followed};

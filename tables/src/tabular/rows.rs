@@ -1,4 +1,4 @@
-//! Some rows of a table as a model sees them: inputs, coded targets, exposures, weights; no fitting.
+//! Some rows of a table as a model sees them: inputs, coded targets, exposures, weights.
 
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;

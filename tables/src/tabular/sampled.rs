@@ -1,5 +1,5 @@
-//! A table with only samples in memory: the survey that a fit needs, and the samples that it returns; no
-//! reading.
+//! A table with only samples in memory: the survey that a fit needs, and the samples that it
+//! returns.
 
 use super::model::TableModel;
 use super::resolve::{resolved, two_valued};

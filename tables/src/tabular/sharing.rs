@@ -1,4 +1,5 @@
-//! The structure that several targets share, given by an option or decided by held-out training rows; no fits to all rows.
+//! The structure that several targets share, given by an option or decided by held-out training
+//! rows.
 
 use super::outputs::{OutputsRequest, TableOutputs, fit_known};
 use super::rows::target_of;

@@ -1,4 +1,5 @@
-//! A shuffle buffer: rows of numbers in, the same rows in random order out, with a fixed number in memory; no files.
+//! A shuffle buffer: rows of numbers in, the same rows in random order out, with a fixed number in
+//! memory.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

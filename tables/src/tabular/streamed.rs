@@ -1,5 +1,5 @@
-//! Training rows that stay in a file: a separate thread reads them again in every pass, and shuffles them through a buffer into batches;
-//! no fitting.
+//! Training rows that stay in a file: a separate thread reads them again in every pass, and
+//! shuffles them through a buffer into batches.
 
 use super::rows::{CodedTable, TableRows};
 use super::shuffle::ShuffleBuffer;

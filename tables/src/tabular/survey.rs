@@ -1,4 +1,5 @@
-//! The single pass over a table before training from disk: columns, scaling, checks of every row, and samples; no training.
+//! The single pass over a table before training from disk: columns, scaling, checks of every row,
+//! and samples.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -133,7 +134,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns the demand on the values of a column; `None` for an unused column.
+    /// Returns the requirement for the values of a column; `None` for an unused column.
     fn demand(&self, name: &str) -> Option<Demand> {
         match self.known {
             Some(schema) => {
@@ -145,8 +146,8 @@ impl Survey<'_> {
 }
 
 impl TableSums {
-    /// Creates empty results for part `part` of a table with these columns, which messages call `source`. Parts are numbered in the order
-    /// of their rows; a whole table is part 0. The samples of parts are independent.
+    /// Creates empty results for part `part` of a table with the columns `names`. Messages call the table `source`. Parts are numbered in the
+    /// order of their rows; a whole table is part 0. The samples of parts are independent.
     ///
     /// # Errors
     ///
@@ -245,8 +246,8 @@ impl TableSums {
         Ok(())
     }
 
-    /// Returns the readings of text columns that turned out to be numbers or dates, with a line about them. If there are any, the table
-    /// has to be surveyed again with these [`SchemaOptions::readings`].
+    /// Returns, for each text column that turned out to hold numbers or dates, how to convert it, and one line about these columns for the
+    /// user. If there are any, the table has to be surveyed again with these [`SchemaOptions::readings`].
     pub fn readings(&self, survey: &Survey<'_>) -> Result<(Readings, Option<String>)> {
         if survey.known.is_some() || survey.columns.readings.is_some() {
             return Ok((Readings::new(), None));

@@ -1,4 +1,4 @@
-//! A check, before a fit, that the header of a file of test rows has the columns of the fit; no cells.
+//! A check, before a fit, that the header of a file of test rows has the columns of the fit.
 
 use std::path::Path;
 

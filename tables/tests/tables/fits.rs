@@ -1,4 +1,4 @@
-//! Small fits of every family to real data, whose results must all be numbers; no choice of fits.
+//! Small fits of every family to real data, whose results must all be numbers.
 
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;

@@ -1,5 +1,4 @@
-//! Results do not depend on units: small fits to real data in other units of inputs and target; no other
-//! data.
+//! Results do not depend on units: small fits to real data in other units of inputs and target.
 
 use super::fits::{Fits, objectives};
 use sparsegp::likelihood::LikelihoodKind;

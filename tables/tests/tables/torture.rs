@@ -1,5 +1,5 @@
-//! Degenerate data and extreme hyper-parameters: a fit ends with finite numbers or with an error, and known
-//! results are reproduced; no real data.
+//! Degenerate data and extreme hyper-parameters: a fit ends with finite numbers or with an error,
+//! and known results are reproduced.
 
 use faer::Mat;
 use sparsegp::collapsed::Dataset;

@@ -1,4 +1,5 @@
-//! Rates of SR-VN and projected natural gradients against their bounds, and curvatures in the coordinates of rules; no conjugate data.
+//! Rates of SR-VN and projected natural gradients against their bounds, and curvatures in the
+//! coordinates of rules.
 
 use super::{Natural, inverse, kl};
 use faer::Mat;

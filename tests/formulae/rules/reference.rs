@@ -1,4 +1,4 @@
-//! Reference numbers of update rules: projections, and iterates for logistic regression; no other problems.
+//! Reference numbers of update rules: projections, and iterates for logistic regression.
 
 use super::{Target, close, close_matrix, close_normal, close_vector, correlated, correlated_target};
 use faer::{Mat, Side};

@@ -1,4 +1,4 @@
-//! Rows of data divided into parts, for the tests of merged sums; no sums.
+//! Rows of data divided into parts, for the tests of merged sums.
 
 use faer::Mat;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! `φ(a; v) = E exp(−exp(a + √v ε))`, ε ~ N(0, 1), with two derivatives in a, on evenly spaced a; no classes.
+//! `φ(a; v) = E exp(−exp(a + √v ε))`, ε ~ N(0, 1), with two derivatives in a, on evenly spaced a.
 //!
 //! φ is the convolution of `T(u) = exp(−e^u)` with a normal density. Over a grid of step δ it is `Σ_k ω_k T(u_k)`,
 //! `ω_k = δ N(u_k; a, v)`: the weights are the same for all a that lie on the grid, T and its derivatives are tabulated once, and what

@@ -1,5 +1,5 @@
 //! Integrands of the integrals over classes at a panel of nodes, and running sums with a separate
-//! scale; no curves.
+//! scale.
 
 use super::curve::{Accuracy, Block, LANES, Lanes, STEP};
 use super::{Grid, TINY};

@@ -176,8 +176,8 @@ impl Scratch {
         if right { middle + 0.5 * total } else { middle - 0.5 * total }
     }
 
-    /// Visits panels to the right and then to the left of s until `visit`, which is told whether the panel is on the right, says
-    /// that nothing is left there.
+    /// Calls `visit` for the panels to the right of `start`, and then for those to its left. Each side ends when `visit` returns true.
+    /// The last argument of `visit` is true on the right.
     fn sweep(&mut self, grid: Grid, start: f64, mut visit: impl FnMut(&mut Self, &Panel, bool) -> bool) {
         let first = (start / (grid.step() * LANES as f64)).floor() as i64;
         for right in [true, false] {

@@ -1,4 +1,5 @@
-//! `φ(a; v) = E exp(−exp(a + √v ε))` and its derivatives at any a, by the trapezoidal rule around the integrand's mode; no classes.
+//! `φ(a; v) = E exp(−exp(a + √v ε))` and its derivatives at any a, by the trapezoidal rule around
+//! the integrand's mode.
 //!
 //! With `u = a + √v ε` the logarithm of the integrand is `−(u − a)²/2v − e^u`, whose mode
 //! `u = a − w`, `w e^w = v e^a`, and whose curvature there, `−(1/v + r)`, `r = e^u`, place the

@@ -1,4 +1,4 @@
-//! `φ(a; v) = E exp(−exp(a + √v ε))` and its derivatives for large v, by a series in `1/√v`; no classes.
+//! `φ(a; v) = E exp(−exp(a + √v ε))` and its derivatives for large v, by a series in `1/√v`.
 //!
 //! With E exponentially distributed, `exp(−e^u) = P(log E > u)`, so −φ′ is the density of `log E − √v ε` at a. The moments of log E come
 //! from `Γ(1 + z) = E e^{z log E} = Σ_k γ_k z^k`, and the Taylor series of the normal density gives, with `x = a/√v` and Hermite

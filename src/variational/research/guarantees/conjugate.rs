@@ -1,4 +1,4 @@
-//! Mini-batch natural gradients on Bayesian linear regression: the proven rate and the sharp one; no steps taken.
+//! Mini-batch natural gradients on Bayesian linear regression: the proven rate and the sharp one.
 //!
 //! Data `y_i = x_iᵀ w + ε_i`, ε of variance σ², prior `w ~ N(m0, P)`, posterior `N(m, S)`. A step with mixing weight
 //! `2/(t + 2)` moves the natural parameters `(S⁻¹m, S⁻¹)` towards their estimate from a batch of b data, scaled by n/b.

@@ -1,4 +1,5 @@
-//! Bounds on stochastic gradients of convex, not strongly convex, objectives (Domke, Garrigos & Gower 2023); no steps taken.
+//! Bounds on stochastic gradients of convex, not strongly convex, objectives (Domke, Garrigos &
+//! Gower 2023).
 
 use super::{Curvature, NoiseConstants, require_non_negative, require_positive};
 use crate::error::{Error, Result};

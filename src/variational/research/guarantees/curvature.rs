@@ -1,5 +1,5 @@
 //! Curvature of the negative log joint of linear and logistic models, and its consequences for
-//! plain gradient steps; no steps.
+//! plain gradient steps.
 //!
 //! Domke, Gower & Garrigos 2023, for q(w) = N(m, C Cᵀ) and the parameters θ = (m, C), C lower
 //! triangular or symmetric, with the Euclidean and Frobenius norms. If β is not 1, pass P/β for P.
@@ -173,9 +173,9 @@ impl Curvature {
 /// The constants of `E‖g‖² ≤ a ‖θ − θ*‖² + b` for a random gradient g.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoiseConstants {
-    /// a.
+    /// The constant a.
     pub constant: f64,
-    /// b.
+    /// The constant b.
     pub floor: f64,
 }
 
@@ -201,7 +201,7 @@ pub struct NoiseConstants {
 pub struct DistanceBound {
     strong_convexity: f64,
     noise: f64,
-    /// V.
+    /// The constant V.
     variance: f64,
     initial: f64,
 }

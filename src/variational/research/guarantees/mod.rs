@@ -1,4 +1,5 @@
-//! Theorems about fits, evaluated as numbers: rates of convergence, curvatures, admissible step sizes; no fitting.
+//! Theorems about fits, evaluated as numbers: rates of convergence, curvatures, admissible step
+//! sizes.
 
 mod conjugate;
 mod convex;

@@ -1,4 +1,5 @@
-//! Bounds on projected stochastic natural gradients of Guilmeau, Hendrikx & Forbes 2026, as numbers; no steps taken.
+//! Bounds on projected stochastic natural gradients of Guilmeau, Hendrikx & Forbes 2026, as
+//! numbers.
 //!
 //! All bounds are on `E KL(q* ‖ q_T)` in nats, where q* is the best q of the family within the
 //! constraints. The divergence has this direction, not that of KL(q_T ‖ q*).

@@ -1,4 +1,5 @@
-//! The linear rate of square-root variational Newton with constant steps, and the bias that errors in the gradients cause; no steps taken.
+//! The linear rate of square-root variational Newton with constant steps, and the bias that errors
+//! in the gradients cause.
 
 use super::{Curvature, require_non_negative, require_positive};
 use crate::error::{Error, Result};

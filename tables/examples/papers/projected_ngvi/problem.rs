@@ -1,5 +1,5 @@
-//! A model whose optimal q is a known normal distribution, and divergences from this q along runs of natural
-//! gradients; no claims.
+//! A model whose optimal q is a known normal distribution, and divergences from this q along runs
+//! of natural gradients.
 
 use crate::paper::{common, runs};
 use common::{Data, trace};

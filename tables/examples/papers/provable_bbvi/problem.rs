@@ -1,5 +1,5 @@
-//! A linear or logistic model whose optimal q is known, and the distances of runs of a rule from this q; no
-//! bounds.
+//! A linear or logistic model whose optimal q is known, and the distances of runs of a rule from
+//! this q.
 
 use crate::SMOOTHNESS;
 use crate::paper::common::Data;

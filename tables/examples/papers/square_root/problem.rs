@@ -1,4 +1,5 @@
-//! Bayesian logistic regression with a prior of independent coefficients, and a traced run of one rule on it; no tables.
+//! Bayesian logistic regression with a prior of independent coefficients, and a traced run of one
+//! rule on it.
 
 use crate::paper::common::{Data, record_at, series};
 use crate::regulariser::{COEFFICIENT, Regularised};

@@ -1,5 +1,5 @@
-//! A likelihood of classes, and of coefficients that a non-convex term pulls to 0: `−log p = w f²/(1 + f²)`
-//! if y = 2; no inference.
+//! A likelihood of classes, and of coefficients that a non-convex term pulls to 0: `−log p = w
+//! f²/(1 + f²)` if y = 2.
 
 use rand_chacha::ChaCha8Rng;
 use sparsegp::kernels::Parameter;

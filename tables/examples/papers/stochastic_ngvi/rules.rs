@@ -1,4 +1,4 @@
-//! Every update rule on the same sparse GPs: which rule a practitioner should use; no paper claims these numbers.
+//! Every update rule on the same sparse GPs: which rule a practitioner should use.
 
 use crate::paper::{Paper, Verdict, common};
 use common::{Data, series};

@@ -1,4 +1,4 @@
-//! The axes of figures: scale, positions of ticks and their labels; no drawing.
+//! The axes of figures: scale, positions of ticks and their labels.
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;

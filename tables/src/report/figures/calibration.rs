@@ -1,4 +1,5 @@
-//! Figures of calibration: integral transforms, coverage, reliability and the receiver operating characteristic; no point forecasts.
+//! Figures of calibration: integral transforms, coverage, reliability and the receiver operating
+//! characteristic.
 
 use super::{
     Axis, BLUE, CurveSeries, Curves, Drawing, GREY, INK, SIZE, TEXT, THICK, THIN, curves, draw, frame,
@@ -113,7 +114,7 @@ pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
     })
 }
 
-/// Returns the 95 % interval of a probability from its share among this number of rows (Wilson 1927).
+/// Returns Wilson's 95 % interval of a probability, given the share of `rows` observations in which the event occurred (Wilson 1927).
 fn wilson(share: f64, rows: u64) -> (f64, f64) {
     let (n, z2) = (rows.max(1) as f64, Z * Z);
     let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
@@ -132,7 +133,7 @@ mod tests {
         assert_eq!(calibration(&Report::default(), 9), None);
         let svg = checked(calibration(&Report { pit: Some([0.1; 10]), ..Report::default() }, 400));
         assert!(svg.contains("share of rows"));
-        // The ground and the band are rectangles too, and the bars are in front of the band.
+        // The rectangles are the ten bars, the background and the band. The band is drawn first, so the bars are in front of it.
         assert_eq!(svg.matches("<rect").count(), 12);
         let last = |colour: &str| svg.rfind(&format!("fill=\"{colour}\"")).expect(colour);
         assert!(last("#787878") < svg.find("fill=\"#0072B2\"").expect("a bar"));

@@ -1,4 +1,4 @@
-//! Figures of curves: the trace of a fit, and several named series with error bars and a legend; no data points.
+//! Figures of curves: the trace of a fit, and several named series with error bars and a legend.
 
 use super::{
     Area, Axis, COLOURS, Drawing, Drawn, GREY, MARKERS, SIZE, Sample, THICK, draw, frame, legend,

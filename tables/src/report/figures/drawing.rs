@@ -1,5 +1,5 @@
-//! The elements of a figure: marks that the crate plotters draws on a canvas, written as SVG or PNG; no
-//! charts.
+//! The elements of a figure: marks that the crate plotters draws on a canvas, written as SVG or
+//! PNG.
 
 use super::svg;
 use plotters::prelude::DrawingBackend;

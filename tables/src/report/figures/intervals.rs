@@ -1,4 +1,4 @@
-//! Figures of named intervals, one below the other, such as those of coefficients; no estimates.
+//! Figures of named intervals, one below the other, such as those of coefficients.
 
 use super::{
     Area, Axis, BLUE, COLOURS, Chart, Drawing, Failure, GREY, GRID, MARGIN, SIZE, Sample, THICK, THIN,

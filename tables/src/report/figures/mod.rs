@@ -1,4 +1,4 @@
-//! Figures, and the canvas, colours and axes they share; no files, no HTML.
+//! Figures, and the canvas, colours and axes they share.
 
 mod axis;
 mod calibration;

@@ -1,5 +1,5 @@
-//! A figure as the bytes of a PNG file, drawn by the bitmap backend of plotters with an embedded font; no
-//! charts, no files.
+//! A figure as the bytes of a PNG file, drawn by the bitmap backend of plotters with an embedded
+//! font.
 
 use super::drawing::{Drawing, Ink, Lettering, Mark, Place};
 use flate2::write::ZlibEncoder;

@@ -1,4 +1,4 @@
-//! Figures of a regression on test rows: predictions against observations, and residuals; no calibration.
+//! Figures of a regression on test rows: predictions against observations, and residuals.
 
 use super::{
     Axis, BLUE, DOT, Drawing, GREY, MOST_POINTS, ORANGE, SIZE, THICK, THIN, draw, frame, marker, range,

@@ -1,4 +1,5 @@
-//! Figures of functions of one input with their bands: a forecast with data, and partial dependence; no models.
+//! Figures of functions of one input with their bands: a forecast with data, and partial
+//! dependence.
 
 use super::{
     Axis, BLUE, COLOURS, DOT, Drawing, GREY, INK, MOST_POINTS, SIZE, Sample, THICK, THIN, draw, frame,
@@ -58,11 +59,11 @@ fn outline(points: &[(f64, f64, f64, f64)], colour: RGBAColor) -> Polygon<(f64, 
 pub(crate) struct Band {
     /// The name in the legend; a single curve may have no name.
     pub name: String,
-    /// Input, value, lower and upper end, ordered by input.
+    /// Input, value, and lower and upper end of the interval, ordered by input.
     pub points: Vec<(f64, f64, f64, f64)>,
 }
 
-/// Draws curves with their bands, and marks at the lower edge at the data; `None` without finite points.
+/// Draws curves with their bands, and a mark at the lower edge for each input in `data`; `None` without finite points.
 pub(crate) fn bands(axes: (&str, &str), bands: &[Band], data: &[f64]) -> Option<Drawing> {
     let points = || bands.iter().flat_map(|band| &band.points);
     let x = range(points().map(|point| point.0))?;

@@ -1,4 +1,5 @@
-//! Figures over two inputs: a number as a map of colours, and the regions of classes, with data and inducing inputs; no models.
+//! Figures over two inputs: a number as a map of colours, and the regions of classes, with data and
+//! inducing inputs.
 
 use super::{
     Area, Axis, COLOURS, DOT, Drawing, Drawn, GREY, INK, MARKERS, MOST_POINTS, SIZE, Sample, THIN, cross,

@@ -1,4 +1,4 @@
-//! A figure as SVG text; no charts, no files.
+//! A figure as SVG text.
 
 use super::drawing::{Drawing, Ink, Lettering, Mark, Place, UNITS};
 use crate::report::html::escape;

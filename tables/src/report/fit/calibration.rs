@@ -1,4 +1,4 @@
-//! The section of a report about calibration of probabilities and intervals; no point forecasts.
+//! The section of a report about calibration of probabilities and intervals.
 
 use super::{figures, percent};
 use crate::report::evaluation::Evaluation;

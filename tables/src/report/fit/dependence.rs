@@ -1,4 +1,4 @@
-//! Figures of partial dependence: a curve over numbers, or an interval for each category and level; no estimates.
+//! Figures of partial dependence: a curve over numbers, or an interval for each category and level.
 
 use super::explained::{Explained, MOST_CURVES};
 use super::figures;

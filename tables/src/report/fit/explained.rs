@@ -1,4 +1,5 @@
-//! What predictions depend on, as figures, pages and tables: relevance of columns, partial dependence, contributions; no estimates.
+//! What predictions depend on, as figures, pages and tables: relevance of columns, partial
+//! dependence, contributions.
 
 use super::{figures, reproduce, values};
 use crate::report::evaluation::KeptRows;

@@ -1,4 +1,5 @@
-//! Figures of the function itself: over one or two inputs with data and inducing inputs, and varying noise; no relevance.
+//! Figures of the function itself: over one or two inputs with data and inducing inputs, and
+//! varying noise.
 
 use super::explained::MOST_CURVES;
 use super::maps::of_places;

@@ -1,4 +1,5 @@
-//! The section of a report about grouped effects: variance components with intervals, and the estimates of levels in order; no estimation.
+//! The section of a report about grouped effects: variance components with intervals, and the
+//! estimates of levels in order.
 
 use super::figures;
 use crate::report::figures::{Interval, intervals};

@@ -1,4 +1,5 @@
-//! The report of a fit: the model, its quality, what its predictions depend on, and how to repeat it; no markup, no files.
+//! The report of a fit: the model, its quality, what its predictions depend on, and how to repeat
+//! it.
 
 mod calibration;
 mod dependence;

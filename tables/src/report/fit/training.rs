@@ -1,4 +1,5 @@
-//! The section of a report about training: the trace against time, the choice of β and of inducing inputs; no test rows.
+//! The section of a report about training: the trace against time, the choice of β and of inducing
+//! inputs.
 
 use super::{FitReport, figures};
 use crate::report::figures::{CurveSeries, Curves, Drawing, curves, trace};

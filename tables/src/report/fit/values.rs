@@ -1,4 +1,4 @@
-//! The values of an explained row in words, by column; no estimates.
+//! The values of an explained row in words, by column.
 
 use crate::readable::number;
 use crate::schema::{Feature, Schema, after};

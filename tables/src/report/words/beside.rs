@@ -1,4 +1,5 @@
-//! The scores of a fit as rows of text, beside those of training rows and baselines, and the confusion matrix; no arithmetic.
+//! The scores of a fit as rows of text, beside those of training rows and baselines, and the
+//! confusion matrix.
 
 use super::{count, report_rows};
 use crate::report::Evaluation;

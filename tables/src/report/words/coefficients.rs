@@ -1,4 +1,4 @@
-//! The coefficients of a linear model as rows of text; no estimates.
+//! The coefficients of a linear model as rows of text.
 
 use super::{number, table};
 use crate::tabular::TableModel;

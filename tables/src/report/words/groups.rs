@@ -1,4 +1,5 @@
-//! Grouped effects in words: standard deviations, correlations and intraclass correlations with intervals; no estimates of levels.
+//! Grouped effects in words: standard deviations, correlations and intraclass correlations with
+//! intervals.
 
 use super::{count, number};
 use crate::tabular::TableModel;

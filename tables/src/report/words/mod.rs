@@ -1,4 +1,4 @@
-//! A fit in words and numbers: rows of text that commands print and pages show; no figures, no markup.
+//! A fit in words and numbers: rows of text that commands print and pages show.
 
 mod beside;
 mod coefficients;

@@ -1,4 +1,4 @@
-//! A model and its history as rows of a name and words; no parameters.
+//! A model and its history as rows of a name and words.
 
 use super::{count, duration, group_rows, number, place_rows, search_rows};
 use crate::tabular::TableModel;

@@ -1,4 +1,5 @@
-//! The hyper-parameters of a model as rows of text; long lists are shortened to the most relevant values; no estimates.
+//! The hyper-parameters of a model as rows of text; long lists are shortened to the most relevant
+//! values.
 
 use super::number;
 use crate::schema::{Feature, Places};

@@ -1,4 +1,4 @@
-//! The place of a model in words; no parameters of other columns.
+//! The place of a model in words.
 
 use super::number;
 use crate::tabular::TableModel;

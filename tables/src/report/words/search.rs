@@ -1,4 +1,4 @@
-//! The search for the start of a fit: rows of a summary and a figure; no searching.
+//! The search for the start of a fit: rows of a summary and a figure.
 
 use super::{duration, number};
 use crate::readable::few;

@@ -1,4 +1,4 @@
-//! Decompression, bounded by the size that the caller expects; no file formats.
+//! Decompression, bounded by the size that the caller expects.
 
 use std::io::{Error, Read, Result};
 

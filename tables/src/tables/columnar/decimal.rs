@@ -1,4 +1,4 @@
-//! Conversion of decimal numbers to the nearest 64-bit floats; no columns.
+//! Conversion of decimal numbers to the nearest 64-bit floats.
 
 use num_bigint::BigInt;
 

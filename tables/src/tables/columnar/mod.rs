@@ -1,4 +1,4 @@
-//! Parquet files, and all uses of their crates: rows in, numbers out; no meaning of columns.
+//! Parquet files, and all uses of their crates: rows in, numbers out.
 
 mod codec;
 mod decimal;

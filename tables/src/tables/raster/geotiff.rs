@@ -47,7 +47,7 @@ impl Field {
     }
 }
 
-/// The size of an image and its place.
+/// The size of an image and its position.
 struct Image<'a> {
     raster: &'a Raster,
     bands: &'a [Band],

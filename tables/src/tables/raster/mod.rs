@@ -1,4 +1,5 @@
-//! Predictions on a grid as NetCDF and GeoTIFF files: the order of the points, the bands, and their writer; no models.
+//! Predictions on a grid as NetCDF and GeoTIFF files: the order of the points, the bands, and their
+//! writer.
 
 mod geotiff;
 mod netcdf;

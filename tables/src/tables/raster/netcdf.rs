@@ -47,7 +47,7 @@ struct Variable<'a> {
     values: Contents<'a>,
 }
 
-/// What a variable contains.
+/// The contents of a variable.
 enum Contents<'a> {
     Axis(&'a Axis),
     /// A zero, for a variable that only carries attributes.
@@ -57,7 +57,7 @@ enum Contents<'a> {
 }
 
 impl Contents<'_> {
-    /// The text of an axis that has one.
+    /// Returns the text of an axis whose only value is a text; `None` for all other variables.
     fn text(&self) -> Option<&str> {
         match self {
             Contents::Axis(Axis { values: Values::Text(text), .. }) => Some(text),

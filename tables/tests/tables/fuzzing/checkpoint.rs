@@ -1,4 +1,5 @@
-//! Checkpoints: files are refused or accepted, and fits continue from changed states or end with an error; no files.
+//! Checkpoints: files are refused or accepted, and fits continue from changed states or end with an
+//! error.
 //!
 //! A checksum rejects damaged files, and with them almost every input of a fuzzer. Hence an input is also
 //! read as changes of a saved state, which get the right checksum: the first byte chooses a fit, and every

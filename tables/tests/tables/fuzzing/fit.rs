@@ -1,4 +1,4 @@
-//! Converts bytes to a small table of ugly columns, and fits it by default: the result is an error about the
+//! Converts bytes to a small table of ugly columns, and fits it with default options: the result is an error about the
 //! data, or a model that predicts.
 
 use sparsegp::ErrorKind;

@@ -1,5 +1,5 @@
-//! The text of a kernel: a kernel that is read can be evaluated, and its text reads back to the same kernel;
-//! no training.
+//! The text of a kernel: a kernel that is read can be evaluated, and its text reads back to the
+//! same kernel.
 
 use faer::Mat;
 use sparsegp::kernels::kernel::{Gradient, Inputs, Kernel, Scratch, value_names};

@@ -1,5 +1,5 @@
-//! Model files: a model that is read predicts, learns from rows and is explained, and its copy in a new file
-//! does the same; no fitting.
+//! Model files: a model that is read predicts, learns from rows and is explained, and its copy in a
+//! new file does the same.
 //!
 //! A checksum rejects damaged files, and with them almost every input of a fuzzer. Hence the contents of a
 //! file have a text form, which is put into a container with the right header and checksum: the JSON

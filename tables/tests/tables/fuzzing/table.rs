@@ -1,4 +1,4 @@
-//! From CSV text to the data of a fit: columns, encodings, splits, scaling; no training.
+//! From CSV text to the data of a fit: columns, encodings, splits, scaling.
 
 use sparsegp::data::{Scaling, split};
 use sparsegp::likelihood::TargetKind;

@@ -1,4 +1,4 @@
-//! The types of the columns of a Parquet file, and the transfer of their cells to column builders; no files.
+//! The types of the columns of a Parquet file, and the transfer of their cells to column builders.
 
 use ::parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};

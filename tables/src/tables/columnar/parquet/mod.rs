@@ -1,4 +1,4 @@
-//! Rows of a Parquet file, read in blocks into column builders; no pages and no cells.
+//! Rows of a Parquet file, read in blocks into column builders.
 
 mod cells;
 mod pages;

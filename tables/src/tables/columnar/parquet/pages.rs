@@ -1,4 +1,4 @@
-//! The pages of a Parquet column chunk, decompressed within the bounds that the chunk states; no values.
+//! The pages of a Parquet column chunk, decompressed within the bounds that the chunk states.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rows of numbers and text to a Parquet file, one row group after the other; no names of outputs.
+//! Rows of numbers and text to a Parquet file, one row group after the other.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
