@@ -101,10 +101,7 @@ fn files_that_cannot_hold_the_predictions_are_refused_in_one_line() {
         ),
         (&format!("{grid} --row-numbers --out g.nc"), &["no rows to number", "--row-numbers"]),
         (&format!("{grid} --out g.grib"), &[".csv, .parquet, .nc or .tif"]),
-        (
-            "fit stations.csv --target y --test-fraction 0.2 --predictions g.nc",
-            &["ends in .csv or .parquet"],
-        ),
+        ("fit stations.csv --target y --test-fraction 0.2 --predictions g.nc", &["ends in .csv or .parquet"]),
     ] {
         work.run(command).fails(2, words);
     }

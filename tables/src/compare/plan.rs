@@ -472,7 +472,7 @@ mod tests {
         assert!(refused(&|asked| asked.repeats = 0).contains("repeats"));
         assert!(refused(&|asked| asked.train_sizes = vec![10, 1]).contains("train_sizes has 1"));
         assert!(refused(&|asked| asked.test_fraction = 0.0).contains("test_fraction"));
-        assert!(refused(&|asked| asked.objectives.clear()).contains("nothing"));
+        assert!(refused(&|asked| asked.objectives.clear()).contains("objectives is empty"));
         let poisson = |asked: &mut Settings| asked.options.likelihood = Some(LikelihoodKind::Poisson);
         assert!(refused(&poisson).contains("objectives = fitc needs the gaussian likelihood, not poisson"));
     }
