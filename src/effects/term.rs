@@ -118,6 +118,11 @@ impl Effects {
         (0..self.terms.len()).rev().max_by_key(|&term| self.terms[term].coefficients()).unwrap_or(0)
     }
 
+    /// Returns other terms, of the same widths, with the same parameters.
+    pub(crate) fn with_terms(&self, terms: Vec<EffectTerm>) -> Effects {
+        Effects { terms, ..self.clone() }
+    }
+
     /// Returns the factor F of a term (`r × r`, lower triangular).
     pub fn factor(&self, term: usize) -> Mat<f64> {
         let FactorParameters { sd, below } = &self.parameters[term];

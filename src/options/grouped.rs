@@ -6,8 +6,10 @@ use crate::data::{InputWarp, TargetWarp};
 use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 
-/// The maximum number of effects whose covariance is one dense matrix.
+/// The maximum number of effects that one dense matrix couples: in every evaluation without neighbours; at the end of the training with
+/// neighbours, whose hyper-parameters are trained on a part of many levels.
 const MOST_COUPLED: usize = 6000;
+const MOST_BESIDE_NEIGHBOURS: usize = 12_000;
 
 impl FitOptions {
     /// Refuses options that grouped effects cannot be combined with.
@@ -54,17 +56,15 @@ impl FitOptions {
     fn check_coupled(&self) -> Result<()> {
         let sizes = || self.effects.iter().map(EffectTerm::coefficients);
         let (all, largest) = (sizes().sum::<usize>(), sizes().max().unwrap_or(0));
-        let (coupled, which) = match self.neighbours {
-            Some(_) => (all, "groupings beside ⟨neighbours⟩"),
-            None => (all - largest, "groupings other than the largest"),
+        let (coupled, which, most) = match self.neighbours {
+            Some(_) => (all, "groupings beside ⟨neighbours⟩", MOST_BESIDE_NEIGHBOURS),
+            None => (all - largest, "groupings other than the largest", MOST_COUPLED),
         };
-        if coupled <= MOST_COUPLED {
+        if coupled <= most {
             return Ok(());
         }
-        Err(Error::usage(format!(
-            "the {which} have {coupled} effects in total, expected at most {MOST_COUPLED}"
-        ))
-        .hint("leave a ⟨group⟩ out, or merge rare levels"))
+        Err(Error::usage(format!("the {which} have {coupled} effects in total, expected at most {most}"))
+            .hint("leave a ⟨group⟩ out, or merge rare levels"))
     }
 
     /// Refuses the objective FITC for linear models.

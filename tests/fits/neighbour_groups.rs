@@ -81,6 +81,42 @@ fn neighbours_fit_the_residual_of_inducing_inputs_and_effects_their_variances() 
     assert_eq!(again.level_effects(), model.level_effects());
 }
 
+/// Hyper-parameters come from a part of the levels, and all levels have estimates.
+#[test]
+fn many_levels_are_trained_on_a_part_of_them() {
+    let (n, levels) = (33_000, 2200);
+    let mut normals = Normals::new(9);
+    let b = normals.vec(levels);
+    let x = Mat::from_fn(n, 2, |i, j| match j {
+        0 => (i as f64 * 0.618_034).fract() * 20.0,
+        _ => (i * 7 % levels) as f64,
+    });
+    let y: Vec<f64> =
+        (0..n).map(|i| (1.5 * x[(i, 0)]).sin() + 0.8 * b[i * 7 % levels] + 0.5 * normals.next()).collect();
+    let options = FitOptions {
+        kernel: "matern32".into(),
+        effects: vec![EffectTerm::intercepts("g", levels, 0)],
+        inducing: Some(5),
+        neighbours: Some(4),
+        epochs: Some(4),
+        ..FitOptions::default()
+    };
+    let model = fit(options, x.as_ref(), &y);
+    // With 1500 levels in training the standard error of the standard deviation is 0.8 / √3000.
+    let drawn = (b.iter().map(|b| b * b).sum::<f64>() / levels as f64).sqrt();
+    let sd = model.variance_components()[0].sd;
+    assert!((sd / (0.8 * drawn) - 1.0).abs() < 0.06, "{sd}, drawn {}", 0.8 * drawn);
+    let noise = model.residual_deviation().expect("Gaussian noise");
+    assert!((noise - 0.5).abs() < 0.02, "{noise}");
+    // 15 rows of each level leave an error of 0.5 / √15.
+    let effects = model.level_effects();
+    assert_eq!(effects.len(), levels);
+    let mean = b.iter().sum::<f64>() / levels as f64;
+    let squares = effects.iter().zip(&b).map(|(effect, b)| (effect.estimate - 0.8 * (b - mean)).powi(2));
+    let error = (squares.sum::<f64>() / levels as f64).sqrt();
+    assert!(error < 0.16, "{error}");
+}
+
 #[test]
 fn counts_and_direct_losses_allow_effects_with_neighbours() {
     let (x, y) = data(900);

@@ -1,6 +1,7 @@
 //! The training of models with neighbours by L-BFGS, in rounds; neighbours are looked up again
 //! between rounds.
 
+mod fewer_levels;
 mod new_rows;
 mod objective;
 mod sites;
@@ -16,6 +17,7 @@ use crate::error::Result;
 use crate::hyper::{Limits, Monitor, Outcome, StopReason};
 use crate::model::{LatentModel, Score};
 use crate::options::{LossKind, NeighbourPlan, Plan};
+use fewer_levels::FewerLevels;
 pub(super) use new_rows::{Known, with_new_rows};
 pub use objective::NeighbourObjective;
 use objective::{TRAINED_WITH, layer};
@@ -72,24 +74,35 @@ pub(super) fn train(
     let z = layer(&model)?.z();
     let coordinates = z.nrows() * z.ncols();
     model.fix_inducing |= TERMS.min(n) < TERMS_PER_COORDINATE * coordinates;
-    if trains && fresh {
-        model = warmed(model, train, plan, neighbours, monitor)?;
+    // Training looks at a part of so many rows anyway: the rows of a part of the levels then need far smaller matrices.
+    let fewer = (trains && n > TERMS_OF_LEVELS)
+        .then(|| FewerLevels::draw(&model.effects, train, plan.seed))
+        .flatten();
+    let mut early = None;
+    if let Some(fewer) = &fewer {
+        let inputs = layer(&model)?.z().ncols();
+        let validation = rows.validation().map(|rows| (fewer.recoded(rows.x, inputs), rows.targets));
+        let of_rows = validation.as_ref().map(|(x, targets)| Dataset { x: x.transpose(), targets: *targets });
+        let small = Stage { model: fewer.model_of(&model), rows: fewer.data(), validation: of_rows };
+        let Training { objective, outcome } = small.train(neighbours, (plan, fresh), monitor)?;
+        let values = objective.model().natural();
+        model.set_natural(&values).map_err(|_| failed_start())?;
+        early = Some(outcome);
     }
-    if plan.loss == LossKind::Square {
-        hold_amplitude(&mut model);
-    }
-    let mut objective = NeighbourObjective::new(model, train, *neighbours, plan.seed)?.until(monitor.end());
-    if let Some(validation) = rows.validation() {
-        objective = objective.with_validation(validation, Score::of(plan.loss));
-    }
-    let outcome = if trains {
-        trained(&mut objective, plan, neighbours, monitor)?
-    } else {
-        objective.look_up(n, neighbours.count);
-        let theta = objective.start();
-        let (iterations, evaluations, rollbacks) = (0, 1, 0);
-        let reason = StopReason::Converged;
-        Outcome { theta, value: f64::NAN, iterations, evaluations, rollbacks, reason }
+    let stage = Stage { model, rows: train, validation: rows.validation() };
+    let Training { mut objective, outcome } = match early {
+        None if trains => stage.train(neighbours, (plan, fresh), monitor)?,
+        early => {
+            let mut objective = stage.objective(neighbours, plan, monitor)?;
+            objective.look_up(n, neighbours.count);
+            let theta = objective.start();
+            let (iterations, evaluations, rollbacks) = (0, 1, 0);
+            let reason = StopReason::Converged;
+            let known =
+                Outcome { theta: Vec::new(), value: f64::NAN, iterations, evaluations, rollbacks, reason };
+            let outcome = Outcome { theta, ..early.unwrap_or(known) };
+            Training { objective, outcome }
+        }
     };
     let mut value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
     // Variances of grouped effects are reported as estimates, so they stay at the maximum of the
@@ -113,6 +126,53 @@ pub(super) fn train(
     }
     let elbo = (known.is_some() && objective.is_evidence()).then_some(-value);
     Ok(Trained { nearby, elbo, effects: known, ..Trained::at(model, vec![q], value, outcome) })
+}
+
+/// A model with the rows that train and judge its hyper-parameters.
+struct Stage<'a> {
+    model: LatentModel,
+    rows: Dataset<'a>,
+    validation: Option<Dataset<'a>>,
+}
+
+/// The objective of a stage at the end of its training.
+struct Training<'a> {
+    objective: NeighbourObjective<'a>,
+    outcome: Outcome,
+}
+
+impl<'a> Stage<'a> {
+    fn objective(
+        mut self,
+        neighbours: &NeighbourPlan,
+        plan: &Plan,
+        monitor: &Monitor<'_>,
+    ) -> Result<NeighbourObjective<'a>> {
+        if plan.loss == LossKind::Square {
+            hold_amplitude(&mut self.model);
+        }
+        let objective = NeighbourObjective::new(self.model, self.rows, *neighbours, plan.seed)?;
+        let objective = objective.until(monitor.end());
+        Ok(match self.validation {
+            Some(validation) => objective.with_validation(validation, Score::of(plan.loss)),
+            None => objective,
+        })
+    }
+
+    /// Trains hyper-parameters, from rounds on few rows if the model is `fresh`.
+    fn train(
+        mut self,
+        neighbours: &NeighbourPlan,
+        (plan, fresh): (&Plan, bool),
+        monitor: &mut Monitor<'_>,
+    ) -> Result<Training<'a>> {
+        if fresh {
+            self.model = warmed(self.model, self.rows, plan, neighbours, monitor)?;
+        }
+        let mut objective = self.objective(neighbours, plan, monitor)?;
+        let outcome = trained(&mut objective, plan, neighbours, monitor)?;
+        Ok(Training { objective, outcome })
+    }
 }
 
 /// Trains hyper-parameters, and looks up the neighbours of all rows at the end unless the fit is late.
