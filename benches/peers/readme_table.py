@@ -61,13 +61,13 @@ def table() -> list[str]:
     gpytorch, gpflow = Measurements("gpytorch_time"), Measurements("gpflow_sgpr")
     gpboost, lightgbm = Measurements("gpboost_neighbours"), Measurements("lightgbm_defaults")
     what = (
-        f"time until the test NLL that {gpytorch.link('GPyTorch')} (SVGP) reaches in 100 epochs; for sparsegp, the fastest of twenty tried "
-        "settings, among those that reach it"
+        f"time to the test NLL that {gpytorch.link('GPyTorch')} (SVGP) has after 100 epochs. Of twenty settings of sparsegp that were tried, "
+        "the fastest one that reaches this NLL is shown"
     )
     rows = [pair(gpytorch.row(data), data, what) for data in ("kin40k", "protein")]
-    what = f"test NLL and time after 100 iterations of the collapsed bound, {gpflow.link('GPflow')}'s SGPR"
+    what = f"test NLL and time after 100 iterations of the collapsed bound; the other library is {gpflow.link('GPflow')} (SGPR)"
     rows += [pair(gpflow.row(data), data, what) for data in ("kin40k", "protein")]
-    what = f"test NLL and time with neighbours, {gpboost.link('GPBoost')}'s Vecchia approximation"
+    what = f"test NLL and time with neighbours; the other library is {gpboost.link('GPBoost')} (Vecchia approximation)"
     rows += [pair(gpboost.row(data), data, what) for data in ("kin40k", "cadata")]
     for column, what in (("nll", "test NLL"), ("error", "test RMSE or error rate")):
         what = f"number of data sets on which each has the lower {what}: default fit against {lightgbm.link('LightGBM')} with early stopping"

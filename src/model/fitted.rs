@@ -422,7 +422,7 @@ impl Model {
     }
 }
 
-/// Refuses inputs of another number of columns than a model has.
+/// Refuses inputs whose number of columns differs from that of the model.
 pub(super) fn check_columns(x: MatRef<'_, f64>, expected: usize) -> Result<()> {
     let found = x.ncols();
     if found == expected {

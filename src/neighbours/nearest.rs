@@ -15,7 +15,7 @@ impl Nearest {
         Nearest { most, found: Vec::with_capacity(most.min(LONGEST)) }
     }
 
-    /// Returns the squared distance that a point has to be nearer than.
+    /// Returns the squared distance below which a point is added.
     #[inline(always)]
     pub(crate) fn farthest(&self) -> f64 {
         match self.found.last() {

@@ -30,7 +30,7 @@ pub struct Predictor<'a> {
     pub layer: &'a InducingLayer,
     /// Grouped effects, whose columns follow the inputs of f.
     pub effects: &'a Effects,
-    /// m (M) and S (`M × M`, both triangles) of w followed by the whitened coefficients of the
+    /// The mean m (M) and the covariance S (`M × M`, both triangles) of the vector of w and, after it, the whitened coefficients of the
     /// effects.
     pub posterior: (&'a [f64], MatRef<'a, f64>),
     /// The data's inputs (`n × D`) and targets (n).

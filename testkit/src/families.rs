@@ -23,7 +23,7 @@ pub fn expectation(
     }
 }
 
-/// Maps (0, 1) to 0.1 to 10, evenly in the logarithm.
+/// Maps (0, 1) onto (0.1, 10), evenly in the logarithm.
 fn scale(u: f64) -> f64 {
     10f64.powf(2.0 * u - 1.0)
 }

@@ -89,7 +89,8 @@ impl Cli {
     }
 }
 
-/// Returns one contender for each text in `against`: the fit of `arguments`, with the options of the text in place of its own.
+/// Returns one contender for each text in `against`: the fit that `arguments` describe, in which the options of the
+/// text replace those of the same name.
 fn contenders(arguments: &[OsString], against: &[String]) -> Result<Vec<Contender>, clap::Error> {
     let mut contenders = Vec::new();
     for words in against {
@@ -137,8 +138,8 @@ fn given(matches: &ArgMatches) -> Given {
 pub enum Command {
     /// Fit a model to a data file, report on it and save it
     ///
-    /// Parentheses that contain only names restrict an option to kinds of models (gp, glm), to objectives (elbo, dlm-log, dlm-square, vfe,
-    /// fitc) or to likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the latent function. q
+    /// Names in parentheses after a description say where an option applies: kinds of models (gp, glm), objectives (elbo, dlm-log,
+    /// dlm-square, vfe, fitc) or likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the latent function. q
     /// is the approximate posterior of the weights w: the whitened values of f at the inducing inputs (gp), or whitened coefficients (glm).
     Fit(Box<FitArgs>),
     /// Predict the rows of a data file with a saved model
@@ -157,8 +158,8 @@ pub enum Command {
     ///
     /// `compare` chooses nothing on held-out rows: the defaults are those for --auto none of fit.
     ///
-    /// Parentheses that contain only names restrict an option to kinds of models (gp, glm), to objectives (elbo, dlm-log, dlm-square, vfe,
-    /// fitc) or to likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the latent function. q
+    /// Names in parentheses after a description say where an option applies: kinds of models (gp, glm), objectives (elbo, dlm-log,
+    /// dlm-square, vfe, fitc) or likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the latent function. q
     /// is the approximate posterior of the weights w: the whitened values of f at the inducing inputs (gp), or whitened coefficients (glm).
     Compare(Box<CompareArgs>),
     /// Show the contents of a model file

@@ -148,7 +148,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         name: "inducing_tolerance",
         kind: Kind::Number,
         value: "NATS",
-        help: "With ⟨inducing auto⟩, stop when doubling the number gains at most NATS nats per row and the \
+        help: "With ⟨inducing auto⟩, stop when twice as many inducing inputs gain at most NATS nats per row and the \
                bounds on the log evidence, if they are used, differ by at most NATS nats per row [default: \
                0.01]",
         place: "growth",
@@ -186,8 +186,8 @@ pub(super) const OPTIONS: &[Entry] = &[
         value: "K|none|auto",
         help: "Number of nearest training rows that each prediction uses in addition to the inducing \
                inputs (gp) [default: auto; none with ⟨auto none⟩]",
-        more: "Neighbours model local variation, so ⟨inducing 0⟩ is allowed. The model keeps the \
-               training rows. auto chooses none, 20, 50 or 100 on held-out rows.",
+        more: "Local variation is left to the neighbours, so a model without inducing inputs (⟨inducing 0⟩) \
+               is possible. The model keeps the training rows. auto chooses none, 20, 50 or 100 on held-out rows.",
         effect: Effect::Sparse,
         everyday: true,
         ..Entry::DEFAULT

@@ -26,10 +26,10 @@ pub(super) const OPTIONS: &[Entry] = &[
                optimal q in closed form (Gaussian noise, ⟨neighbours⟩ or ⟨group⟩). fixed: not tuned. \
                The default is collapsed with ⟨neighbours⟩, with ⟨group⟩, and for vfe, fitc and \
                dlm-square. It is also collapsed for elbo with Gaussian noise, unless a gp has more \
-               than 100000 rows or an option about mini-batches is given. For any other elbo fit of a \
-               gp, the default is alternating if n·M² is small and no option about mini-batches is \
-               given, and dual otherwise; both require ⟨q_update ngd⟩, ⟨family full⟩, ⟨q_average none⟩ \
-               and an estimator without samples. In all other cases the default is joint.",
+               than 100000 rows or an option about mini-batches is given. Any other elbo fit of a \
+               gp with ⟨q_update ngd⟩, ⟨family full⟩, ⟨q_average none⟩ and an estimator without samples \
+               has the default alternating if n·M² is small and no option about mini-batches is given, \
+               and otherwise dual. In all other cases the default is joint.",
         compared: false,
         ..Entry::DEFAULT
     },

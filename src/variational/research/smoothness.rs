@@ -25,7 +25,7 @@ impl Smoothness {
     /// The numbers of iterations for the first estimate and for later ones, which start from the
     /// last vector.
     const ITERATIONS: (usize, usize) = (12, 2);
-    /// The margin for the error of so few iterations in the largest eigenvalue.
+    /// A margin, because so few iterations underestimate the largest eigenvalue.
     const MARGIN: f64 = 1.1;
     /// The share of the first start vector that is mixed into later ones: without it, a lost
     /// direction could never be found again.

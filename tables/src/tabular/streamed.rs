@@ -46,8 +46,8 @@ impl DataFile {
         self.schema.dims() + 1 + others.iter().flatten().count()
     }
 
-    /// Returns the maximum number of rows in memory while training uses a buffer of `buffer` rows and batches of `batch`: the buffer; a
-    /// block as it is read, as inputs and as its training rows; and the batches in use.
+    /// Returns the maximum number of rows in memory while training uses a buffer of `buffer` rows and batches of `batch`: the buffer, one
+    /// block in three forms (as read, as inputs, and its training rows alone), and the batches in use.
     pub(super) fn most_rows(buffer: usize, batch: usize) -> usize {
         buffer + 3 * BLOCK_ROWS + (BATCHES_AHEAD + 2) * batch
     }

@@ -14,7 +14,8 @@ const MOST_TICKS: usize = 8;
 const LEAST_DIGITS: usize = 3;
 const MOST_DIGITS: usize = 18;
 
-/// The coordinates of an axis with its ticks. (The combinator of plotters that binds ticks has no labels for numbers.)
+/// The coordinates of an axis with its ticks. (The type for given ticks in the crate plotters cannot label
+/// numbers.)
 pub(super) struct Scale {
     inner: RangedCoordf64,
     ticks: Vec<f64>,
@@ -137,8 +138,7 @@ fn short(value: f64, digits: usize) -> String {
 /// Like [`short`], without separators of thousands.
 fn plain(value: f64, digits: usize) -> String {
     let size = value.abs();
-    // The bounds are the numbers that round to 0.001 and 10⁹, because powers of logarithms miss these
-    // slightly.
+    // The bounds lie slightly outside 0.001 and 10⁹, because 10 to the power of a logarithm is inexact.
     if size != 0.0 && !(0.9995e-3..0.99995e9).contains(&size) {
         let text = format!("{value:.*e}", digits - LEAST_DIGITS + 1);
         let (number, power) = text.split_once('e').unwrap_or((&text, "0"));

@@ -41,7 +41,7 @@ impl RasterFormat {
 /// The two columns that are the coordinates of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapColumns {
-    /// The column of the coordinate to the right, and that of the coordinate upwards.
+    /// The columns of the horizontal coordinate, which rises to the right, and of the vertical one, which rises upwards.
     pub names: [String; 2],
     /// True for longitude and latitude in degrees, false for coordinates in a plane.
     pub degrees: bool,
@@ -159,7 +159,7 @@ impl Raster {
     }
 }
 
-/// The text of the value of an axis that has one.
+/// Returns the value of an axis with a single value, as text.
 fn constant_text(axis: &Axis) -> String {
     match &axis.values {
         Values::Range(steps) => number_text(steps.number(0)).into_owned(),
@@ -217,7 +217,7 @@ struct RasterWriter {
 pub(super) fn writer(path: &Path, raster: &Raster, columns: &PredictedTable) -> Result<Box<dyn RowWriter>> {
     let bands = raster.bands(columns);
     let size = raster.grid.points().checked_mul(VALUE * bands.len() as u64);
-    // Half of what positions can count, which leaves room for everything else.
+    // The values may take half of the bytes that positions can address; the rest is room for everything else.
     if size.is_none_or(|size| size > i64::MAX as u64 / 2) {
         return Err(Error::usage(format!("{}: ⟨grid⟩ has more points than a file holds", path.display())));
     }
