@@ -269,7 +269,7 @@ def test_declarations_of_an_object_are_checked():
         with pytest.raises(error, match=words) as raised:
             SparseGPRegressor(**part, **SHORT).fit(X, Y)
         assert "\n" not in str(raised.value)
-    with pytest.raises(ValueError, match="a name of its own"):
+    with pytest.raises(ValueError, match="expected different names"):
         Failing("covariance", 1) + Failing("gradient", 1)
     with pytest.raises(TypeError, match="no CustomLikelihood"):
         check_likelihood("gaussian", [0.0])

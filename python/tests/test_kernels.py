@@ -34,7 +34,7 @@ def test_estimators_apply_the_constraints_of_kernels():
     values = model.document_["hyperparameters"]
     assert values["kernel.rbf.lengthscales"] < 0.3
     assert (values["kernel.linear.variance"], values["likelihood.noise_variance"]) == (0.25, 0.04)
-    with pytest.raises(ValueError, match="expected one of them") as error:
+    with pytest.raises(ValueError, match="expected only one of them") as error:
         SparseGPRegressor(kernel, fix="kernel.linear.variance=1", **SHORT).fit(X, Y)
     assert "\n" not in str(error.value)
 
