@@ -271,5 +271,5 @@ def test_declarations_of_an_object_are_checked():
         assert "\n" not in str(raised.value)
     with pytest.raises(ValueError, match="expected different names"):
         Failing("covariance", 1) + Failing("gradient", 1)
-    with pytest.raises(TypeError, match="no CustomLikelihood"):
+    with pytest.raises(TypeError, match="is not a CustomLikelihood"):
         check_likelihood("gaussian", [0.0])
