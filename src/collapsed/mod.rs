@@ -14,6 +14,7 @@ mod dataset;
 mod evidence;
 mod fitc;
 mod grouped;
+mod grouped_statistics;
 mod stream;
 mod sums;
 
@@ -26,6 +27,8 @@ pub use dataset::{Dataset, Weighting};
 pub use evidence::dense_upper_bound;
 pub use fitc::fitc;
 pub use grouped::{GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
+pub use grouped_statistics::GroupedStatistics;
+pub(crate) use grouped_statistics::{GroupedAdjoint, GroupedBy};
 pub use stream::{DataStream, EffectPass, EffectSweep, RowMarginals};
 pub use sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 

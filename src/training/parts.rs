@@ -2,12 +2,12 @@
 //! answers.
 
 use super::check::check_groups;
-use super::grouped::{GroupedAdjoint, GroupedRows};
 use super::row_buffer::RowBuffer;
 use super::rows::{AllRows, BatchSource, Portion};
 use super::sent_model::ModelAt;
 use crate::collapsed::{
-    BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, Statistics, StatisticsAdjoint, Weighting,
+    BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, GroupedAdjoint, GroupedStatistics,
+    Statistics, StatisticsAdjoint, Weighting,
 };
 use crate::data::{BatchPlan, Purpose, part_generator};
 use crate::effects::{EffectRows, EffectSums};
@@ -258,7 +258,7 @@ impl Round {
                     stream.forward_with(layer, rows, *weighting, Some(pass));
                     stream.statistics.clone()
                 });
-                Ok(Sums::Grouped(Box::new(GroupedRows { statistics, effects })))
+                Ok(Sums::Grouped(Box::new(GroupedStatistics { statistics, effects })))
             }
             Question::GroupedGradient(adjoint) => {
                 let mut sums = BoundGradient::zeros(layer);
@@ -325,7 +325,7 @@ pub enum Sums {
     /// The contribution of rows to the gradient of a bound.
     Gradient(BoundGradient),
     /// The sums over rows with grouped effects.
-    Grouped(Box<GroupedRows>),
+    Grouped(Box<GroupedStatistics>),
     /// The losses of rows with their derivatives.
     Losses(Box<BatchSums>),
     /// The covariance of q has no Cholesky factor to draw samples, so there are no losses.

@@ -17,8 +17,8 @@ use super::run::Job;
 use super::solver::{Solved, minimize_solved};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
-    BoundGradient, DataStream, Dataset, EffectPass, GroupedEvidence, GroupedSums, RowMarginals,
-    StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
+    BoundGradient, DataStream, Dataset, EffectPass, GroupedAdjoint, GroupedBy, GroupedEvidence, GroupedSums,
+    RowMarginals, StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
 };
 use crate::effects::{EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowMoments};
 use crate::error::{Error, Result};
@@ -29,9 +29,7 @@ use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
 use crate::options::GroupedBound;
 use crate::variational::{Matrix, Normal};
-pub(super) use elsewhere::GroupedAdjoint;
-pub use elsewhere::GroupedRows;
-use elsewhere::{GroupedBy, RowsElsewhere};
+use elsewhere::RowsElsewhere;
 use faer::{Mat, MatRef};
 use intervals::effect_intervals;
 use sites::{Losses, SiteValues, Sites};
