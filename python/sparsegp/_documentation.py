@@ -8,6 +8,16 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+
+def filled(doc: str, texts: dict[str, str]) -> str:
+    """Returns a class's docstring with texts, indented as in the source, in place of words. Python strips the indentation of docstrings from
+    3.13 on."""
+    is_stripped = "\n    Parameters" not in doc
+    for word, text in texts.items():
+        doc = doc.replace(word, text.replace("\n    ", "\n") if is_stripped else text)
+    return doc
+
+
 #: The meaning of the parameters, for the docstrings of all estimators of sparse processes.
 PARAMETERS = """kernel : str or Kernel, optional
         The kernel: an object of :mod:`sparsegp.kernels` or a string, such as ``"matern52(ard)"`` or
@@ -105,5 +115,5 @@ def named_init(cls: type[T]) -> type[T]:
 def documented(cls: type[T]) -> type[T]:
     """Writes the shared parameters into the docstring of an estimator."""
     if cls.__doc__:
-        cls.__doc__ = cls.__doc__.replace("{parameters}", PARAMETERS)
+        cls.__doc__ = filled(cls.__doc__, {"{parameters}": PARAMETERS})
     return named_init(cls)

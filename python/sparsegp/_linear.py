@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._classification import Classification
-from ._documentation import PARAMETERS, named_init
+from ._documentation import PARAMETERS, filled, named_init
 from ._regression import Regression
 from ._types import Array, Callback, ClassWeight, Hyper, Objective, Seed, Texts
 from .likelihoods import CustomLikelihood
@@ -129,7 +129,7 @@ _ABOUT = _ABOUT.replace("Starting values, fixed values, bounds, priors and ties"
 
 
 def _documented(cls: type[T]) -> type[T]:
-    cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", _ABOUT)
+    cls.__doc__ = filled(cls.__doc__ or "", {"{parameters}": _ABOUT})
     return named_init(cls)
 
 

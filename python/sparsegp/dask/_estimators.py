@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 
 from .. import _sparsegp, _tables
 from .._base import fitted_part
+from .._documentation import filled
 from .._options import engine_options
 from .._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor, _Parameters
 from .._regression import _probabilities
@@ -64,8 +65,8 @@ def _with_more(**more):
         cls._more = tuple(more)
         if cls.__doc__:
             words = {"{parameters}": _PARAMETERS, "{attributes}": _ATTRIBUTES}
-            for word, text in words.items():
-                cls.__doc__ = cls.__doc__.replace(word, text.replace("{local}", cls._of.__name__))
+            texts = {word: text.replace("{local}", cls._of.__name__) for word, text in words.items()}
+            cls.__doc__ = filled(cls.__doc__, texts)
         return cls
 
     return decorate
