@@ -12,7 +12,7 @@ from protocol import LOAD_BEFORE, Clock
 
 
 def value(document, name):
-    """Returns the first number called `name` in a JSON document, outer levels before inner ones; None if there is none."""
+    """Returns the first number called `name` in a JSON document, outer levels before inner ones; None if the name does not occur."""
     level = [document]
     while level:
         for entry in level:

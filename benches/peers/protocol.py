@@ -166,7 +166,7 @@ def gaussian_scores(split, mean, variance):
 
 
 def processor_seconds(*who):
-    """Returns the processor seconds of this process and of the programs that it has run, or only of those in `who`."""
+    """Returns the processor seconds of this process and of the programs that it has run, or only of the ones in `who`."""
     used = [resource.getrusage(one) for one in who or (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 

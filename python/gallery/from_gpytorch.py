@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Coming from GPyTorch
 #
-# The same sparse regression in both libraries. In GPyTorch you write a class for the model and a loop for the training:
+# This sparse regression is written in both libraries. In GPyTorch you write a class for the model and a loop for the training:
 
 # %%
 import importlib.util

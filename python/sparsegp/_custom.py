@@ -104,6 +104,6 @@ class Custom:
 
 
 def engine_custom(kernels=(), likelihoods=()):
-    """Returns the engine's handle of objects written in Python; None if there are none."""
+    """Returns the engine's handle of objects written in Python; None without objects."""
     kernels, likelihoods = list(kernels), list(likelihoods)
     return _sparsegp.Custom(kernels, likelihoods) if kernels or likelihoods else None

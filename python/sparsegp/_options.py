@@ -119,7 +119,7 @@ def custom_parts(params: dict) -> dict:
 
 
 def custom_of(params: dict):
-    """Returns the engine's handle of the custom kernels and likelihoods; None if there are none."""
+    """Returns the engine's handle of the custom kernels and likelihoods; None if all are built in."""
     return engine_custom(**custom_parts(params))
 
 

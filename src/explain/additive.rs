@@ -91,10 +91,15 @@ impl Explainer<'_> {
                     *value += k.iter().zip(weights).map(|(k, w)| k * w).sum::<f64>();
                 }
             }
-            let names: Vec<&str> = columns.iter().map(|&column| self.columns[column].name.as_str()).collect();
-            Term { name: names.join(" × "), columns, values }
+            Term { name: self.joined(&columns), columns, values }
         };
         Some(found.into_iter().map(&mut term).collect())
+    }
+
+    /// Returns the names of columns with × between them.
+    fn joined(&self, columns: &[usize]) -> String {
+        let names: Vec<&str> = columns.iter().map(|&column| self.columns[column].name.as_str()).collect();
+        names.join(" × ")
     }
 
     /// Returns the columns that these inputs belong to.
@@ -131,9 +136,8 @@ impl Explainer<'_> {
             let inputs: Vec<usize> =
                 about.values.iter().chain([&about.code]).map(|column| first + column).collect();
             let columns = self.touched(&inputs);
-            let names: Vec<&str> = columns.iter().map(|&column| self.columns[column].name.as_str()).collect();
             let values = x.row_iter().map(|row| posterior.term_mean(row, index)).collect();
-            Term { name: names.join(" × "), columns, values }
+            Term { name: self.joined(&columns), columns, values }
         };
         posterior.effects().terms().iter().enumerate().map(term).collect()
     }

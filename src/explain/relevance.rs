@@ -120,14 +120,11 @@ impl Explainer<'_> {
         let (mut variances, steps) = (vec![0.0; self.model.inputs()], self.steps());
         let first = variances.len() - effects.columns();
         for (index, term) in effects.terms().iter().enumerate() {
-            let covariance = effects.covariance(index);
-            let slopes = usize::from(term.intercept);
             if term.intercept {
-                variances[first + term.code] += 2.0 * covariance[(0, 0)];
+                variances[first + term.code] += 2.0 * effects.variance(index, 0);
             }
-            for (slope, &value) in term.values.iter().enumerate() {
-                let effect = slopes + slope;
-                variances[first + value] += covariance[(effect, effect)] * steps[first + value].powi(2);
+            for (effect, &value) in (usize::from(term.intercept)..).zip(&term.values) {
+                variances[first + value] += effects.variance(index, effect) * steps[first + value].powi(2);
             }
         }
         variances.into_iter().map(f64::sqrt).collect()

@@ -52,13 +52,21 @@ impl FitOptions {
         Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint(hint))
     }
 
+    /// Returns the number of effects of all groupings except the largest, which one dense matrix couples in a fit without neighbours.
+    pub fn coupled_effects(&self) -> usize {
+        let sizes = || self.effects.iter().map(EffectTerm::coefficients);
+        sizes().sum::<usize>() - sizes().max().unwrap_or(0)
+    }
+
     /// Refuses more effects than fit in one dense matrix. Without neighbours the largest grouping is eliminated and does not count.
     fn check_coupled(&self) -> Result<()> {
-        let sizes = || self.effects.iter().map(EffectTerm::coefficients);
-        let (all, largest) = (sizes().sum::<usize>(), sizes().max().unwrap_or(0));
         let (coupled, which, most) = match self.neighbours {
-            Some(_) => (all, "groupings beside ⟨neighbours⟩", MOST_BESIDE_NEIGHBOURS),
-            None => (all - largest, "groupings other than the largest", MOST_COUPLED),
+            Some(_) => (
+                self.effects.iter().map(EffectTerm::coefficients).sum(),
+                "groupings beside ⟨neighbours⟩",
+                MOST_BESIDE_NEIGHBOURS,
+            ),
+            None => (self.coupled_effects(), "groupings other than the largest", MOST_COUPLED),
         };
         if coupled <= most {
             return Ok(());

@@ -189,19 +189,19 @@ pub(super) fn sums_of_all(rows: &dyn AllRows, model: &LatentModel, question: Que
         return parts.ask(asked(model, question)?);
     }
     let round = Round { model: model.clone(), question, idle: Mutex::default() };
-    let mut sums: Result<Option<Sums>> = Ok(None);
+    let (mut sums, mut outcome): (Option<Sums>, Result<()>) = (None, Ok(()));
     rows.for_each(CHUNK, &mut |portion| {
-        let Portion::Here(block) = portion else { return };
-        let merged = std::mem::replace(&mut sums, Ok(None)).and_then(|before| {
-            let own = round.sums(0, block)?;
-            match before {
-                None => Ok(Some(own)),
-                Some(mut before) => before.merge(&own).map(|()| Some(before)),
+        let Some(block) = portion.here().filter(|_| outcome.is_ok()) else { return };
+        outcome = round.sums(0, block).and_then(|own| match &mut sums {
+            Some(sums) => sums.merge(&own),
+            None => {
+                sums = Some(own);
+                Ok(())
             }
         });
-        sums = merged;
     })?;
-    sums?.ok_or_else(|| Error::data("found no training rows, expected at least one"))
+    outcome?;
+    sums.ok_or_else(|| Error::data("found no training rows, expected at least one"))
 }
 
 /// The maximum number of rows whose losses are computed before their sums are merged; it bounds the additional memory of a part.

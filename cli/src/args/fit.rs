@@ -29,7 +29,8 @@ pub struct FitArgs {
     ///
     /// Every level of COLUMN has its own intercept and, with SLOPE (a column of numbers), its own slope. 'OUTER/INNER' gives effects to
     /// each level of OUTER, and to each level of INNER within a level of OUTER. Group columns are inputs only if --features names them.
-    /// Training uses all rows at once. With Gaussian noise (elbo, vfe, fitc) it has a closed form. With any other likelihood of one latent function, so not softmax, it takes natural-gradient steps on q (elbo). Groups can be combined with --neighbours (elbo, dlm-log).
+    /// Training uses all rows at once. With Gaussian noise (elbo, vfe, fitc) it has a closed form. With any other likelihood of one latent
+    /// function, so not softmax, it takes natural-gradient steps on q (elbo). Groups can be combined with --neighbours (elbo, dlm-log).
     #[arg(long, value_name = "FORMULA", help_heading = "Columns")]
     pub group: Vec<GroupFormula>,
     #[command(flatten)]
@@ -91,7 +92,8 @@ pub struct ObjectiveArgs {
     /// list n, n/2, n/4, … down to 0.01, for n training rows
     #[arg(long, value_name = "LIST", value_parser = betas)]
     pub betas: Option<Betas>,
-    /// Start from a saved model. The fit takes over the kind of model, columns, scaling and hyper-parameters of the saved model, and its kernel and inducing inputs (gp) or its prior (glm). --hyper fixed then trains only the posterior
+    /// Start from a saved model. The fit takes over the kind of model, columns, scaling and hyper-parameters of the saved model, and its
+    /// kernel and inducing inputs (gp) or its prior (glm). --hyper fixed then trains only the posterior
     #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM)]
     pub from: Option<PathBuf>,
 }

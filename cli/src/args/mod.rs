@@ -90,7 +90,7 @@ impl Cli {
 }
 
 /// Returns one contender for each text in `against`: the fit that `arguments` describe, in which the options of the
-/// text replace those of the same name.
+/// text take precedence.
 fn contenders(arguments: &[OsString], against: &[String]) -> Result<Vec<Contender>, clap::Error> {
     let mut contenders = Vec::new();
     for words in against {
@@ -139,8 +139,9 @@ pub enum Command {
     /// Fit a model to a data file, report on it and save it
     ///
     /// Names in parentheses after a description say where an option applies: kinds of models (gp, glm), objectives (elbo, dlm-log,
-    /// dlm-square, vfe, fitc) or likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the latent function. q
-    /// is the approximate posterior of the weights w: the whitened values of f at the inducing inputs (gp), or whitened coefficients (glm).
+    /// dlm-square, vfe, fitc) or likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the
+    /// latent function. q is the approximate posterior of the weights w: the whitened values of f at the inducing inputs (gp), or whitened
+    /// coefficients (glm).
     Fit(Box<FitArgs>),
     /// Predict the rows of a data file with a saved model
     Predict(PredictArgs),
@@ -159,8 +160,9 @@ pub enum Command {
     /// `compare` chooses nothing on held-out rows: the defaults are those for --auto none of fit.
     ///
     /// Names in parentheses after a description say where an option applies: kinds of models (gp, glm), objectives (elbo, dlm-log,
-    /// dlm-square, vfe, fitc) or likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the latent function. q
-    /// is the approximate posterior of the weights w: the whitened values of f at the inducing inputs (gp), or whitened coefficients (glm).
+    /// dlm-square, vfe, fitc) or likelihoods (gaussian). n is the number of training rows, M the number of inducing inputs, and f the
+    /// latent function. q is the approximate posterior of the weights w: the whitened values of f at the inducing inputs (gp), or whitened
+    /// coefficients (glm).
     Compare(Box<CompareArgs>),
     /// Show the contents of a model file
     Inspect(InspectArgs),

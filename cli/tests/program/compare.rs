@@ -223,7 +223,7 @@ fn classes_and_counts_have_their_own_figures() {
     results.all_filled("coverage_95", false);
     let report = work.read("class/report.html");
     assert!(report.contains("observed share") && !report.contains("The weight β"));
-    // With one training-set size there is no curve.
+    // One training-set size draws no curve.
     assert!(!report.contains("Training-set size"));
 
     let run = work

@@ -1,4 +1,4 @@
-"""Estimators on Dask collections: training on the partitions where they are, and lazy predictions.
+"""Estimators on Dask collections: training on the workers that hold the partitions, and lazy predictions.
 
 ``DaskSparseGPRegressor``, ``DaskSparseGPClassifier``, ``DaskSparseGPCountRegressor`` and
 ``DaskSparseGPMultiOutputRegressor`` are the estimators of :mod:`sparsegp` for dask arrays and dataframes, with the same

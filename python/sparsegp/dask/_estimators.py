@@ -92,10 +92,9 @@ class _DaskEstimator(BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         cluster = Cluster(self.client)
         partitions = Partitions(X, y, exposure, sample_weight, cluster.results)
-        job = self._job(partitions, (y, target), exposure, sample_weight, options, cluster)
         if not _tables.is_formula(groups):
             raise TypeError(f"groups is of type {type(groups).__name__}, expected a formula with columns of X, such as 'school'")
-        job.columns["groups"] = _tables.names_of(groups)
+        job = self._job(partitions, (y, target), exposure, sample_weight, groups, options, cluster)
         model = local._heard(
             lambda hearing: _sparsegp.fit_parts(
                 len(partitions),
@@ -117,7 +116,7 @@ class _DaskEstimator(BaseEstimator):
             self.local_.feature_names_in_ = np.array(job.names, dtype=object)
         return self
 
-    def _job(self, partitions, target, exposure, sample_weight, options, cluster) -> _tasks.Job:
+    def _job(self, partitions, target, exposure, sample_weight, groups, options, cluster) -> _tasks.Job:
         names, classes = partitions.names, self._classes(partitions, cluster)
         y, name = target
         if name is None and is_frame(y):
@@ -134,6 +133,7 @@ class _DaskEstimator(BaseEstimator):
             "exclude": _tables.names_of(self.exclude),
             **_tables.category_columns(meta, self.categorical, self.ordered),
             **_tables.place_columns(self),
+            "groups": _tables.names_of(groups),
             "positive_label": None if classes is None or len(classes) != 2 else _tables._label(classes[1]),
         }
         return _tasks.Job(columns, options, names, partitions.kinds, classes)

@@ -3,7 +3,7 @@
 use super::super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::{Purpose, generator};
-use crate::effects::{EffectTerm, Effects};
+use crate::effects::{EffectTerm, Effects, columns_of};
 use crate::model::LatentModel;
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// levels determine a standard deviation to 3 %.
 const COEFFICIENTS: usize = 1500;
 
-/// The rows of some levels of the largest grouping, with the levels of all groupings numbered anew.
+/// The rows of some levels of the largest grouping, with the levels of all groupings renumbered.
 pub(super) struct FewerLevels {
     rows: RowBuffer,
     /// The inputs of the rows and new codes, a column for each row.
@@ -48,12 +48,13 @@ impl FewerLevels {
             fewer.terms.push(EffectTerm { levels: codes.len(), ..term.clone() });
             fewer.codes.push(codes);
         }
-        fewer.x = fewer.recoded(fewer.rows.data().x, inputs);
+        fewer.x = fewer.recoded(fewer.rows.data().x);
         Some(fewer)
     }
 
     /// Returns inputs with the new codes, a column for each row of `x`. Levels that are left out become new levels.
-    pub fn recoded(&self, x: MatRef<'_, f64>, inputs: usize) -> Mat<f64> {
+    pub fn recoded(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let inputs = x.ncols() - columns_of(&self.terms);
         let mut out = x.transpose().to_owned();
         for (term, codes) in self.terms.iter().zip(&self.codes) {
             for (row, code) in out.row_mut(inputs + term.code).iter_mut().enumerate() {
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_a_part_of_the_levels_are_numbered_anew() {
+    fn rows_of_a_part_of_the_levels_are_renumbered() {
         let (n, levels) = (6000, 2000);
         let x = Mat::from_fn(n, 3, |i, j| match j {
             0 => i as f64,
@@ -107,7 +108,7 @@ mod tests {
             assert!(found.x[(row, 1)] < count as f64 && found.x[(row, 2)] < 3.0);
             assert_eq!(fewer.codes[0][&x[(old, 1)].to_bits()], found.x[(row, 1)]);
         }
-        let other = fewer.recoded(x.as_ref(), 1);
+        let other = fewer.recoded(x.as_ref());
         let new = (0..n).filter(|&row| other[(1, row)] >= count as f64).count();
         assert_eq!(new, n - found.len());
         assert!(

@@ -66,7 +66,7 @@ pub(super) fn train(
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
-    let Job { rows, plan, fresh } = *job;
+    let Job { rows, plan, .. } = *job;
     let train = whole(rows, "⟨neighbours⟩")?;
     let n = train.len();
     let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
@@ -78,29 +78,17 @@ pub(super) fn train(
     let fewer = (trains && n > TERMS_OF_LEVELS)
         .then(|| FewerLevels::draw(&model.effects, train, plan.seed))
         .flatten();
-    let mut early = None;
-    if let Some(fewer) = &fewer {
-        let inputs = layer(&model)?.z().ncols();
-        let validation = rows.validation().map(|rows| (fewer.recoded(rows.x, inputs), rows.targets));
-        let of_rows = validation.as_ref().map(|(x, targets)| Dataset { x: x.transpose(), targets: *targets });
-        let small = Stage { model: fewer.model_of(&model), rows: fewer.data(), validation: of_rows };
-        let Training { objective, outcome } = small.train(neighbours, (plan, fresh), monitor)?;
-        let values = objective.model().natural();
-        model.set_natural(&values).map_err(|_| failed_start())?;
-        early = Some(outcome);
-    }
+    let early = match &fewer {
+        Some(fewer) => Some(trained_on(fewer, &mut model, neighbours, job, monitor)?),
+        None => None,
+    };
     let stage = Stage { model, rows: train, validation: rows.validation() };
     let Training { mut objective, outcome } = match early {
-        None if trains => stage.train(neighbours, (plan, fresh), monitor)?,
-        early => {
+        None if trains => stage.train(neighbours, job, monitor)?,
+        known => {
             let mut objective = stage.objective(neighbours, plan, monitor)?;
             objective.look_up(n, neighbours.count);
-            let theta = objective.start();
-            let (iterations, evaluations, rollbacks) = (0, 1, 0);
-            let reason = StopReason::Converged;
-            let known =
-                Outcome { theta: Vec::new(), value: f64::NAN, iterations, evaluations, rollbacks, reason };
-            let outcome = Outcome { theta, ..early.unwrap_or(known) };
+            let outcome = Outcome { theta: objective.start(), ..known.unwrap_or_else(untrained) };
             Training { objective, outcome }
         }
     };
@@ -126,6 +114,35 @@ pub(super) fn train(
     }
     let elbo = (known.is_some() && objective.is_evidence()).then_some(-value);
     Ok(Trained { nearby, elbo, effects: known, ..Trained::at(model, vec![q], value, outcome) })
+}
+
+/// Trains the hyper-parameters of a model on a part of the levels.
+fn trained_on(
+    fewer: &FewerLevels,
+    model: &mut LatentModel,
+    neighbours: &NeighbourPlan,
+    job: &Job<'_>,
+    monitor: &mut Monitor<'_>,
+) -> Result<Outcome> {
+    let validation = job.rows.validation().map(|rows| (fewer.recoded(rows.x), rows.targets));
+    let validation = validation.as_ref().map(|(x, targets)| Dataset { x: x.transpose(), targets: *targets });
+    let stage = Stage { model: fewer.model_of(model), rows: fewer.data(), validation };
+    let Training { objective, outcome } = stage.train(neighbours, job, monitor)?;
+    model.set_natural(&objective.model().natural()).map_err(|_| failed_start())?;
+    Ok(outcome)
+}
+
+/// Returns the outcome of a fit that trains no hyper-parameters.
+fn untrained() -> Outcome {
+    let (iterations, evaluations, rollbacks) = (0, 1, 0);
+    Outcome {
+        theta: Vec::new(),
+        value: f64::NAN,
+        iterations,
+        evaluations,
+        rollbacks,
+        reason: StopReason::Converged,
+    }
 }
 
 /// A model with the rows that train and judge its hyper-parameters.
@@ -159,14 +176,15 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Trains hyper-parameters, from rounds on few rows if the model is `fresh`.
+    /// Trains hyper-parameters, from rounds on few rows if the model of the job is fresh.
     fn train(
         mut self,
         neighbours: &NeighbourPlan,
-        (plan, fresh): (&Plan, bool),
+        job: &Job<'_>,
         monitor: &mut Monitor<'_>,
     ) -> Result<Training<'a>> {
-        if fresh {
+        let plan = job.plan;
+        if job.fresh {
             self.model = warmed(self.model, self.rows, plan, neighbours, monitor)?;
         }
         let mut objective = self.objective(neighbours, plan, monitor)?;

@@ -5,6 +5,7 @@ use super::{Feature, Schema};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::Columns;
 use sparsegp::options::{FitOptions, ModelKind, Open};
+use std::convert::Infallible;
 use std::ops::Range;
 
 impl Schema {
@@ -48,30 +49,18 @@ impl Schema {
     ///
     /// A usage error if a name is not that of an input column.
     fn kernel_of_inputs(&self, kernel: &str) -> Result<String> {
-        let mut rest = kernel;
-        let mut text = String::new();
-        while let Some((before, after)) = rest.split_once('[') {
-            let Some((inside, after)) = after.split_once(']') else { break };
-            text.push_str(before);
-            text.push_str(&format!("[{}]", self.selection(inside)?));
-            rest = after;
-        }
-        Ok(text + rest)
+        with_selections(kernel, |inside| self.selection(inside))
     }
 
     /// Returns the kernel's text with the names of columns in place of the numbers of their inputs, where a selection contains all inputs
     /// of its columns.
     pub fn kernel_in_names(&self, kernel: &str) -> String {
-        let mut rest = kernel;
-        let mut text = String::new();
-        while let Some((before, after)) = rest.split_once('[') {
-            let Some((inside, after)) = after.split_once(']') else { break };
+        let named = |inside: &str| {
             let names = numbers_of(inside).and_then(|inputs| self.names_of(&inputs));
-            text.push_str(before);
-            text.push_str(&format!("[{}]", names.as_deref().unwrap_or(inside)));
-            rest = after;
-        }
-        text + rest
+            Ok::<String, Infallible>(names.unwrap_or_else(|| inside.to_owned()))
+        };
+        let Ok(text) = with_selections(kernel, named);
+        text
     }
 
     /// Returns the names of the columns with these inputs; `None` if they are only a part of the inputs of a column, or if a name cannot
@@ -155,6 +144,22 @@ impl Schema {
         }
         None
     }
+}
+
+/// Returns the kernel's text with other contents of its brackets.
+fn with_selections<E>(
+    kernel: &str,
+    of: impl Fn(&str) -> std::result::Result<String, E>,
+) -> std::result::Result<String, E> {
+    let mut rest = kernel;
+    let mut text = String::new();
+    while let Some((before, after)) = rest.split_once('[') {
+        let Some((inside, after)) = after.split_once(']') else { break };
+        text.push_str(before);
+        text.push_str(&format!("[{}]", of(inside)?));
+        rest = after;
+    }
+    Ok(text + rest)
 }
 
 /// Returns the numbers of a selection such as `2, 0` or `0:3`; `None` for other text.

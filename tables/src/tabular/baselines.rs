@@ -9,7 +9,6 @@ use crate::schema::{Schema, TargetEncoding};
 use crate::tables::Table;
 use rand::seq::SliceRandom;
 use sparsegp::data::{Affine, Purpose, Scaling, generator};
-use sparsegp::effects::EffectTerm;
 use sparsegp::error::Result;
 use sparsegp::functions::normal;
 use sparsegp::hyper::Session;
@@ -176,8 +175,7 @@ impl TrainingSample {
 /// Returns the maximum number of rows of the linear baseline of a model, or `None` if it has no such baseline.
 fn linear_rows(model: &TableModel) -> Option<usize> {
     let inputs = model.schema().without_codes().dims();
-    let sizes = || model.options().effects.iter().map(EffectTerm::coefficients);
-    let coupled = sizes().sum::<usize>() - sizes().max().unwrap_or(0);
+    let coupled = model.options().coupled_effects();
     if inputs > LINEAR_INPUTS || coupled > LINEAR_EFFECTS || model.model_kind() == ModelKind::Glm {
         return None;
     }
