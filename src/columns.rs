@@ -319,20 +319,6 @@ pub(crate) fn gather(a: MatRef<'_, f64>, places: &[u32], mut out: MatMut<'_, f64
     }
 }
 
-/// Writes `a` to `out` in another type of number; `one` converts each entry.
-pub fn convert<A: Copy, B>(a: MatRef<'_, A>, mut out: MatMut<'_, B>, one: impl Fn(A) -> B) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for j in 0..a.ncols() {
-                for (o, x) in column_mut(&mut out, j).iter_mut().zip(column(&a, j)) {
-                    *o = one(*x);
-                }
-            }
-        },
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

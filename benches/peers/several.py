@@ -204,7 +204,7 @@ def steps(options):
         frame = pd.DataFrame(x).assign(y=[f"c{c}" for c in y])
         shape = ["--inducing", m, "--batch-size", b, "--warm-start", 0, "--no-polish"]
         # The peers' q is whitened (joint); ours by default keeps sites (dual), which takes more M³ products.
-        for way in (["--hyper", "joint"], ["--hyper", "joint", "--precision", "mixed"], ["--hyper", "dual"]):
+        for way in (["--hyper", "joint"], ["--hyper", "dual"]):
             # The difference of a long and a short fit excludes everything except the steps.
             spent = []
             for count in (10, 40):

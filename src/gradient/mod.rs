@@ -10,7 +10,6 @@
 //! not.
 
 mod sampling;
-mod single;
 mod sums;
 mod window;
 
@@ -22,45 +21,22 @@ use crate::likelihood::ObservationModel;
 use crate::linalg::{self, Operand, Part, product};
 use crate::objective::{EstimatorCounts, Objective, Targets};
 use crate::variational::{DataGradient, Factor, Family, Matrix, Normal};
-use crate::words::word_option;
 use faer::{Accum, Mat, MatMut, MatRef};
 use sampling::Sampling;
 use serde::{Deserialize, Serialize};
-use single::Single;
 use sums::{Draws, add};
 use window::{Block, Shared, Window};
 
 pub use sums::{BatchSums, ProcessSums};
 pub use window::{WINDOW_ROWS, block_columns};
 
-/// The order and precision of the products of a step.
+/// The order of the products of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
     /// Through `A = L⁻¹ K_uf`: 5·b·M² flops, accurate for any conditioning of `K_uu`.
     Stable,
     /// Through `W = L⁻ᵀ (S − I) L⁻¹`: 3·b·M² flops, but it loses about ε·cond(K_uu) of `k_ii` in the variances.
     Direct,
-    /// The stable form in which all products of b·M² flops are in single precision, except the sums
-    /// over data, which stay positive semidefinite.
-    Mixed,
-}
-
-word_option! {
-    /// The precision of the large products of mini-batches.
-    #[non_exhaustive]
-    Precision, "precision" {
-        /// All in double precision.
-        Double = "f64",
-        /// In single precision except for sums over data, as long as objectives agree ([`Form::Mixed`]).
-        Mixed = "mixed",
-    }
-}
-
-impl Precision {
-    /// The precision of models that were fitted before this option existed.
-    pub(crate) fn double() -> Self {
-        Precision::Double
-    }
 }
 
 /// A number of samples of w above that of any pass; a saved state with more samples is damaged.
@@ -80,7 +56,6 @@ pub struct BatchPass {
     processes: Vec<ProcessRoom>,
     layer_scratch: Vec<LayerScratch>,
     sampling: Option<Sampling>,
-    single: Option<Single>,
     seed: u64,
     runs: u64,
     counts: EstimatorCounts,
@@ -192,7 +167,6 @@ impl BatchPass {
                 .collect(),
             processes: q.iter().map(|q| ProcessRoom::new(q, square(q.dim()))).collect(),
             layer_scratch: layers.iter().map(|layer| LayerScratch::new(square(layer.dim()))).collect(),
-            single: None,
             seed: 0,
             runs: 0,
             counts: EstimatorCounts::default(),
@@ -336,7 +310,7 @@ impl BatchPass {
         // the direct form.
         let plain = self.sampling.is_some() || matches!(self.processes[0].quadratic, Matrix::Diagonal(_));
         let direct = form == Form::Direct && !plain && problem.layers.whitens();
-        let form = if direct || form == Form::Mixed { form } else { Form::Stable };
+        let form = if direct { form } else { Form::Stable };
         self.prepare(problem, form);
         let draws = Draws { seed: self.seed, pass: self.runs, part };
         if let Some(sampling) = &mut self.sampling
@@ -364,7 +338,6 @@ impl BatchPass {
             kept: !train_theta && self.features == Features::Kept(Some(form)),
             processes: &self.processes,
             sampling: self.sampling.as_ref(),
-            single: self.single.as_ref().filter(|_| form == Form::Mixed),
         };
         let window = self.window.rows().max(1);
         for (i, blocks) in self.blocks[..used].chunks_mut(window.div_ceil(columns)).enumerate() {
@@ -374,9 +347,7 @@ impl BatchPass {
             self.window.add_to(problem.layers, &mut self.sums.processes, part.targets.len(), i == 0);
         }
         if let Features::Kept(form_left) = &mut self.features {
-            // With mixed precision every thread computes features in single precision, which are
-            // not kept.
-            *form_left = (b <= window && form != Form::Mixed).then_some(form);
+            *form_left = (b <= window).then_some(form);
         }
         (self.sums.rows, self.sums.weight, self.sums.raw) =
             (b as u64, batch.targets.total_weight(), form == Form::Direct);
@@ -423,18 +394,12 @@ impl BatchPass {
     /// `S − κI`, and in the direct form `Wᵀ(S − κI)W` and `Wᵀm`.
     fn prepare(&mut self, problem: Problem<'_>, form: Form) {
         let layers = problem.layers;
-        if form == Form::Mixed {
-            self.single.get_or_insert_with(|| Single::new(layers)).take(layers);
-        }
         for (process, (room, q)) in self.processes.iter_mut().zip(problem.q).enumerate() {
             let layer = layers.get(layers.of(process));
             let ProcessRoom { quadratic, raw_quadratic, half, mean, mean_raw } = room;
             mean.copy_from_slice(q.mean());
             quadratic.copy_from(q.cov());
             quadratic.add_diagonal(-layer.kappa());
-            if let (Form::Mixed, Some(single)) = (form, &mut self.single) {
-                single.take_quadratic(process, quadratic.as_ref());
-            }
             if let (Form::Direct, Matrix::Full(quadratic), Some(whitening)) =
                 (form, &*quadratic, layer.whitening())
             {

@@ -2,7 +2,6 @@
 //! sums over it.
 
 use super::sampling::{SampleScratch, SampledBlock, Sampling};
-use super::single::{Single, SingleRoom};
 use super::sums::{Draws, ProcessSums};
 use super::{Batch, Form, Problem, ProcessRoom};
 use crate::columns;
@@ -37,7 +36,6 @@ struct ThreadRoom {
     t: Mat<f64>,
     kbar: Mat<f64>,
     base_bar: Vec<f64>,
-    single: Vec<SingleRoom>,
     scratch: Scratch,
 }
 
@@ -120,7 +118,6 @@ impl Window {
                 t: Mat::zeros(all, columns),
                 kbar: Mat::zeros(tall, columns),
                 base_bar: vec![0.0; shared],
-                single: (0..count).map(|_| SingleRoom::new()).collect(),
                 scratch: Scratch::new(),
             }),
         }
@@ -216,7 +213,6 @@ pub(super) struct Shared<'a> {
     /// The factors of every process.
     pub(super) processes: &'a [ProcessRoom],
     pub(super) sampling: Option<&'a Sampling>,
-    pub(super) single: Option<&'a Single>,
 }
 
 impl<'a> Shared<'a> {
@@ -224,7 +220,7 @@ impl<'a> Shared<'a> {
     fn moments_of(self, process: usize) -> (MatrixRef<'a>, &'a [f64]) {
         let room = &self.processes[process];
         match self.form {
-            Form::Stable | Form::Mixed => (room.quadratic.as_ref(), &room.mean),
+            Form::Stable => (room.quadratic.as_ref(), &room.mean),
             Form::Direct => (MatrixRef::Full(room.raw_quadratic.as_ref()), &room.mean_raw),
         }
     }
@@ -300,19 +296,15 @@ impl<'a> Shared<'a> {
         }
         let own = index * len..(index + 1) * len;
         let (base, offset) = (&block.base[own.clone()], &block.offset[own]);
-        let single = &mut room.single[index];
         let u = u.into_const();
         for process in layers.members(index) {
             let mut t = room.t.as_mut().get_mut(layers.process_rows(process), 0..len);
             let (quadratic, mean) = self.moments_of(process);
-            match (quadratic, self.single) {
-                (MatrixRef::Full(_), Some(rounded)) => {
-                    single.multiply(rounded.quadratic(process), t.as_mut());
-                }
-                (MatrixRef::Full(quadratic), None) => {
+            match quadratic {
+                MatrixRef::Full(quadratic) => {
                     block_product(t.as_mut(), Accum::Replace, Operand::full(quadratic), u, 1.0);
                 }
-                (MatrixRef::Diagonal(quadratic), _) => columns::scale_rows(u, quadratic, t.as_mut()),
+                MatrixRef::Diagonal(quadratic) => columns::scale_rows(u, quadratic, t.as_mut()),
             }
             let data = process * len..(process + 1) * len;
             let (mu, v) = (&mut block.mu[data.clone()], &mut block.v[data]);
@@ -336,28 +328,15 @@ impl<'a> Shared<'a> {
     ) {
         let (layers, len) = (self.problem.layers, batch.targets.len());
         let layer = layers.get(index);
-        let (single, scratch) = (&mut room.single[index], &mut room.scratch);
+        let scratch = &mut room.scratch;
         let own = index * len..(index + 1) * len;
         let (base, offset) = (&mut block.base[own.clone()], &mut block.offset[own]);
-        if self.single.is_some() {
-            single.fit(layer.dim(), room.t.ncols());
-        }
         if self.whitens() {
             let mut k = room.k.as_mut().get_mut(layers.rows(index), 0..len);
             layer.features(batch.x, k.as_mut(), base, offset, scratch);
-            match self.single {
-                Some(rounded) => {
-                    single.load(k.as_ref());
-                    single.multiply(rounded.whitening(index), u.as_mut());
-                    single.go_on();
-                }
-                None => whiten(&**layer, k.as_ref(), u.as_mut()),
-            }
+            whiten(&**layer, k.as_ref(), u.as_mut());
         } else {
             layer.features(batch.x, u.as_mut(), base, offset, scratch);
-            if self.single.is_some() {
-                single.load(u.as_ref());
-            }
         }
     }
 
@@ -422,14 +401,7 @@ impl<'a> Shared<'a> {
         let t = t.into_const().subrows(0, m);
         let (features, features_bar) = if self.whitens() {
             let mut kbar = room.kbar.as_mut().submatrix_mut(0, 0, m, len);
-            let single = &mut room.single[index];
-            match self.single {
-                Some(rounded) => {
-                    single.load(t);
-                    single.multiply(rounded.whitening_adjoint(index), kbar.as_mut());
-                }
-                None => whiten_adjoint(&**layer, t, kbar.as_mut()),
-            }
+            whiten_adjoint(&**layer, t, kbar.as_mut());
             (room.k.as_ref().get(layers.rows(index), 0..len), kbar.into_const())
         } else {
             (u, t)

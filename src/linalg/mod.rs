@@ -12,7 +12,6 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::qr::no_pivoting::factor::{qr_in_place, qr_in_place_scratch, recommended_block_size};
 use faer::linalg::triangular_inverse::invert_lower_triangular;
 use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
-use faer::traits::ComplexField;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -45,26 +44,26 @@ impl Shape {
 
 /// A factor of a product: a matrix, and the shape of its nonzero entries.
 #[derive(Clone, Copy, Debug)]
-pub struct Operand<'a, T = f64> {
+pub struct Operand<'a> {
     /// The matrix.
-    pub matrix: MatRef<'a, T>,
+    pub matrix: MatRef<'a, f64>,
     /// Its nonzero entries.
     pub shape: Shape,
 }
 
-impl<'a, T> Operand<'a, T> {
+impl<'a> Operand<'a> {
     /// Creates an operand whose entries may all differ from zero.
-    pub fn full(matrix: MatRef<'a, T>) -> Self {
+    pub fn full(matrix: MatRef<'a, f64>) -> Self {
         Operand { matrix, shape: Shape::Full }
     }
 
     /// Creates an operand that is zero above the diagonal.
-    pub fn lower(matrix: MatRef<'a, T>) -> Self {
+    pub fn lower(matrix: MatRef<'a, f64>) -> Self {
         Operand { matrix, shape: Shape::Lower }
     }
 
     /// Creates an operand that is zero below the diagonal.
-    pub fn upper(matrix: MatRef<'a, T>) -> Self {
+    pub fn upper(matrix: MatRef<'a, f64>) -> Self {
         Operand { matrix, shape: Shape::Upper }
     }
 
@@ -133,12 +132,6 @@ pub fn spread_copy(a: MatRef<'_, f64>) -> Mat<f64> {
     out
 }
 
-/// The types of matrix entries: `f64`, and `f32` if single precision suffices.
-pub trait Number: ComplexField + Copy {}
-
-impl Number for f64 {}
-impl Number for f32 {}
-
 /// The entries of a product that are computed: a part of it, in square tiles.
 #[derive(Clone, Copy)]
 struct Tiles {
@@ -149,14 +142,14 @@ struct Tiles {
 
 /// Computes one row strip of a structured product: the rows from `i0` on. `left` contains only
 /// these rows.
-fn product_strip<T: Number>(
-    mut out: MatMut<'_, T>,
+fn product_strip(
+    mut out: MatMut<'_, f64>,
     i0: usize,
     Tiles { part, side }: Tiles,
     accum: Accum,
-    left: Operand<'_, T>,
-    right: Operand<'_, T>,
-    scale: T,
+    left: Operand<'_>,
+    right: Operand<'_>,
+    scale: f64,
 ) {
     let (left_shape, right_shape) = (left.shape, right.shape);
     let (left, right) = (left.matrix, right.matrix);
@@ -191,17 +184,15 @@ fn product_strip<T: Number>(
 ///
 /// It is meant for the columns of one block of data, when the caller runs the blocks in parallel;
 /// threads without a block can compute some of the strips.
-pub fn block_product<T: Number>(
-    out: MatMut<'_, T>,
+pub fn block_product(
+    out: MatMut<'_, f64>,
     accum: Accum,
-    left: Operand<'_, T>,
-    right: MatRef<'_, T>,
-    scale: T,
+    left: Operand<'_>,
+    right: MatRef<'_, f64>,
+    scale: f64,
 ) {
-    // A vector holds twice as many single-precision numbers.
-    let side = tile(out.nrows()) * size_of::<f64>() / size_of::<T>();
-    // A multiple of the tile height of the GEMM that is fastest for many rows: 48 rows, or 96 in
-    // single precision.
+    let side = tile(out.nrows());
+    // A multiple of the tile height of the GEMM that is fastest for many rows.
     let most = out.nrows().div_ceil(4).next_multiple_of(96);
     let height = if left.shape == Shape::Full { most } else { side };
     strips(out, Tiles { part: Part::All, side }, height, accum, left, Operand::full(right), scale);
@@ -225,17 +216,17 @@ pub fn product(
 }
 
 /// Computes a product in strips of `height` rows, in parallel unless there is too little work.
-fn strips<T: Number>(
-    mut out: MatMut<'_, T>,
+fn strips(
+    mut out: MatMut<'_, f64>,
     tiles: Tiles,
     height: usize,
     accum: Accum,
-    left: Operand<'_, T>,
-    right: Operand<'_, T>,
-    scale: T,
+    left: Operand<'_>,
+    right: Operand<'_>,
+    scale: f64,
 ) {
     let rows = out.nrows();
-    let strip = |i0: usize, out: MatMut<'_, T>| {
+    let strip = |i0: usize, out: MatMut<'_, f64>| {
         let left = Operand { matrix: left.matrix.subrows(i0, out.nrows()), ..left };
         product_strip(out, i0, tiles, accum, left, right, scale);
     };

@@ -1,6 +1,5 @@
 //! The record of a fit, as reports show it and the model stores it.
 
-use super::mixed::MixedUse;
 use super::warning::{Warning, read_warnings};
 use crate::effects::EffectSummary;
 use crate::hyper::{Record, StopReason};
@@ -42,9 +41,6 @@ pub struct FitSummary {
     /// The guarantee of the theorem behind the steps, if q_step is theorem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<StepGuarantee>,
-    /// The record of mixed precision, if it was requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mixed: Option<MixedUse>,
     /// The absolute jitter in use at the end.
     pub jitter: f64,
     /// Warnings for the user.

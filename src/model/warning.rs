@@ -113,11 +113,6 @@ pub enum Warning {
         /// The number of all steps.
         of: usize,
     },
-    /// Single precision was not precise enough; the fit continued in double precision.
-    TooRough {
-        /// The difference of the two objectives, in nats per datum.
-        disagreement: f64,
-    },
     /// The fit failed with the automatic choices and was repeated without some of them.
     FellBack {
         /// The error of the first fit.
@@ -172,10 +167,7 @@ impl Warning {
             | Warning::QSteps { .. }
             | Warning::EpochLimit { .. }
             | Warning::LooseBound { .. } => Severity::Warning,
-            Warning::Data { .. }
-            | Warning::Irrelevant { .. }
-            | Warning::TooRough { .. }
-            | Warning::FellBack { .. } => Severity::Note,
+            Warning::Data { .. } | Warning::Irrelevant { .. } | Warning::FellBack { .. } => Severity::Note,
         }
     }
 
@@ -195,7 +187,6 @@ impl Warning {
             Warning::HyperSteps { halved: true, .. } => &["learning_rate"],
             Warning::HyperSteps { halved: false, .. } => &["bounds"],
             Warning::QSteps { .. } => &["q_step"],
-            Warning::TooRough { .. } => &["precision f64"],
             Warning::NoProgress => &["learning_rate", "q_step", "q_guard trust"],
             Warning::EpochLimit { .. } => &["epochs"],
             Warning::LooseBound { without_neighbours: true, .. } => &["inducing"],
@@ -292,10 +283,6 @@ impl fmt::Display for Marked<'_> {
                 f,
                 "{count} of {of} steps on q were taken back or shrunk; try a smaller ⟨q_step⟩"
             ),
-            Warning::TooRough { disagreement } => write!(
-                f,
-                "in single precision the objective was off by {disagreement:.0e} nats per row, so training continued in double precision; ⟨precision f64⟩ uses it from the start"
-            ),
             Warning::FellBack { error, instead } => {
                 write!(f, "the fit with the chosen options failed ({error}): it was made again with {instead}")
             }
@@ -371,7 +358,6 @@ mod tests {
             Warning::HyperSteps { count: 1, of: 9, halved: true },
             Warning::HyperSteps { count: 1, of: 9, halved: false },
             Warning::QSteps { count: 1, of: 9 },
-            Warning::TooRough { disagreement: 0.1 },
             Warning::NoProgress,
             Warning::EpochLimit { fall: 0.04, epochs: 10 },
             Warning::LooseBound { gap: 0.5, inducing: 80, without_neighbours: false },

@@ -6,7 +6,6 @@ use super::open::Part;
 use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
 use crate::error::{Error, Result};
-use crate::gradient::Precision;
 use crate::latent::Jitter;
 use crate::likelihood::LikelihoodKind;
 use crate::objective::{Draws, EntropyPart, Estimator};
@@ -174,7 +173,6 @@ impl FitOptions {
             )));
         }
         self.check_hyper()?;
-        self.check_precision()?;
         if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 {
             return Err(Error::usage("⟨beta⟩ does not apply to ⟨objective fitc⟩, which has no KL term"));
         }
@@ -356,7 +354,6 @@ impl FitOptions {
             ("⟨q_step⟩", self.steps.q_step.is_some()),
             ("⟨q_average⟩", self.steps.q_average != Average::None),
             ("⟨batch_schedule⟩", self.steps.batch_schedule.is_some()),
-            ("⟨precision⟩", self.steps.precision != Precision::Double),
             ("⟨estimator⟩", sampled),
             ("⟨polish false⟩", !self.steps.polish),
         ];
@@ -367,18 +364,6 @@ impl FitOptions {
             ))
             .hint(format!("leave {name} out, or use ⟨hyper joint⟩"))),
         }
-    }
-
-    /// Refuses mixed precision for estimators that draw samples, because the two precisions could not be compared.
-    fn check_precision(&self) -> Result<()> {
-        if self.steps.precision == Precision::Mixed && self.estimator.is_sampled() {
-            return Err(Error::usage(format!(
-                "⟨precision mixed⟩ is checked against double precision on the same batch, but ⟨estimator {}⟩ draws new samples each time",
-                self.estimator
-            ))
-            .hint("leave ⟨precision⟩ out, or use ⟨estimator exact⟩"));
-        }
-        Ok(())
     }
 
     /// Refuses the dual mode if q cannot be stored as sites.

@@ -8,7 +8,6 @@ use crate::collapsed::WeightPrior;
 use crate::data::{InputWarp, TargetWarp};
 use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
-use crate::gradient::Precision;
 use crate::hyper::{Constraints, StopRange};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::{LikelihoodKind, Task};
@@ -415,10 +414,7 @@ impl FitOptions {
     pub(super) fn all_rows_will_do(&self) -> bool {
         let steps = &self.steps;
         let sized = self.model == ModelKind::Glm && steps.batch_size != StepOptions::default().batch_size;
-        let asks_for_batches = sized
-            || steps.batch_schedule.is_some()
-            || self.max_steps.is_some()
-            || steps.precision != Precision::Double;
+        let asks_for_batches = sized || steps.batch_schedule.is_some() || self.max_steps.is_some();
         // For the predictive log loss, S has no Newton step, so steps on all rows that never raise the loss are far slower than constant
         // steps on mini-batches.
         let convex = self.objective.loss() != LossKind::Log;

@@ -8,7 +8,6 @@ use crate::data::BatchPlan;
 use crate::data::SizeSchedule;
 use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
-use crate::gradient::Precision;
 use crate::hyper::{Constraints, Limits};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::{LikelihoodKind, Observation, ObservationModel};
@@ -148,8 +147,6 @@ pub struct StepPlan {
     pub samples: Option<SizeSchedule>,
     /// The average of the iterates to return.
     pub average: Average,
-    /// The precision of mini-batches.
-    pub precision: Precision,
     /// True if q starts at the prior.
     pub from_prior: bool,
     /// True if steps on all rows may replace mini-batches in a fit that trains only q, provided that the rows are few.
@@ -296,7 +293,6 @@ impl StepPlan {
             batch_size: steps.batch_size.min(n),
             samples: steps.sample_schedule,
             average: steps.q_average,
-            precision: steps.precision,
             from_prior: options.starts_at_prior(),
             all_rows_will_do: options.all_rows_will_do(),
             polish: options.polishes(),

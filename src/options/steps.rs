@@ -1,7 +1,6 @@
 //! The options of the mini-batch steps on q: rule, schedule, batches, averages.
 
 use crate::data::SizeSchedule;
-use crate::gradient::Precision;
 use crate::variational::{Average, Family, Guard, QUpdate, RuleOptions, Schedule};
 use serde::{Deserialize, Serialize};
 
@@ -33,9 +32,6 @@ pub struct StepOptions {
     pub batch_schedule: Option<SizeSchedule>,
     /// The number of samples at iteration t; overrides the number of the estimator.
     pub sample_schedule: Option<SizeSchedule>,
-    /// The precision of mini-batches.
-    #[serde(default = "Precision::double")]
-    pub precision: Precision,
 }
 
 impl Default for StepOptions {
@@ -53,7 +49,6 @@ impl Default for StepOptions {
             batch_size: 1024,
             batch_schedule: None,
             sample_schedule: None,
-            precision: Precision::Double,
         }
     }
 }
@@ -83,7 +78,6 @@ impl StepOptions {
             ("⟨batch_schedule⟩", self.batch_schedule.is_some()),
             ("⟨sample_schedule⟩", self.sample_schedule.is_some()),
             ("⟨polish false⟩", !self.polish),
-            ("⟨precision⟩", self.precision != Precision::Double),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))

@@ -210,7 +210,7 @@ fn about_overfitting(fit: &FitFacts<'_>) -> Option<Warning> {
 }
 
 fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
-    let TakenBack { hyper, q, mixed } = fit.taken_back;
+    let TakenBack { hyper, q } = fit.taken_back;
     let of = fit.outcome.evaluations;
     let many = |count: usize| count > 2 && count as f64 > TAKEN_BACK_SHARE * of as f64;
     let adam = fit.plan.hyper.solver == HyperOptimizer::Adam;
@@ -222,9 +222,6 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
     }
     if many(q) {
         warnings.push(Warning::QSteps { count: q, of });
-    }
-    if let Some(mixed) = mixed.filter(|mixed| mixed.fallen_back) {
-        warnings.push(Warning::TooRough { disagreement: mixed.disagreement });
     }
     warnings
 }

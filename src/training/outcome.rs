@@ -2,21 +2,18 @@
 
 use crate::effects::{EffectPosterior, EffectSummary};
 use crate::hyper::Outcome;
-use crate::model::{LatentModel, MixedUse, Nearby, StepGuarantee};
+use crate::model::{LatentModel, Nearby, StepGuarantee};
 use crate::objective::EstimatorCounts;
 use crate::variational::Normal;
 use std::sync::Arc;
 
-/// Rollbacks of the training itself: undone or shrunk steps, and single precision. Warm starts and final steps on q, which search for step
-/// sizes, do not count.
+/// Rollbacks of the training itself: undone or shrunk steps. Warm starts and final steps on q, which search for step sizes, do not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TakenBack {
     /// The rollbacks of hyper-parameters.
     pub hyper: usize,
     /// The rollbacks of q.
     pub q: usize,
-    /// The use of single precision, if it was requested.
-    pub mixed: Option<MixedUse>,
 }
 
 /// The result of training, before diagnosis.

@@ -30,7 +30,6 @@ impl Fitted {
             rollbacks: 0,
             sampling: None,
             guarantee: None,
-            mixed: None,
             jitter: absolute_jitter(model),
             warnings: Vec::new(),
             trace: Vec::new(),

@@ -149,7 +149,6 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
         rollbacks: outcome.rollbacks,
         sampling,
         guarantee,
-        mixed: taken_back.mixed,
         jitter: absolute_jitter(&model),
         warnings,
         trace: trace.to_vec(),

@@ -17,7 +17,6 @@ use super::warm_start::warm_start;
 use crate::checkpoint::Archive;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
-use crate::gradient::Precision;
 use crate::hyper::{
     Adam, EpochMean, Event, Outcome, Pace, Record, Session, StochasticObjective, StopReason, Taken,
 };
@@ -92,7 +91,7 @@ impl Trainer {
         let mut session = Session::new(&mut ignore);
         let mut monitor = session.monitor(plan.limits);
         let (model, q, _) = warm_start(model, None, &steps, &job, &mut monitor)?;
-        let mut svgp = batch_model(model, q, &steps, plan.seed).with_precision(steps.precision);
+        let mut svgp = batch_model(model, q, &steps, plan.seed);
         let free = trained_values(&svgp, &plan);
         let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
         if inference.step == Schedule::Theorem {
@@ -226,8 +225,7 @@ impl Trainer {
             reason: StopReason::MaxSteps,
         };
         let (svgp, q) = training.into_best();
-        let taken_back = TakenBack { hyper: adam.rollbacks(), q, mixed: svgp.mixed_use() };
-        let svgp = svgp.with_precision(Precision::Double);
+        let taken_back = TakenBack { hyper: adam.rollbacks(), q };
         let sampled = svgp.objective().estimator().is_sampled();
         let sampling = sampled.then(|| svgp.estimator_counts());
         let train = rows.train.dataset();

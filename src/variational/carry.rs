@@ -55,7 +55,9 @@ impl SiteAdjoint {
         let SiteAdjoint { g, rest, inner, bar, inside } = self;
         rest.copy_from(q.cov().full());
         linalg::add_diagonal(rest.as_mut(), -1.0);
-        columns::convert(rest.as_ref(), inner.as_mut(), |r| beta * r);
+        for (inner, rest) in inner.col_iter_mut().zip(rest.col_iter()) {
+            inner.iter_mut().zip(rest.iter()).for_each(|(inner, rest)| *inner = beta * rest);
+        }
         let [left, data] = [rest.as_ref(), gradient.cov.full()].map(Operand::full);
         product(inner.as_mut(), Part::All, Accum::Add, data, left, 2.0);
         product(g.as_mut(), Part::Lower, Accum::Replace, left, Operand::full(inner.as_ref()), -1.0);

@@ -32,7 +32,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_value = "gaussian")]
     likelihood: Vec<LikelihoodKind>,
     /// The forms to time.
-    #[arg(long, value_delimiter = ',', default_value = "stable,direct,mixed")]
+    #[arg(long, value_delimiter = ',', default_value = "stable,direct")]
     forms: Vec<Step>,
     /// Also time the parts of a step in the stable form, on a window of at most 1024 rows and one thread.
     #[arg(long)]

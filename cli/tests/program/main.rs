@@ -20,7 +20,6 @@ mod hostile;
 #[cfg(feature = "serve")]
 mod http;
 mod limits;
-mod mixed;
 mod modes;
 mod options;
 mod outputs;

@@ -4,7 +4,6 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::data::SizeSchedule;
-use sparsegp::gradient::Precision;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;
@@ -103,10 +102,6 @@ fn cases() -> Vec<Case> {
                 estimator: Estimator::Product { samples: 5 },
                 ..batches(epochs(4))
             },
-        ),
-        case(
-            "mixed precision",
-            FitOptions { steps: StepOptions { precision: Precision::Mixed, ..epochs(4).steps }, ..epochs(4) },
         ),
         case("vfe", FitOptions { objective: Vfe, ..epochs(12) }),
         case("vfe with validation", FitOptions { objective: Vfe, validation_fraction: 0.2, ..epochs(9) }),

@@ -478,7 +478,7 @@ impl Backward<'_> {
         // Nothing is summed over the window here, so `A` can be a buffer of the thread too.
         let Buffers { mut k, kbar: mut a, mut t, .. } = buffers;
         let u = match self.form {
-            Form::Stable | Form::Mixed => {
+            Form::Stable => {
                 whitened_block(self.layer, self.processes[0], part, k.as_mut(), a.as_mut(), block);
                 a.as_ref()
             }

@@ -2,7 +2,6 @@
 
 use super::{Effect, Entry, Kind, parses};
 use crate::data::SizeSchedule;
-use crate::gradient::Precision;
 use crate::hyper::StopRange;
 use crate::variational::{Average, Family, Guard, QUpdate, Schedule};
 
@@ -124,15 +123,6 @@ pub(super) const OPTIONS: &[Entry] = &[
                ((t+1)^K) or max:N:K (the larger of N and (t+1)^K); never more than all rows",
         effect: Effect::Steps,
         excludes: &["batch_size"],
-        ..Entry::DEFAULT
-    },
-    Entry {
-        name: "precision",
-        kind: Kind::Words(Precision::WORDS),
-        help: "Precision of the large matrix products in mini-batch steps: f64, or mixed (single \
-               precision, except in sums over rows). A mixed fit returns to f64 if the two precisions \
-               give objectives that differ by more than 0.001 nats per row [default: f64]",
-        effect: Effect::Steps,
         ..Entry::DEFAULT
     },
     Entry {

@@ -6,7 +6,6 @@ use super::{Stepped, Stepping};
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
-use crate::gradient::Precision;
 use crate::hyper::{FreeVector, Monitor, StochasticObjective, StopReason, minimize_adam};
 use crate::model::{LatentModel, Posterior, Score};
 use crate::threads::on_pool;
@@ -198,10 +197,9 @@ impl StochasticObjective for BatchTraining<'_> {
 ///
 /// If a batch cannot be read, or not even the start can be evaluated.
 pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
-    let Stepping { svgp, free, steps, inference } = stepping;
+    let Stepping { svgp, free, inference, .. } = stepping;
     let source = job.rows.batches(inference.batches, inference.seed)?;
     let n = source.all().count() as f64;
-    let svgp = svgp.with_precision(steps.precision);
     let mut training = BatchTraining::new(svgp, free, source, job.rows.validation(), inference);
     let start = training.start();
     let mut outcome = minimize_adam(&mut training, start, n, adam_options(&job.plan.hyper), monitor);
@@ -213,7 +211,7 @@ pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor
         return Err(failed_start());
     }
     let (svgp, q) = training.into_best();
-    let taken_back = TakenBack { hyper: outcome.rollbacks, q, mixed: svgp.mixed_use() };
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q };
     outcome.rollbacks += q;
-    Ok(Stepped { svgp: svgp.with_precision(Precision::Double), outcome, taken_back })
+    Ok(Stepped { svgp, outcome, taken_back })
 }

@@ -3,9 +3,9 @@
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::error::Result;
-use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
+use crate::gradient::{Batch, BatchPass, Form, Problem};
 use crate::linalg;
-use crate::model::{LatentModel, MixedUse};
+use crate::model::LatentModel;
 use crate::objective::{EstimatorCounts, Objective};
 use crate::threads::{self, on_pool};
 use crate::training::parts::{Losses, OwnedFactor, no_rows};
@@ -32,7 +32,6 @@ pub struct VariationalModel {
     /// The carrier of every process, once sites are carried.
     carriers: Vec<SiteCarrier>,
     site_adjoints: Vec<SiteAdjoint>,
-    mixed: Option<MixedUse>,
 }
 
 impl VariationalModel {
@@ -62,7 +61,6 @@ impl VariationalModel {
             direct_guard: None,
             carriers: Vec::new(),
             site_adjoints: Vec::new(),
-            mixed: None,
         }
     }
 
@@ -81,17 +79,6 @@ impl VariationalModel {
     pub fn with_direct_guard(mut self, guard: Option<f64>) -> Self {
         self.direct_guard = guard;
         self
-    }
-
-    /// Chooses the precision of batches from here on.
-    pub fn with_precision(mut self, precision: Precision) -> Self {
-        self.mixed = (precision == Precision::Mixed).then(MixedUse::default);
-        self
-    }
-
-    /// Returns the use of mixed precision so far, if it was chosen.
-    pub fn mixed_use(&self) -> Option<MixedUse> {
-        self.mixed
     }
 
     /// Seeds the draws of sampling estimators.
@@ -170,9 +157,6 @@ impl VariationalModel {
         }
         self.q.iter_mut().for_each(|q| q.archive(archive));
         self.pass.archive(archive);
-        if let Some(mixed) = &mut self.mixed {
-            archive.value(mixed);
-        }
     }
 
     /// Returns the counts of sampling estimators so far.
@@ -291,9 +275,7 @@ impl VariationalModel {
         train_theta: bool,
         factor: Option<Factor<'_>>,
     ) -> Result<f64> {
-        let mixes = self.mixed.is_some_and(|mixed| !mixed.fallen_back);
-        // Mixed precision always uses the stable form, so it does not need the condition number.
-        let form = if mixes { Form::Stable } else { self.form() };
+        let form = self.form();
         let problem = Problem {
             layers: self.model.layers(),
             likelihood: &self.model.likelihood,
@@ -301,20 +283,7 @@ impl VariationalModel {
             q: &self.q,
             factor,
         };
-        let mut run = |form, train_theta| {
-            run_pass(&mut self.pass, &self.model, problem, rows, scale, form, train_theta)
-        };
-        let Some(mixed) = self.mixed.as_mut().filter(|_| mixes) else {
-            return run(form, train_theta).map(|(value, _)| value);
-        };
-        let exact = mixed.is_due().then(|| run(form, false)).transpose()?;
-        let (value, weight) = run(Form::Mixed, train_theta)?;
-        let mut disagrees =
-            |exact: f64| exact.is_finite() && mixed.disagrees((value - exact) / (scale * weight));
-        if exact.is_some_and(|(exact, _)| disagrees(exact)) || !value.is_finite() {
-            return run(form, train_theta).map(|(value, _)| value);
-        }
-        Ok(value)
+        run_pass(&mut self.pass, &self.model, problem, rows, scale, form, train_theta)
     }
 
     /// Completes the gradient in θ and Z.
@@ -455,7 +424,7 @@ impl VariationalModel {
     }
 }
 
-/// Runs a pass over some rows, each with weight `scale`; returns the value `scale·Σ ℓ_i` and the weight of the rows.
+/// Runs a pass over some rows, each with weight `scale`; returns the value `scale·Σ ℓ_i`.
 fn run_pass(
     pass: &mut BatchPass,
     model: &LatentModel,
@@ -464,11 +433,10 @@ fn run_pass(
     scale: f64,
     form: Form,
     train_theta: bool,
-) -> Result<(f64, f64)> {
+) -> Result<f64> {
     let there = match rows {
         Portion::Here(Dataset { x, targets }) => {
-            let value = pass.run(problem, Batch { x, targets, scale }, form, train_theta);
-            return Ok((value, targets.total_weight()));
+            return Ok(pass.run(problem, Batch { x, targets, scale }, form, train_theta));
         }
         Portion::There(there) => there,
     };
@@ -487,8 +455,7 @@ fn run_pass(
     };
     let none = no_rows(model.layer().input_dims(), scale);
     let drawn = pass.sums_of(problem, none, form, train_theta, 0).is_some();
-    let Some(sums) = there.losses(model, asked)?.filter(|_| drawn) else { return Ok((f64::NAN, 0.0)) };
+    let Some(sums) = there.losses(model, asked)?.filter(|_| drawn) else { return Ok(f64::NAN) };
     pass.merge(&sums)?;
-    let weight = pass.sums().weight;
-    Ok((pass.finish(problem), weight))
+    Ok(pass.finish(problem))
 }

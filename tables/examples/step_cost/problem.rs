@@ -2,7 +2,7 @@
 
 use super::common::milliseconds;
 use faer::{Mat, MatRef};
-use sparsegp::gradient::{Batch, Precision};
+use sparsegp::gradient::Batch;
 use sparsegp::hyper::{Adam, AdamOptions, FreeVector, Pace};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::LatentModel;
@@ -13,12 +13,11 @@ use sparsegp::{Error, Result};
 use sparsegp_testkit::shapes::{model, points, targets_for};
 use std::str::FromStr;
 
-/// The form and the precision of a step.
+/// The form of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Stable,
     Direct,
-    Mixed,
 }
 
 impl Step {
@@ -27,7 +26,6 @@ impl Step {
         match self {
             Step::Stable => "step_ms",
             Step::Direct => "direct_step_ms",
-            Step::Mixed => "mixed_step_ms",
         }
     }
 }
@@ -39,8 +37,7 @@ impl FromStr for Step {
         match text {
             "stable" => Ok(Step::Stable),
             "direct" => Ok(Step::Direct),
-            "mixed" => Ok(Step::Mixed),
-            _ => Err(Error::usage(format!("{text} is not one of stable, direct, mixed"))),
+            _ => Err(Error::usage(format!("{text} is not one of stable, direct"))),
         }
     }
 }
@@ -108,8 +105,7 @@ impl Problem {
         let q = Normal::standard(Family::Full, self.inducing());
         let mut rules = Rules::from(NaturalGradient::new(&q));
         let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), self.batch())
-            .with_direct_guard((form == Step::Direct).then_some(f64::INFINITY))
-            .with_precision(if form == Step::Mixed { Precision::Mixed } else { Precision::Double });
+            .with_direct_guard((form == Step::Direct).then_some(f64::INFINITY));
         let (x, y) = (self.x.clone(), self.y.clone());
         let mut step = move || {
             let value = svgp.evaluate_under_all(Batch::of(x.transpose(), &y, 10.0), true, &rules);

@@ -10,7 +10,7 @@ use sparsegp::error::Say;
 use sparsegp::hyper::{Record, StopReason};
 use sparsegp::metrics::Report;
 use sparsegp::model::{
-    BetaCurve, Choices, Coefficient, InducingCurve, InducingPoint, MixedUse, Restart, StepGuarantee,
+    BetaCurve, Choices, Coefficient, InducingCurve, InducingPoint, Restart, StepGuarantee,
 };
 use sparsegp::objective::EstimatorCounts;
 use sparsegp::options::{FitOptions, ModelKind};
@@ -116,7 +116,6 @@ pub(crate) struct FitFigures {
     sampling: Option<EstimatorCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     guarantee: Option<StepGuarantee>,
-    mixed_precision: Option<MixedUse>,
     beta_curve: Option<BetaCurve>,
     inducing_curve: Option<Vec<InducingPoint>>,
     inducing_certificate: Option<Value>,
@@ -177,7 +176,6 @@ impl FitFigures {
         FitFigures {
             sampling: summary.sampling,
             guarantee: summary.guarantee,
-            mixed_precision: summary.mixed,
             beta_curve: model.beta_curve().cloned(),
             inducing_curve: search.inducing.as_ref().map(|curve| curve.points.clone()),
             inducing_certificate: search.inducing.as_ref().map(certificate),
