@@ -1,26 +1,78 @@
-//! The collapsed (β-)ELBO of Titsias 2009, square-loss DLM and an upper bound on the evidence, from sufficient statistics.
+//! The best q in closed form, for losses that are quadratic in the latent mean, and an upper bound on the evidence.
 
-use super::sums::{Statistics, StatisticsAdjoint};
+use crate::gradient::{BatchSums, ProcessSums};
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, dot, gram_of_inverse, trace};
 use crate::variational::{Matrix, Normal};
-use faer::Mat;
+use faer::{Mat, MatRef};
 use std::f64::consts::PI;
 
-/// A bound with everything needed to continue: its value, the optimal q and the derivatives.
+/// The minimum of an objective over q.
 #[derive(Clone, Debug)]
-pub struct BoundValue {
-    /// The value, a sum over the data.
+pub struct Solution {
+    /// The objective, a sum over the data.
     pub value: f64,
-    /// The whitened q that attains the bound.
-    pub q: Normal,
-    /// Derivatives with respect to the statistics.
-    pub adjoint: StatisticsAdjoint,
-    /// Derivative with respect to σ² at fixed statistics.
-    pub noise_bar: f64,
+    /// The whitened q of every process.
+    pub q: Vec<Normal>,
+}
+
+/// Returns the minimum of `Σ ℓ_i + β KL(q ‖ p)` over q for losses that are quadratic in μ and linear in s, from the sums of a pass at the
+/// origin (docs/mathematics.md#closed-forms):
+///
+/// ```text
+/// B = I + (2/β) A diag(h) Aᵀ,   S = B⁻¹,   m = −S A g / β,   J = Σ ℓ_i(0) + ½ (A g)ᵀm + (β/2) log|B|
+/// ```
+///
+/// These are Titsias' bound (β = 1) and its collapsed β-ELBOs, the evidence of FITC and of rows given their neighbours, and the square-loss
+/// objective of Wei, Sheth & Khardon (2021), which does not depend on S, so that S stays I.
+///
+/// # Errors
+///
+/// If B has no Cholesky factor.
+pub fn solve(sums: &BatchSums, beta: f64) -> Result<Solution, NotPositiveDefinite> {
+    let mut solution = Solution { value: sums.value, q: Vec::with_capacity(sums.processes.len()) };
+    for process in &sums.processes {
+        let (gain, q) = solve_process(process, beta)?;
+        solution.value += gain;
+        solution.q.push(q);
+    }
+    Ok(solution)
+}
+
+/// Returns the change of the objective from the origin to the best q of a process, and this q.
+fn solve_process(sums: &ProcessSums, beta: f64) -> Result<(f64, Normal), NotPositiveDefinite> {
+    let of_mean = |inverse: &Mat<f64>| {
+        let mut mean = vec![0.0; sums.mean.len()];
+        linalg::matvec(inverse.as_ref(), &sums.mean, &mut mean);
+        mean.iter_mut().for_each(|x| *x /= -beta);
+        mean
+    };
+    let (mean, cov, log_det) = match &sums.curvature {
+        Some(curvature) => {
+            let (inverse, _) = shrunk_inverse(curvature.as_ref().full(), beta)?;
+            (of_mean(&inverse), Mat::identity(inverse.nrows(), inverse.nrows()), 0.0)
+        }
+        None => {
+            let (cov, log_det) = shrunk_inverse(sums.cov.as_ref().full(), 0.5 * beta)?;
+            (of_mean(&cov), cov, log_det)
+        }
+    };
+    let gain = 0.5 * dot(&sums.mean, &mean) + 0.5 * beta * log_det;
+    Ok((gain, Normal { mean, cov: Matrix::Full(cov), log_det: -log_det }))
+}
+
+/// Returns the derivative of the collapsed β-ELBO of a process in its noise variance, given the sums of a pass at the origin with this noise,
+/// the sum of the weights of the rows, and the best q.
+///
+/// It is `½ (n − E/σ²)/σ²` with `E = Σ w_i E_q (y_i − f_i)²`, and `E/σ² = squares + 2 residual + (A g)ᵀm + β (M − tr S − mᵀm)` at that q.
+pub fn noise_derivative(sums: &ProcessSums, weight: f64, noise: f64, beta: f64, q: &Normal) -> f64 {
+    let (mean, m) = (q.mean(), q.dim() as f64);
+    let spread = beta * (m - trace(q.cov().full()) - dot(mean, mean));
+    let errors = sums.squares + 2.0 * sums.residual + dot(&sums.mean, mean) + spread;
+    0.5 * (weight - errors) / noise
 }
 
 /// `(τ⁻¹Φ + I)⁻¹` and `log|τ⁻¹Φ + I|`.
-pub(super) fn shrunk_inverse(gram: &Mat<f64>, tau: f64) -> Result<(Mat<f64>, f64), NotPositiveDefinite> {
+pub(super) fn shrunk_inverse(gram: MatRef<'_, f64>, tau: f64) -> Result<(Mat<f64>, f64), NotPositiveDefinite> {
     let m = gram.nrows();
     let mut factor = Mat::from_fn(m, m, |i, j| gram[(i, j)] / tau);
     linalg::add_diagonal(factor.as_mut(), 1.0);
@@ -31,158 +83,27 @@ pub(super) fn shrunk_inverse(gram: &Mat<f64>, tau: f64) -> Result<(Mat<f64>, f64
     Ok((factor, log_det))
 }
 
-/// The collapsed β-ELBO as a quantity to minimise (the negative of Titsias' bound at β = 1; docs/mathematics.md#closed-forms):
-///
-/// ```text
-/// J = (n/2) log 2πσ² + t/(2σ²) + (β/2) [ log|B| + cᵀc/s − φᵀB⁻¹φ/s² ],   s = βσ², B = I + Φ/s
-/// ```
-///
-/// attained by `S = B⁻¹`, `m = S φ / s`. `statistics` must be unweighted.
-pub fn collapsed_elbo(
-    statistics: &Statistics,
-    noise: f64,
-    beta: f64,
-) -> Result<BoundValue, NotPositiveDefinite> {
-    elbo_of(statistics, &statistics.ac, statistics.cc, noise, beta)
-}
-
-/// The bounds of all outputs of some [`Statistics`], each with a separate noise variance.
-#[derive(Clone, Debug)]
-pub struct OutputBounds {
-    /// The sum of their values.
-    pub value: f64,
-    /// The whitened q of every output.
-    pub q: Vec<Normal>,
-    /// Derivatives of the sum with respect to the statistics.
-    pub adjoint: StatisticsAdjoint,
-    /// Derivatives with respect to the σ² of every output at fixed statistics.
-    pub noise_bars: Vec<f64>,
-}
-
-/// [`collapsed_elbo`] for every output of `statistics`. The outputs share Φ, and with it most of
-/// the work and the kernel's part of the gradient.
-///
-/// # Panics
-///
-/// If the number of noise variances differs from the number of outputs.
-pub fn collapsed_elbos(
-    statistics: &Statistics,
-    noises: &[f64],
-    beta: f64,
-) -> Result<OutputBounds, NotPositiveDefinite> {
-    assert_eq!(noises.len(), 1 + statistics.further.len(), "noise variances of all outputs");
-    let BoundValue { mut value, q, mut adjoint, noise_bar } = collapsed_elbo(statistics, noises[0], beta)?;
-    let (mut q, mut noise_bars) = (vec![q], vec![noise_bar]);
-    for (output, noise) in statistics.further.iter().zip(&noises[1..]) {
-        let bound = elbo_of(statistics, &output.ac, output.cc, *noise, beta)?;
-        value += bound.value;
-        adjoint.join(bound.adjoint);
-        q.push(bound.q);
-        noise_bars.push(bound.noise_bar);
-    }
-    Ok(OutputBounds { value, q, adjoint, noise_bars })
-}
-
-/// Returns the bound of the output with these φ and `cᵀc`.
-fn elbo_of(
-    statistics: &Statistics,
-    ac: &[f64],
-    cc: f64,
-    noise: f64,
-    beta: f64,
-) -> Result<BoundValue, NotPositiveDefinite> {
-    let Statistics { gram, residual, count, .. } = statistics;
-    let (m, n, t, s) = (gram.nrows() as f64, *count, *residual, beta * noise);
-    let (cov, log_det) = shrunk_inverse(gram, s)?;
-    let mut mean = vec![0.0; ac.len()];
-    linalg::matvec(cov.as_ref(), ac, &mut mean);
-    mean.iter_mut().for_each(|x| *x /= s);
-    let fit = dot(ac, &mean);
-    let value = 0.5 * n * (2.0 * PI * noise).ln() + 0.5 * t / noise + 0.5 * beta * (log_det + (cc - fit) / s);
-
-    let mut gram_mean = vec![0.0; ac.len()];
-    linalg::matvec(gram.as_ref(), &mean, &mut gram_mean);
-    let through_s =
-        -(m - trace(cov.as_ref())) / s - cc / (s * s) + (2.0 * fit - dot(&mean, &gram_mean)) / (s * s);
-    let noise_bar = 0.5 * (n - t / noise) / noise + 0.5 * beta * beta * through_s;
-
-    let half_precision = 0.5 / noise;
-    let adjoint = StatisticsAdjoint {
-        gram: Mat::from_fn(mean.len(), mean.len(), |i, j| half_precision * (cov[(i, j)] + mean[i] * mean[j])),
-        ac: mean.iter().map(|x| -x / noise).collect(),
-        cc: half_precision,
-        residual: half_precision,
-        log_weight: 0.0,
-        further: Vec::new(),
-    };
-    let q = Normal { mean, cov: Matrix::Full(cov), log_det: -log_det };
-    Ok(BoundValue { value, q, adjoint, noise_bar })
-}
-
-/// The square-loss DLM objective at its minimiser (Wei, Sheth & Khardon 2021; docs/mathematics.md#closed-forms):
-///
-/// ```text
-/// J = ½ Σ w_i (y_i − μ_i)² + (β/2) mᵀm = ½ (cᵀc − φᵀm),   m = (Φ + βI)⁻¹ φ
-/// ```
-///
-/// It does not depend on the covariance of q, which stays that of the prior.
-pub fn square_loss(statistics: &Statistics, beta: f64) -> Result<BoundValue, NotPositiveDefinite> {
-    let Statistics { gram, ac, cc, .. } = statistics;
-    let (inverse, _) = shrunk_inverse(gram, beta)?;
-    let mut mean = vec![0.0; ac.len()];
-    linalg::matvec(inverse.as_ref(), ac, &mut mean);
-    mean.iter_mut().for_each(|x| *x /= beta);
-    let adjoint = StatisticsAdjoint {
-        gram: Mat::from_fn(mean.len(), mean.len(), |i, j| 0.5 * mean[i] * mean[j]),
-        ac: mean.iter().map(|x| -x).collect(),
-        cc: 0.5,
-        residual: 0.0,
-        log_weight: 0.0,
-        further: Vec::new(),
-    };
-    let value = 0.5 * (cc - dot(ac, &mean));
-    let q = Normal { cov: Matrix::Full(Mat::identity(mean.len(), mean.len())), log_det: 0.0, mean };
-    Ok(BoundValue { value, q, adjoint, noise_bar: 0.0 })
-}
-
-/// An upper bound on the log evidence and its derivatives.
-#[derive(Clone, Debug)]
-pub struct UpperBound {
-    /// The value, a sum over the data.
-    pub value: f64,
-    /// Derivatives with respect to the statistics.
-    pub adjoint: StatisticsAdjoint,
-    /// Derivative with respect to σ² at fixed statistics.
-    pub noise_bar: f64,
-}
-
-/// An upper bound on the log evidence (Titsias 2014; docs/mathematics.md#closed-forms), with its derivatives:
+/// Returns an upper bound on the log evidence (Titsias 2014; docs/mathematics.md#closed-forms), from the sums of a pass of the ELBO at the
+/// origin with the noise variance σ²:
 ///
 /// ```text
 /// U = −½ log|Q + σ²I| − ½ cᵀ(Q + τI)⁻¹c − (n/2) log 2π,   Q = AᵀA, τ = σ² + t
 /// ```
 ///
-/// and `cᵀ(Q + τI)⁻¹c = (cᵀc − φᵀx)/τ` with `x = (Φ + τI)⁻¹φ`. `statistics` must be unweighted.
-pub fn upper_bound(statistics: &Statistics, noise: f64) -> Result<UpperBound, NotPositiveDefinite> {
-    let Statistics { gram, ac, cc, residual, count, .. } = statistics;
-    let (m, n, tau) = (ac.len(), *count, noise + *residual);
-    let (cov, log_det) = shrunk_inverse(gram, noise)?;
-    let (inverse, _) = shrunk_inverse(gram, tau)?;
-    let mut x = vec![0.0; m];
-    linalg::matvec(inverse.as_ref(), ac, &mut x);
-    x.iter_mut().for_each(|x| *x /= tau);
-    let quadratic = (cc - dot(ac, &x)) / tau;
-    let value = -0.5 * (n * (2.0 * PI * noise).ln() + log_det + quadratic);
-
-    let tau_bar = -0.5 * (dot(&x, &x) - quadratic) / tau;
-    let noise_bar = -0.5 * (n - (m as f64 - trace(cov.as_ref()))) / noise + tau_bar;
-    let adjoint = StatisticsAdjoint {
-        gram: Mat::from_fn(m, m, |i, j| -0.5 * (cov[(i, j)] / noise + x[i] * x[j] / tau)),
-        ac: x.iter().map(|x| x / tau).collect(),
-        cc: -0.5 / tau,
-        residual: tau_bar,
-        log_weight: 0.0,
-        further: Vec::new(),
-    };
-    Ok(UpperBound { value, adjoint, noise_bar })
+/// and `cᵀ(Q + τI)⁻¹c = (cᵀc − φᵀx)/τ` with `φ = A c` and `x = (AAᵀ + τI)⁻¹φ`. Rows have no sample weights.
+///
+/// # Errors
+///
+/// If one of the matrices has no Cholesky factor.
+pub fn upper_bound(sums: &BatchSums, noise: f64) -> Result<f64, NotPositiveDefinite> {
+    let (n, process) = (sums.weight, &sums.processes[0]);
+    let (gram, tau) = (process.cov.as_ref().full(), noise + 2.0 * noise * process.residual);
+    let (_, log_det) = shrunk_inverse(gram, 0.5)?;
+    let (inverse, _) = shrunk_inverse(gram, 0.5 * tau / noise)?;
+    let mut x = vec![0.0; process.mean.len()];
+    linalg::matvec(inverse.as_ref(), &process.mean, &mut x);
+    // A g = −φ/σ².
+    let explained = noise * noise * dot(&process.mean, &x) / tau;
+    let quadratic = (noise * process.squares - explained) / tau;
+    Ok(-0.5 * (n * (2.0 * PI * noise).ln() + log_det + quadratic))
 }

@@ -1,8 +1,7 @@
-//! The rows of sums over data: inputs, observations, and the weight of a row.
+//! The rows of sums over data: inputs and observations.
 
 use crate::objective::Targets;
 use faer::MatRef;
-use serde::{Deserialize, Serialize};
 
 /// Inputs `n × D`, a row per datum, and what was observed.
 #[derive(Clone, Copy)]
@@ -39,13 +38,4 @@ impl<'a> Dataset<'a> {
         let n = self.len();
         (0..n).step_by(most.max(1)).map(move |from| self.part(from, most.min(n - from)))
     }
-}
-
-/// The weight ω_i of a datum in the sums.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Weighting {
-    /// `ω_i` is the sample weight.
-    Unit,
-    /// `ω_i = 1 / (r_i + σ²)` with this σ² (FITC's Λ⁻¹).
-    Residual(f64),
 }

@@ -114,7 +114,7 @@ impl<'a> Nystrom<'a> {
         let right = Operand::full(a.transpose());
         product(gram.as_mut(), Part::Lower, Accum::Replace, Operand::full(a.as_ref()), right, 1.0);
         reflect_lower(gram.as_mut());
-        let (inverse, log_det) = shrunk_inverse(&gram, noise)?;
+        let (inverse, log_det) = shrunk_inverse(gram.as_ref(), noise)?;
         let log_det = log_det + n as f64 * noise.ln();
         let (kernel, x) = (layer.kernel(), data.x);
         Ok(Nystrom { kernel, x, noise, a, c, diagonal, residual, inverse, log_det })

@@ -1,8 +1,8 @@
 //! The evidence of a model with grouped effects, its gradient and the posterior, from sums over
 //! rows.
 
-use super::sums::Statistics;
 use crate::effects::{EffectRows, EffectSums, Effects, Moments, Sparse};
+use crate::gradient::{BatchSums, ProcessSums};
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, Operand, Part, dot, gram_of_inverse, product};
 use faer::{Accum, Mat, MatRef};
 use rayon::prelude::*;
@@ -24,12 +24,15 @@ pub enum WeightPrior {
 pub struct GroupedSums<'a> {
     /// The pairs of levels that occur in the same rows.
     pub rows: &'a EffectRows,
-    /// Sums by level, with the weights of `statistics`.
+    /// Sums by level, with the weights of `origin`.
     pub sums: &'a EffectSums,
-    /// Sums over the features.
-    pub statistics: &'a Statistics,
-    /// σ² for sums with unit weights (or sample weights), as in the variational bound (VFE); `None` for sums weighted by `1/(σ² + r_i)` (FITC).
+    /// The sums of a pass at the origin.
+    pub origin: &'a BatchSums,
+    /// σ², if the sums are those of the ELBO with a noise variance of 1, as in the variational bound (VFE); `None` for those of FITC, whose
+    /// weights contain the noise.
     pub noise: Option<f64>,
+    /// The sum of the weights of the rows with a normaliser; 0 for sites, which have none.
+    pub count: f64,
     /// The prior of w.
     pub prior: WeightPrior,
 }
@@ -96,22 +99,24 @@ pub fn grouped_evidence<'a>(
     effects: &Effects,
     given: GroupedSums<'a>,
 ) -> Result<GroupedEvidence<'a>, NotPositiveDefinite> {
-    let GroupedSums { rows, sums, statistics, noise, prior } = given;
+    let GroupedSums { rows, sums, origin, noise, count, prior } = given;
+    let process = &origin.processes[0];
     let precision = noise.map_or(1.0, |noise| 1.0 / noise);
     let whitened = sums.whitened(rows, effects, precision);
-    let solved = Solved::new(rows, &whitened, (statistics, precision), prior)?;
+    let solved = Solved::new(rows, &whitened, (process, precision), prior)?;
     let (quadratic, log_det) = (solved.quadratic, solved.log_det);
-    let m = statistics.ac.len() as f64;
+    let m = process.mean.len() as f64;
+    // Σ r_i/σ².
+    let residual = noise.map_or(0.0, |_| 2.0 * process.residual * precision);
     let normaliser = match noise {
-        Some(noise) => statistics.count * (2.0 * PI * noise).ln() + statistics.residual * precision,
-        None => statistics.count * (2.0 * PI).ln() - statistics.log_weight,
+        Some(noise) => count * (2.0 * PI * noise).ln() + residual,
+        None => 2.0 * origin.value - process.squares,
     };
     let integrated = if prior == WeightPrior::Integrated { m * (2.0 * PI).ln() } else { 0.0 };
     let value = 0.5 * (quadratic + log_det + normaliser - integrated);
 
     let squares = |values: &[f64]| dot(values, values);
     let of_weights = if prior == WeightPrior::Unit { squares(&solved.weights) } else { 0.0 };
-    let residual = noise.map_or(0.0, |_| statistics.residual * precision);
     let penalty = 0.5 * (of_weights + squares(&solved.coefficients) + log_det + residual);
 
     let determinant = solved.head(prior == WeightPrior::Profiled);
@@ -132,7 +137,7 @@ pub fn grouped_evidence<'a>(
             WeightPrior::Integrated => m,
         };
         let squares = quadratic - traces + of_weights;
-        0.5 * (statistics.count - squares - statistics.residual * precision) * precision
+        0.5 * (count - squares - residual) * precision
     });
     let determinant = (determinant, levels);
     Ok(GroupedEvidence { value, penalty, noise_bar, factors, solved, determinant, prior })
@@ -202,10 +207,11 @@ impl<'a> Solved<'a> {
     fn new(
         rows: &'a EffectRows,
         sums: &EffectSums,
-        (statistics, precision): (&Statistics, f64),
+        (process, precision): (&ProcessSums, f64),
         prior: WeightPrior,
     ) -> Result<Self, NotPositiveDefinite> {
-        let (m, others) = (statistics.ac.len(), rows.other_size());
+        let (m, others) = (process.mean.len(), rows.other_size());
+        let gram = process.cov.as_ref().full();
         let (shrunk, mut log_det) = shrink(&sums.blocks, rows.terms[rows.eliminated].width)?;
         let loads = Loads::new(rows, sums, &shrunk);
         let mut factor = schur(rows, sums, &loads);
@@ -213,7 +219,7 @@ impl<'a> Solved<'a> {
         for j in 0..m {
             for i in j..m {
                 let prior = if i == j { own } else { 0.0 };
-                factor[(others + i, others + j)] += precision * statistics.gram[(i, j)] + prior;
+                factor[(others + i, others + j)] += 2.0 * precision * gram[(i, j)] + prior;
             }
         }
         let size = others + m;
@@ -221,10 +227,10 @@ impl<'a> Solved<'a> {
         Factorizer::new(size).cholesky_with_inverse(factor.as_mut(), inverse.as_mut())?;
         let counted = if prior == WeightPrior::Profiled { others } else { size };
         log_det += linalg::log_det(factor.as_ref().submatrix(0, 0, counted, counted));
-        let response: Vec<f64> = statistics.ac.iter().map(|x| precision * x).collect();
+        let response: Vec<f64> = process.mean.iter().map(|x| -precision * x).collect();
         let (weights, coefficients) = means(rows, sums, (&loads, &shrunk), (&inverse, &response));
         let explained = dot(&response, &weights) + dot(&sums.response, &coefficients);
-        let quadratic = precision * statistics.cc - explained;
+        let quadratic = precision * process.squares - explained;
         Ok(Solved { rows, others, shrunk, loads, inverse, weights, coefficients, quadratic, log_det })
     }
 

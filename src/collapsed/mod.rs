@@ -1,36 +1,22 @@
-//! Bounds with q solved in closed form for Gaussian noise (VFE, collapsed β-ELBO, FITC, square-loss
-//! DLM, an upper bound).
+//! The best q in closed form for losses that are quadratic in the latent mean (VFE, collapsed β-ELBO, FITC, square-loss
+//! DLM), with grouped effects, and upper bounds on the evidence.
 //!
 //! Comments use these symbols. A has the whitened features a_i of a row in each column. A row has the
-//! target y_i, the offset o_i, `c_i = y_i − o_i`, the residual variance r_i and the weight ω_i. Sums over
-//! rows are `Φ = A diag(ω) Aᵀ`, `φ = A diag(ω) c` and `t = Σ r_i` ([`Statistics`]). A bar marks derivatives
-//! of the bound J: `Φ̄ = ∂J/∂Φ`. W and κ are those of [`LatentLayer`](crate::latent::LatentLayer), σ² is the
-//! noise variance, and q(w) = N(m, S).
+//! target y_i, the offset o_i, `c_i = y_i − o_i`, the residual variance r_i and the precision ω_i. W and κ are those of
+//! [`LatentLayer`](crate::latent::LatentLayer), σ² is the noise variance, and q(w) = N(m, S). Sums over rows are those of a
+//! [pass](crate::gradient::BatchPass) at the origin.
 
 mod bounds;
 mod conditional;
-mod conditional_stream;
 mod dataset;
 mod evidence;
-mod fitc;
 mod grouped;
-mod grouped_statistics;
-mod stream;
-mod sums;
 
-pub use bounds::{
-    BoundValue, OutputBounds, UpperBound, collapsed_elbo, collapsed_elbos, square_loss, upper_bound,
-};
-pub use conditional::{GaussianLoss, PredictiveLoss, RowLoss, conditional_dlm, conditional_elbo};
-pub use conditional_stream::{ConditionalStream, Predictions, RowWeight, RowsAdjoint, Sweep};
-pub use dataset::{Dataset, Weighting};
+pub use bounds::{Solution, noise_derivative, solve, upper_bound};
+pub use conditional::tangent;
+pub use dataset::Dataset;
 pub use evidence::dense_upper_bound;
-pub use fitc::fitc;
 pub use grouped::{GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
-pub use grouped_statistics::GroupedStatistics;
-pub(crate) use grouped_statistics::{GroupedAdjoint, GroupedBy};
-pub use stream::{DataStream, EffectPass, EffectSweep, RowMarginals};
-pub use sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 
 /// The collapsed quantity that is minimised.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -20,12 +20,12 @@ mod rows;
 mod sums;
 mod term;
 
-pub use backward::{RowAdjoint, RowMoments};
+pub use backward::RowMoments;
 pub(crate) use features::EffectFeatures;
 pub(crate) use intervals::{Components, Quantity};
 pub use intervals::{EffectIntervals, EffectSummary, Ends, TermIntervals, VarianceComponent};
 pub use moments::Moments;
-pub(crate) use moments::Sparse;
+pub(crate) use moments::{Sparse, of_raw_features};
 pub use posterior::EffectPosterior;
 pub use rows::{EffectRows, Entry};
 pub use sums::EffectSums;

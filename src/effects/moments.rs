@@ -143,14 +143,9 @@ impl Moments {
         variance + prior_variance(effects, entries, Entry::is_new)
     }
 
-    /// Adds the covariance of a row's effects with w to `out` (M).
-    pub fn add_cross(&self, effects: &Effects, entries: &[Entry], out: &mut [f64]) {
-        self.add_with(&self.cross, (effects, entries), out);
-    }
-
     /// Adds the product of a matrix, which has one column for each coefficient, with the row's
     /// whitened z to `out`.
-    pub(super) fn add_with(
+    pub(crate) fn add_with(
         &self,
         columns: &Mat<f64>,
         (effects, entries): (&Effects, &[Entry]),
@@ -279,7 +274,7 @@ impl Moments {
 
 /// Returns `WᵀC` for columns C that are multiplied by whitened features `a = W k`: `kᵀWᵀC = aᵀC`,
 /// so raw features k give the same products.
-pub(super) fn of_raw_features(layer: &dyn LatentLayer, mut columns: Mat<f64>) -> Mat<f64> {
+pub(crate) fn of_raw_features(layer: &dyn LatentLayer, mut columns: Mat<f64>) -> Mat<f64> {
     let Some(Operand { matrix: whitening, .. }) = layer.whitening() else { return columns };
     let mut whitened = vec![0.0; columns.nrows()];
     for column in 0..columns.ncols() {

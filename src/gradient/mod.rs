@@ -9,26 +9,33 @@
 //! do not depend on the number of threads, because the blocks and the strips of their products do
 //! not.
 
+mod given;
 mod sampling;
+mod shape;
 mod sums;
 mod window;
 
 use crate::checkpoint::{Archive, MOST};
 use crate::columns;
+use crate::effects::{Effects, RowMoments, of_raw_features};
 use crate::error::Result;
 use crate::latent::{LayerGradient, LayerScratch, Layers};
 use crate::likelihood::ObservationModel;
 use crate::linalg::{self, Operand, Part, product};
-use crate::objective::{EstimatorCounts, Objective, Targets};
+use crate::neighbours::{Members, Windows};
+use crate::objective::{EstimatorCounts, Loss, Objective, Targets};
 use crate::variational::{DataGradient, Factor, Family, Matrix, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
+use given::{GROUP, GivenBlock};
 use sampling::Sampling;
 use serde::{Deserialize, Serialize};
+use shape::Shape;
 use sums::{Draws, add};
-use window::{Block, Shared, Window};
+use window::{Block, RowsOf, Shared, Window};
 
+pub use given::{GivenGradient, GivenRows, Tangent};
 pub use sums::{BatchSums, ProcessSums};
-pub use window::{WINDOW_ROWS, block_columns};
+pub use window::{BlockRows, WINDOW_ROWS, block_columns};
 
 /// The order of the products of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +44,33 @@ pub enum Form {
     Stable,
     /// Through `W = L⁻ᵀ (S − I) L⁻¹`: 3·b·M² flops, but it loses about ε·cond(K_uu) of `k_ii` in the variances.
     Direct,
+}
+
+/// The results that a pass computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanted {
+    /// The losses at w = 0, with the sums from which the best q follows in closed form if losses are quadratic in μ.
+    Origin,
+    /// The losses at q with their gradient in q.
+    Losses,
+    /// In addition the gradient in θ and Z through the features, at any q.
+    Gradient,
+    /// The gradient in θ and Z at the q that minimises the objective. The gradient in q is zero there, and `A diag(h) Aᵀ` is known from the
+    /// pass at the origin, so neither is computed. The derivatives in the likelihood's own parameters are right for [`Loss::Fitc`] only; for
+    /// other losses they have a closed form.
+    Envelope,
+}
+
+impl Wanted {
+    /// Returns the request for losses, with the gradient in θ and Z if `train_theta` is true.
+    pub fn of(train_theta: bool) -> Wanted {
+        if train_theta { Wanted::Gradient } else { Wanted::Losses }
+    }
+
+    /// Returns true if the gradient in θ and Z is wanted.
+    fn theta(self) -> bool {
+        matches!(self, Wanted::Gradient | Wanted::Envelope)
+    }
 }
 
 /// A number of samples of w above that of any pass; a saved state with more samples is damaged.
@@ -61,6 +95,24 @@ pub struct BatchPass {
     counts: EstimatorCounts,
     sums: BatchSums,
     features: Features,
+    wanted: Wanted,
+    form: Form,
+    /// `Wᵀ Cov(w, u)` of grouped effects, in the direct form.
+    raw_cross: Mat<f64>,
+    /// The number of features of grouped effects of rows given their neighbours, and the members of a window of such rows, for every process.
+    given: Option<usize>,
+    members: Vec<Members>,
+}
+
+/// The sizes of the buffers of a pass.
+struct Sizes<'a> {
+    /// The rows of a window and of a block, and the blocks between two reductions.
+    rows: usize,
+    columns: usize,
+    blocks: usize,
+    /// The length of the longest list of neighbours.
+    longest: usize,
+    effects: &'a Effects,
 }
 
 /// The state of the features that the last run left behind.
@@ -111,6 +163,23 @@ pub struct Problem<'a> {
     pub q: &'a [Normal],
     /// The factor C of the covariance, for samples of one process. If samples need it and it is absent, it is computed.
     pub factor: Option<Factor<'a>>,
+    /// The moments of grouped effects, which are part of q, for one process.
+    pub groups: Option<RowMoments<'a>>,
+    /// The variances of Gaussian noise, one for each process, if losses are constant multiples of each other's: processes of one layer then
+    /// share their products in passes at the origin and at the optimum. Otherwise empty.
+    pub noises: &'a [f64],
+}
+
+impl<'a> Problem<'a> {
+    /// Creates a problem without grouped effects, whose processes share no products.
+    pub fn new(
+        layers: Layers<'a>,
+        likelihood: &'a ObservationModel,
+        objective: Objective,
+        q: &'a [Normal],
+    ) -> Self {
+        Problem { layers, likelihood, objective, q, factor: None, groups: None, noises: &[] }
+    }
 }
 
 /// A batch: inputs `b × D`, a row per datum, targets, and the weight `n/b` of its sum.
@@ -149,29 +218,67 @@ impl BatchPass {
         q: &[Normal],
         b: usize,
     ) -> Self {
+        let shape = Shape { layers, given: None };
+        let rows = b.min(WINDOW_ROWS);
+        let columns = block_columns(shape.largest(), rows);
+        let sizes = Sizes { rows, columns, blocks: b.div_ceil(columns), longest: 0, effects: Effects::NONE };
+        BatchPass::with(shape, likelihood, objective, q, sizes)
+    }
+
+    /// Creates buffers for rows that are given the data of their neighbours.
+    pub fn given(
+        layers: Layers<'_>,
+        likelihood: &ObservationModel,
+        objective: Objective,
+        q: &[Normal],
+        windows: &Windows,
+        effects: &Effects,
+    ) -> Self {
+        let shape = Shape { layers, given: Some(effects.coefficients()) };
+        let columns = windows.blocks().map(|block| block.count).max().unwrap_or(0);
+        let blocks = windows.all.iter().map(|window| window.blocks.len()).max().unwrap_or(0).min(GROUP);
+        let sizes = Sizes { rows: blocks * columns, columns, blocks, longest: windows.longest(), effects };
+        let mut pass = BatchPass::with(shape, likelihood, objective, q, sizes);
+        pass.sums.through = (0..q.len()).map(|_| GivenGradient::zeros(effects)).collect();
+        pass.members = (0..q.len()).map(|_| Members::default()).collect();
+        pass
+    }
+
+    fn with(
+        shape: Shape<'_>,
+        likelihood: &ObservationModel,
+        objective: Objective,
+        q: &[Normal],
+        sizes: Sizes<'_>,
+    ) -> Self {
+        let layers = shape.layers;
         let (own, family) = (likelihood.own_len(), q[0].family());
         // Only whitening needs M × M matrices besides the matrices of q's family.
         let square = |m: usize| if layers.whitens() { m } else { 0 };
         // A diagonal q needs outer products only for the layer's adjoint.
         let outer = family == Family::Full || layers.whitens();
         let curved = family == Family::Full && objective.has_own_curvature();
-        let window = Window::new(layers, b, [outer, curved]);
-        let columns = window.columns();
+        let window = Window::new(shape, sizes.rows, sizes.columns, [outer, curved], sizes.longest);
         // Samples of w exist for one process only.
         let sampling = Sampling::new(objective.estimator(), &q[0]).filter(|_| q.len() == 1);
         let slopes = sampling.as_ref().map_or(0, Sampling::slopes);
+        let room = |(process, q): (usize, &Normal)| ProcessRoom::new(q, square(layers.get(layers.of(process)).dim()));
+        let block = || Block::new(shape, own, &objective, family, sizes.columns, sizes.effects);
         BatchPass {
             window,
-            blocks: (0..b.div_ceil(columns))
-                .map(|_| Block::new(layers, own, &objective, family, columns))
-                .collect(),
-            processes: q.iter().map(|q| ProcessRoom::new(q, square(q.dim()))).collect(),
+            blocks: (0..sizes.blocks).map(|_| block()).collect(),
+            processes: q.iter().enumerate().map(room).collect(),
             layer_scratch: layers.iter().map(|layer| LayerScratch::new(square(layer.dim()))).collect(),
             seed: 0,
             runs: 0,
             counts: EstimatorCounts::default(),
             sums: BatchSums::zeros(layers, likelihood, objective, q, slopes),
             features: Features::Passing,
+            wanted: Wanted::Losses,
+            form: Form::Stable,
+            raw_cross: Mat::new(),
+            given: shape.given,
+            members: Vec::new(),
             sampling,
         }
     }
@@ -249,28 +356,194 @@ impl BatchPass {
     ///
     /// The result may not be finite if the parameters are extreme; the caller then rolls back.
     pub fn run(&mut self, problem: Problem<'_>, batch: Batch<'_>, form: Form, train_theta: bool) -> f64 {
-        if self.add_up(problem, batch, form, train_theta, 0) { self.finish(problem) } else { f64::NAN }
+        if !self.begin(problem, form, Wanted::of(train_theta)) {
+            return f64::NAN;
+        }
+        self.add(problem, batch, 0);
+        self.finish(problem)
     }
 
     /// Returns the sums over the rows of part `part` of a batch, which may be empty; `batch.scale`
     /// is that of the whole batch. Returns `None` if samples of w need a factor of S that does not
-    /// exist. The gradient in θ and Z is included with `train_theta`.
+    /// exist.
     ///
     /// Random numbers depend on the seed, the run and the part. Only the samples of w, which all
-    /// parts share, do not depend on the part. Every part needs the same problem, form and number
+    /// parts share, do not depend on the part. Every part needs the same problem, form, request and number
     /// of samples.
     pub fn sums_of(
         &mut self,
         problem: Problem<'_>,
         batch: Batch<'_>,
         form: Form,
-        train_theta: bool,
+        wanted: Wanted,
         part: u64,
     ) -> Option<&BatchSums> {
-        let drawn = self.add_up(problem, batch, form, train_theta, part);
+        if !self.begin(problem, form, wanted) {
+            return None;
+        }
+        self.add(problem, batch, part);
+        Some(self.sums_so_far())
+    }
+
+    /// Starts a pass: prepares the factors of q, draws samples of w, and sets the sums to zero. Returns false if samples of w need a factor
+    /// of S that does not exist.
+    pub fn begin(&mut self, problem: Problem<'_>, form: Form, wanted: Wanted) -> bool {
+        // Samples of w are multiplied with whitened features, a diagonal S gains nothing from the direct form, and at the origin there is no
+        // product with S.
+        let plain = self.sampling.is_some() || matches!(self.processes[0].quadratic, Matrix::Diagonal(_));
+        let fitc = problem.objective.loss == Loss::Fitc;
+        let direct = form == Form::Direct && !plain && !fitc && problem.layers.whitens();
+        (self.wanted, self.form) = (wanted, Form::Stable);
+        if direct && wanted != Wanted::Origin {
+            self.form = Form::Direct;
+        }
+        if wanted != Wanted::Origin {
+            self.prepare(problem);
+        }
+        let outer = self.needs_outer_products(problem);
+        for (room, sums) in self.processes.iter_mut().zip(&mut self.sums.processes) {
+            // For a diagonal q, only the adjoint of the layer needs all of B, and only then is
+            // memory for it allocated.
+            if matches!(sums.cov, Matrix::Diagonal(_)) && outer != (sums.outer.nrows() > 0) {
+                std::mem::swap(&mut sums.outer, &mut room.half);
+            }
+        }
+        self.sums.clear();
+        self.sums.raw = self.form == Form::Direct;
+        if self.given.is_some() && wanted.theta() {
+            self.processes.iter_mut().for_each(|room| room.half.as_mut().fill(0.0));
+        }
+        let draws = Draws { seed: self.seed, pass: self.runs, part: 0 };
+        match &mut self.sampling {
+            Some(sampling) => sampling.draw(&problem.q[0], problem.factor, &mut draws.of_weights()),
+            None => true,
+        }
+    }
+
+    /// Adds the rows of part `part` of a batch to the sums of the pass.
+    pub fn add(&mut self, problem: Problem<'_>, batch: Batch<'_>, part: u64) {
+        self.add_with(problem, batch, part, &mut |_| {});
+    }
+
+    /// Like [`add`](Self::add), and passes the rows of every block to `visit`, in their order.
+    pub fn add_with(
+        &mut self,
+        problem: Problem<'_>,
+        batch: Batch<'_>,
+        part: u64,
+        visit: &mut dyn FnMut(BlockRows<'_>),
+    ) {
+        let (b, columns, window) = (batch.targets.len(), self.window.columns(), self.window.rows().max(1));
+        let per_window = window.div_ceil(columns);
+        for (i, from) in (0..b).step_by(window).enumerate() {
+            let part_of = |at: usize| (RowsOf::Plain(batch.part(at, columns.min(b - at))), columns.min(b - at));
+            let parts: Vec<_> = (from..b.min(from + window)).step_by(columns).map(part_of).collect();
+            let first = i * per_window;
+            self.run_window(problem, &parts, (first, part), &[]);
+            let mut at = 0;
+            for (block, (_, len)) in self.blocks[first..].iter().zip(&parts) {
+                visit(block.rows(from + at, self.window.features(at, *len)));
+                at += len;
+            }
+        }
+        if let Features::Kept(form_left) = &mut self.features {
+            *form_left = (b <= window).then_some(self.form);
+        }
+        self.sums.rows += b as u64;
+        self.sums.weight += batch.targets.total_weight();
+        self.reduce(problem.layers, b.div_ceil(columns));
+    }
+
+    /// Runs a pass over rows that are given the data of their neighbours; returns its value. With `tangents`, one for each process, a pass at
+    /// the optimum differentiates the gradient along these directions in q.
+    pub fn run_given(
+        &mut self,
+        problem: Problem<'_>,
+        rows: GivenRows<'_>,
+        wanted: Wanted,
+        tangents: &[Tangent],
+    ) -> f64 {
+        self.begin(problem, Form::Stable, wanted);
+        let layers = problem.layers;
+        let (mut members, mut first) = (std::mem::take(&mut self.members), 0);
+        for window in &rows.windows.all {
+            for (process, members) in members.iter_mut().enumerate() {
+                let Some(layer) = layers.get(layers.of(process)).inducing() else { continue };
+                let place = Shape { layers, given: self.given }.place_of(process);
+                members.load(layer, place, rows.sources[process], window);
+                if wanted.theta() {
+                    members.clear_adjoint();
+                }
+            }
+            for blocks in window.blocks.chunks(GROUP) {
+                let given = |block| RowsOf::Given(GivenBlock { given: rows, members: &members, block });
+                let parts: Vec<_> = blocks.iter().map(|block| (given(block), block.count)).collect();
+                // The buffers start again with every group, but random numbers do not.
+                self.run_window(problem, &parts, (0, first), tangents);
+                first += 1;
+                self.reduce(layers, blocks.len());
+                for (process, members) in members.iter_mut().enumerate().filter(|_| wanted.theta()) {
+                    let bars = blocks.iter().zip(&self.blocks);
+                    let bar = |(block, room): (_, &Block)| {
+                        let block: &crate::neighbours::Block = block;
+                        (block, room.members[process].as_ref().subcols(0, block.members.len()))
+                    };
+                    // The closure borrows `self.blocks` only.
+                    members.add_blocks(&bars.map(bar).collect::<Vec<_>>());
+                }
+            }
+            for (process, members) in members.iter().enumerate().filter(|_| wanted.theta()) {
+                let Some(layer) = layers.get(layers.of(process)).inducing() else { continue };
+                let gradient = &mut self.sums.layers[layers.of(process)];
+                members.adjoint(layer, gradient, self.processes[process].half.as_mut());
+            }
+        }
+        self.members = members;
+        self.sums.rows = rows.windows.rows() as u64;
+        self.sums.weight = rows.scale * rows.windows.rows() as f64;
+        if wanted.theta() {
+            for process in 0..layers.processes() {
+                let layer = layers.of(process);
+                let g = self.processes[process].half.as_mut();
+                layers.get(layer).whitening_adjoint(g, &mut self.sums.layers[layer], &mut self.layer_scratch[layer]);
+            }
+        }
+        self.runs += 1;
+        self.sums.reflect();
+        self.sums.value
+    }
+
+    /// Runs the blocks of a window and adds its products; the first block has the number `first` within the part.
+    fn run_window(
+        &mut self,
+        problem: Problem<'_>,
+        parts: &[(RowsOf<'_>, usize)],
+        (first, part): (usize, u64),
+        tangents: &[Tangent],
+    ) {
+        let shared = Shared {
+            problem,
+            shape: Shape { layers: problem.layers, given: self.given },
+            form: self.form,
+            wanted: self.wanted,
+            outer: self.needs_outer_products(problem),
+            draws: Draws { seed: self.seed, pass: self.runs, part },
+            kept: !self.wanted.theta() && self.features == Features::Kept(Some(self.form)),
+            processes: &self.processes,
+            sampling: self.sampling.as_ref(),
+            raw_cross: Some(&self.raw_cross).filter(|_| self.form == Form::Direct),
+            tangents,
+        };
+        self.window.run(shared, parts, first, &mut self.blocks[first..]);
+        let rows = parts.iter().map(|(_, len)| len).sum();
+        self.window.add_to(shared, &mut self.sums.processes, rows);
+    }
+
+    /// Returns the sums so far, with both triangles of symmetric matrices.
+    pub fn sums_so_far(&mut self) -> &BatchSums {
         self.sums.reflect();
         self.sums.processes.iter_mut().for_each(|process| linalg::reflect_lower(process.outer.as_mut()));
-        drawn.then_some(&self.sums)
+        &self.sums
     }
 
     /// Adds the sums that other passes made over other rows of the batch to those of this pass.
@@ -287,77 +560,26 @@ impl BatchPass {
     pub fn finish(&mut self, problem: Problem<'_>) -> f64 {
         self.runs += 1;
         self.counts.add(self.sums.counts);
-        self.complete_sums(problem.layers);
+        if self.wanted != Wanted::Envelope {
+            self.complete_sums(problem.layers);
+        }
+        if self.wanted == Wanted::Origin && !problem.noises.is_empty() {
+            self.copy_shared(problem);
+        }
         if let Some(sampling) = &mut self.sampling {
             sampling.finish(&problem.q[0], problem.factor, problem.objective.beta, &mut self.sums.slopes);
         }
         self.sums.value
     }
 
-    /// Fills the lower triangles of `sums`; returns false if S has no factor.
-    fn add_up(
-        &mut self,
-        problem: Problem<'_>,
-        batch: Batch<'_>,
-        form: Form,
-        train_theta: bool,
-        part: u64,
-    ) -> bool {
-        let b = batch.targets.len();
-        let columns = self.window.columns();
-        let used = b.div_ceil(columns);
-        // Samples of w are multiplied with whitened features, and a diagonal S gains nothing from
-        // the direct form.
-        let plain = self.sampling.is_some() || matches!(self.processes[0].quadratic, Matrix::Diagonal(_));
-        let direct = form == Form::Direct && !plain && problem.layers.whitens();
-        let form = if direct { form } else { Form::Stable };
-        self.prepare(problem, form);
-        let draws = Draws { seed: self.seed, pass: self.runs, part };
-        if let Some(sampling) = &mut self.sampling
-            && !sampling.draw(&problem.q[0], problem.factor, &mut draws.of_weights())
-        {
-            return false;
-        }
-        let wanted = self.needs_outer_products(problem, train_theta);
-        for (room, sums) in self.processes.iter_mut().zip(&mut self.sums.processes) {
-            // For a diagonal q, only the adjoint of the layer needs all of B, and only then is
-            // memory for it allocated.
-            if matches!(sums.cov, Matrix::Diagonal(_)) && wanted != (sums.outer.nrows() > 0) {
-                std::mem::swap(&mut sums.outer, &mut room.half);
-            }
-            if b == 0 {
-                sums.squares().into_iter().flatten().for_each(|sum| sum.as_mut().fill(0.0));
-            }
-        }
-        let shared = Shared {
-            problem,
-            form,
-            train_theta,
-            outer: wanted,
-            draws,
-            kept: !train_theta && self.features == Features::Kept(Some(form)),
-            processes: &self.processes,
-            sampling: self.sampling.as_ref(),
-        };
-        let window = self.window.rows().max(1);
-        for (i, blocks) in self.blocks[..used].chunks_mut(window.div_ceil(columns)).enumerate() {
-            let from = i * window;
-            let part = batch.part(from, window.min(b - from));
-            self.window.run(shared, part, from / columns, blocks);
-            self.window.add_to(problem.layers, &mut self.sums.processes, part.targets.len(), i == 0);
-        }
-        if let Features::Kept(form_left) = &mut self.features {
-            *form_left = (b <= window).then_some(form);
-        }
-        (self.sums.rows, self.sums.weight, self.sums.raw) =
-            (b as u64, batch.targets.total_weight(), form == Form::Direct);
-        self.reduce(problem.layers, used, train_theta);
-        true
-    }
-
     /// The sums of the last run or part; after a run in the completed form.
     pub fn sums(&self) -> &BatchSums {
         &self.sums
+    }
+
+    /// Exchanges the sums with others of the same shape.
+    pub fn exchange(&mut self, sums: &mut BatchSums) {
+        std::mem::swap(&mut self.sums, sums);
     }
 
     /// Returns the data part of the gradient of the last run in (m, S) of a process.
@@ -391,49 +613,66 @@ impl BatchPass {
         (mu, v)
     }
 
-    /// `S − κI`, and in the direct form `Wᵀ(S − κI)W` and `Wᵀm`.
-    fn prepare(&mut self, problem: Problem<'_>, form: Form) {
+    /// `S − κI`, and in the direct form `Wᵀ(S − κI)W` and `Wᵀm`. Processes of a layer that share products have the weighted sum of their
+    /// matrices in the place of the first.
+    fn prepare(&mut self, problem: Problem<'_>) {
         let layers = problem.layers;
-        for (process, (room, q)) in self.processes.iter_mut().zip(problem.q).enumerate() {
+        let shares = self.wanted == Wanted::Envelope && !problem.noises.is_empty();
+        for (process, q) in problem.q.iter().enumerate() {
             let layer = layers.get(layers.of(process));
+            let first = layers.members(layers.of(process)).start;
+            let (own, share) = if shares { (first, problem.noises[first] / problem.noises[process]) } else { (process, 1.0) };
+            self.processes[process].mean.copy_from_slice(q.mean());
+            let quadratic = &mut self.processes[own].quadratic;
+            if own == process {
+                quadratic.copy_from(q.cov());
+            } else {
+                quadratic.add_scaled(q.cov(), share);
+            }
+            if self.given.is_none() {
+                quadratic.add_diagonal(-layer.kappa() * share);
+            }
+        }
+        let direct = self.form == Form::Direct;
+        for (process, room) in self.processes.iter_mut().enumerate().filter(|_| direct) {
             let ProcessRoom { quadratic, raw_quadratic, half, mean, mean_raw } = room;
-            mean.copy_from_slice(q.mean());
-            quadratic.copy_from(q.cov());
-            quadratic.add_diagonal(-layer.kappa());
-            if let (Form::Direct, Matrix::Full(quadratic), Some(whitening)) =
-                (form, &*quadratic, layer.whitening())
-            {
-                let transposed = whitening.transposed();
+            let layer = layers.get(layers.of(process));
+            let (Matrix::Full(quadratic), Some(whitening)) = (&*quadratic, layer.whitening()) else { continue };
+            let transposed = whitening.transposed();
+            linalg::matvec(transposed.matrix, mean, mean_raw);
+            if !shares || layers.members(layers.of(process)).start == process {
                 linalg::copy_lower(quadratic.as_ref(), raw_quadratic.as_mut());
                 linalg::congruence(transposed, raw_quadratic.as_mut(), half.as_mut());
-                linalg::matvec(transposed.matrix, q.mean(), mean_raw);
             }
+        }
+        if let Some(groups) = problem.groups.filter(|_| direct) {
+            self.raw_cross = of_raw_features(layers.get(0), groups.moments.cross.clone());
         }
     }
 
     /// Adds the sums of the blocks, in their order.
-    fn reduce(&mut self, layers: Layers<'_>, used: usize, train_theta: bool) {
+    fn reduce(&mut self, layers: Layers<'_>, used: usize) {
+        let shape = Shape { layers, given: self.given };
         let (sums, blocks) = (&mut self.sums, &mut self.blocks[..used]);
-        (sums.value, sums.counts) =
-            (blocks.iter().map(|block| block.value).sum(), EstimatorCounts::default());
-        sums.likelihood.fill(0.0);
-        sums.layers.iter_mut().for_each(LayerGradient::clear);
-        sums.slopes.as_mut().fill(0.0);
         for (process, sums) in sums.processes.iter_mut().enumerate() {
-            let own = layers.process_rows(process);
-            sums.mean.fill(0.0);
-            blocks.iter().for_each(|block| add(&mut sums.mean, &block.c[own.clone()]));
+            let own = shape.process_rows(process);
             for (i, sum) in sums.matrices().enumerate() {
                 let Matrix::Diagonal(sum) = sum else { continue };
-                sum.fill(0.0);
                 blocks.iter().for_each(|block| add(sum, &block.diagonals[i][own.clone()]));
+            }
+            for block in blocks.iter() {
+                add(&mut sums.mean, &block.c[own.clone()]);
+                sums.squares += block.squares[process];
+                sums.residual += block.residual[process];
             }
         }
         for block in blocks {
+            sums.value += block.value;
             sums.counts.add(std::mem::take(&mut block.loss.counts));
-            if train_theta {
+            if self.wanted.theta() {
                 add(&mut sums.likelihood, &block.likelihood);
                 sums.layers.iter_mut().zip(&block.layers).for_each(|(sum, part)| sum.add(part));
+                sums.through.iter_mut().zip(&block.through).for_each(|(sum, part)| sum.add(part));
             }
             if sums.slopes.ncols() > 0 {
                 sums.slopes += &block.samples.slopes;
@@ -441,9 +680,15 @@ impl BatchPass {
         }
     }
 
-    /// True if all of B is needed. For a diagonal q only the layer's adjoint needs it.
-    fn needs_outer_products(&self, problem: Problem<'_>, train_theta: bool) -> bool {
-        matches!(self.processes[0].quadratic, Matrix::Full(_)) || train_theta && problem.layers.whitens()
+    /// True if all of B is needed. For a diagonal q only the layer's adjoint needs it, and at the optimum of q B is known.
+    fn needs_outer_products(&self, problem: Problem<'_>) -> bool {
+        match self.wanted {
+            Wanted::Envelope => problem.objective.loss == Loss::Fitc && self.given.is_none(),
+            wanted => {
+                let full = matches!(self.processes[0].quadratic, Matrix::Full(_));
+                full || wanted == Wanted::Gradient && problem.layers.whitens()
+            }
+        }
     }
 
     /// Completes the sums over data: fills both triangles, and in the direct form turns sums over
@@ -463,6 +708,51 @@ impl BatchPass {
             linalg::matvec(whitening.matrix, &room.mean_raw, &mut sums.mean);
         }
         self.sums.raw = false;
+    }
+
+    /// Gives every process of a layer the matrix of the first one, times the ratio of their losses.
+    fn copy_shared(&mut self, problem: Problem<'_>) {
+        for process in 0..self.sums.processes.len() {
+            let first = problem.layers.members(problem.layers.of(process)).start;
+            let (before, own) = self.sums.processes.split_at_mut(process);
+            if let Some(shared) = before.get(first) {
+                own[0].cov.fill(0.0);
+                own[0].cov.add_scaled(shared.cov.as_ref(), problem.noises[first] / problem.noises[process]);
+            }
+        }
+    }
+
+    /// Completes the gradient in θ and Z of a pass at the optimum of q ([`Wanted::Envelope`]) through the whitening. `origin` has the sums of
+    /// the pass at the origin.
+    ///
+    /// There `2 (S_l A + Cov(w, u) Z̃) diag(h) Aᵀ = β (I − S_l)` and `A g_l = −β m_l`, so
+    /// `G = Ā Aᵀ = β Σ_l (I − S_l − m_l m_lᵀ) − 2κ A diag(r̄) Aᵀ`, where `r̄ = h` unless the residual variance is noise.
+    pub fn finish_envelope(&mut self, problem: Problem<'_>, origin: &BatchSums) {
+        let (layers, beta) = (problem.layers, problem.objective.beta);
+        let fitc = problem.objective.loss == Loss::Fitc;
+        for (layer, scratch) in layers.iter().enumerate().map(|(at, _)| at).zip(&mut self.layer_scratch) {
+            let own = layers.get(layer);
+            let first = layers.members(layer).start;
+            let g = &mut self.processes[first].half;
+            g.as_mut().fill(0.0);
+            for process in layers.members(layer) {
+                let q = &problem.q[process];
+                let Matrix::Full(by_residual) = (if fitc { &self.sums.processes[process].cov } else { &origin.processes[process].cov })
+                else {
+                    continue;
+                };
+                let (cov, mean) = (q.cov().full(), q.mean());
+                for j in 0..mean.len() {
+                    for i in j..mean.len() {
+                        let unit = f64::from(i == j);
+                        g[(i, j)] += beta * (unit - cov[(i, j)] - mean[i] * mean[j]) - 2.0 * own.kappa() * by_residual[(i, j)];
+                    }
+                }
+            }
+            if own.whitening().is_some() {
+                own.whitening_adjoint(g.as_mut(), &mut self.sums.layers[layer], scratch);
+            }
+        }
     }
 
     /// Completes the gradient in θ and Z of the last run through the whitening.

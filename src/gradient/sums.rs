@@ -1,5 +1,6 @@
 //! The sums of a pass over the rows of a batch, as a value: sums of parts of a batch are merged, and the step uses the merged sums.
 
+use super::given::GivenGradient;
 use crate::data::Purpose;
 use crate::data::part_generator;
 use crate::error::{Error, Result};
@@ -38,6 +39,9 @@ pub struct BatchSums {
     pub weight: f64,
     /// True if the sums are over raw features. The direct form whitens them once they are complete.
     pub raw: bool,
+    /// The gradient through the data of neighbours, for every process of rows that are given them.
+    #[serde(skip)]
+    pub through: Vec<GivenGradient>,
 }
 
 /// The sums of a process: the data part of the gradient in its (m, S).
@@ -53,6 +57,10 @@ pub struct ProcessSums {
     /// diagonal; otherwise 0 × 0.
     #[serde(with = "crate::linalg::stored")]
     pub outer: Mat<f64>,
+    /// `Σ g²/(∂²ℓ/∂μ²)` of a pass at the origin: `Σ ω c²` for Gaussian noise.
+    pub squares: f64,
+    /// `Σ h r` of a pass at the origin: the part of the value that the residual variances add.
+    pub residual: f64,
 }
 
 impl ProcessSums {
@@ -62,7 +70,17 @@ impl ProcessSums {
             cov: Matrix::zeros(family, m),
             curvature: curved.then(|| Matrix::zeros(family, m)),
             outer: Mat::new(),
+            squares: 0.0,
+            residual: 0.0,
         }
+    }
+
+    /// Sets all sums to zero.
+    fn clear(&mut self) {
+        self.mean.fill(0.0);
+        self.matrices().for_each(|matrix| matrix.fill(0.0));
+        self.outer.as_mut().fill(0.0);
+        (self.squares, self.residual) = (0.0, 0.0);
     }
 
     /// Returns the matrices into which outer products are summed: with weights h, and with weights
@@ -90,6 +108,8 @@ impl ProcessSums {
             own.add(other.as_ref());
         }
         self.outer += &other.outer;
+        self.squares += other.squares;
+        self.residual += other.residual;
     }
 
     fn is_like(&self, other: &ProcessSums) -> bool {
@@ -122,7 +142,19 @@ impl BatchSums {
             rows: 0,
             weight: 0.0,
             raw: false,
+            through: Vec::new(),
         }
+    }
+
+    /// Sets all sums to zero.
+    pub(super) fn clear(&mut self) {
+        self.processes.iter_mut().for_each(ProcessSums::clear);
+        self.slopes.as_mut().fill(0.0);
+        self.layers.iter_mut().for_each(LayerGradient::clear);
+        self.likelihood.fill(0.0);
+        self.through.iter_mut().for_each(GivenGradient::clear);
+        (self.value, self.weight, self.rows) = (0.0, 0.0, 0);
+        self.counts = EstimatorCounts::default();
     }
 
     /// Adds the sums of other rows.

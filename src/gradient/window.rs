@@ -1,13 +1,17 @@
-//! A window of a batch: its features, its blocks of columns in parallel, and the products that are
+//! A window of rows: its features, its blocks of columns in parallel, and the products that are
 //! sums over it.
 
+use super::given::{Gathered, GivenBlock, GivenGradient, Tangent};
 use super::sampling::{SampleScratch, SampledBlock, Sampling};
+use super::shape::Shape;
 use super::sums::{Draws, ProcessSums};
-use super::{Batch, Form, Problem, ProcessRoom};
+use super::{Batch, Form, Problem, ProcessRoom, Wanted};
 use crate::columns;
-use crate::latent::{FeaturesAdjoint, Layer, LayerGradient, Layers, whiten, whiten_adjoint};
+use crate::effects::Effects;
+use crate::latent::{FeaturesAdjoint, InducingLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{self, Operand, Part, block_product, product};
-use crate::objective::{Derivatives, LossInputs, LossScratch, Objective};
+use crate::neighbours::{Conditionals, add_gram, image};
+use crate::objective::{Derivatives, Loss, LossInputs, LossScratch, Objective, Targets, fitc};
 use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
 use faer::reborrow::IntoConst;
@@ -15,6 +19,7 @@ use faer::{Accum, Mat, MatMut, MatRef};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
+use std::ops::Range;
 
 /// The number of rows of a batch that are processed together, so that their matrices stay in the
 /// last-level cache and memory is bounded.
@@ -37,6 +42,7 @@ struct ThreadRoom {
     kbar: Mat<f64>,
     base_bar: Vec<f64>,
     scratch: Scratch,
+    conditionals: Vec<Conditionals>,
 }
 
 /// The buffers and sums of one block of columns. Numbers per datum are stored for all data of one layer, or process, after the other.
@@ -45,9 +51,15 @@ pub(super) struct Block {
     offset: Vec<f64>,
     pub(super) mu: Vec<f64>,
     pub(super) v: Vec<f64>,
+    /// The residual variances, and the derivatives in them, if the loss takes them apart from v.
+    r: Vec<f64>,
+    r_bar: Vec<f64>,
     g: Vec<f64>,
     h: Vec<f64>,
     curvature: Vec<f64>,
+    /// `Σ g²/(∂²ℓ/∂μ²)` and `Σ h v` of every process in a pass at the origin.
+    pub(super) squares: Vec<f64>,
+    pub(super) residual: Vec<f64>,
     pub(super) c: Vec<f64>,
     /// The diagonals of `A diag(h) Aᵀ` and `A diag(curvature) Aᵀ`, if q is diagonal.
     pub(super) diagonals: [Vec<f64>; 2],
@@ -56,26 +68,38 @@ pub(super) struct Block {
     pub(super) value: f64,
     pub(super) loss: LossScratch,
     pub(super) samples: SampleScratch,
+    gathered: Gathered,
+    /// For rows given their neighbours: the gradient through the data of neighbours, and the adjoint of the features of the members, for
+    /// every process.
+    pub(super) through: Vec<GivenGradient>,
+    pub(super) members: Vec<Mat<f64>>,
 }
 
 impl Block {
-    /// Creates buffers for `columns` rows on `layers`, a likelihood with `own` parameters and
+    /// Creates buffers for `columns` rows of this shape, a likelihood with `own` parameters and
     /// posteriors of `family`.
     pub(super) fn new(
-        layers: Layers<'_>,
+        shape: Shape<'_>,
         own: usize,
         objective: &Objective,
         family: Family,
         columns: usize,
+        effects: &Effects,
     ) -> Self {
-        let all = layers.process_dim();
+        let (all, layers) = (shape.process_dim(), shape.layers);
         let diagonal = if family == Family::Diagonal { all } else { 0 };
-        let of_processes = || vec![0.0; layers.processes() * columns];
+        let processes = layers.processes();
+        let of_processes = || vec![0.0; processes * columns];
+        let given = if shape.given.is_some() { processes } else { 0 };
         Block {
-            base: vec![0.0; layers.count() * columns],
-            offset: vec![0.0; layers.count() * columns],
+            base: vec![0.0; shape.count() * columns],
+            offset: vec![0.0; shape.count() * columns],
             mu: of_processes(),
             v: of_processes(),
+            r: of_processes(),
+            r_bar: of_processes(),
+            squares: vec![0.0; processes],
+            residual: vec![0.0; processes],
             g: of_processes(),
             h: of_processes(),
             curvature: of_processes(),
@@ -86,6 +110,49 @@ impl Block {
             value: 0.0,
             loss: LossScratch::new(objective, own),
             samples: SampleScratch::default(),
+            gathered: Gathered::default(),
+            through: (0..given).map(|_| GivenGradient::zeros(effects)).collect(),
+            members: (0..given).map(|_| Mat::new()).collect(),
+        }
+    }
+
+    /// Returns the rows of the first process, whose first row has this place in the batch.
+    pub(super) fn rows<'a>(&'a self, first: usize, features: MatRef<'a, f64>) -> BlockRows<'a> {
+        let len = features.ncols();
+        let [mean, variance, slope, half_curvature] =
+            [&self.mu, &self.v, &self.g, &self.h].map(|all| &all[..len]);
+        BlockRows { first, features, mean, variance, slope, half_curvature }
+    }
+}
+
+/// The rows of a block of a pass over one process, with their latent marginals and the derivatives of their losses.
+pub struct BlockRows<'a> {
+    /// The place of the first row in its batch.
+    pub first: usize,
+    /// The features in the sums, `M × c`: whitened, except in the direct form.
+    pub features: MatRef<'a, f64>,
+    /// μ.
+    pub mean: &'a [f64],
+    /// The variance of f.
+    pub variance: &'a [f64],
+    /// `∂ℓ/∂μ`.
+    pub slope: &'a [f64],
+    /// `∂ℓ/∂v`.
+    pub half_curvature: &'a [f64],
+}
+
+/// The rows of a block: the inputs of a part of a batch, or rows given the data of their neighbours.
+#[derive(Clone, Copy)]
+pub(super) enum RowsOf<'a> {
+    Plain(Batch<'a>),
+    Given(GivenBlock<'a>),
+}
+
+impl RowsOf<'_> {
+    fn scale(self) -> f64 {
+        match self {
+            RowsOf::Plain(batch) => batch.scale,
+            RowsOf::Given(given) => given.given.scale,
         }
     }
 }
@@ -101,14 +168,12 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Buffers for windows of a batch of up to `b` data, with the second operands that are `wanted`.
-    pub(super) fn new(layers: Layers<'_>, b: usize, wanted: [bool; 2]) -> Self {
-        let (m, rows, count) = (layers.dim(), b.min(WINDOW_ROWS), layers.count());
-        let largest = layers.iter().map(|layer| layer.dim()).max().unwrap_or(0);
-        let all = layers.process_dim();
-        let columns = block_columns(largest, rows);
-        let [wide, tall] = if layers.whitens() { [m, largest] } else { [0, 0] };
-        let shared = if layers.processes() > count { columns } else { 0 };
+    /// Buffers for windows of up to `rows` rows in blocks of `columns`, with the second operands that are `wanted`, for lists of up to
+    /// `longest` neighbours.
+    pub(super) fn new(shape: Shape<'_>, rows: usize, columns: usize, wanted: [bool; 2], longest: usize) -> Self {
+        let (m, all, largest) = (shape.dim(), shape.process_dim(), shape.largest());
+        let [wide, tall] = if shape.whitens() { [m, largest] } else { [0, 0] };
+        let given = if shape.given.is_some() { shape.count() } else { 0 };
         Window {
             columns,
             features: linalg::spread(m, rows),
@@ -117,8 +182,9 @@ impl Window {
                 k: Mat::zeros(wide, columns),
                 t: Mat::zeros(all, columns),
                 kbar: Mat::zeros(tall, columns),
-                base_bar: vec![0.0; shared],
+                base_bar: vec![0.0; columns],
                 scratch: Scratch::new(),
+                conditionals: (0..given).map(|_| Conditionals::new(longest)).collect(),
             }),
         }
     }
@@ -133,47 +199,51 @@ impl Window {
         self.columns
     }
 
-    /// Runs the blocks of a window; `first` is the number of its first block within the batch.
-    pub(super) fn run(&mut self, shared: Shared<'_>, part: Batch<'_>, first: usize, blocks: &mut [Block]) {
-        let (b, columns, per_thread) = (part.targets.len(), self.columns, &self.per_thread);
-        let run_block = |i: usize, buffers: Buffers<'_>, block: &mut Block| {
-            let part = part.part(i * columns, buffers.features.ncols());
-            per_thread.with(|room| shared.run_block(first + i, part, buffers, room, block));
-        };
-        let features = self.features.as_mut().subcols_mut(0, b);
-        let [scaled, curved] = self.scaled.each_mut().map(|own| own.as_mut().subrows_mut(0, b));
-        if b * features.nrows().pow(2) < ALONE {
-            let mut whole = Buffers { features, scaled, curved };
-            for (i, block) in blocks.iter_mut().enumerate() {
-                run_block(i, whole.part(i * columns, columns), block);
-            }
-            return;
-        }
-        (
-            features.par_col_chunks_mut(columns),
-            scaled.par_row_chunks_mut(columns),
-            curved.par_row_chunks_mut(columns),
-            blocks.par_iter_mut(),
-        )
-            .into_par_iter()
-            .enumerate()
-            .with_max_len(1)
-            .for_each(|(i, (features, scaled, curved, block))| {
-                run_block(i, Buffers { features, scaled, curved }, block);
-            });
+    /// Returns the features of the first set of some rows.
+    pub(super) fn features(&self, from: usize, len: usize) -> MatRef<'_, f64> {
+        self.features.as_ref().subcols(from, len)
     }
 
-    /// Adds the window's `b` data to the lower triangles of `A diag(·) Aᵀ` of every process, or starts the sums with them.
-    pub(super) fn add_to(&self, layers: Layers<'_>, sums: &mut [ProcessSums], b: usize, starts: bool) {
-        let accum = if starts { Accum::Replace } else { Accum::Add };
-        for (process, sums) in sums.iter_mut().enumerate() {
-            let features = self.features.as_ref().submatrix(0, 0, self.features.nrows(), b);
-            let features = features.get(layers.rows(layers.of(process)), ..);
-            for (sum, scaled) in sums.squares().into_iter().zip(&self.scaled) {
+    /// Runs the blocks of a window, each with the number of its rows; `first` is the number of its first block within the batch.
+    pub(super) fn run(
+        &mut self,
+        shared: Shared<'_>,
+        parts: &[(RowsOf<'_>, usize)],
+        first: usize,
+        blocks: &mut [Block],
+    ) {
+        let per_thread = &self.per_thread;
+        let b: usize = parts.iter().map(|(_, len)| len).sum();
+        let alone = b * self.features.nrows().pow(2) < ALONE;
+        let [scaled, curved] = self.scaled.each_mut().map(|own| own.as_mut().subrows_mut(0, b));
+        let mut rest = Buffers { features: self.features.as_mut().subcols_mut(0, b), scaled, curved };
+        let mut works = Vec::with_capacity(parts.len());
+        for ((index, (part, len)), block) in parts.iter().enumerate().zip(blocks) {
+            let own;
+            (own, rest) = rest.split(*len);
+            works.push((index, *part, own, block));
+        }
+        let run = |(index, part, buffers, block): (usize, RowsOf<'_>, Buffers<'_>, &mut Block)| {
+            per_thread.with(|room| shared.run_block(first + index, part, buffers, room, block));
+        };
+        if alone {
+            works.into_iter().for_each(run);
+        } else {
+            works.into_par_iter().with_max_len(1).for_each(run);
+        }
+    }
+
+    /// Adds the window's `b` data to the lower triangles of `A diag(·) Aᵀ` of every process.
+    pub(super) fn add_to(&self, shared: Shared<'_>, sums: &mut [ProcessSums], b: usize) {
+        let shape = shared.shape;
+        for (process, sums) in sums.iter_mut().enumerate().filter(|(process, _)| shared.has_own_sums(*process)) {
+            let features = self.features.as_ref().subcols(0, b).get(shape.rows(shape.of(process)), ..);
+            let wanted = [shared.outer, shared.curved()];
+            let sums = sums.squares().into_iter().zip(&self.scaled).zip(wanted).filter(|(_, wanted)| *wanted);
+            for ((sum, scaled), _) in sums {
                 let Some(sum) = sum else { continue };
-                let scaled = scaled.as_ref().subrows(0, b).get(.., layers.process_rows(process));
-                let (left, right) = (Operand::full(features), Operand::full(scaled));
-                product(sum.as_mut(), Part::Lower, accum, left, right, 1.0);
+                let scaled = scaled.as_ref().subrows(0, b).get(.., shape.process_rows(process));
+                add_gram(sum.as_mut(), features, scaled, features.nrows() - shape.given.unwrap_or(0));
             }
         }
     }
@@ -186,15 +256,16 @@ struct Buffers<'a> {
     curved: MatMut<'a, f64>,
 }
 
-impl Buffers<'_> {
-    /// Returns the buffers of `len` rows from `from` on, or of fewer at the end.
-    fn part(&mut self, from: usize, len: usize) -> Buffers<'_> {
-        let len = len.min(self.features.ncols() - from);
-        Buffers {
-            features: self.features.as_mut().subcols_mut(from, len),
-            scaled: self.scaled.as_mut().subrows_mut(from, len),
-            curved: self.curved.as_mut().subrows_mut(from, len),
-        }
+impl<'a> Buffers<'a> {
+    /// Returns the buffers of the first `len` rows, and those of the others.
+    fn split(self, len: usize) -> (Buffers<'a>, Buffers<'a>) {
+        let (features, more_features) = self.features.split_at_col_mut(len);
+        let (scaled, more_scaled) = self.scaled.split_at_row_mut(len);
+        let (curved, more_curved) = self.curved.split_at_row_mut(len);
+        (
+            Buffers { features, scaled, curved },
+            Buffers { features: more_features, scaled: more_scaled, curved: more_curved },
+        )
     }
 }
 
@@ -202,8 +273,9 @@ impl Buffers<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct Shared<'a> {
     pub(super) problem: Problem<'a>,
+    pub(super) shape: Shape<'a>,
     pub(super) form: Form,
-    pub(super) train_theta: bool,
+    pub(super) wanted: Wanted,
     /// True if all of B is needed. For a diagonal q only the layers' adjoint needs it.
     pub(super) outer: bool,
     /// True if the features are already computed.
@@ -213,9 +285,41 @@ pub(super) struct Shared<'a> {
     /// The factors of every process.
     pub(super) processes: &'a [ProcessRoom],
     pub(super) sampling: Option<&'a Sampling>,
+    /// `Wᵀ Cov(w, u)` of grouped effects, in the direct form.
+    pub(super) raw_cross: Option<&'a Mat<f64>>,
+    /// The direction in q of every process along which the gradient is differentiated, if it is.
+    pub(super) tangents: &'a [Tangent],
 }
 
 impl<'a> Shared<'a> {
+    /// True if the process needs its own products: at the origin and at the optimum, processes with constant ratios of losses share those of
+    /// the first process of their layer.
+    fn has_own_sums(self, process: usize) -> bool {
+        let shares =
+            !self.problem.noises.is_empty() && matches!(self.wanted, Wanted::Origin | Wanted::Envelope);
+        !shares || self.shape.members(self.shape.of(process)).start == process
+    }
+
+    /// True if sums with weights `∂²ℓ/∂μ²` are wanted.
+    fn curved(self) -> bool {
+        self.wanted != Wanted::Envelope && self.problem.objective.has_own_curvature()
+    }
+
+    /// True if the loss takes the residual variance as noise.
+    fn is_fitc(self) -> bool {
+        self.problem.objective.loss == Loss::Fitc
+    }
+
+    /// Returns κ of a set of features; rows given their neighbours come with their residual variances.
+    fn kappa(self, set: usize) -> f64 {
+        if self.shape.given.is_some() { 0.0 } else { self.problem.layers.get(set).kappa() }
+    }
+
+    /// Returns the inducing inputs behind a set of features.
+    fn inducing(self, set: usize) -> Option<&'a InducingLayer> {
+        self.problem.layers.get(self.shape.layer_of(set)).inducing()
+    }
+
     /// `S − κI` and m of a process; in the direct form they are for raw features.
     fn moments_of(self, process: usize) -> (MatrixRef<'a>, &'a [f64]) {
         let room = &self.processes[process];
@@ -225,188 +329,307 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// True if the features of the sums are whitened.
+    /// True if the pass whitens the features of the sums.
     fn whitens(self) -> bool {
-        self.form != Form::Direct && self.problem.layers.whitens()
+        self.form != Form::Direct && self.shape.whitens()
     }
 
     fn run_block(
         self,
         index: usize,
-        batch: Batch<'_>,
+        rows: RowsOf<'_>,
         buffers: Buffers<'_>,
         room: &mut ThreadRoom,
         block: &mut Block,
     ) {
-        let layers = self.problem.layers;
-        let len = batch.targets.len();
         let Buffers { features: mut u, mut scaled, mut curved } = buffers;
-        for layer in 0..layers.count() {
-            let own = u.as_mut().get_mut(layers.rows(layer), ..);
-            self.features(layer, batch, own, room, block);
+        let mut gathered = std::mem::take(&mut block.gathered);
+        let targets = match rows {
+            RowsOf::Plain(batch) => batch.targets,
+            RowsOf::Given(given) => {
+                gathered.take(given.given, &given.members[0], given.block);
+                gathered.targets()
+            }
+        };
+        for set in 0..self.shape.count() {
+            self.features(set, rows, u.as_mut().get_mut(self.shape.rows(set), ..), room, block);
         }
         let u = u.into_const();
         let mut random = self.draws.of_block(index);
-        self.losses(batch, u, block, &mut random);
-        for process in 0..layers.processes() {
-            let (own, data) = (layers.process_rows(process), process * len..(process + 1) * len);
-            let c = &mut block.c[own];
-            c.fill(0.0);
-            columns::add_matvec(u.get(layers.rows(layers.of(process)), ..), &block.g[data], c);
-        }
-        if self.train_theta && layers.whitens() {
-            for layer in 0..layers.count() {
-                self.adjoint(layer, batch, u.get(layers.rows(layer), ..), room, block);
+        self.losses((targets, rows.scale(), &gathered.sites), u, block, &mut random);
+        if self.wanted.theta() && self.problem.layers.whitens() {
+            for set in 0..self.shape.count() {
+                self.adjoint(set, rows, u.get(self.shape.rows(set), ..), room, block);
             }
         }
-        let curvature = self.problem.objective.has_own_curvature();
-        for process in 0..layers.processes() {
-            let (own, data) = (layers.process_rows(process), process * len..(process + 1) * len);
-            let u = u.get(layers.rows(layers.of(process)), ..);
-            let weights = [Some(&block.h[data.clone()]), curvature.then(|| &block.curvature[data])];
-            if let MatrixRef::Diagonal(_) = self.moments_of(process).0 {
-                for (diagonal, weights) in block.diagonals.iter_mut().zip(weights) {
-                    let Some(weights) = weights else { continue };
-                    let diagonal = &mut diagonal[own.clone()];
-                    diagonal.fill(0.0);
-                    columns::add_weighted_squares(u, weights, diagonal);
-                }
-            } else if let Some(weights) = weights[1] {
-                columns::scale_columns_transposed(u, weights, curved.as_mut().get_mut(.., own.clone()));
+        for process in 0..self.shape.layers.processes() {
+            let own = u.get(self.shape.rows(self.shape.of(process)), ..);
+            self.sum_rows(process, own, [scaled.as_mut(), curved.as_mut()], block);
+        }
+        block.gathered = gathered;
+    }
+
+    /// Prepares the sums of a process over the rows of a block: `A g`, and the second operands of `A diag(·) Aᵀ` or the diagonals of these.
+    fn sum_rows(
+        self,
+        process: usize,
+        u: MatRef<'_, f64>,
+        [mut scaled, mut curved]: [MatMut<'_, f64>; 2],
+        block: &mut Block,
+    ) {
+        let (own, data) = (self.shape.process_rows(process), of_process(process, u.ncols()));
+        let Block { c, g, h, v, r_bar, curvature, squares, residual, diagonals, .. } = block;
+        let (g, h, curvature) = (&g[data.clone()], &h[data.clone()], &curvature[data.clone()]);
+        let c = &mut c[own.clone()];
+        c.fill(0.0);
+        let envelope = self.wanted == Wanted::Envelope;
+        if !envelope {
+            columns::add_matvec(u, g, c);
+        }
+        if self.wanted == Wanted::Origin {
+            let rows = g.iter().zip(curvature).filter(|(_, curvature)| **curvature > 0.0);
+            squares[process] = rows.map(|(g, curvature)| g * g / curvature).sum();
+            residual[process] = linalg::dot(h, &v[data.clone()]);
+        }
+        let weights = if envelope { &r_bar[data] } else { h };
+        let curvature = self.curved().then_some(curvature);
+        if self.problem.q[process].family() == Family::Diagonal {
+            for (diagonal, weights) in diagonals.iter_mut().zip([Some(weights), curvature]) {
+                let Some(weights) = weights else { continue };
+                let diagonal = &mut diagonal[own.clone()];
+                diagonal.fill(0.0);
+                columns::add_weighted_squares(u, weights, diagonal);
             }
-            if let (true, Some(weights)) = (self.outer, weights[0]) {
-                columns::scale_columns_transposed(u, weights, scaled.as_mut().get_mut(.., own));
-            }
+        } else if let Some(weights) = curvature {
+            columns::scale_columns_transposed(u, weights, curved.as_mut().get_mut(.., own.clone()));
+        }
+        if self.outer && self.has_own_sums(process) {
+            columns::scale_columns_transposed(u, weights, scaled.as_mut().get_mut(.., own));
         }
     }
 
-    /// The features of a layer, `T = (S − κI) A` of its processes, and their marginals.
+    /// The features of a set, `T = (S − κI) A` of its processes, and their marginals.
     fn features(
         self,
-        index: usize,
-        batch: Batch<'_>,
+        set: usize,
+        rows: RowsOf<'_>,
         mut u: MatMut<'_, f64>,
         room: &mut ThreadRoom,
         block: &mut Block,
     ) {
-        let (layers, len) = (self.problem.layers, batch.targets.len());
-        let layer = layers.get(index);
+        let len = u.ncols();
         if !self.kept {
-            self.computed(index, batch, u.as_mut(), room, block);
+            self.computed(set, rows, u.as_mut(), room, block);
         }
-        let own = index * len..(index + 1) * len;
-        let (base, offset) = (&block.base[own.clone()], &block.offset[own]);
         let u = u.into_const();
-        for process in layers.members(index) {
-            let mut t = room.t.as_mut().get_mut(layers.process_rows(process), 0..len);
+        let layer = self.problem.layers.get(self.shape.layer_of(set));
+        let members = self.shape.members(set);
+        for process in members.clone() {
+            let Block { base, offset, mu, v, r, .. } = &mut *block;
+            let (base, offset) = (&base[of_process(set, len)], &offset[of_process(set, len)]);
+            let data = of_process(process, len);
+            let (mu, v, r) = (&mut mu[data.clone()], &mut v[data.clone()], &mut r[data]);
+            match layer.constant(process - members.start) {
+                Some(constant) if self.shape.given.is_none() => mu.fill(constant),
+                _ => mu.copy_from_slice(offset),
+            }
+            v.copy_from_slice(base);
+            if self.is_fitc() || self.wanted == Wanted::Origin {
+                r.fill(0.0);
+                let kappa = self.kappa(set);
+                if kappa != 0.0 {
+                    columns::add_column_dots(u, u, r);
+                }
+                r.iter_mut().zip(base).for_each(|(r, base)| *r = base - kappa * *r);
+            }
+            if self.wanted == Wanted::Origin {
+                v.copy_from_slice(r);
+                continue;
+            }
+            let mut t = room.t.as_mut().get_mut(self.shape.process_rows(process), 0..len);
             let (quadratic, mean) = self.moments_of(process);
             match quadratic {
+                _ if !self.has_own_sums(process) => t.fill(0.0),
                 MatrixRef::Full(quadratic) => {
-                    block_product(t.as_mut(), Accum::Replace, Operand::full(quadratic), u, 1.0);
+                    image(quadratic, u, u.nrows() - self.shape.given.unwrap_or(0), 1.0, t.as_mut());
                 }
                 MatrixRef::Diagonal(quadratic) => columns::scale_rows(u, quadratic, t.as_mut()),
             }
-            let data = process * len..(process + 1) * len;
-            let (mu, v) = (&mut block.mu[data.clone()], &mut block.v[data]);
-            match layer.constant(process - layers.members(index).start) {
-                Some(constant) => mu.fill(constant),
-                None => mu.copy_from_slice(offset),
-            }
-            v.copy_from_slice(base);
             columns::add_moments(u, mean, t.as_ref(), mu, v);
+            if let (Some(groups), RowsOf::Plain(batch)) = (self.problem.groups, rows) {
+                let cross = self.raw_cross.unwrap_or(&groups.moments.cross);
+                let spread = self.wanted != Wanted::Envelope || self.is_fitc();
+                groups.add(batch.x, (u, cross), t, mu, Some(v).filter(|_| spread));
+            }
         }
     }
 
-    /// Computes the features of a layer, the residual variances, and the means.
+    /// Computes a set of features, the base variances, and the offsets.
     fn computed(
         self,
-        index: usize,
-        batch: Batch<'_>,
+        set: usize,
+        rows: RowsOf<'_>,
         mut u: MatMut<'_, f64>,
         room: &mut ThreadRoom,
         block: &mut Block,
     ) {
-        let (layers, len) = (self.problem.layers, batch.targets.len());
-        let layer = layers.get(index);
+        let len = u.ncols();
         let scratch = &mut room.scratch;
-        let own = index * len..(index + 1) * len;
-        let (base, offset) = (&mut block.base[own.clone()], &mut block.offset[own]);
-        if self.whitens() {
-            let mut k = room.k.as_mut().get_mut(layers.rows(index), 0..len);
-            layer.features(batch.x, k.as_mut(), base, offset, scratch);
-            whiten(&**layer, k.as_ref(), u.as_mut());
-        } else {
-            layer.features(batch.x, u.as_mut(), base, offset, scratch);
+        let (base, offset) = (&mut block.base[of_process(set, len)], &mut block.offset[of_process(set, len)]);
+        match rows {
+            RowsOf::Plain(batch) => {
+                let layer = self.problem.layers.get(set);
+                if self.whitens() {
+                    let mut k = room.k.as_mut().get_mut(self.shape.rows(set), 0..len);
+                    layer.features(batch.x, k.as_mut(), base, offset, scratch);
+                    whiten(&**layer, k.as_ref(), u);
+                } else {
+                    layer.features(batch.x, u, base, offset, scratch);
+                }
+            }
+            RowsOf::Given(given) => {
+                let Some(layer) = self.inducing(set) else { return u.fill(f64::NAN) };
+                let conditionals = &mut room.conditionals[set];
+                given.features(set, layer, conditionals, (u.as_mut(), base, offset), self.is_fitc());
+            }
         }
     }
 
-    /// The losses of the block and their derivatives in the marginals.
-    fn losses(self, batch: Batch<'_>, u: MatRef<'_, f64>, block: &mut Block, random: &mut ChaCha8Rng) {
+    /// The losses of the block and their derivatives in the marginals. `sites` has the targets of every process of rows given their
+    /// neighbours.
+    fn losses(
+        self,
+        (targets, scale, sites): (Targets<'_>, f64, &[f64]),
+        u: MatRef<'_, f64>,
+        block: &mut Block,
+        random: &mut ChaCha8Rng,
+    ) {
         let Problem { objective, likelihood, layers, .. } = self.problem;
-        let (len, all) = (batch.targets.len(), layers.processes() * batch.targets.len());
-        let Block { mu, v, g, h, curvature, likelihood: own, value, loss, samples, base, offset, .. } = block;
+        let len = targets.len();
+        let all = layers.processes() * len;
+        let Block { mu, v, r, r_bar, g, h, curvature, likelihood: own, loss, samples, base, offset, .. } =
+            &mut *block;
         own.fill(0.0);
-        let own = if self.train_theta { own.as_mut_slice() } else { &mut [] };
+        let own = if self.wanted.theta() { own.as_mut_slice() } else { &mut [] };
+        if self.is_fitc() {
+            // s = v − r.
+            v[..all].iter_mut().zip(&r[..all]).for_each(|(v, r)| *v -= r);
+        }
+        if self.is_fitc() && self.shape.given.is_some() {
+            // The variance of a row given its neighbours contains its noise, whose derivative goes through the conditioning.
+            block.value = (0..layers.processes())
+                .map(|process| {
+                    let data = of_process(process, len);
+                    let targets = Targets { weights: targets.weights, ..Targets::of(&sites[data.clone()]) };
+                    let rows =
+                        LossInputs { targets, mean: &mu[data.clone()], variance: &v[data.clone()], residual: &r[data.clone()] };
+                    let out = Derivatives {
+                        mean: &mut g[data.clone()],
+                        variance: &mut h[data.clone()],
+                        residual: &mut r_bar[data.clone()],
+                        curvature: &mut curvature[data],
+                        own: &mut [],
+                    };
+                    fitc(0.0, scale, rows, out)
+                })
+                .sum();
+            return;
+        }
         let (g, h) = (&mut g[..all], &mut h[..all]);
-        let out = Derivatives { mean: g, variance: h, curvature: &mut curvature[..all], own };
-        let rows = LossInputs { targets: batch.targets, mean: &mu[..all], variance: &v[..all] };
-        *value = objective.losses(likelihood, batch.scale, rows, out, loss, random);
+        let (residual, curvature) = (&mut r_bar[..all], &mut curvature[..all]);
+        let out = Derivatives { mean: g, variance: h, residual, curvature, own };
+        let rows = LossInputs { targets, mean: &mu[..all], variance: &v[..all], residual: &r[..all] };
+        block.value = objective.losses(likelihood, scale, rows, out, loss, random);
         if let (Some(sampling), Some(likelihood)) = (self.sampling, likelihood.one()) {
-            let (targets, scale) = (batch.targets, batch.scale);
             let (base, offset, kappa) = (&base[..len], &offset[..len], layers.get(0).kappa());
             let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, kappa };
             sampling.run_block(block, g, h, samples, random);
         }
     }
 
-    /// The gradient of a layer that flows through the features of the block: `Ā = Σ_l m_l g_lᵀ + 2 T_l diag(h_l)`.
+    /// The gradient of a layer that flows through a set of features of the block: `Ā = Σ_l m_l g_lᵀ + 2 T_l diag(h_l)`.
     fn adjoint(
         self,
-        index: usize,
-        batch: Batch<'_>,
+        set: usize,
+        rows: RowsOf<'_>,
         u: MatRef<'_, f64>,
         room: &mut ThreadRoom,
         block: &mut Block,
     ) {
-        let (layers, len) = (self.problem.layers, batch.targets.len());
-        let (layer, members): (&Layer, _) = (layers.get(index), layers.members(index));
-        let gradient = &mut block.layers[index];
-        gradient.clear();
-        let of = |values: &'_ [f64], process: usize| process * len..((process + 1) * len).min(values.len());
+        let (m, len, members) = (u.nrows(), u.ncols(), self.shape.members(set));
+        let gradient = &mut block.layers[self.shape.layer_of(set)];
         let first = members.start;
-        let all = layers.process_rows(first).start..layers.process_rows(members.end - 1).end;
+        if self.shape.given.is_none() || self.shape.layer_of(set) == set {
+            gradient.clear();
+        }
+        let all = self.shape.process_rows(first).start..self.shape.process_rows(members.end - 1).end;
         let mut t = room.t.as_mut().get_mut(all, 0..len);
-        let m = layer.dim();
         for process in members.clone() {
             let own = t.as_mut().subrows_mut((process - first) * m, m);
-            let (g, h) = (&block.g[of(&block.g, process)], &block.h[of(&block.h, process)]);
-            columns::rank_one_plus_scaled(own, self.moments_of(process).1, g, h);
+            let (g, h) = (&mut block.g[of_process(process, len)], &block.h[of_process(process, len)]);
+            let mean = self.moments_of(process).1;
+            match self.tangents.get(process) {
+                Some(tangent) => {
+                    let data = of_process(process, len);
+                    let (variance, r_bar) = (&block.r[data.clone()], &mut block.r_bar[data]);
+                    tangent.differentiate((u, own), (mean, variance), (g, h, r_bar));
+                }
+                None => columns::rank_one_plus_scaled(own, mean, g, h),
+            }
         }
-        let g = &block.g[of(&block.g, first)];
-        let mut base_bar = &block.h[of(&block.h, first)];
+        let separate = self.is_fitc();
+        if separate {
+            // `Ā = m gᵀ + 2 S A diag(h) − 2κ A diag(r̄)`, and T has S − κI.
+            let (data, kappa) = (of_process(first, len), self.kappa(set));
+            let difference = &mut room.base_bar[..len];
+            let terms = difference.iter_mut().zip(block.h[data.clone()].iter().zip(&block.r_bar[data]));
+            terms.for_each(|(difference, (h, r_bar))| *difference = 2.0 * kappa * (h - r_bar));
+            if kappa != 0.0 {
+                columns::add_scaled_columns(t.as_mut().subrows_mut(0, m), u, difference);
+            }
+        }
+        let by_variance = if separate { &block.r_bar } else { &block.h };
+        let mut base_bar = &by_variance[of_process(first, len)];
         if members.len() > 1 {
             let sum = &mut room.base_bar[..len];
             sum.copy_from_slice(base_bar);
             for process in members.clone().skip(1) {
                 let (total, part) = t.as_mut().split_at_row_mut(m);
                 columns::add(total, part.as_ref().subrows((process - first - 1) * m, m));
-                sum.iter_mut().zip(&block.h[of(&block.h, process)]).for_each(|(sum, h)| *sum += h);
-                let g = &block.g[of(&block.g, process)];
+                sum.iter_mut().zip(&by_variance[of_process(process, len)]).for_each(|(sum, h)| *sum += h);
                 if let Some(mean) = gradient.mean.get_mut(process - first) {
-                    *mean += g.iter().sum::<f64>();
+                    *mean += block.g[of_process(process, len)].iter().sum::<f64>();
                 }
             }
             base_bar = sum;
         }
         let t = t.into_const().subrows(0, m);
+        let batch = match rows {
+            RowsOf::Plain(batch) => batch,
+            RowsOf::Given(given) => {
+                let Some(layer) = self.inducing(set) else { return };
+                let conditionals = &mut room.conditionals[set];
+                block.through[set].clear();
+                let bars = (t, &mut block.g[of_process(first, len)], base_bar);
+                let through = (gradient, &mut block.through[set], &mut block.members[set]);
+                return given.adjoint((set, self.shape.place_of(set)), layer, conditionals, bars, separate, through);
+            }
+        };
+        let layer = self.problem.layers.get(set);
         let (features, features_bar) = if self.whitens() {
             let mut kbar = room.kbar.as_mut().submatrix_mut(0, 0, m, len);
             whiten_adjoint(&**layer, t, kbar.as_mut());
-            (room.k.as_ref().get(layers.rows(index), 0..len), kbar.into_const())
+            (room.k.as_ref().get(self.shape.rows(set), 0..len), kbar.into_const())
         } else {
             (u, t)
         };
-        let by = FeaturesAdjoint { features, features_bar, base_bar, offset_bar: g };
+        let offset_bar = &block.g[of_process(first, len)];
+        let by = FeaturesAdjoint { features, features_bar, base_bar, offset_bar };
         layer.features_adjoint(batch.x, by, gradient, &mut room.scratch);
     }
+}
+
+/// Returns the places of the numbers of a process, or set of features, in a block of `len` rows.
+fn of_process(process: usize, len: usize) -> Range<usize> {
+    process * len..(process + 1) * len
 }

@@ -62,7 +62,7 @@ struct ThreadRoom {
 }
 
 /// Returns the leading `rows × columns` of a buffer, which grows if necessary.
-pub(super) fn room(buffer: &mut Mat<f64>, rows: usize, columns: usize) -> MatMut<'_, f64> {
+pub(crate) fn room(buffer: &mut Mat<f64>, rows: usize, columns: usize) -> MatMut<'_, f64> {
     if buffer.nrows() != rows || buffer.ncols() < columns {
         *buffer = Mat::zeros(rows, columns.max(buffer.ncols()));
     }
@@ -102,13 +102,18 @@ impl Members {
         self.a.as_ref().subcols(0, self.count)
     }
 
-    /// Loads the members of a window, and computes their features.
-    pub fn load(&mut self, layer: &InducingLayer, source: Source<'_>, window: &Window) {
+    /// Returns the number of features of f.
+    pub fn dim(&self) -> usize {
+        self.a.nrows()
+    }
+
+    /// Loads the members of a window for a process of the layer, and computes their features.
+    pub fn load(&mut self, layer: &InducingLayer, process: usize, source: Source<'_>, window: &Window) {
         let (m, u, d) = (layer.dim(), window.members.len(), source.x.ncols());
         (self.count, self.inputs) = (u, layer.z().ncols());
         self.rows.clone_from(&window.members);
         let mut x = room(&mut self.x, d, u);
-        let (mean, new) = (layer.mean().values[0], window.queries);
+        let (mean, new) = (layer.mean().values[process], window.queries);
         [&mut self.c, &mut self.noise].into_iter().for_each(Vec::clear);
         for (at, &member) in window.members.iter().enumerate() {
             let (member, query) = (member as usize, source.queries.filter(|_| at < new));

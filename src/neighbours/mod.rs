@@ -60,6 +60,7 @@ mod small;
 pub use blocks::{Block, Window, Windows};
 pub use conditionals::{Conditionals, PriorBar, Rows, RowsBar};
 pub use lists::Lists;
+pub(crate) use members::room;
 pub use members::{Members, Source};
 pub use metric::{half_lengths, in_units_of};
 pub use prediction::Predictor;

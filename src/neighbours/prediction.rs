@@ -98,7 +98,7 @@ impl Predictor<'_> {
         let mut members = Members::default();
         let (mut mean, mut variance) = (vec![0.0; x.nrows()], vec![0.0; x.nrows()]);
         for window in &windows.all {
-            members.load(self.layer, source, window);
+            members.load(self.layer, 0, source, window);
             let of_block = |block: &Block| rooms.with(|room| self.block(&members, block, counted, room));
             let found: Vec<[Vec<f64>; 2]> = window.blocks.par_iter().map(of_block).collect();
             for (block, [means, variances]) in window.blocks.iter().zip(&found) {

@@ -53,7 +53,7 @@ impl Objective {
         &self,
         likelihood: &dyn JointLikelihood,
         scale: f64,
-        LossInputs { targets, mean, variance }: LossInputs<'_>,
+        LossInputs { targets, mean, variance, .. }: LossInputs<'_>,
         out: Derivatives<'_>,
         LossScratch { joint: scratch, counts, .. }: &mut LossScratch,
         random: &mut ChaCha8Rng,
@@ -105,7 +105,7 @@ impl Objective {
                 Some(peak) => scratch.reject(likelihood, at, samples, peak, counts, random),
                 None => scratch.predictive(likelihood, at),
             },
-            Loss::LogPredictive(_) => scratch.predictive(likelihood, at),
+            _ => scratch.predictive(likelihood, at),
         }
     }
 }

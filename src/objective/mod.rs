@@ -2,6 +2,7 @@
 
 mod estimator;
 mod facts;
+mod gaussian;
 mod joint;
 mod latent_samples;
 mod piecewise;
@@ -16,6 +17,8 @@ pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
 use crate::likelihood::{LatentMarginal, LatentRows, Likelihood, Local, Observation, ObservationModel};
 use crate::quadrature::Integrator;
+pub(crate) use gaussian::fitc;
+use gaussian::square;
 use joint::JointScratch;
 use latent_samples::LatentDatum;
 use rand_chacha::ChaCha8Rng;
@@ -33,6 +36,11 @@ pub enum Loss {
     /// Jankowiak, Pleiss & Gardner 2020). Sampling estimators estimate values as well as gradients, without quadrature;
     /// [`Objective::without_samples`] gives exact values.
     LogPredictive(Estimator),
+    /// `−E_{N(f; μ, s)} log N(y; f, σ² + r)` for Gaussian noise: the residual variance r is noise, and s is the variance that q gives. At the
+    /// best q the objective is the negative log evidence of FITC (Snelson & Ghahramani 2006), and of rows given their neighbours.
+    Fitc,
+    /// `½ (y − μ)²`.
+    Square,
 }
 
 /// The minimised function `(n/b) Σ ℓ_i + β KL(q ‖ p)`.
@@ -59,6 +67,7 @@ impl Objective {
     pub fn estimator(&self) -> Estimator {
         match self.loss {
             Loss::ExpectedLog(estimator) | Loss::LogPredictive(estimator) => estimator,
+            Loss::Fitc | Loss::Square => Estimator::Exact,
         }
     }
 
@@ -91,7 +100,7 @@ impl Objective {
 
     /// Returns true if `∂²ℓ/∂μ²` differs from `2 ∂ℓ/∂v`; they are equal for expected losses (Price's theorem).
     pub(crate) fn has_own_curvature(&self) -> bool {
-        matches!(self.loss, Loss::LogPredictive(_))
+        matches!(self.loss, Loss::LogPredictive(_) | Loss::Square)
     }
 
     /// Log-loss DLM with exact gradients.
@@ -176,8 +185,10 @@ pub struct LossInputs<'a> {
     pub targets: Targets<'a>,
     /// The latent means μ, n for each function: one function follows the other.
     pub mean: &'a [f64],
-    /// The latent variances v, in the order of the means.
+    /// The latent variances v, in the order of the means; with [`Loss::Fitc`] the variances s that q gives.
     pub variance: &'a [f64],
+    /// The residual variances r, which only [`Loss::Fitc`] reads.
+    pub residual: &'a [f64],
 }
 
 /// The derivatives of the losses of a block by row. All slices except the last have the length of the block; with several functions, one
@@ -187,6 +198,8 @@ pub struct Derivatives<'a> {
     pub mean: &'a mut [f64],
     /// `h_i = ∂/∂v_i`.
     pub variance: &'a mut [f64],
+    /// `∂/∂r_i`, which only [`Loss::Fitc`] writes.
+    pub residual: &'a mut [f64],
     /// `∂²/∂μ_i²`, or 0 if that is negative.
     pub curvature: &'a mut [f64],
     /// Accumulates `Σ_i ∂/∂ψ` for the likelihood's own parameters, unless it is empty.
@@ -239,6 +252,11 @@ impl Objective {
         scratch: &mut LossScratch,
         random: &mut ChaCha8Rng,
     ) -> f64 {
+        match self.loss {
+            Loss::Fitc => return fitc(model.gaussian_noise().unwrap_or(f64::NAN), scale, rows, out),
+            Loss::Square => return square(scale, rows, out),
+            Loss::ExpectedLog(_) | Loss::LogPredictive(_) => {}
+        }
         let likelihood = match model {
             ObservationModel::One(likelihood) => likelihood.as_ref(),
             ObservationModel::Joint(likelihood) => {
@@ -249,7 +267,7 @@ impl Objective {
         if exact && likelihood.prefers_many_rows() {
             return self.losses_at_once(likelihood, scale, rows, out, &mut scratch.integrator);
         }
-        let LossInputs { targets, mean, variance } = rows;
+        let LossInputs { targets, mean, variance, .. } = rows;
         let mut sum = 0.0;
         let wanted = out.own.len();
         for i in 0..targets.len() {
@@ -271,7 +289,7 @@ impl Objective {
         &self,
         likelihood: &dyn Likelihood,
         scale: f64,
-        LossInputs { targets, mean, variance }: LossInputs<'_>,
+        LossInputs { targets, mean, variance, .. }: LossInputs<'_>,
         out: Derivatives<'_>,
         integrator: &mut Integrator,
     ) -> f64 {
@@ -284,7 +302,7 @@ impl Objective {
                 integrator.expected_log_densities(likelihood, of, out.own, &mut local);
                 Gain::expected
             }
-            Loss::LogPredictive(_) => {
+            _ => {
                 integrator.log_predictives(likelihood, of, out.own, &mut local);
                 Gain::predictive
             }
@@ -319,9 +337,9 @@ impl Objective {
                 let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
                 Gain::expected(likelihood.expected_log_density(at, latent, own, integrator))
             }
-            Loss::LogPredictive(estimator) => {
+            _ => {
                 let datum = LatentDatum { likelihood, at, latent, wanted };
-                estimator.log_predictive(datum, scratch, random)
+                self.estimator().log_predictive(datum, scratch, random)
             }
         }
     }
