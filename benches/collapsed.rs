@@ -2,8 +2,8 @@
 #![allow(missing_docs)] // criterion's macros make public functions without any
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
+use sparsegp::objective::Objective;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::training::CollapsedObjective;
@@ -17,7 +17,7 @@ fn bounds(c: &mut Criterion) {
         let x = points(8, n, 0.0);
         let y = targets(&x);
         group.throughput(Throughput::Elements(n as u64));
-        for (name, bound) in [("VFE", CollapsedBound::Elbo { beta: 1.0 }), ("FITC", CollapsedBound::Fitc)] {
+        for (name, bound) in [("VFE", Objective::elbo(1.0)), ("FITC", Objective::fitc())] {
             let data = Dataset::of(x.transpose(), &y);
             let mut objective = CollapsedObjective::new(model(LikelihoodKind::Gaussian, m, 8), data, bound);
             let theta = objective.start();

@@ -4,15 +4,18 @@
 //! `cargo run --release --example neighbours -- ROWS INDUCING NEIGHBOURS INPUTS`
 
 use faer::Mat;
-use sparsegp::collapsed::{
-    BoundGradient, ConditionalStream, RowWeight, RowsAdjoint, Sweep, conditional_elbo,
-};
+use sparsegp::collapsed::solve;
 use sparsegp::effects::Effects;
+use sparsegp::gradient::{BatchPass, GivenRows, Problem, Wanted};
 use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingPrior, Jitter, LayerScratch};
+use sparsegp::latent::{InducingPrior, Jitter};
+use sparsegp::likelihood::Gaussian;
+use sparsegp::model::LatentModel;
 use sparsegp::neighbours::{
     COMPARISONS, Index, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before,
 };
+use sparsegp::objective::{Objective, Targets};
+use sparsegp::variational::{Family, Normal};
 use std::time::Instant;
 
 /// Runs `work`, and prints its time.
@@ -61,23 +64,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let windows = timed("windows", n, || Windows::near(near.as_ref(), &order, &lists, most));
     println!("{:<34} {:8.2}", "features computed for each row", windows.overhead());
     let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
-    let sweep = Sweep { layer: &layer, source, windows: &windows };
-    let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
-    timed("evidence", n, || stream.forward(sweep, RowWeight::Precision));
-    let found = conditional_elbo(&stream.statistics, 1.0)
-        .map_err(|_| "the posterior's precision cannot be factorised")?;
-    let mut sums = BoundGradient::zeros(&layer);
-    timed("gradient", n, || {
-        let adjoint = RowsAdjoint::Statistics(&found.adjoint, RowWeight::Precision);
-        stream.add_rows(sweep, adjoint, &mut sums);
-        sums.finish(&layer, &mut LayerScratch::new(m));
-    });
+    let rows = GivenRows { windows: &windows, sources: &[source], targets: Targets::of(&y), scale: 1.0 };
+    let model = LatentModel::new(layer.clone().into(), Gaussian::new(noise[0]), false);
+    let standard = [Normal::standard(Family::Full, m)];
+    let problem = Problem::new(model.layers(), &model.likelihood, Objective::fitc(), &standard);
+    let (likelihood, effects) = (&model.likelihood, Effects::NONE);
+    let mut pass = BatchPass::given(model.layers(), likelihood, Objective::fitc(), &standard, &windows, effects);
+    timed("evidence", n, || pass.run_given(problem, rows, Wanted::Origin, &[]));
+    let found = solve(pass.sums(), 1.0).map_err(|_| "the posterior's precision cannot be factorised")?;
+    let problem = Problem { q: &found.q, ..problem };
+    timed("gradient", n, || pass.run_given(problem, rows, Wanted::Envelope, &[]));
     println!("{:<34} {:8.4} a row", "negative log evidence", found.value / n as f64);
 
     let index = timed("index of all data", n, || Index::new(near.as_ref(), order.clone(), COMPARISONS));
     let new = inputs(n, dims, n);
     let near_new = in_units_of(layer.kernel(), new.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
-    let posterior = (found.q.mean(), found.q.cov().full());
+    let posterior = (found.q[0].mean(), found.q[0].cov().full());
     let predictor =
         Predictor { layer: &layer, effects: Effects::NONE, posterior, noise: &noise, data: (x.as_ref(), &y) };
     let (mean, _) =

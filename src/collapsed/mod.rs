@@ -17,20 +17,3 @@ pub use conditional::tangent;
 pub use dataset::Dataset;
 pub use evidence::dense_upper_bound;
 pub use grouped::{GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
-
-/// The collapsed quantity that is minimised.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CollapsedBound {
-    /// The collapsed β-ELBO; Titsias' bound (VFE) at β = 1.
-    Elbo {
-        /// The weight of the KL term.
-        beta: f64,
-    },
-    /// FITC's negative log evidence.
-    Fitc,
-    /// The square-loss DLM objective minimised over the mean of q.
-    Square {
-        /// The weight of the penalty ½ mᵀm.
-        beta: f64,
-    },
-}

@@ -46,7 +46,8 @@ impl GivenGradient {
         self.factors.iter_mut().for_each(|factor| factor.as_mut().fill(0.0));
     }
 
-    pub(super) fn add(&mut self, other: &GivenGradient) {
+    /// Adds the gradient through other rows.
+    pub(crate) fn add(&mut self, other: &GivenGradient) {
         self.noise += other.noise;
         self.factors.iter_mut().zip(&other.factors).for_each(|(sum, own)| *sum += own);
     }

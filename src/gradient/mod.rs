@@ -53,6 +53,8 @@ pub enum Wanted {
     Origin,
     /// The losses at q with their gradient in q.
     Losses,
+    /// In addition the derivatives in the likelihood's own parameters.
+    Own,
     /// In addition the gradient in θ and Z through the features, at any q.
     Gradient,
     /// The gradient in θ and Z at the q that minimises the objective. The gradient in q is zero there, and `A diag(h) Aᵀ` is known from the
@@ -70,6 +72,11 @@ impl Wanted {
     /// Returns true if the gradient in θ and Z is wanted.
     fn theta(self) -> bool {
         matches!(self, Wanted::Gradient | Wanted::Envelope)
+    }
+
+    /// Returns true if derivatives in the likelihood's own parameters are wanted.
+    fn own(self) -> bool {
+        self.theta() || self == Wanted::Own
     }
 }
 
@@ -257,8 +264,9 @@ impl BatchPass {
         let square = |m: usize| if layers.whitens() { m } else { 0 };
         // A diagonal q needs outer products only for the layer's adjoint.
         let outer = family == Family::Full || layers.whitens();
-        let curved = family == Family::Full && objective.has_own_curvature();
-        let window = Window::new(shape, sizes.rows, sizes.columns, [outer, curved], sizes.longest);
+        // Rows given their neighbours are not the rows of Newton steps.
+        let curved = shape.curved(objective);
+        let window = Window::new(shape, sizes.rows, sizes.columns, [outer, family == Family::Full && curved], sizes.longest);
         // Samples of w exist for one process only.
         let sampling = Sampling::new(objective.estimator(), &q[0]).filter(|_| q.len() == 1);
         let slopes = sampling.as_ref().map_or(0, Sampling::slopes);
@@ -272,7 +280,7 @@ impl BatchPass {
             seed: 0,
             runs: 0,
             counts: EstimatorCounts::default(),
-            sums: BatchSums::zeros(layers, likelihood, objective, q, slopes),
+            sums: BatchSums::zeros(layers, likelihood, curved, q, slopes),
             features: Features::Passing,
             wanted: Wanted::Losses,
             form: Form::Stable,
@@ -483,13 +491,10 @@ impl BatchPass {
                 first += 1;
                 self.reduce(layers, blocks.len());
                 for (process, members) in members.iter_mut().enumerate().filter(|_| wanted.theta()) {
-                    let bars = blocks.iter().zip(&self.blocks);
-                    let bar = |(block, room): (_, &Block)| {
-                        let block: &crate::neighbours::Block = block;
+                    let bars = blocks.iter().zip(&self.blocks).map(|(block, room)| {
                         (block, room.members[process].as_ref().subcols(0, block.members.len()))
-                    };
-                    // The closure borrows `self.blocks` only.
-                    members.add_blocks(&bars.map(bar).collect::<Vec<_>>());
+                    });
+                    members.add_blocks(&bars.collect::<Vec<_>>());
                 }
             }
             for (process, members) in members.iter().enumerate().filter(|_| wanted.theta()) {
@@ -646,7 +651,7 @@ impl BatchPass {
             }
         }
         if let Some(groups) = problem.groups.filter(|_| direct) {
-            self.raw_cross = of_raw_features(layers.get(0), groups.moments.cross.clone());
+            self.raw_cross = of_raw_features(&**layers.get(0), groups.moments.cross.clone());
         }
     }
 
@@ -669,8 +674,10 @@ impl BatchPass {
         for block in blocks {
             sums.value += block.value;
             sums.counts.add(std::mem::take(&mut block.loss.counts));
-            if self.wanted.theta() {
+            if self.wanted.own() {
                 add(&mut sums.likelihood, &block.likelihood);
+            }
+            if self.wanted.theta() {
                 sums.layers.iter_mut().zip(&block.layers).for_each(|(sum, part)| sum.add(part));
                 sums.through.iter_mut().zip(&block.through).for_each(|(sum, part)| sum.add(part));
             }
@@ -723,35 +730,34 @@ impl BatchPass {
     }
 
     /// Completes the gradient in θ and Z of a pass at the optimum of q ([`Wanted::Envelope`]) through the whitening. `origin` has the sums of
-    /// the pass at the origin.
+    /// the pass at the origin, and `share` the ratio of the noise variance there to the present one.
     ///
     /// There `2 (S_l A + Cov(w, u) Z̃) diag(h) Aᵀ = β (I − S_l)` and `A g_l = −β m_l`, so
     /// `G = Ā Aᵀ = β Σ_l (I − S_l − m_l m_lᵀ) − 2κ A diag(r̄) Aᵀ`, where `r̄ = h` unless the residual variance is noise.
-    pub fn finish_envelope(&mut self, problem: Problem<'_>, origin: &BatchSums) {
+    pub fn finish_envelope(&mut self, problem: Problem<'_>, origin: &BatchSums, share: f64) {
         let (layers, beta) = (problem.layers, problem.objective.beta);
         let fitc = problem.objective.loss == Loss::Fitc;
-        for (layer, scratch) in layers.iter().enumerate().map(|(at, _)| at).zip(&mut self.layer_scratch) {
-            let own = layers.get(layer);
+        for (layer, (own, scratch)) in layers.iter().zip(&mut self.layer_scratch).enumerate() {
+            if own.whitening().is_none() {
+                continue;
+            }
             let first = layers.members(layer).start;
             let g = &mut self.processes[first].half;
             g.as_mut().fill(0.0);
             for process in layers.members(layer) {
                 let q = &problem.q[process];
-                let Matrix::Full(by_residual) = (if fitc { &self.sums.processes[process].cov } else { &origin.processes[process].cov })
-                else {
-                    continue;
-                };
+                let (by_residual, share) =
+                    if fitc { (&self.sums.processes[process].cov, 1.0) } else { (&origin.processes[process].cov, share) };
+                let Matrix::Full(by_residual) = by_residual else { continue };
                 let (cov, mean) = (q.cov().full(), q.mean());
                 for j in 0..mean.len() {
                     for i in j..mean.len() {
                         let unit = f64::from(i == j);
-                        g[(i, j)] += beta * (unit - cov[(i, j)] - mean[i] * mean[j]) - 2.0 * own.kappa() * by_residual[(i, j)];
+                        g[(i, j)] += beta * (unit - cov[(i, j)] - mean[i] * mean[j]) - 2.0 * own.kappa() * share * by_residual[(i, j)];
                     }
                 }
             }
-            if own.whitening().is_some() {
-                own.whitening_adjoint(g.as_mut(), &mut self.sums.layers[layer], scratch);
-            }
+            own.whitening_adjoint(g.as_mut(), &mut self.sums.layers[layer], scratch);
         }
     }
 
@@ -771,7 +777,7 @@ impl BatchPass {
                 let sums = &mut self.sums.processes[process];
                 let room = &mut self.processes[process];
                 // A diagonal q's G is computed in place of its inputs.
-                let ProcessSums { mean, cov, curvature, outer } = sums;
+                let ProcessSums { mean, cov, curvature, outer, .. } = sums;
                 let g = if outer.nrows() > 0 { outer } else { &mut room.half };
                 if let Some(moving) = &mut moving {
                     let curvature = curvature.as_ref().map(Matrix::as_ref);

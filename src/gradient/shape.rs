@@ -1,6 +1,7 @@
 //! The places of layers and processes in the matrices of a pass.
 
 use crate::latent::Layers;
+use crate::objective::{Loss, Objective};
 use std::ops::Range;
 
 /// The features of a pass: those of each layer, which its processes share, or of each process, if rows are given their neighbours.
@@ -67,6 +68,11 @@ impl Shape<'_> {
     /// Returns the number of features in the largest set.
     pub fn largest(self) -> usize {
         (0..self.count()).map(|set| self.dim_of(set)).max().unwrap_or(0)
+    }
+
+    /// Returns true if sums with the weights `∂²ℓ/∂μ²` are of use: for the steps of update rules, and for squared errors.
+    pub fn curved(self, objective: Objective) -> bool {
+        objective.has_own_curvature() && (self.given.is_none() || objective.loss == Loss::Square)
     }
 
     /// Returns true if the pass whitens features. Rows given their neighbours are whitened by construction.

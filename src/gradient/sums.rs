@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::latent::{LayerGradient, Layers};
 use crate::likelihood::ObservationModel;
 use crate::linalg::reflect_lower;
-use crate::objective::{EstimatorCounts, Objective};
+use crate::objective::EstimatorCounts;
 use crate::variational::{Family, Matrix, Normal};
 use faer::Mat;
 use rand_chacha::ChaCha8Rng;
@@ -123,15 +123,14 @@ impl ProcessSums {
 }
 
 impl BatchSums {
-    /// The sums of no rows; `slopes` is the number of samples of w of a reparameterised gradient, or 0.
+    /// The sums of no rows, with the weights `∂²ℓ/∂μ²` too if `curved` is true; `slopes` is the number of samples of w of a reparameterised gradient, or 0.
     pub(super) fn zeros(
         layers: Layers<'_>,
         likelihood: &ObservationModel,
-        objective: Objective,
+        curved: bool,
         q: &[Normal],
         slopes: usize,
     ) -> Self {
-        let curved = objective.has_own_curvature();
         BatchSums {
             value: 0.0,
             processes: q.iter().map(|q| ProcessSums::zeros(q.family(), q.dim(), curved)).collect(),

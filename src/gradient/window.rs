@@ -9,13 +9,13 @@ use super::{Batch, Form, Problem, ProcessRoom, Wanted};
 use crate::columns;
 use crate::effects::Effects;
 use crate::latent::{FeaturesAdjoint, InducingLayer, LayerGradient, whiten, whiten_adjoint};
-use crate::linalg::{self, Operand, Part, block_product, product};
+use crate::linalg;
 use crate::neighbours::{Conditionals, add_gram, image};
 use crate::objective::{Derivatives, Loss, LossInputs, LossScratch, Objective, Targets, fitc};
 use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
 use faer::reborrow::IntoConst;
-use faer::{Accum, Mat, MatMut, MatRef};
+use faer::{Mat, MatMut, MatRef};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
@@ -302,7 +302,7 @@ impl<'a> Shared<'a> {
 
     /// True if sums with weights `∂²ℓ/∂μ²` are wanted.
     fn curved(self) -> bool {
-        self.wanted != Wanted::Envelope && self.problem.objective.has_own_curvature()
+        self.wanted != Wanted::Envelope && self.shape.curved(self.problem.objective)
     }
 
     /// True if the loss takes the residual variance as noise.
@@ -507,17 +507,17 @@ impl<'a> Shared<'a> {
         let Problem { objective, likelihood, layers, .. } = self.problem;
         let len = targets.len();
         let all = layers.processes() * len;
-        let Block { mu, v, r, r_bar, g, h, curvature, likelihood: own, loss, samples, base, offset, .. } =
+        let Block { mu, v, r, r_bar, g, h, curvature, likelihood: own, value, loss, samples, base, offset, .. } =
             &mut *block;
         own.fill(0.0);
-        let own = if self.wanted.theta() { own.as_mut_slice() } else { &mut [] };
+        let own = if self.wanted.own() { own.as_mut_slice() } else { &mut [] };
         if self.is_fitc() {
             // s = v − r.
             v[..all].iter_mut().zip(&r[..all]).for_each(|(v, r)| *v -= r);
         }
         if self.is_fitc() && self.shape.given.is_some() {
             // The variance of a row given its neighbours contains its noise, whose derivative goes through the conditioning.
-            block.value = (0..layers.processes())
+            *value = (0..layers.processes())
                 .map(|process| {
                     let data = of_process(process, len);
                     let targets = Targets { weights: targets.weights, ..Targets::of(&sites[data.clone()]) };
@@ -539,7 +539,7 @@ impl<'a> Shared<'a> {
         let (residual, curvature) = (&mut r_bar[..all], &mut curvature[..all]);
         let out = Derivatives { mean: g, variance: h, residual, curvature, own };
         let rows = LossInputs { targets, mean: &mu[..all], variance: &v[..all], residual: &r[..all] };
-        block.value = objective.losses(likelihood, scale, rows, out, loss, random);
+        *value = objective.losses(likelihood, scale, rows, out, loss, random);
         if let (Some(sampling), Some(likelihood)) = (self.sampling, likelihood.one()) {
             let (base, offset, kappa) = (&base[..len], &offset[..len], layers.get(0).kappa());
             let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, kappa };

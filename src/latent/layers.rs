@@ -75,23 +75,9 @@ impl<G: AsRef<InducingPrior>> Layers<'_, G> {
         before..before + self.all[layer].dim()
     }
 
-    /// Returns the rows of a process in a matrix that stacks all processes.
-    pub(crate) fn process_rows(self, process: usize) -> Range<usize> {
-        if self.all.len() > 1 {
-            return self.rows(process);
-        }
-        let m = self.all[0].dim();
-        process * m..(process + 1) * m
-    }
-
     /// Returns the sum of the dimensions of all layers.
     pub fn dim(self) -> usize {
         self.all.iter().map(Layer::dim).sum()
-    }
-
-    /// Returns the sum of the dimensions of all processes.
-    pub(crate) fn process_dim(self) -> usize {
-        self.process_rows(self.processes - 1).end
     }
 
     /// True if features are whitened, which holds for all layers or for none.

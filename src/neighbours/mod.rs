@@ -8,31 +8,41 @@
 //!
 //! ```
 //! use faer::Mat;
-//! use sparsegp::collapsed::{ConditionalStream, RowWeight, Sweep, conditional_elbo};
+//! use sparsegp::collapsed::{Solution, solve};
 //! use sparsegp::effects::Effects;
+//! use sparsegp::gradient::{BatchPass, GivenRows, Problem, Wanted};
 //! use sparsegp::kernels::parse;
 //! use sparsegp::latent::{InducingPrior, Jitter};
+//! use sparsegp::likelihood::Gaussian;
+//! use sparsegp::model::LatentModel;
 //! use sparsegp::neighbours::*;
+//! use sparsegp::objective::{Objective, Targets};
+//! use sparsegp::variational::{Family, Normal};
 //!
 //! let x = Mat::from_fn(400, 1, |i, _| ((i * 31) % 400) as f64 / 10.0);
 //! let y: Vec<f64> = (0..400).map(|i| (3.0 * x[(i, 0)]).sin()).collect();
 //! // Ten inducing inputs cannot represent twenty waves; ten neighbours in addition can.
 //! let z = Mat::from_fn(10, 1, |i, _| 4.0 * i as f64);
 //! let layer = InducingPrior::new(parse("matern52", 1)?, z, Jitter::DEFAULT)?.factorised().expect("a factor");
+//! let model = LatentModel::new(layer.clone().into(), Gaussian::new(0.01), false);
 //! let (noise, order): ([f64; 1], Vec<u32>) = ([0.01], (0..400).collect());
 //!
 //! let near = in_units_of(layer.kernel(), x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
 //! let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
-//! let evidence = |k: usize| {
+//! let q = [Normal::standard(Family::Full, 10)];
+//! let problem = Problem::new(model.layers(), &model.likelihood, Objective::fitc(), &q);
+//! let evidence = |k: usize| -> Solution {
 //!     let lists = nearest_before(near.as_ref(), &order, &order, k, COMPARISONS);
 //!     let windows = Windows::new(&order, &lists, Windows::most_members(10));
-//!     let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
-//!     stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
-//!     conditional_elbo(&stream.statistics, 1.0).expect("an evidence")
+//!     let (likelihood, objective) = (&model.likelihood, problem.objective);
+//!     let mut pass = BatchPass::given(model.layers(), likelihood, objective, &q, &windows, Effects::NONE);
+//!     let rows = GivenRows { windows: &windows, sources: &[source], targets: Targets::of(&y), scale: 1.0 };
+//!     pass.run_given(problem, rows, Wanted::Origin, &[]);
+//!     solve(pass.sums(), 1.0).expect("an evidence")
 //! };
 //! assert!(evidence(10).value < evidence(0).value - 100.0);
 //!
-//! let q = evidence(10).q;
+//! let q = evidence(10).q.swap_remove(0);
 //! let posterior = (q.mean(), q.cov().full());
 //! let predictor =
 //!     Predictor { layer: &layer, effects: Effects::NONE, posterior, noise: &noise, data: (x.as_ref(), &y) };

@@ -103,6 +103,16 @@ impl Objective {
         matches!(self.loss, Loss::LogPredictive(_) | Loss::Square)
     }
 
+    /// The evidence of Gaussian noise with the residual variances as noise.
+    pub fn fitc() -> Self {
+        Objective { loss: Loss::Fitc, ..Objective::elbo(1.0) }
+    }
+
+    /// Square-loss DLM.
+    pub fn square(beta: f64) -> Self {
+        Objective { loss: Loss::Square, ..Objective::elbo(beta) }
+    }
+
     /// Log-loss DLM with exact gradients.
     pub fn dlm(beta: f64) -> Self {
         Objective { loss: Loss::LogPredictive(Estimator::Exact), beta, nodes: None, coarse: false }

@@ -3,7 +3,7 @@
 use super::fit::FitOptions;
 use super::neighbours::Keeping;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
-use crate::collapsed::{CollapsedBound, WeightPrior};
+use crate::collapsed::WeightPrior;
 use crate::data::BatchPlan;
 use crate::data::SizeSchedule;
 use crate::effects::EffectTerm;
@@ -68,7 +68,7 @@ pub enum LayerPlan {
 #[non_exhaustive]
 pub enum Way {
     /// In closed form on all rows, for the current θ and Z.
-    Collapsed(CollapsedBound),
+    Collapsed(Objective),
     /// In closed form on all rows, jointly with grouped effects.
     Grouped(GroupedBound),
     /// In closed form, with each row conditioned on its neighbours.
@@ -172,9 +172,9 @@ impl Way {
             })
         } else if options.is_collapsed() {
             Way::Collapsed(match loss {
-                LossKind::Fitc => CollapsedBound::Fitc,
-                LossKind::Square => CollapsedBound::Square { beta: options.beta },
-                LossKind::Elbo | LossKind::Log => CollapsedBound::Elbo { beta: options.beta },
+                LossKind::Fitc => Objective::fitc(),
+                LossKind::Square => Objective::square(options.beta),
+                LossKind::Elbo | LossKind::Log => Objective::elbo(options.beta),
             })
         } else if options.hyper_mode() == Hyper::Alternating {
             Way::Alternating(StepPlan::new(options, n))

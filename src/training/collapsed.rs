@@ -2,105 +2,51 @@
 
 use super::failure::failed_start;
 use super::outcome::Trained;
-use super::parts::{PartedRows, Parts};
 use super::place::Place;
-use super::rows::whole;
+use super::row_sums::{pass_over, sum_over};
+use super::rows::AllRows;
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
 use crate::checkpoint::Archive;
-use crate::collapsed::{
-    BoundAdjoint, BoundGradient, CollapsedBound, DataStream, Dataset, Statistics, StatisticsAdjoint,
-    Weighting, collapsed_elbo, fitc, square_loss, upper_bound,
-};
+use crate::collapsed::{Dataset, Solution, noise_derivative, solve, upper_bound};
 use crate::error::{Error, Result};
-use crate::gradient::Form;
+use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
 use crate::hyper::{HyperObjective, Monitor};
-use crate::latent::LayerScratch;
 use crate::model::{LatentModel, Posterior, Score};
+use crate::objective::{Loss, Objective};
 use crate::options::LossKind;
 use crate::variational::{Family, Normal};
 
 /// A model with Gaussian likelihood on a data set, as a function of its free parameters.
 pub struct CollapsedObjective<'a> {
     at: Place,
-    rows: RowSums<'a>,
-    bound: CollapsedBound,
-    gradient: BoundGradient,
-    layer_scratch: LayerScratch,
+    rows: Box<dyn AllRows + 'a>,
+    pass: BatchPass,
+    objective: Objective,
+    /// The sums of the pass at the origin.
+    origin: Option<BatchSums>,
     flat: Vec<f64>,
-    q: Normal,
+    q: Vec<Normal>,
     validation: Option<(Dataset<'a>, Score)>,
     error: Option<Error>,
 }
 
-/// The rows of a bound, with their sums under the last model.
-enum RowSums<'a> {
-    Here { data: Dataset<'a>, stream: Box<DataStream> },
-    There { parts: Parts<'a>, statistics: Statistics },
-}
-
-impl RowSums<'_> {
-    /// Computes the sums over all rows under `model`.
-    fn forward(&mut self, model: &LatentModel, weighting: Weighting) -> Result<&Statistics> {
-        match self {
-            RowSums::Here { data, stream } => {
-                stream.forward(&**model.layer(), *data, weighting);
-                Ok(&stream.statistics)
-            }
-            RowSums::There { parts, statistics } => {
-                *statistics = parts.statistics(model, weighting)?;
-                Ok(statistics)
-            }
-        }
-    }
-
-    /// Computes the gradient through the features and through the sums.
-    fn gradient(&mut self, model: &LatentModel, by: BoundAdjoint<'_>) -> Result<BoundGradient> {
-        let layer = &**model.layer();
-        match self {
-            RowSums::Here { data, stream } => {
-                let mut gradient = BoundGradient::of_statistics(layer, &stream.statistics, by);
-                stream.add_rows(layer, *data, by, &mut gradient);
-                Ok(gradient)
-            }
-            RowSums::There { parts, statistics } => {
-                let mut gradient = BoundGradient::of_statistics(layer, statistics, by);
-                gradient.merge(&parts.gradient(model, by)?)?;
-                Ok(gradient)
-            }
-        }
-    }
-}
-
 impl<'a> CollapsedObjective<'a> {
-    /// The cond(K_uu) above which the backward sweep takes the stable form (3 products per datum
-    /// instead of 2). The direct form affects only gradients, with relative errors of about ε·cond.
+    /// The cond(K_uu) above which gradients take the stable form (3 products per datum
+    /// instead of 2). The direct form has relative errors of about ε·cond.
     pub(super) const DIRECT_GUARD: f64 = 1e10;
 
     /// Creates the objective. The likelihood of `model` must be Gaussian, with the noise variance
-    /// as its only parameter.
-    pub fn new(model: LatentModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
-        let stream = Box::new(DataStream::new(&**model.layer(), data.len()));
-        CollapsedObjective::of_rows(model, RowSums::Here { data, stream }, bound)
-    }
-
-    /// Like [`new`](Self::new), for rows in parts that are held elsewhere.
-    pub(crate) fn of_parts(model: LatentModel, parts: &'a dyn PartedRows, bound: CollapsedBound) -> Self {
-        let statistics = Statistics::zeros(model.layer().dim());
-        CollapsedObjective::of_rows(model, RowSums::There { parts: Parts(parts), statistics }, bound)
-    }
-
-    fn of_rows(model: LatentModel, rows: RowSums<'a>, bound: CollapsedBound) -> Self {
-        let (gradient, m) = (BoundGradient::zeros(&**model.layer()), model.layer().dim());
-        let q = Normal::standard(Family::Full, m);
-        let flat = Vec::new();
+    /// as its only parameter, and the losses of `objective` quadratic in the latent mean.
+    pub fn new(model: LatentModel, rows: impl AllRows + 'a, objective: Objective) -> Self {
+        let q = vec![Normal::standard(Family::Full, model.layer().dim())];
         CollapsedObjective {
+            pass: pass_over(&rows, &model, objective, &q),
+            rows: Box::new(rows),
             at: Place::new(model),
-            rows,
-            bound,
-            gradient,
-            layer_scratch: LayerScratch::new(m),
-            flat,
+            objective,
+            origin: None,
+            flat: Vec::new(),
             q,
             validation: None,
             error: None,
@@ -127,12 +73,12 @@ impl<'a> CollapsedObjective<'a> {
     /// Moves to `theta` and solves for q; returns the value of the bound (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
         self.at.move_to(theta)?;
-        self.bound(false).map(|(value, _)| value)
+        self.bound()
     }
 
     /// Returns the model and the whitened q of the last point that could be evaluated.
-    pub fn into_parts(self) -> (LatentModel, Normal) {
-        (self.at.model, self.q)
+    pub fn into_parts(mut self) -> (LatentModel, Normal) {
+        (self.at.model, self.q.swap_remove(0))
     }
 
     /// Returns the current model.
@@ -142,26 +88,16 @@ impl<'a> CollapsedObjective<'a> {
 
     /// Returns the optimal whitened q at the last evaluated point.
     pub fn q(&self) -> &Normal {
-        &self.q
+        &self.q[0]
     }
 
     /// Returns the upper bound on the log evidence at the current parameters.
     pub fn evidence_upper_bound(&mut self) -> Option<f64> {
         let noise = self.noise();
-        upper_bound(self.forward(Weighting::Unit)?, noise).ok().map(|bound| bound.value)
-    }
-
-    /// Like [`evidence_upper_bound`](Self::evidence_upper_bound), with its flat natural gradient.
-    pub fn upper_bound_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
-        let noise = self.noise();
-        let bound = upper_bound(self.forward(Weighting::Unit)?, noise).ok()?;
-        self.backward(&bound.adjoint)?;
-        self.at.model.flatten_gradient(
-            std::slice::from_ref(&self.gradient.layer),
-            &[bound.noise_bar],
-            &mut self.flat,
-        );
-        Some((bound.value, self.flat.clone()))
+        let before = std::mem::replace(&mut self.objective, Objective::elbo(1.0));
+        let found = self.sum(Wanted::Origin).and_then(|_| upper_bound(self.pass.sums(), noise).ok());
+        self.objective = before;
+        found
     }
 
     /// Returns the minimised objective and its flat natural gradient (kernel, mean, noise, Z) at
@@ -171,82 +107,52 @@ impl<'a> CollapsedObjective<'a> {
         Some((value, self.flat.clone()))
     }
 
-    /// Returns the value, with its flat natural gradient left in `flat`.
-    fn bound_with_gradient(&mut self) -> Option<f64> {
-        let (value, noise_bar) = self.bound(true)?;
-        self.at.model.flatten_gradient(
-            std::slice::from_ref(&self.gradient.layer),
-            &[noise_bar],
-            &mut self.flat,
-        );
-        Some(value)
-    }
-
     fn noise(&self) -> f64 {
-        let mut noise = f64::NAN;
-        self.at.model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
-        noise
+        self.at.model.likelihood.gaussian_noise().unwrap_or(f64::NAN)
     }
 
-    /// Computes the sums over all rows; `None` if they are unavailable.
-    fn forward(&mut self, weighting: Weighting) -> Option<&Statistics> {
+    /// Sums over all rows at the current parameters and q; `None` if that is impossible.
+    fn sum(&mut self, wanted: Wanted) -> Option<f64> {
         if self.error.is_some() {
             return None;
         }
-        let error = &mut self.error;
-        self.rows.forward(&self.at.model, weighting).map_err(|why| *error = Some(why)).ok()
-    }
-
-    fn backward(&mut self, adjoint: &StatisticsAdjoint) -> Option<()> {
-        let direct = self.at.model.layer().condition_is_at_most(Self::DIRECT_GUARD);
+        let model = &self.at.model;
+        let direct = model.layer().condition_is_at_most(Self::DIRECT_GUARD);
         let form = if direct { Form::Direct } else { Form::Stable };
-        self.gradient_by(BoundAdjoint::Unweighted { adjoint, form })
-    }
-
-    fn gradient_by(&mut self, by: BoundAdjoint<'_>) -> Option<()> {
-        let (model, error) = (&self.at.model, &mut self.error);
-        self.gradient = self.rows.gradient(model, by).map_err(|why| *error = Some(why)).ok()?;
-        self.gradient.finish(&**model.layer(), &mut self.layer_scratch);
-        Some(())
-    }
-
-    /// Returns the value and ∂/∂σ². If `gradient` is true, the gradient of the layer is left in
-    /// the field `gradient`.
-    fn bound(&mut self, gradient: bool) -> Option<(f64, f64)> {
-        self.bound_as_computed(gradient).filter(|(value, _)| value.is_finite())
-    }
-
-    fn bound_as_computed(&mut self, gradient: bool) -> Option<(f64, f64)> {
-        let noise = self.noise();
-        match self.bound {
-            CollapsedBound::Elbo { beta } => {
-                let bound = collapsed_elbo(self.forward(Weighting::Unit)?, noise, beta).ok()?;
-                if gradient {
-                    self.backward(&bound.adjoint)?;
-                }
-                self.q = bound.q;
-                Some((bound.value, bound.noise_bar))
-            }
-            CollapsedBound::Square { beta } => {
-                let bound = square_loss(self.forward(Weighting::Unit)?, beta).ok()?;
-                if gradient {
-                    self.backward(&bound.adjoint)?;
-                }
-                self.q = bound.q;
-                Some((bound.value, bound.noise_bar))
-            }
-            CollapsedBound::Fitc => {
-                let bound = fitc(self.forward(Weighting::Residual(noise))?).ok()?;
-                let mut noise_bar = 0.0;
-                if gradient {
-                    let posterior = (bound.q.mean(), bound.q.cov().full());
-                    self.gradient_by(BoundAdjoint::Fitc { noise, posterior })?;
-                    noise_bar = self.gradient.noise;
-                }
-                self.q = bound.q;
-                Some((bound.value, noise_bar))
-            }
+        let problem = Problem::new(model.layers(), &model.likelihood, self.objective, &self.q);
+        let value = sum_over(&*self.rows, &mut self.pass, model, problem, (form, wanted));
+        if let (Wanted::Envelope, Some(origin)) = (wanted, &self.origin) {
+            self.pass.finish_envelope(problem, origin, 1.0);
         }
+        value.map_err(|why| self.error = Some(why)).ok()
+    }
+
+    /// Solves for q at the current parameters, and returns the value of the bound.
+    fn bound(&mut self) -> Option<f64> {
+        self.sum(Wanted::Origin)?;
+        let Solution { value, q } = solve(self.pass.sums(), self.objective.beta).ok()?;
+        self.q = q;
+        value.is_finite().then_some(value)
+    }
+
+    /// Returns the value, with its flat natural gradient left in `flat`. At the best q the derivative in θ is the partial one.
+    fn bound_with_gradient(&mut self) -> Option<f64> {
+        let value = self.bound()?;
+        let mut origin = self.origin.take().unwrap_or_else(|| self.pass.sums().clone());
+        self.pass.exchange(&mut origin);
+        let own = match self.objective.loss {
+            Loss::ExpectedLog(_) => {
+                let (process, beta) = (&origin.processes[0], self.objective.beta);
+                Some(noise_derivative(process, origin.weight, self.noise(), beta, &self.q[0]))
+            }
+            _ => None,
+        };
+        self.origin = Some(origin);
+        self.sum(Wanted::Envelope)?;
+        let pass = &self.pass;
+        let own = own.map_or_else(|| pass.likelihood_gradient().to_vec(), |own| vec![own]);
+        self.at.model.flatten_gradient(pass.layer_gradients(), &own, &mut self.flat);
+        Some(value)
     }
 }
 
@@ -263,7 +169,7 @@ impl HyperObjective for CollapsedObjective<'_> {
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let (rows, score) = self.validation?;
         Some(match self.solve(theta) {
-            Some(_) => Posterior::new(&self.at.model, &self.q).score(rows, score),
+            Some(_) => Posterior::new(&self.at.model, &self.q[..]).score(rows, score),
             None => f64::NAN,
         })
     }
@@ -298,15 +204,12 @@ impl Solved for CollapsedObjective<'_> {
 /// Trains hyper-parameters on a bound in which q is solved for in closed form.
 pub(super) fn train(
     model: LatentModel,
-    bound: CollapsedBound,
+    bound: Objective,
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     let Job { rows, plan, .. } = *job;
-    let mut objective = match rows.all().elsewhere() {
-        Some(parts) => CollapsedObjective::of_parts(model, parts, bound),
-        None => CollapsedObjective::new(model, whole(rows, "a collapsed bound")?, bound),
-    };
+    let mut objective = CollapsedObjective::new(model, rows.all(), bound);
     if let Some(validation) = rows.validation() {
         objective = objective.with_validation(validation, Score::of(plan.loss));
     }

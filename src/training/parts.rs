@@ -5,21 +5,18 @@ use super::check::check_groups;
 use super::row_buffer::RowBuffer;
 use super::rows::{AllRows, BatchSource, Portion};
 use super::sent_model::ModelAt;
-use crate::collapsed::{
-    BoundAdjoint, BoundGradient, DataStream, Dataset, EffectPass, GroupedAdjoint, GroupedStatistics,
-    Statistics, StatisticsAdjoint, Weighting,
-};
+use super::row_sums::{CHUNK, add_levels};
+use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, Purpose, part_generator};
-use crate::effects::{EffectRows, EffectSums};
+use crate::effects::{EffectRows, EffectSums, Moments, RowMoments};
 use crate::error::{Error, Result};
-use crate::gradient::{Batch, BatchPass, BatchSums, Form, Problem};
+use crate::gradient::{Batch, BatchPass, BatchSums, Form, Problem, Wanted};
 use crate::model::LatentModel;
 use crate::objective::Objective;
 use crate::variational::{Factor, Normal};
-use faer::{Mat, MatRef};
+use faer::Mat;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
-use std::sync::{Mutex, PoisonError};
 
 /// Training rows in parts that are held elsewhere, on the scale the model sees. An implementation passes a [`Round`] to the holders of all
 /// parts, and merges their answers.
@@ -50,43 +47,7 @@ pub trait PartedRows: Sync {
 /// ```
 pub struct Round {
     model: LatentModel,
-    question: Question,
-    /// Idle buffers, which parts use one after the other.
-    idle: Mutex<Vec<DataStream>>,
-}
-
-/// The requested sums.
-#[derive(Serialize, Deserialize)]
-pub(super) enum Question {
-    /// The statistics of a collapsed bound.
-    Statistics(Weighting),
-    /// The contribution of rows to the gradient of a bound in unweighted statistics.
-    Bound { adjoint: StatisticsAdjoint, form: Form },
-    /// The contribution of rows to the gradient of FITC, from the noise variance and q.
-    Fitc {
-        noise: f64,
-        mean: Vec<f64>,
-        #[serde(with = "crate::linalg::stored")]
-        cov: Mat<f64>,
-    },
-    /// The sums over rows with grouped effects.
-    Grouped(Weighting),
-    /// The contribution of rows with grouped effects to a gradient.
-    GroupedGradient(Box<GroupedAdjoint>),
-    /// The losses of a batch, or of all rows, with their derivatives.
-    Losses(Box<Losses>),
-}
-
-impl Question {
-    /// Returns the question of a gradient.
-    pub(super) fn of_adjoint(by: BoundAdjoint<'_>) -> Question {
-        match by {
-            BoundAdjoint::Unweighted { adjoint, form } => Question::Bound { adjoint: adjoint.clone(), form },
-            BoundAdjoint::Fitc { noise, posterior: (mean, cov) } => {
-                Question::Fitc { noise, mean: mean.to_vec(), cov: cov.to_owned() }
-            }
-        }
-    }
+    asked: Losses,
 }
 
 /// A request for the losses of rows.
@@ -95,9 +56,12 @@ pub(super) struct Losses {
     pub q: Vec<Normal>,
     pub factor: Option<OwnedFactor>,
     pub objective: Objective,
+    /// The moments of grouped effects, for passes at q.
+    pub groups: Option<Moments>,
+    /// The noise variances of processes that share products; see [`Problem::noises`].
+    pub noises: Vec<f64>,
     pub form: Form,
-    /// True if the gradient in θ and Z is wanted.
-    pub train_theta: bool,
+    pub wanted: Wanted,
     /// The weight of every row.
     pub scale: f64,
     /// The seed and number of the pass, and the number of samples of w, if it draws any.
@@ -106,6 +70,27 @@ pub(super) struct Losses {
     pub samples: usize,
     /// The batch; `None` for all rows.
     pub draw: Option<Draw>,
+}
+
+impl Losses {
+    /// Returns the request for the sums of a pass over rows of weight `scale`.
+    pub(super) fn of(pass: &BatchPass, problem: Problem<'_>, (form, wanted): (Form, Wanted), scale: f64) -> Losses {
+        let (seed, run) = pass.next_run();
+        Losses {
+            q: problem.q.to_vec(),
+            factor: problem.factor.map(OwnedFactor::of),
+            objective: problem.objective,
+            groups: problem.groups.map(|groups| groups.moments.clone()),
+            noises: problem.noises.to_vec(),
+            form,
+            wanted,
+            scale,
+            seed,
+            run,
+            samples: pass.samples(),
+            draw: None,
+        }
+    }
 }
 
 /// An owned [`Factor`].
@@ -178,34 +163,10 @@ pub fn unreadable(why: &dyn std::fmt::Display) -> Error {
         .hint("install the same version of sparsegp on all machines")
 }
 
-/// Serialises a question about the rows under a model.
-fn asked(model: &LatentModel, question: Question) -> Result<Vec<u8>> {
-    postcard::to_allocvec(&(ModelAt::of(model)?, question)).map_err(|error| unreadable(&error))
+/// Serialises a request for sums over the rows under a model.
+fn message(model: &LatentModel, asked: Losses) -> Result<Vec<u8>> {
+    postcard::to_allocvec(&(ModelAt::of(model)?, asked)).map_err(|error| unreadable(&error))
 }
-
-/// Returns the sums over all rows for a question, wherever the rows are: in parts elsewhere, or read block by block.
-pub(super) fn sums_of_all(rows: &dyn AllRows, model: &LatentModel, question: Question) -> Result<Sums> {
-    if let Some(parts) = rows.elsewhere() {
-        return parts.ask(asked(model, question)?);
-    }
-    let round = Round { model: model.clone(), question, idle: Mutex::default() };
-    let (mut sums, mut outcome): (Option<Sums>, Result<()>) = (None, Ok(()));
-    rows.for_each(CHUNK, &mut |portion| {
-        let Some(block) = portion.here().filter(|_| outcome.is_ok()) else { return };
-        outcome = round.sums(0, block).and_then(|own| match &mut sums {
-            Some(sums) => sums.merge(&own),
-            None => {
-                sums = Some(own);
-                Ok(())
-            }
-        });
-    })?;
-    outcome?;
-    sums.ok_or_else(|| Error::data("found no training rows, expected at least one"))
-}
-
-/// The maximum number of rows whose losses are computed before their sums are merged; it bounds the additional memory of a part.
-const CHUNK: usize = 8192;
 
 impl Round {
     /// Reads the bytes that [`PartedRows::ask`] received, and factorises the model. One round
@@ -215,9 +176,9 @@ impl Round {
     ///
     /// If the bytes are of another version, or the model has a custom part that is unknown here or cannot be factorised here.
     pub fn from_bytes(bytes: &[u8]) -> Result<Round> {
-        let (model, question): (ModelAt, Question) =
+        let (model, asked): (ModelAt, Losses) =
             postcard::from_bytes(bytes).map_err(|error| unreadable(&error))?;
-        Ok(Round { model: model.build()?, question, idle: Mutex::default() })
+        Ok(Round { model: model.build()?, asked })
     }
 
     /// Computes the sums over the rows of part `part`, on the scale the model sees. Parts are counted from 0, including parts without rows.
@@ -226,7 +187,7 @@ impl Round {
     ///
     /// If the rows have another number of inputs than the model.
     pub fn sums(&self, part: usize, rows: Dataset<'_>) -> Result<Sums> {
-        let (layer, effects) = (&**self.model.layer(), &self.model.effects);
+        let effects = &self.model.effects;
         let d = self.model.layer().input_dims() + effects.columns();
         if rows.x.shape() != (rows.len(), d) {
             let (n, found) = rows.x.shape();
@@ -236,98 +197,69 @@ impl Round {
             )));
         }
         check_groups(rows.x, effects.terms())?;
-        let gradient = |by: BoundAdjoint<'_>| {
-            let mut sums = BoundGradient::zeros(layer);
-            self.streamed(rows.len(), |stream| stream.add_rows(layer, rows, by, &mut sums));
-            Ok(Sums::Gradient(sums))
-        };
-        match &self.question {
-            Question::Statistics(weighting) => Ok(Sums::Statistics(self.streamed(rows.len(), |stream| {
-                stream.forward(layer, rows, *weighting);
-                stream.statistics.clone()
-            }))),
-            Question::Bound { adjoint, form } => gradient(BoundAdjoint::Unweighted { adjoint, form: *form }),
-            Question::Fitc { noise, mean, cov } => {
-                gradient(BoundAdjoint::Fitc { noise: *noise, posterior: (mean, cov.as_ref()) })
+        match self.asked.draw {
+            None => self.losses(part, rows),
+            Some(draw) => {
+                let drawn = draw.rows(part, rows.len());
+                let mut batch = RowBuffer::new(rows, drawn.len());
+                batch.take(rows, &drawn);
+                self.losses(part, batch.data())
             }
-            Question::Grouped(weighting) => {
-                let levels = EffectRows::new(effects, rows.x);
-                let mut effects = EffectSums::zeros(&levels, layer.dim());
-                let statistics = self.streamed(rows.len(), |stream| {
-                    let pass = EffectPass { rows: &levels, sums: &mut effects };
-                    stream.forward_with(layer, rows, *weighting, Some(pass));
-                    stream.statistics.clone()
-                });
-                Ok(Sums::Grouped(Box::new(GroupedStatistics { statistics, effects })))
-            }
-            Question::GroupedGradient(adjoint) => {
-                let mut sums = BoundGradient::zeros(layer);
-                self.streamed(rows.len(), |stream| {
-                    adjoint.add_rows(layer, effects, rows, stream, &mut sums);
-                });
-                Ok(Sums::Gradient(sums))
-            }
-            Question::Losses(losses) => match losses.draw {
-                None => self.losses(losses, part, rows),
-                Some(draw) => {
-                    let drawn = draw.rows(part, rows.len());
-                    let mut batch = RowBuffer::new(rows, drawn.len());
-                    batch.take(rows, &drawn);
-                    self.losses(losses, part, batch.data())
-                }
-            },
         }
     }
 
-    /// Returns the result of `sweep` with buffers for `n` rows.
-    fn streamed<T>(&self, n: usize, sweep: impl FnOnce(&mut DataStream) -> T) -> T {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle().pop().filter(|stream| stream.is_for(n));
-        let mut stream = kept.unwrap_or_else(|| DataStream::new(&**self.model.layer(), n));
-        let found = sweep(&mut stream);
-        idle().push(stream);
-        found
-    }
-
-    fn losses(&self, asked: &Losses, part: usize, rows: Dataset<'_>) -> Result<Sums> {
-        let (layers, likelihood) = (self.model.layers(), &self.model.likelihood);
-        let factor = asked.factor.as_ref().map(OwnedFactor::borrowed);
-        let problem = Problem { layers, likelihood, objective: asked.objective, q: &asked.q, factor };
+    fn losses(&self, part: usize, rows: Dataset<'_>) -> Result<Sums> {
+        let Round { model, asked } = self;
+        let (layers, likelihood, effects) = (model.layers(), &model.likelihood, &model.effects);
+        let problem = Problem {
+            factor: asked.factor.as_ref().map(OwnedFactor::borrowed),
+            groups: asked.groups.as_ref().map(|moments| RowMoments { effects, moments }),
+            noises: &asked.noises,
+            ..Problem::new(layers, likelihood, asked.objective, &asked.q)
+        };
         let mut pass = BatchPass::new(layers, likelihood, asked.objective, &asked.q, rows.len().min(CHUNK));
         pass.seed(asked.seed);
         pass.set_samples(asked.samples);
         pass.go_to_run(asked.run);
-        let mut sums: Option<BatchSums> = None;
-        // Without rows, one empty chunk gives zero sums of the right shape.
-        for chunk in 0..rows.len().div_ceil(CHUNK).max(1) {
-            let rows = rows.part(chunk * CHUNK, CHUNK.min(rows.len() - chunk * CHUNK));
+        if !pass.begin(problem, asked.form, asked.wanted) {
+            return Ok(Sums::NoFactor);
+        }
+        let levels = (asked.wanted == Wanted::Origin && !effects.is_empty()).then(|| EffectRows::new(effects, rows.x));
+        let mut by_level = levels.as_ref().map(|levels| EffectSums::zeros(levels, layers.dim()));
+        for (chunk, from) in (0..rows.len()).step_by(CHUNK).enumerate() {
+            let rows = rows.part(from, CHUNK.min(rows.len() - from));
             let batch = Batch { x: rows.x, targets: rows.targets, scale: asked.scale };
             // Each chunk draws its own samples, as a part does.
             let part = part as u64 | (chunk as u64) << 32;
-            let Some(found) = pass.sums_of(problem, batch, asked.form, asked.train_theta, part) else {
-                return Ok(Sums::NoFactor);
-            };
-            match &mut sums {
-                None => sums = Some(found.clone()),
-                Some(sums) => sums.merge(found)?,
-            }
+            pass.add_with(problem, batch, part, &mut |block| {
+                if let (Some(levels), Some(sums)) = (&levels, &mut by_level) {
+                    add_levels(sums, levels, from, &block);
+                }
+            });
         }
-        Ok(sums.map_or(Sums::NoFactor, |sums| Sums::Losses(Box::new(sums))))
+        if let (Some(levels), Some(sums)) = (&levels, &mut by_level) {
+            sums.add_products(levels);
+        }
+        let batch = pass.sums_so_far().clone();
+        Ok(Sums::Losses(Box::new(PartSums { batch, effects: by_level })))
     }
+}
+
+/// The sums over the rows of a part.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PartSums {
+    /// The losses of the rows with their derivatives.
+    pub(super) batch: BatchSums,
+    /// The sums by level of grouped effects.
+    pub(super) effects: Option<EffectSums>,
 }
 
 /// The answer of parts to a [`Round`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Sums {
-    /// The statistics of a collapsed bound.
-    Statistics(Statistics),
-    /// The contribution of rows to the gradient of a bound.
-    Gradient(BoundGradient),
-    /// The sums over rows with grouped effects.
-    Grouped(Box<GroupedStatistics>),
     /// The losses of rows with their derivatives.
-    Losses(Box<BatchSums>),
+    Losses(Box<PartSums>),
     /// The covariance of q has no Cholesky factor to draw samples, so there are no losses.
     NoFactor,
 }
@@ -358,22 +290,20 @@ impl Sums {
     /// If it is an answer to another round.
     pub fn merge(&mut self, other: &Sums) -> Result<()> {
         match (&mut *self, other) {
-            (Sums::Statistics(own), Sums::Statistics(other)) => own.merge(other),
-            (Sums::Gradient(own), Sums::Gradient(other)) => own.merge(other),
-            (Sums::Grouped(own), Sums::Grouped(other)) => own.merge(other),
-            (Sums::Losses(own), Sums::Losses(other)) => own.merge(other),
-            (Sums::NoFactor, Sums::Losses(_) | Sums::NoFactor) => Ok(()),
+            (Sums::Losses(own), Sums::Losses(other)) => {
+                own.batch.merge(&other.batch)?;
+                match (&mut own.effects, &other.effects) {
+                    (Some(own), Some(other)) => own.merge(other),
+                    _ => Ok(()),
+                }
+            }
+            (Sums::NoFactor, _) => Ok(()),
             (Sums::Losses(_), Sums::NoFactor) => {
                 *self = Sums::NoFactor;
                 Ok(())
             }
-            _ => Err(unlike()),
         }
     }
-}
-
-pub(super) fn unlike() -> Error {
-    unreadable(&"it answers another question")
 }
 
 /// Rows of all parts that are evaluated together: all of them, or a batch.
@@ -391,12 +321,10 @@ impl PartedPortion<'_> {
     }
 
     /// Returns the sums of their losses, or `None` if S has no Cholesky factor to draw samples.
-    pub(super) fn losses(self, model: &LatentModel, asked_for: Losses) -> Result<Option<BatchSums>> {
-        let question = Question::Losses(Box::new(Losses { draw: self.draw, ..asked_for }));
-        match self.parts.ask(asked(model, question)?)? {
+    pub(super) fn losses(self, model: &LatentModel, asked: Losses) -> Result<Option<PartSums>> {
+        match self.parts.ask(message(model, Losses { draw: self.draw, ..asked })?)? {
             Sums::Losses(sums) => Ok(Some(*sums)),
             Sums::NoFactor => Ok(None),
-            _ => Err(unlike()),
         }
     }
 }
@@ -406,22 +334,6 @@ impl PartedPortion<'_> {
 pub struct Parts<'a>(pub &'a dyn PartedRows);
 
 impl<'a> Parts<'a> {
-    /// Returns the statistics of a bound.
-    pub(super) fn statistics(self, model: &LatentModel, weighting: Weighting) -> Result<Statistics> {
-        match self.0.ask(asked(model, Question::Statistics(weighting))?)? {
-            Sums::Statistics(sums) => Ok(sums),
-            _ => Err(unlike()),
-        }
-    }
-
-    /// Returns the contribution of all rows to the gradient of a bound.
-    pub(super) fn gradient(self, model: &LatentModel, by: BoundAdjoint<'_>) -> Result<BoundGradient> {
-        match self.0.ask(asked(model, Question::of_adjoint(by))?)? {
-            Sums::Gradient(sums) => Ok(sums),
-            _ => Err(unlike()),
-        }
-    }
-
     /// Returns the batches of a plan.
     ///
     /// # Errors
@@ -478,11 +390,6 @@ impl BatchSource for PartedBatches<'_> {
         self.draw.batch = batches;
         Ok(())
     }
-}
-
-/// Returns a batch without rows, with `d` inputs, to whose sums those of other rows are added.
-pub(super) fn no_rows<'a>(d: usize, scale: f64) -> Batch<'a> {
-    Batch::of(MatRef::from_row_major_slice(&[], 0, d), &[], scale)
 }
 
 #[cfg(test)]

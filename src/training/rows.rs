@@ -91,6 +91,24 @@ pub trait AllRows {
     }
 }
 
+impl<R: AllRows + ?Sized> AllRows for &R {
+    fn count(&self) -> usize {
+        (**self).count()
+    }
+
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
+        (**self).for_each(most, visit)
+    }
+
+    fn is_one_part(&self, most: usize) -> bool {
+        (**self).is_one_part(most)
+    }
+
+    fn elsewhere(&self) -> Option<&dyn PartedRows> {
+        (**self).elsewhere()
+    }
+}
+
 impl AllRows for Dataset<'_> {
     fn count(&self) -> usize {
         self.len()

@@ -3,14 +3,19 @@
 
 use super::collapsed::CollapsedObjective;
 use super::place::Place;
+use super::row_sums::{pass_over, sum_over};
 use crate::checkpoint::Archive;
-use crate::collapsed::{BoundAdjoint, BoundGradient, DataStream, Dataset, Weighting, collapsed_elbos};
-use crate::gradient::Form;
+use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
+use crate::gradient::{Form, Problem, Wanted};
 use crate::hyper::HyperObjective;
-use crate::latent::LayerScratch;
+use crate::latent::{InducingLayer, LayerGradient};
+use crate::likelihood::joint::{JointLikelihood, Outputs};
+use crate::likelihood::{Gaussian, Likelihood};
 use crate::model::LatentModel;
-use crate::objective::Targets;
+use crate::objective::{Objective, Targets};
+use crate::variational::{Family, Normal};
 use faer::{Mat, MatRef};
+use sparsegp_kernels::Parameter;
 
 /// Rows with several outputs, all of which are present.
 struct Observed {
@@ -33,7 +38,6 @@ impl Observed {
 struct Group {
     outputs: Vec<usize>,
     rows: Observed,
-    stream: DataStream,
 }
 
 /// The sum of the collapsed β-ELBOs of P outputs with separate Gaussian noise, as a function of the kernel, inducing inputs, means and
@@ -42,8 +46,6 @@ pub(super) struct SharedObjective {
     at: Place,
     groups: Vec<Group>,
     beta: f64,
-    gradient: BoundGradient,
-    scratch: LayerScratch,
     /// The derivatives with respect to the likelihood's values.
     own: Vec<f64>,
     flat: Vec<f64>,
@@ -60,7 +62,7 @@ impl SharedObjective {
         weights: &[f64],
         beta: f64,
     ) -> SharedObjective {
-        let (layer, width) = (&**model.layer(), model.processes());
+        let width = model.processes();
         let mut patterns: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for output in 0..width {
             let rows: Vec<usize> =
@@ -78,22 +80,12 @@ impl SharedObjective {
                 first: rows.iter().map(|row| targets[row * width + outputs[0]]).collect(),
                 weights: rows.iter().filter_map(|row| weights.get(*row).copied()).collect(),
             };
-            let stream = DataStream::of_outputs(layer, rows.len(), outputs.clone());
-            Group { outputs, rows: observed, stream }
+            Group { outputs, rows: observed }
         };
         let groups = patterns.into_iter().map(group).collect();
-        let (m, mut own) = (layer.dim(), Vec::new());
+        let mut own = Vec::new();
         model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().map(|_| 0.0)));
-        SharedObjective {
-            groups,
-            beta,
-            gradient: BoundGradient::zeros(layer),
-            scratch: LayerScratch::new(m),
-            own,
-            flat: Vec::new(),
-            width,
-            at: Place::new(model),
-        }
+        SharedObjective { groups, beta, own, flat: Vec::new(), width, at: Place::new(model) }
     }
 
     /// Returns the free, unconstrained vector of the current parameters.
@@ -114,32 +106,65 @@ impl SharedObjective {
 
     /// Returns the value, and leaves its flat natural gradient in `flat`.
     fn bound(&mut self) -> Option<f64> {
-        let (layer, mut own) = (&**self.at.model.layer(), Vec::new());
-        self.at.model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().copied()));
+        let (model, mut own) = (&self.at.model, Vec::new());
+        model.likelihood.for_each_parameter(&mut |p| own.extend(p.values.iter().copied()));
         let noises: Vec<f64> = (0..self.width).map(|output| own[self.place(output)]).collect();
-        let direct = self.at.model.layer().condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
-        let form = if direct { Form::Direct } else { Form::Stable };
         let (mut value, mut bars) = (0.0, vec![0.0; noises.len()]);
-        self.gradient = BoundGradient::zeros(layer);
-        for Group { outputs, rows, stream } in &mut self.groups {
-            stream.forward(layer, rows.data(), Weighting::Unit);
-            let own: Vec<f64> = outputs.iter().map(|&output| noises[output]).collect();
-            let bounds = collapsed_elbos(&stream.statistics, &own, self.beta).ok()?;
-            let by = BoundAdjoint::Unweighted { adjoint: &bounds.adjoint, form };
-            let mut sums = BoundGradient::of_statistics(layer, &stream.statistics, by);
-            stream.add_rows(layer, rows.data(), by, &mut sums);
-            self.gradient.merge(&sums).ok()?;
-            value += bounds.value;
-            outputs.iter().zip(bounds.noise_bars).for_each(|(&output, bar)| bars[output] = bar);
+        let mut gradient = model.layer().zero_gradient();
+        for group in &self.groups {
+            let of_group = group.bound(model.layer().inducing()?, &noises, self.beta)?;
+            value += of_group.value;
+            let LayerGradient { kernel, mean, z } = of_group.gradient;
+            gradient.kernel.iter_mut().zip(kernel).for_each(|(sum, own)| *sum += own);
+            gradient.z += z;
+            for ((output, mean), bar) in group.outputs.iter().zip(mean).zip(of_group.noises) {
+                (gradient.mean[*output], bars[*output]) = (mean, bar);
+            }
         }
-        self.gradient.finish(layer, &mut self.scratch);
         for (output, bar) in bars.into_iter().enumerate() {
             let place = self.place(output);
             self.own[place] = bar;
         }
-        let layers = std::slice::from_ref(&self.gradient.layer);
-        self.at.model.flatten_gradient(layers, &self.own, &mut self.flat);
+        self.at.model.flatten_gradient(std::slice::from_ref(&gradient), &self.own, &mut self.flat);
         value.is_finite().then_some(value)
+    }
+}
+
+/// The bound of the outputs of a group with its gradient.
+struct GroupBound {
+    value: f64,
+    gradient: LayerGradient,
+    /// The derivatives with respect to the noise variances.
+    noises: Vec<f64>,
+}
+
+impl Group {
+    /// Returns the sum of the bounds of these outputs, given the layer and the noise variances of all outputs.
+    fn bound(&self, layer: &InducingLayer, noises: &[f64], beta: f64) -> Option<GroupBound> {
+        let noises: Vec<f64> = self.outputs.iter().map(|&output| noises[output]).collect();
+        let (mut layer, means) = (layer.clone(), layer.mean());
+        let values = self.outputs.iter().map(|&output| means.values[output]).collect();
+        layer.set_mean(Parameter { values, ..means.clone() });
+        let gaussian = |noise: &f64| -> Box<dyn Likelihood> { Box::new(Gaussian::new(*noise)) };
+        let named = noises.iter().map(|noise| (String::new(), gaussian(noise))).collect();
+        let joint: Box<dyn JointLikelihood> = Box::new(Outputs::apart(named));
+        let direct = layer.condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
+        let form = if direct { Form::Direct } else { Form::Stable };
+        let model = LatentModel::new(layer.into(), joint, false);
+        let (objective, rows) = (Objective::elbo(beta), self.rows.data());
+        let q = vec![Normal::standard(Family::Full, model.layer().dim()); noises.len()];
+        let mut pass = pass_over(&rows, &model, objective, &q);
+        let like = Problem { noises: &noises, ..Problem::new(model.layers(), &model.likelihood, objective, &q) };
+        sum_over(&rows, &mut pass, &model, like, (form, Wanted::Origin)).ok()?;
+        let Solution { value, q } = solve(pass.sums(), beta).ok()?;
+        let origin = pass.sums().clone();
+        let terms = origin.processes.iter().zip(&noises).zip(&q);
+        let at_best = Problem { q: &q, ..like };
+        let bars = terms.map(|((sums, noise), q)| noise_derivative(sums, origin.weight, *noise, beta, q)).collect();
+        sum_over(&rows, &mut pass, &model, at_best, (form, Wanted::Envelope)).ok()?;
+        pass.finish_envelope(at_best, &origin, 1.0);
+        let gradient = pass.layer_gradients()[0].clone();
+        Some(GroupBound { value, gradient, noises: bars })
     }
 }
 

@@ -6,13 +6,15 @@ use super::neighbours::{Known, with_new_rows};
 use super::rows::TrainingData;
 use super::start::Start;
 use super::steps::{SolveLimits, Sweep, VariationalModel, solve_q};
-use crate::collapsed::{DataStream, Dataset, Statistics, Weighting};
+use super::row_sums::{pass_over, sum_over};
+use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
+use crate::gradient::{Form, ProcessSums, Problem, Wanted};
 use crate::hyper::{Limits, Session};
 use crate::model::{LatentModel, Model, Nearby, Update, Warning};
 use crate::objective::{Estimator, Targets};
 use crate::options::{FitOptions, LossKind, Plan, Way};
-use crate::variational::{Evidence, MatrixRef, Normal};
+use crate::variational::{Evidence, Family, Normal};
 use std::sync::Arc;
 
 /// The maximum number of natural-gradient steps on q, and the gain in nats per new row below which
@@ -155,24 +157,22 @@ fn closed_form(
     rows: Dataset<'_>,
     earlier: &[Evidence],
 ) -> Option<Result<Vec<Normal>>> {
-    let noise = latent.likelihood.gaussian_noise()?;
-    if !options.is_collapsed() {
+    if !options.is_collapsed() || latent.likelihood.gaussian_noise().is_none() {
         return None;
     }
-    let (weighting, weight) = match options.objective.loss() {
-        LossKind::Fitc => (Weighting::Residual(noise), 1.0),
-        _ => (Weighting::Unit, 1.0 / (options.beta * noise)),
-    };
-    let layer = &**latent.layer();
-    let mut stream = DataStream::new(layer, rows.len());
-    stream.forward(layer, rows, weighting);
-    let Statistics { gram, ac, .. } = &stream.statistics;
-    let absorbed = |evidence: &Evidence| {
+    let Way::Collapsed(objective) = Plan::new(options, &latent.likelihood, rows.len()).ok()?.way else { return None };
+    let q: Vec<Normal> = earlier.iter().map(|evidence| Normal::standard(Family::Full, evidence.shift.len())).collect();
+    let mut pass = pass_over(&rows, latent, objective, &q);
+    let problem = Problem::new(latent.layers(), &latent.likelihood, objective, &q);
+    if let Err(error) = sum_over(&rows, &mut pass, latent, problem, (Form::Stable, Wanted::Origin)) {
+        return Some(Err(error));
+    }
+    let absorbed = |(evidence, sums): (&Evidence, &ProcessSums)| {
         let mut all = evidence.clone();
-        all.add(MatrixRef::Full(gram.as_ref()), ac, weight);
+        all.add_sums(sums, objective.beta);
         all.posterior().ok_or_else(new_rows_not_finite)
     };
-    Some(earlier.iter().map(absorbed).collect())
+    Some(earlier.iter().zip(&pass.sums().processes).map(absorbed).collect())
 }
 
 /// Returns the model and q after natural-gradient steps on all new rows.

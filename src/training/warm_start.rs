@@ -6,7 +6,7 @@ use super::row_buffer::RowBuffer;
 use super::run::Job;
 use super::start::{variance, working_responses};
 use super::steps::{SolveLimits, Sweep, UpdateCounts, VariationalModel, solve_q};
-use crate::collapsed::{CollapsedBound, Dataset};
+use crate::collapsed::Dataset;
 use crate::data::{Purpose, generator};
 use crate::error::Result;
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
@@ -249,8 +249,7 @@ pub(super) fn gaussian_start(
     beta: f64,
     monitor: &mut Monitor<'_>,
 ) -> Result<(LatentModel, Normal, UpdateCounts)> {
-    let bound = CollapsedBound::Elbo { beta: beta.clamp(0.1, 10.0) };
-    let mut objective = CollapsedObjective::new(model, subset, bound);
+    let mut objective = CollapsedObjective::new(model, subset, Objective::elbo(beta.clamp(0.1, 10.0)));
     let mut theta = objective.start();
     let mut counts = UpdateCounts::default();
     if iterations > 0 && !theta.is_empty() {

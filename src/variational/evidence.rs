@@ -2,6 +2,7 @@
 //! which multiplies the prior.
 
 use super::{Matrix, MatrixRef, Normal};
+use crate::gradient::ProcessSums;
 use crate::linalg::{self, Factorizer, dot, gram_of_inverse};
 use faer::Mat;
 
@@ -47,10 +48,16 @@ impl Evidence {
         self.shift.iter_mut().for_each(|x| *x *= factor);
     }
 
-    /// Adds the factor `weight · (gram, shift)` of other rows.
-    pub fn add(&mut self, gram: MatrixRef<'_>, shift: &[f64], weight: f64) {
-        self.precision.add_scaled(gram, weight);
-        self.shift.iter_mut().zip(shift).for_each(|(own, other)| *own += weight * other);
+    /// Adds the evidence of `weight` times as many rows.
+    pub fn add(&mut self, other: &Evidence, weight: f64) {
+        self.precision.add_scaled(other.precision.as_ref(), weight);
+        self.shift.iter_mut().zip(&other.shift).for_each(|(own, other)| *own += weight * other);
+    }
+
+    /// Adds the factor of rows whose losses are quadratic in μ, under a KL term of weight β, from the sums of a pass at the origin.
+    pub fn add_sums(&mut self, sums: &ProcessSums, beta: f64) {
+        self.precision.add_scaled(sums.cov.as_ref(), 2.0 / beta);
+        self.shift.iter_mut().zip(&sums.mean).for_each(|(shift, g)| *shift -= g / beta);
     }
 
     /// Returns the posterior, `S = (I + Λ)⁻¹` and `m = Sλ`; `None` if S is not positive definite.

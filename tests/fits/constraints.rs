@@ -3,8 +3,8 @@
 
 use faer::Mat;
 use proptest::prelude::*;
-use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
+use sparsegp::objective::Objective;
 use sparsegp::hyper::{Constraints, Descriptor, FreeVector, HyperObjective};
 use sparsegp::kernels::{Prior, Transform};
 use sparsegp::latent::Jitter;
@@ -75,7 +75,7 @@ proptest! {
         let start = start.factorised().expect("K_uu factorises");
         let count = start.natural().len();
         let set = Dataset::of(x.transpose(), &y);
-        let mut objective = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
+        let mut objective = CollapsedObjective::new(start, set, Objective::elbo(1.0));
         let theta = objective.start();
         prop_assert_eq!(theta.len() + 1, count, "two variances are one number");
         let (mut gradient, mut ignored) = (vec![0.0; theta.len()], vec![0.0; theta.len()]);

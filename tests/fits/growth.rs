@@ -3,13 +3,12 @@
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
-use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::{Dataset, dense_upper_bound};
 use sparsegp::kernels::{Inputs, Scratch};
 use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, more_inducing};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel, LatentPrior};
-use sparsegp::objective::Targets;
+use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, fit_arrays};
 use sparsegp::variational::Family;
@@ -48,7 +47,7 @@ fn exact_evidence(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> f64 {
 /// Returns the lower bound, Titsias' upper bound, and the upper bound from all of K.
 fn bounds(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> (f64, f64, f64) {
     let set = Dataset::of(x.transpose(), y);
-    let mut objective = CollapsedObjective::new(model.clone(), set, CollapsedBound::Elbo { beta: 1.0 });
+    let mut objective = CollapsedObjective::new(model.clone(), set, Objective::elbo(1.0));
     let theta = objective.start();
     let lower = -objective.solve(&theta).expect("lower bound");
     let upper = objective.evidence_upper_bound().expect("upper bound");

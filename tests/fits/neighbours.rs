@@ -2,20 +2,20 @@
 //! inducing inputs; gradients.
 
 use faer::{Mat, MatRef};
-use sparsegp::collapsed::{
-    BoundAdjoint, BoundGradient, ConditionalStream, DataStream, Dataset, GaussianLoss, Predictions,
-    RowWeight, RowsAdjoint, Sweep, Weighting, conditional_dlm, conditional_elbo, fitc, square_loss,
-};
+use sparsegp::collapsed::{Dataset, Solution, solve, tangent};
 use sparsegp::effects::Effects;
+use sparsegp::gradient::{BatchPass, GivenRows, Problem, Tangent, Wanted};
 use sparsegp::kernels::{Inputs, Scratch, parse};
-use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, LayerScratch};
+use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, LatentLayer};
+use sparsegp::likelihood::Gaussian;
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
 use sparsegp::neighbours::{COMPARISONS, Index, Predictor, Source, Windows, nearest_before, nearest_others};
-use sparsegp::objective::Estimator;
+use sparsegp::objective::{Estimator, Objective, Targets};
 use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, Open, Part};
-use sparsegp::training::ModelBuilder;
-use sparsegp::variational::Normal;
-use sparsegp::{ErrorKind, model::Model};
+use sparsegp::model::{LatentModel, Model};
+use sparsegp::training::{CollapsedObjective, ModelBuilder};
+use sparsegp::variational::{Family, Normal};
+use sparsegp::ErrorKind;
 
 const N: usize = 90;
 const NOISE: f64 = 0.07;
@@ -64,41 +64,59 @@ enum Kind {
     Square(f64),
 }
 
+/// Returns the model of a layer with Gaussian noise.
+fn model(layer: &InducingLayer, noise: f64) -> LatentModel {
+    LatentModel::new(layer.clone().into(), Gaussian::new(noise), false)
+}
+
+/// A pass over the rows of windows, with Gaussian noise of one variance or one for each row.
+fn pass<'a>(
+    model: &LatentModel,
+    q: &Normal,
+    (x, y, noise): (MatRef<'a, f64>, &'a [f64], &'a [f64]),
+    windows: &Windows,
+    objective: Objective,
+    (wanted, tangents): (Wanted, &[Tangent]),
+) -> BatchPass {
+    let source = Source { x, y, noise, queries: None, effects: Effects::NONE };
+    let rows = GivenRows { windows, sources: &[source], targets: Targets::of(y), scale: 1.0 };
+    let problem = Problem::new(model.layers(), &model.likelihood, objective, q.as_ref());
+    let mut pass =
+        BatchPass::given(problem.layers, problem.likelihood, objective, q.as_ref(), windows, Effects::NONE);
+    pass.run_given(problem, rows, wanted, tangents);
+    pass
+}
+
 /// Returns the objective and its gradient: kernel parameters, mean, Z by columns, σ². The second
 /// windows have the rows that are predicted.
 fn objective(layer: &InducingLayer, windows: [&Windows; 2], noise: f64, kind: Kind) -> (f64, Vec<f64>) {
     let (x, y) = data();
-    let noise = [noise];
-    let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
-    let [sweep, left] = windows.map(|windows| Sweep { layer, source, windows });
-    let mut stream = ConditionalStream::new(layer, Effects::NONE, windows[0]);
-    let mut sums = BoundGradient::zeros(layer);
-    let weight = if matches!(kind, Kind::Square(_)) { RowWeight::Unit } else { RowWeight::Precision };
-    stream.forward(sweep, weight);
-    let value = match kind {
-        Kind::Elbo(beta) => {
-            let bound = conditional_elbo(&stream.statistics, beta).expect("a value");
-            stream.add_rows(sweep, RowsAdjoint::Statistics(&bound.adjoint, weight), &mut sums);
-            bound.value
-        }
-        Kind::Square(beta) => {
-            let bound = square_loss(&stream.statistics, beta).expect("a value");
-            stream.add_rows(sweep, RowsAdjoint::Statistics(&bound.adjoint, weight), &mut sums);
-            bound.value
-        }
-        Kind::LogLoss(beta) => {
-            let q = conditional_elbo(&stream.statistics, beta).expect("a value").q;
-            let by = Predictions { loss: &GaussianLoss, posterior: (q.mean(), q.cov().full()) };
-            let mut predictions = ConditionalStream::new(layer, Effects::NONE, windows[1]);
-            let loss = predictions.losses(left, by);
-            let (value, adjoint) = conditional_dlm(&stream.statistics, &q, beta, &loss);
-            stream.add_rows(sweep, RowsAdjoint::Statistics(&adjoint, weight), &mut sums);
-            predictions.add_rows(left, RowsAdjoint::Predictions(by, 1.0), &mut sums);
-            value
-        }
+    let (noises, model) = ([noise], model(layer, noise));
+    let rows = (x.as_ref(), &y[..], &noises[..]);
+    let standard = Normal::standard(Family::Full, layer.dim());
+    let objective = match kind {
+        Kind::Elbo(beta) | Kind::LogLoss(beta) => Objective { beta, ..Objective::fitc() },
+        Kind::Square(beta) => Objective::square(beta),
     };
-    sums.finish(layer, &mut LayerScratch::new(layer.z().nrows()));
-    (value, flat(&sums))
+    let origin = pass(&model, &standard, rows, windows[0], objective, (Wanted::Origin, &[]));
+    let Solution { mut value, mut q } = solve(origin.sums(), objective.beta).expect("a value");
+    let (q, mut tangents, mut more) = (q.swap_remove(0), Vec::new(), None);
+    if let Kind::LogLoss(beta) = kind {
+        let left = pass(&model, &q, rows, windows[1], Objective::dlm(beta), (Wanted::Gradient, &[]));
+        value = left.sums().value + beta * q.kl();
+        tangents.push(tangent(&origin.sums().processes[0], &left.sums().processes[0], &q, beta));
+        let mut gradient = flat(&left);
+        if let Some(last) = gradient.last_mut() {
+            *last += left.likelihood_gradient()[0];
+        }
+        more = Some(gradient);
+    }
+    let best = pass(&model, &q, rows, windows[0], objective, (Wanted::Envelope, &tangents));
+    let mut gradient = flat(&best);
+    for more in more {
+        gradient.iter_mut().zip(more).for_each(|(g, more)| *g += more);
+    }
+    (value, gradient)
 }
 
 /// Returns the posterior of w given all rows of the windows.
@@ -108,10 +126,10 @@ fn solved(
     noise: &[f64],
     (x, y): (MatRef<'_, f64>, &[f64]),
 ) -> Normal {
-    let source = Source { x, y, noise, queries: None, effects: Effects::NONE };
-    let mut stream = ConditionalStream::new(layer, Effects::NONE, windows);
-    stream.forward(Sweep { layer, source, windows }, RowWeight::Precision);
-    conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q
+    let standard = Normal::standard(Family::Full, layer.dim());
+    let how = (Wanted::Origin, &[][..]);
+    let found = pass(&model(layer, noise[0]), &standard, (x, y, noise), windows, Objective::fitc(), how);
+    solve(found.sums(), 1.0).expect("a posterior").q.swap_remove(0)
 }
 
 /// Returns a predictor with a posterior of w and the rows `data`.
@@ -128,11 +146,12 @@ fn evidence(layer: &InducingLayer, windows: &Windows, noise: f64) -> (f64, Vec<f
     objective(layer, [windows; 2], noise, Kind::Elbo(1.0))
 }
 
-fn flat(sums: &BoundGradient) -> Vec<f64> {
-    let mut all = sums.layer.kernel.clone();
-    all.extend(&sums.layer.mean);
-    all.extend((0..2).flat_map(|d| sums.layer.z.col(d).iter().copied().collect::<Vec<_>>()));
-    all.push(sums.noise);
+fn flat(pass: &BatchPass) -> Vec<f64> {
+    let layer = &pass.layer_gradients()[0];
+    let mut all = layer.kernel.clone();
+    all.extend(&layer.mean);
+    all.extend((0..2).flat_map(|d| layer.z.col(d).iter().copied().collect::<Vec<_>>()));
+    all.push(pass.sums().through[0].noise);
     all
 }
 
@@ -158,16 +177,13 @@ fn without_neighbours_the_objective_is_fitc() {
     for expression in ["rbf(ard)", "matern32(ard) + linear", "matern52 + white"] {
         let layer = layer(expression, 12);
         let (value, gradient) = evidence(&layer, &windows(x.as_ref(), 0, 40), NOISE);
-        let mut stream = DataStream::new(&layer, N);
-        stream.forward(&layer, data, Weighting::Residual(NOISE));
-        let wanted = fitc(&stream.statistics).expect("a value");
-        let posterior = (wanted.q.mean(), wanted.q.cov().full());
-        let by = BoundAdjoint::Fitc { noise: NOISE, posterior };
-        let mut sums = BoundGradient::of_statistics(&layer, &stream.statistics, by);
-        stream.add_rows(&layer, data, by, &mut sums);
-        sums.finish(&layer, &mut LayerScratch::new(12));
-        assert_close(value, wanted.value, 1e-12, expression);
-        for (i, (a, b)) in gradient.iter().zip(flat(&sums)).enumerate() {
+        let mut fitc = CollapsedObjective::new(model(&layer, NOISE), data, Objective::fitc());
+        let (wanted, mut natural) = fitc.natural_gradient().expect("a value");
+        // The flat vector of a model has σ² before Z.
+        let z = natural.len() - 2 * 12;
+        natural[z - 1..].rotate_left(1);
+        assert_close(value, wanted, 1e-12, expression);
+        for (i, (a, b)) in gradient.iter().zip(natural).enumerate() {
             assert_close(*a, b, 1e-10, &format!("{expression}, entry {i}"));
         }
     }
@@ -270,13 +286,9 @@ fn direct_losses_are_those_of_predictions_of_rows_left_out() {
         let lists = nearest_others(x.as_ref(), &order(), k, COMPARISONS).1;
         let windows = Windows::new(&order(), &lists, 50);
         let noise = [NOISE];
-        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None, effects: Effects::NONE };
-        let sweep = Sweep { layer: &layer, source, windows: &windows };
-        let mut stream = ConditionalStream::new(&layer, Effects::NONE, &windows);
-        stream.forward(sweep, RowWeight::Precision);
-        let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
-        let posterior = (q.mean(), q.cov().full());
-        let loss = stream.losses(sweep, Predictions { loss: &GaussianLoss, posterior }).value;
+        let q = solved(&layer, &windows, &noise, (x.as_ref(), &y));
+        let (rows, how) = ((x.as_ref(), &y[..], &noise[..]), (Wanted::Losses, &[][..]));
+        let loss = pass(&model(&layer, NOISE), &q, rows, &windows, Objective::dlm(1.0), how).sums().value;
         // The same rows as if they were new, each given its neighbours.
         let predictor = predictor(&layer, &q, &noise, (x.as_ref(), &y));
         let (mean, variance) = predictor.given(x.as_ref(), &order(), &lists);

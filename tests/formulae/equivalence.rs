@@ -2,8 +2,7 @@
 
 use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
-use sparsegp::collapsed::CollapsedBound;
-use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
+use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::kernels::Polynomial;
 use sparsegp::latent::{InducingPrior, Jitter, LinearLayer};
@@ -36,7 +35,7 @@ fn one_natural_gradient_step_on_all_data_is_the_collapsed_optimum() {
     for beta in [0.3, 1.0, 2.0] {
         let start = model(1, "rbf(ard)", 3, 20, Jitter::DEFAULT);
         let set = Dataset::of(x.transpose(), &y);
-        let mut vfe = CollapsedObjective::new(start.clone(), set, CollapsedBound::Elbo { beta });
+        let mut vfe = CollapsedObjective::new(start.clone(), set, Objective::elbo(beta));
         let (bound, gradient) = vfe.natural_gradient().expect("bound");
         let q = posterior(1, 20);
         let mut rule = NaturalGradient::new(&q);
@@ -94,7 +93,7 @@ fn inducing_every_datum_is_the_dense_gp() {
         let layer = start.layer().inducing().expect("inducing points");
         let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);
         let (evidence, mu, var) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x_test);
-        let bound = if fitc { CollapsedBound::Fitc } else { CollapsedBound::Elbo { beta: 1.0 } };
+        let bound = if fitc { Objective::fitc() } else { Objective::elbo(1.0) };
         let set = Dataset::of(x.transpose(), &y);
         let mut sparse = CollapsedObjective::new(start, set, bound);
         let (value, _) = sparse.natural_gradient().expect("bound");
@@ -128,7 +127,7 @@ fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
             .z_mut()
             .copy_from(x.transpose().subrows(0, m));
         let start = start.factorised().expect("K_uu factorises");
-        let mut sparse = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
+        let mut sparse = CollapsedObjective::new(start, set, Objective::elbo(1.0));
         let theta = sparse.start();
         let lower = -sparse.solve(&theta).expect("bound");
         let upper = sparse.evidence_upper_bound().expect("upper bound");
@@ -261,21 +260,22 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
     let variances = [0.5, 1.0, 2.0, 1.5];
     let prior = Mat::from_fn(d, d, |i, j| if i == j { variances[i] } else { 0.0 });
     let layer = LinearLayer::new(prior.as_ref()).expect("prior");
-    let mut stream = DataStream::new(&layer, n);
-    stream.forward(&layer, Dataset::of(x.transpose(), &y), Weighting::Unit);
+    let set = Dataset::of(x.transpose(), &y);
     for beta in [1.0, 0.4] {
-        let linear = collapsed_elbo(&stream.statistics, 0.3, beta).expect("bound");
+        let start = LatentModel::new(layer.clone().into(), Gaussian::new(0.3), true);
+        let start = start.factorised().expect("nothing to factorise");
+        let mut linear = CollapsedObjective::new(start, set, Objective::elbo(beta));
+        let linear_value = linear.solve(&linear.start()).expect("bound");
         let kernel = Box::new(Polynomial::linear(&variances));
         let z = Normals::new(9).mat(d, d);
         let layer_gp = InducingPrior::new(kernel, z, Jitter::Absolute(0.0)).expect("layer");
         let likelihood = Gaussian::new(0.3);
         let start = LatentModel::new(layer_gp.into(), likelihood, false);
         let start = start.factorised().expect("K_uu factorises");
-        let set = Dataset::of(x.transpose(), &y);
-        let mut gp = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta });
+        let mut gp = CollapsedObjective::new(start, set, Objective::elbo(beta));
         let (value, _) = gp.natural_gradient().expect("bound");
-        close(value, linear.value, 1e-9, "bound");
-        let (beta_mean, _) = layer.coefficient_posterior(&linear.q);
+        close(value, linear_value, 1e-9, "bound");
+        let (beta_mean, _) = layer.coefficient_posterior(linear.q());
         let predicted = Posterior::new(gp.model(), gp.q()).means(x.transpose());
         let expected: Vec<f64> = (0..n).map(|j| (0..d).map(|i| beta_mean[i] * x[(i, j)]).sum()).collect();
         close_all(&predicted, &expected, 1e-8, "predictions");

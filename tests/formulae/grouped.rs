@@ -4,14 +4,14 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 use proptest::prelude::*;
 use serde_json::Value;
-use sparsegp::collapsed::{CollapsedBound, Dataset, WeightPrior};
+use sparsegp::collapsed::{Dataset, WeightPrior};
 use sparsegp::effects::{EffectTerm, Effects, POPULATION};
 use sparsegp::kernels::parse;
 use sparsegp::kernels::{Inputs, Scratch};
 use sparsegp::latent::{InducingPrior, Jitter, LatentLayer, LinearLayer};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{LatentModel, Posterior};
-use sparsegp::objective::Targets;
+use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::GroupedBound;
 use sparsegp::training::{CollapsedObjective, GroupedObjective};
 use sparsegp_testkit::problems::{Normals, data, model};
@@ -367,7 +367,7 @@ fn effects_without_variance_give_the_model_without_effects() {
     let data = Dataset::of(x.as_ref(), &y);
     let plain = LatentModel { effects: Effects::default(), ..model.clone() };
     let narrow = Dataset::of(x.as_ref().subcols(0, 2), &y);
-    for (bound, collapsed) in [(VFE, CollapsedBound::Elbo { beta: 1.0 }), (FITC, CollapsedBound::Fitc)] {
+    for (bound, collapsed) in [(VFE, Objective::elbo(1.0)), (FITC, Objective::fitc())] {
         let (value, gradient, posterior) = solved(&model, data, bound);
         let mut objective = CollapsedObjective::new(plain.clone(), narrow, collapsed);
         let (want, plain_gradient) = objective.natural_gradient().expect("a bound");

@@ -4,16 +4,19 @@
 use super::grouped::{FITC, Problem, Reference, effect_covariance, problem, term};
 use faer::{Mat, MatRef};
 use proptest::prelude::*;
-use sparsegp::collapsed::{ConditionalStream, Dataset, RowWeight, Sweep, conditional_elbo};
+use sparsegp::collapsed::{Dataset, solve};
 use sparsegp::effects::{EffectTerm, Effects};
+use sparsegp::gradient::{BatchPass, GivenRows, Problem as PassProblem, Wanted};
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Inputs, Scratch};
 use sparsegp::latent::{InducingLayer, LatentLayer};
 use sparsegp::linalg::{Factorizer, log_det, solve_lower};
 use sparsegp::model::LatentModel;
 use sparsegp::neighbours::{COMPARISONS, Source, Windows, nearest_before};
+use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::{Keeping, LossKind, NeighbourPlan};
 use sparsegp::training::{GroupedObjective, NeighbourObjective};
+use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::problems::Normals;
 use sparsegp_testkit::reference::*;
 
@@ -152,9 +155,13 @@ fn some_neighbours_give_the_density_by_dense_algebra() {
     let lists = nearest_before(inputs, &order, &order, k, COMPARISONS);
     let windows = Windows::new(&order, &lists, n);
     let source = Source { x: x.as_ref(), y: &y, noise: &[noise], queries: None, effects: &model.effects };
-    let mut stream = ConditionalStream::new(layer, &model.effects, &windows);
-    stream.forward(Sweep { layer, source, windows: &windows }, RowWeight::Precision);
-    let found = conditional_elbo(&stream.statistics, 1.0).expect("a value").value;
+    let q = [Normal::standard(Family::Full, layer.dim() + model.effects.coefficients())];
+    let problem = PassProblem::new(model.layers(), &model.likelihood, Objective::fitc(), &q);
+    let mut pass =
+        BatchPass::given(problem.layers, problem.likelihood, problem.objective, &q, &windows, &model.effects);
+    let rows = GivenRows { windows: &windows, sources: &[source], targets: Targets::of(&y), scale: 1.0 };
+    pass.run_given(problem, rows, Wanted::Origin, &[]);
+    let found = solve(pass.sums(), 1.0).expect("a value").value;
 
     // y − o ~ N(0, B⁻¹ D B⁻ᵀ + AᵀA + ZᵀΣZ), where B and D belong to the residual process and the
     // noise.

@@ -1,7 +1,6 @@
 //! Objectives beyond the ELBO: weights, exposure, Monte Carlo gradients, guards of the q update, square loss.
 
 use faer::Mat;
-use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::Constraints;
@@ -60,7 +59,7 @@ fn a_weight_is_a_number_of_rows() {
         assert_same(&weighted.1, &long.1, 1e-9, "gradient in θ");
         assert_same(&weighted.2, &long.2, 1e-9, "gradient in m");
     }
-    for bound in [CollapsedBound::Elbo { beta: 1.3 }, CollapsedBound::Square { beta: 0.4 }] {
+    for bound in [Objective::elbo(1.3), Objective::square(0.4)] {
         let evaluate = |x: &Mat<f64>, targets: Targets<'_>| {
             let set = Dataset { x: x.transpose(), targets };
             let model = with_likelihood(LikelihoodKind::Gaussian, 2, 9);

@@ -3,7 +3,6 @@
 
 use faer::Mat;
 use faer::linalg::solvers::DenseSolveCore;
-use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Jitter, Layer, Layers, LinearLayer};
@@ -34,7 +33,7 @@ fn moments(
     let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: BETA, nodes: None, coarse: false };
     let mut pass = BatchPass::new(Layers::one(layer), likelihood, objective, q.as_ref(), y.len());
     pass.seed(3);
-    let problem = Problem { layers: Layers::one(layer), likelihood, objective, q: q.as_ref(), factor };
+    let problem = Problem { factor, ..Problem::new(Layers::one(layer), likelihood, objective, q.as_ref()) };
     let (mut sums, mut squares): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         pass.run(problem, Batch::of(x.transpose(), y, 2.0), Form::Stable, false);
@@ -138,7 +137,7 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
     let likelihood: ObservationModel = Gaussian::new(0.4).into();
     let start = LatentModel::new(layer.clone(), likelihood.clone(), true);
     let set = Dataset::of(x.transpose(), &y);
-    let mut exact = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
+    let mut exact = CollapsedObjective::new(start, set, Objective::elbo(1.0));
     let theta = exact.start();
     exact.solve(&theta).expect("posterior");
     let objective = |samples: usize, landing: bool| {
@@ -150,13 +149,7 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
             Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None, coarse: false };
         let mut pass =
             BatchPass::new(Layers::one(&layer), &likelihood, objective, exact.q().as_ref(), y.len());
-        let problem = Problem {
-            layers: Layers::one(&layer),
-            likelihood: &likelihood,
-            objective,
-            q: exact.q().as_ref(),
-            factor: None,
-        };
+        let problem = Problem::new(Layers::one(&layer), &likelihood, objective, exact.q().as_ref());
         pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
         let gradient = pass.q_gradient(0);
         let mean = gradient.mean.iter().zip(exact.q().mean());

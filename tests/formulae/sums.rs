@@ -13,16 +13,13 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sparsegp::Result;
-use sparsegp::collapsed::CollapsedBound;
-use sparsegp::collapsed::{
-    BoundAdjoint, BoundGradient, DataStream, Statistics, Weighting, collapsed_elbo, fitc, square_loss,
-};
-use sparsegp::gradient::{Batch, BatchPass, BatchSums, Form, Problem};
-use sparsegp::latent::{Jitter, LatentLayer, Layer, LayerGradient, LayerScratch, Layers, LinearLayer};
+use sparsegp::collapsed::{Solution, noise_derivative, solve};
+use sparsegp::gradient::{Batch, BatchPass, BatchSums, Form, Problem, Wanted};
+use sparsegp::latent::{Jitter, Layer, LayerGradient, Layers, LinearLayer};
 use sparsegp::likelihood::{BernoulliLogit, Gaussian, NegativeBinomial, ObservationModel};
 use sparsegp::objective::{Estimator, EstimatorCounts, Loss, Objective};
 use sparsegp::training::CollapsedObjective;
-use sparsegp::variational::{DataGradient, Factor, Matrix, MatrixRef, Normal};
+use sparsegp::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
 use sparsegp_testkit::problems::{Normals, model, posterior};
 
 const M: usize = 6;
@@ -88,130 +85,96 @@ fn layer(seed: u64, kernel: &str) -> Layer {
 
 // ------------------------------------------------------------------------------------------------ collapsed bounds
 
-fn weighting(bound: CollapsedBound) -> Weighting {
-    match bound {
-        CollapsedBound::Fitc => Weighting::Residual(NOISE),
-        _ => Weighting::Unit,
-    }
+/// Returns the sums of a pass over some rows.
+fn sums_of(layer: &Layer, q: &Normal, objective: Objective, rows: &Rows, how: (Form, Wanted)) -> BatchSums {
+    let likelihood = Gaussian::new(NOISE).into();
+    let problem = Problem::new(Layers::one(layer), &likelihood, objective, q.as_ref());
+    let mut pass = BatchPass::new(problem.layers, &likelihood, objective, q.as_ref(), rows.len());
+    pass.sums_of(problem, rows.batch(), how.0, how.1, 0).expect("sums").clone()
 }
 
-fn statistics(layer: &dyn LatentLayer, rows: &Rows, bound: CollapsedBound) -> Statistics {
-    let mut stream = DataStream::new(layer, rows.len());
-    stream.forward(layer, rows.set(), weighting(bound));
-    stream.statistics
+fn origin(layer: &Layer, rows: &Rows, objective: Objective) -> BatchSums {
+    sums_of(layer, &Normal::standard(Family::Full, M), objective, rows, (Form::Stable, Wanted::Origin))
 }
 
-/// Returns the gradient in θ, Z and FITC's σ² from the parts, and the size of its terms.
-fn gradient(
-    layer: &Layer,
-    statistics: &Statistics,
-    parts: &[&Rows],
-    by: BoundAdjoint<'_>,
-) -> (Vec<f64>, Vec<f64>) {
-    let mut scratch = LayerScratch::new(M);
-    let mut sums = vec![BoundGradient::of_statistics(&**layer, statistics, by)];
-    for rows in parts {
-        let mut part = BoundGradient::zeros(&**layer);
-        DataStream::new(&**layer, rows.len()).add_rows(&**layer, rows.set(), by, &mut part);
-        sums.push(part);
-    }
-    let mut finish = |mut gradient: BoundGradient| {
-        gradient.finish(&**layer, &mut scratch);
-        let mut all = flat_layer(&gradient.layer);
-        all.push(gradient.noise);
-        all
+/// Returns the factor by which solves with `B` amplify rounding errors: the condition
+/// number of B, which is at most its trace. The tolerance 1e-12 allows a factor of 100.
+fn amplification(sums: &BatchSums, beta: f64) -> f64 {
+    let process = &sums.processes[0];
+    let (matrix, factor) = match &process.curvature {
+        Some(curvature) => (curvature, 1.0 / beta),
+        None => (&process.cov, 2.0 / beta),
     };
-    let whole = finish(merged(&sums, BoundGradient::merge));
-    let mut scale = Vec::new();
-    sums.into_iter().for_each(|part| add_sizes(&mut scale, &finish(part)));
-    // Adjoints of the statistics come from solves, so their rounding errors are relative to the
-    // whole matrix, not to a row.
-    let z = scale.len() - 1 - 2 * M..scale.len() - 1;
-    let largest = scale[z.clone()].iter().fold(0.0f64, |most, size| most.max(*size));
-    scale[z].fill(largest);
-    (whole, scale)
+    let trace: f64 = (0..M).map(|i| matrix.as_ref().full()[(i, i)]).sum();
+    ((1.0 + factor * trace) / 100.0).max(1.0)
 }
 
-/// Returns the factor by which solves with `B = I + Φ/s` amplify rounding errors: the condition
-/// number of B, which is at most `1 + tr Φ/s`. The tolerance 1e-12 allows a factor of 100.
-fn amplification(statistics: &Statistics, bound: CollapsedBound) -> f64 {
-    let s = match bound {
-        CollapsedBound::Elbo { beta } => beta * NOISE,
-        CollapsedBound::Square { beta } => beta,
-        CollapsedBound::Fitc => 1.0,
-    };
-    let trace: f64 = (0..M).map(|i| statistics.gram[(i, i)]).sum();
-    ((1.0 + trace / s) / 100.0).max(1.0)
-}
-
-/// Value, derivative in σ² at fixed statistics, q, and gradient with the size of its terms.
+/// Value with the size of its terms, derivative in σ², q, and the gradient in θ, Z and FITC's σ².
 struct Evaluated {
     value: (f64, f64),
     noise_bar: f64,
     q: Normal,
-    gradient: (Vec<f64>, Vec<f64>),
+    gradient: Vec<f64>,
 }
 
-fn evaluate(layer: &Layer, s: &Statistics, parts: &[&Rows], bound: CollapsedBound, form: Form) -> Evaluated {
-    let halves = |q: &Normal, rest: f64| 0.5 * (rest.abs() + q.log_det().abs());
-    match bound {
-        CollapsedBound::Fitc => {
-            let found = fitc(s).expect("FITC");
-            let by = BoundAdjoint::Fitc { noise: NOISE, posterior: (found.q.mean(), found.q.cov().full()) };
-            let size = halves(&found.q, 2.0 * s.count + s.log_weight.abs() + 2.0 * s.cc);
-            let gradient = gradient(layer, s, parts, by);
-            Evaluated { value: (found.value, size), noise_bar: 0.0, q: found.q, gradient }
-        }
-        CollapsedBound::Elbo { .. } | CollapsedBound::Square { .. } => {
-            let found = match bound {
-                CollapsedBound::Elbo { beta } => collapsed_elbo(s, NOISE, beta).expect("a bound"),
-                CollapsedBound::Square { beta } => square_loss(s, beta).expect("a bound"),
-                CollapsedBound::Fitc => unreachable!(),
-            };
-            let adjoint = travelled(&found.adjoint);
-            let gradient = gradient(layer, s, parts, BoundAdjoint::Unweighted { adjoint: &adjoint, form });
-            let size = halves(&found.q, s.count + (s.residual + 2.0 * s.cc) / NOISE);
-            Evaluated { value: (found.value, size), noise_bar: found.noise_bar, q: found.q, gradient }
-        }
-    }
+fn evaluate(layer: &Layer, s: &BatchSums, parts: &[&Rows], objective: Objective, form: Form) -> Evaluated {
+    let Solution { value, mut q } = solve(s, objective.beta).expect("a bound");
+    let (process, q) = (&s.processes[0], q.swap_remove(0));
+    let size = s.weight + s.value.abs() + process.squares + q.log_det().abs();
+    let noise_bar = match objective.loss {
+        Loss::ExpectedLog(_) => noise_derivative(process, s.weight, NOISE, objective.beta, &q),
+        _ => 0.0,
+    };
+    let how = (form, Wanted::Envelope);
+    let sums: Vec<BatchSums> = parts.iter().map(|rows| sums_of(layer, &q, objective, rows, how)).collect();
+    let mut sum = merged(&sums, BatchSums::merge);
+    let likelihood = Gaussian::new(NOISE).into();
+    let problem = Problem::new(Layers::one(layer), &likelihood, objective, q.as_ref());
+    let mut pass = BatchPass::new(problem.layers, &likelihood, objective, q.as_ref(), 0);
+    pass.exchange(&mut sum);
+    pass.finish_envelope(problem, s, 1.0);
+    let mut gradient = flat_layer(&pass.layer_gradients()[0]);
+    gradient.push(if objective.loss == Loss::Fitc { pass.likelihood_gradient()[0] } else { 0.0 });
+    Evaluated { value: (value, size), noise_bar, gradient, q }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn collapsed_bounds_of_parts(
+    fn closed_forms_of_parts(
         seed in 0u64..1000, partition in partition(), kind in 0usize..4, beta in 0.3f64..2.0, direct: bool,
         smooth: bool,
     ) {
-        let bound = [
-            CollapsedBound::Elbo { beta: 1.0 },
-            CollapsedBound::Elbo { beta },
-            CollapsedBound::Fitc,
-            CollapsedBound::Square { beta },
-        ][kind];
+        let objective =
+            [Objective::elbo(1.0), Objective::elbo(beta), Objective::fitc(), Objective::square(beta)][kind];
         let form = if direct { Form::Direct } else { Form::Stable };
         let rows = Rows::new(if kind == 2 { 2 * seed + 1 } else { seed }, partition.part_of.len(), false);
         let layer = layer(seed, if smooth { "rbf(ard)" } else { "matern32 + linear(ard)" });
-        let whole = statistics(&*layer, &rows, bound);
+        let whole = origin(&layer, &rows, objective);
         let parts = partition.parts(&rows);
-        let sums: Vec<Statistics> = parts.iter().map(|(_, part)| statistics(&*layer, part, bound)).collect();
-        let sum = merged(&sums, Statistics::merge);
-        let absolute = |s: &Statistics| {
-            let mut all = entries(s.gram.as_ref());
-            all.extend(s.ac.iter().chain([&s.cc, &s.residual, &s.log_weight, &s.count]));
+        let sums: Vec<BatchSums> = parts.iter().map(|(_, part)| origin(&layer, part, objective)).collect();
+        let sum = merged(&sums, BatchSums::merge);
+        let absolute = |s: &BatchSums| {
+            let process = &s.processes[0];
+            let mut all = flat(process.cov.as_ref());
+            all.extend(process.curvature.iter().flat_map(|curvature| flat(curvature.as_ref())));
+            all.extend(process.mean.iter().chain([&s.value, &process.squares, &process.residual, &s.weight]));
             all
         };
         let mut scale = Vec::new();
-        rows.each().iter().for_each(|row| add_sizes(&mut scale, &absolute(&statistics(&*layer, row, bound))));
-        close(&absolute(&sum), &absolute(&whole), &scale, "statistics")?;
+        rows.each().iter().for_each(|row| add_sizes(&mut scale, &absolute(&origin(&layer, row, objective))));
+        close(&absolute(&sum), &absolute(&whole), &scale, "sums")?;
 
-        let want = evaluate(&layer, &whole, &[&rows], bound, form);
+        let want = evaluate(&layer, &whole, &[&rows], objective, form);
         let parts: Vec<&Rows> = parts.iter().map(|(_, part)| part).collect();
-        let got = evaluate(&layer, &sum, &parts, bound, form);
-        let singles = rows.each();
-        let (_, sizes) = evaluate(&layer, &whole, &singles.iter().collect::<Vec<_>>(), bound, form).gradient;
-        let amplified = amplification(&whole, bound);
+        let got = evaluate(&layer, &sum, &parts, objective, form);
+        let mut sizes = Vec::new();
+        rows.each().iter().for_each(|row| add_sizes(&mut sizes, &evaluate(&layer, &whole, &[row], objective, form).gradient));
+        // Adjoints come from solves, so their rounding errors are relative to the whole matrix.
+        let largest_size = sizes.iter().fold(0.0f64, |most, size| most.max(*size));
+        sizes.fill(largest_size);
+        let amplified = amplification(&whole, objective.beta);
         let check = |got: &[f64], want: &[f64], sizes: &[f64], what: &str| {
             let sizes: Vec<f64> = sizes.iter().map(|size| amplified * size).collect();
             close(got, want, &sizes, what)
@@ -222,7 +185,7 @@ proptest! {
         check(got.q.mean(), want.q.mean(), &largest(want.q.mean()), "m")?;
         let cov = [&got.q, &want.q].map(|q| flat(q.cov()));
         check(&cov[0], &cov[1], &largest(&cov[1]), "S")?;
-        check(&got.gradient.0, &want.gradient.0, &sizes, "gradient")?;
+        check(&got.gradient, &want.gradient, &sizes, "gradient")?;
     }
 }
 
@@ -233,22 +196,19 @@ fn parts_of_many_windows_and_what_fits_minimise() {
     let start = model(3, "rbf(ard)", 2, M, Jitter::Relative(1e-2));
     let all: Vec<usize> = (0..rows.len()).collect();
     let parts = [&all[..2100], &all[2100..2101], &[], &all[2101..]].map(|part| rows.take(part));
-    for bound in [CollapsedBound::Elbo { beta: 0.7 }, CollapsedBound::Fitc] {
-        let mut fit = CollapsedObjective::new(start.clone(), rows.set(), bound);
+    for objective in [Objective::elbo(0.7), Objective::fitc()] {
+        let mut fit = CollapsedObjective::new(start.clone(), rows.set(), objective);
         let (value, want) = fit.natural_gradient().expect("a bound");
-        let sums = parts.each_ref().map(|part| statistics(&**start.layer(), part, bound));
-        let sum = merged(&sums, Statistics::merge);
-        let got = evaluate(start.layer(), &sum, &parts.each_ref(), bound, Form::Direct);
-        assert!((got.value.0 - value).abs() <= 1e-12 * got.value.1, "{bound:?}: {} and {value}", got.value.0);
+        let sums = parts.each_ref().map(|part| origin(start.layer(), part, objective));
+        let sum = merged(&sums, BatchSums::merge);
+        let got = evaluate(start.layer(), &sum, &parts.each_ref(), objective, Form::Direct);
+        assert!((got.value.0 - value).abs() <= 1e-12 * got.value.1, "{objective:?}: {} and {value}", got.value.0);
         // The flat vector of a model has kernel parameters, the mean, the noise and Z.
-        let flat = |mut gradient: Vec<f64>, noise_bar: f64| {
-            let noise = gradient.pop().map(|through_weights| through_weights + noise_bar);
-            gradient.splice(gradient.len() - 2 * M..gradient.len() - 2 * M, noise);
-            gradient
-        };
-        let (gradient, terms) = got.gradient;
-        let scale = flat(terms, got.value.1 / NOISE);
-        close(&flat(gradient, got.noise_bar), &want, &scale, "gradient").expect("the same");
+        let mut gradient = got.gradient;
+        let noise = gradient.pop().map(|through_weights| through_weights + got.noise_bar);
+        gradient.splice(gradient.len() - 2 * M..gradient.len() - 2 * M, noise);
+        let scale = vec![got.value.1 / NOISE; want.len()];
+        close(&gradient, &want, &scale, "gradient").expect("the same");
     }
 }
 
@@ -292,10 +252,10 @@ fn step_of_parts(
     };
     let (none, mut client) = (Rows { x: Mat::new(), y: vec![], exposure: vec![], weights: vec![] }, pass(0));
     let none = Batch { x: MatRef::from_row_major_slice(&[], 0, 2), ..none.batch() };
-    client.sums_of(problem, none, form, train, 0).expect("a factor");
+    client.sums_of(problem, none, form, Wanted::of(train), 0).expect("a factor");
     for (part, rows) in parts {
         let mut worker = pass(rows.len());
-        let sums = worker.sums_of(problem, rows.batch(), form, train, *part).expect("a factor");
+        let sums = worker.sums_of(problem, rows.batch(), form, Wanted::of(train), *part).expect("a factor");
         client.merge(&travelled(sums)).expect("parts of one batch");
     }
     let rows: usize = parts.iter().map(|(_, rows)| rows.len()).sum();
@@ -331,7 +291,7 @@ proptest! {
         let q = if diagonal { diagonal_of(&q) } else { q };
         let objective = if predictive { Objective::dlm(0.7) } else { Objective::elbo(0.7) };
         let problem =
-            Problem { layers: Layers::one(&layer), likelihood: &likelihood, objective, q: q.as_ref(), factor: None };
+            Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
         let form = if direct { Form::Direct } else { Form::Stable };
 
         let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
@@ -385,7 +345,7 @@ proptest! {
         ][estimator];
         let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 0.7, nodes: None, coarse: false };
         let likelihood = Gaussian::new(NOISE).into();
-        let problem = Problem { layers: Layers::one(&layer), likelihood: &likelihood, objective, q: q.as_ref(), factor };
+        let problem = Problem { factor, ..Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref()) };
         let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
         pass.seed(seed);
         let mut value = f64::NAN;
@@ -432,13 +392,7 @@ fn draws_that_differ_between_parts_are_unbiased() {
     let price = Loss::ExpectedLog(Estimator::Price { samples: 2 });
     for (loss, exact) in [(ups, Objective::dlm(1.0)), (price, Objective::elbo(1.0))] {
         let likelihood = BernoulliLogit.into();
-        let problem = |objective| Problem {
-            layers: Layers::one(&layer),
-            likelihood: &likelihood,
-            objective,
-            q: q.as_ref(),
-            factor: None,
-        };
+        let problem = |objective| Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
         let want = step_of_parts(problem(exact), &parts, (Form::Stable, false, 0), 0);
         let got = moments_of_parts(
             problem(Objective { loss, beta: 1.0, nodes: None, coarse: false }),
@@ -462,13 +416,7 @@ fn part_0_is_the_pass_without_parts_and_other_parts_draw_other_numbers() {
         Loss::ExpectedLog(Estimator::StickingTheLanding { samples: 2 }),
     ] {
         let objective = Objective { loss, beta: 1.0, nodes: None, coarse: false };
-        let problem = Problem {
-            layers: Layers::one(&layer),
-            likelihood: &likelihood,
-            objective,
-            q: q.as_ref(),
-            factor: None,
-        };
+        let problem = Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
         let new = || {
             let mut pass =
                 BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
@@ -478,8 +426,8 @@ fn part_0_is_the_pass_without_parts_and_other_parts_draw_other_numbers() {
         let (mut whole, mut apart) = (new(), new());
         for run in 0..3 {
             let value = whole.run(problem, rows.batch(), Form::Stable, true);
-            let other = bytes(apart.sums_of(problem, rows.batch(), Form::Stable, true, 1).expect("a factor"));
-            let sums = apart.sums_of(problem, rows.batch(), Form::Stable, true, 0).expect("a factor");
+            let other = bytes(apart.sums_of(problem, rows.batch(), Form::Stable, Wanted::Gradient, 1).expect("a factor"));
+            let sums = apart.sums_of(problem, rows.batch(), Form::Stable, Wanted::Gradient, 0).expect("a factor");
             assert_ne!(bytes(sums), other, "{loss:?}");
             assert_eq!(apart.finish(problem).to_bits(), value.to_bits());
             assert_eq!(bytes(apart.sums()), bytes(whole.sums()), "{loss:?}, run {run}");
@@ -509,13 +457,9 @@ fn values_survive_serialisation_bit_for_bit() {
     travelled(&Matrix::Diagonal(vec![0.1, -0.0]));
     travelled(&EstimatorCounts { proposals: 3, accepted: u64::MAX, starved: 0 });
     travelled(&LayerGradient { kernel: vec![0.1, 1e-300], mean: vec![-0.0], z: Normals::new(1).mat(3, 2) });
-    let rows = Rows::new(3, 20, false);
-    let layer = layer(3, "rbf(ard)");
-    let found = statistics(&*layer, &rows, CollapsedBound::Fitc);
-    // One triangle of Φ, φ and four numbers.
-    assert!((0..8).contains(&(bytes(&found).len() - 8 * (M * (M + 1) / 2 + M + 4))));
-    let (a, b) = (travelled(&found), fitc(&found).expect("FITC"));
-    assert_eq!(fitc(&a).expect("FITC").value.to_bits(), b.value.to_bits());
+    let sums = origin(&layer(3, "rbf(ard)"), &Rows::new(3, 20, false), Objective::fitc());
+    let value = |sums: &BatchSums| solve(sums, 1.0).expect("FITC").value.to_bits();
+    assert_eq!(value(&travelled(&sums)), value(&sums));
 }
 
 trait Bits {
@@ -530,26 +474,10 @@ impl Bits for Vec<f64> {
 
 #[test]
 fn sums_of_another_shape_are_refused_and_change_nothing() {
-    let mut own = Statistics::zeros(3);
-    own.cc = 1.0;
-    let before = bytes(&own);
-    let error = own.merge(&Statistics::zeros(4)).expect_err("another dimension");
-    assert!(error.to_string().contains("3 and 4") && error.advice().is_some(), "{error}");
-    assert_eq!(bytes(&own), before);
-
     let rows = Rows::new(3, 20, false);
     let layers = ["rbf(ard)", "rbf"].map(|kernel| layer(3, kernel));
-    let sums_of = |layer: &Layer, q: &Normal, form: Form| -> BatchSums {
-        let (likelihood, objective) = (Gaussian::new(NOISE).into(), Objective::elbo(1.0));
-        let problem = Problem {
-            layers: Layers::one(layer),
-            likelihood: &likelihood,
-            objective,
-            q: q.as_ref(),
-            factor: None,
-        };
-        let mut pass = BatchPass::new(Layers::one(layer), &likelihood, objective, q.as_ref(), rows.len());
-        pass.sums_of(problem, rows.batch(), form, true, 0).expect("sums").clone()
+    let sums_of = |layer: &Layer, q: &Normal, form: Form| {
+        sums_of(layer, q, Objective::elbo(1.0), &rows, (form, Wanted::Gradient))
     };
     let q = posterior(1, M);
     let own = sums_of(&layers[0], &q, Form::Stable);
@@ -560,11 +488,10 @@ fn sums_of_another_shape_are_refused_and_change_nothing() {
     ];
     for other in others {
         let mut sum = own.clone();
-        assert!(sum.merge(&other).is_err());
+        let error = sum.merge(&other).expect_err("other shapes");
+        assert!(error.advice().is_some(), "{error}");
         assert_eq!(bytes(&sum), bytes(&own));
     }
-    let mut gradient = BoundGradient::zeros(&*layers[0]);
-    assert!(gradient.merge(&BoundGradient::zeros(&*layers[1])).is_err());
 
     // The covariance has another dimension than the mean.
     let text = serde_json::to_string(&q).expect("text").replacen("[", "[0.5,", 1);

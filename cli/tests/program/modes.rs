@@ -1,6 +1,5 @@
 //! The modes of tuning hyper-parameters, compared with each other and with the collapsed bound, and invalid combinations.
 
-use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::Event;
@@ -22,7 +21,7 @@ fn solved(
     parameterization: Parameterization,
 ) -> VariationalModel {
     let start = model(seed, "rbf(ard)", 2, 25, Jitter::Absolute(1e-6));
-    let bound = CollapsedBound::Elbo { beta: 1.0 };
+    let bound = Objective::elbo(1.0);
     let mut collapsed = CollapsedObjective::new(start, Dataset::of(x, y), bound);
     let theta = collapsed.start();
     collapsed.solve(&theta).expect("a bound");
@@ -35,7 +34,7 @@ fn at_the_best_q_every_parameterisation_has_the_gradient_of_the_collapsed_bound(
     for seed in 0..5 {
         let (x, y) = data(seed, 2, 60);
         let start = model(seed, "rbf(ard)", 2, 25, Jitter::Absolute(1e-6));
-        let bound = CollapsedBound::Elbo { beta: 1.0 };
+        let bound = Objective::elbo(1.0);
         let mut collapsed = CollapsedObjective::new(start, Dataset::of(x.transpose(), &y), bound);
         let (value, gradient) = collapsed.natural_gradient().expect("a bound");
         for held in [Parameterization::Whitened, Parameterization::Sites] {
@@ -66,7 +65,7 @@ fn sites_follow_the_prior_better_than_a_fixed_q() {
             let mut best = CollapsedObjective::new(
                 svgp.model.clone(),
                 Dataset::of(x.transpose(), &y),
-                CollapsedBound::Elbo { beta: 1.0 },
+                Objective::elbo(1.0),
             );
             let theta = best.start();
             *loss += moved - best.solve(&theta).expect("a bound");

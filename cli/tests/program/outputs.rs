@@ -2,21 +2,21 @@
 
 use faer::Mat;
 use serde_json::Value;
-use sparsegp::collapsed::{
-    BoundAdjoint, BoundGradient, DataStream, Dataset, Weighting, collapsed_elbo, collapsed_elbos,
-};
-use sparsegp::gradient::Form;
+use sparsegp::collapsed::{Dataset, Solution, noise_derivative, solve};
+use sparsegp::gradient::{Batch, BatchPass, Form, Problem, Wanted};
 use sparsegp::hyper::{Event, Session};
 use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingPrior, Jitter, Layer, LayerScratch};
+use sparsegp::latent::{InducingPrior, Jitter, Layer, LayerGradient};
 use sparsegp::likelihood::joint::{
     JointIntegrator, JointLikelihood, Marginal, Mixed, Outputs, Slopes, testkit::check_joint_likelihood,
 };
 use sparsegp::likelihood::{Gaussian, LatentMarginal, Likelihood, Observation, PoissonExp, StudentT};
-use sparsegp::objective::Targets;
+use sparsegp::model::LatentModel;
+use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::FitOptions;
 use sparsegp::quadrature::Integrator;
-use sparsegp::training::{OutputRows, TrainingData, fit_arrays, fit_outputs, fit_shared_outputs};
+use sparsegp::training::{CollapsedObjective, OutputRows, TrainingData, fit_arrays, fit_outputs, fit_shared_outputs};
+use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::outputs::table;
 use sparsegp_testkit::program::Work;
 use std::fmt::Write as _;
@@ -289,71 +289,64 @@ fn layer(x: &Mat<f64>, means: &[f64]) -> Layer {
     layer.with_means(means.to_vec(), false).factorised().expect("a factor").into()
 }
 
-/// Concatenates the gradients of the kernel, the means and Z.
-fn flat(gradient: &BoundGradient) -> Vec<f64> {
-    let of = &gradient.layer;
-    let z = (0..of.z.ncols()).flat_map(|d| of.z.col(d).iter().copied());
-    of.kernel.iter().chain(&of.mean).copied().chain(z).collect()
-}
-
 /// One pass over outputs in the same rows gives the sum of the bounds and gradients of the single outputs.
 #[test]
 fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
     let (x, targets, weights) = rows(150);
     for (weights, form) in [(&[][..], Form::Direct), (&weights[..], Form::Stable)] {
-        for processes in [vec![0, 1, 2], vec![2, 0], vec![1]] {
+        for outputs in [vec![0, 1, 2], vec![2, 0], vec![1]] {
+            let means: Vec<f64> = outputs.iter().map(|&p| MEANS[p]).collect();
+            let noises: Vec<f64> = outputs.iter().map(|&p| NOISES[p]).collect();
             let chosen: Vec<f64> =
-                targets.chunks_exact(3).flat_map(|row| processes.iter().map(|&p| row[p])).collect();
-            let first: Vec<f64> = targets.chunks_exact(3).map(|row| row[processes[0]]).collect();
-            let shared = layer(&x, &MEANS);
+                targets.chunks_exact(3).flat_map(|row| outputs.iter().map(|&p| row[p])).collect();
+            let first: Vec<f64> = targets.chunks_exact(3).map(|row| row[outputs[0]]).collect();
             let all = Targets { outputs: &chosen, weights, ..Targets::of(&first) };
-            let data = Dataset { x: x.as_ref(), targets: all };
-            let noises: Vec<f64> = processes.iter().map(|&p| NOISES[p]).collect();
-            let mut stream = DataStream::of_outputs(&*shared, 150, processes.clone());
-            stream.forward(&*shared, data, Weighting::Unit);
-            let bounds = collapsed_elbos(&stream.statistics, &noises, 0.7).expect("bounds");
-            let by = BoundAdjoint::Unweighted { adjoint: &bounds.adjoint, form };
-            let mut gradient = BoundGradient::of_statistics(&*shared, &stream.statistics, by);
-            stream.add_rows(&*shared, data, by, &mut gradient);
-            gradient.finish(&*shared, &mut LayerScratch::new(7));
-            let got = flat(&gradient);
-            let (mut value, mut want) = (0.0, vec![0.0; got.len()]);
-            let kernels = gradient.layer.kernel.len();
-            for (place, &p) in processes.iter().enumerate() {
+            let gaussian = |noise: &f64| -> Box<dyn Likelihood> { Box::new(Gaussian::new(*noise)) };
+            let joint: Box<dyn JointLikelihood> =
+                Box::new(Outputs::apart(noises.iter().map(|noise| (String::new(), gaussian(noise))).collect()));
+            let model = LatentModel::new(layer(&x, &means), joint, false);
+            let (objective, standard) = (Objective::elbo(0.7), vec![Normal::standard(Family::Full, 7); outputs.len()]);
+            let problem = Problem {
+                noises: &noises,
+                ..Problem::new(model.layers(), &model.likelihood, objective, &standard)
+            };
+            let mut pass = BatchPass::new(model.layers(), &model.likelihood, objective, &standard, 150);
+            let batch = Batch { x: x.as_ref(), targets: all, scale: 1.0 };
+            pass.begin(problem, form, Wanted::Origin);
+            pass.add(problem, batch, 0);
+            pass.finish(problem);
+            let origin = pass.sums().clone();
+            let Solution { value, q } = solve(&origin, 0.7).expect("bounds");
+            let problem = Problem { q: &q, ..problem };
+            pass.begin(problem, form, Wanted::Envelope);
+            pass.add(problem, batch, 0);
+            pass.finish(problem);
+            pass.finish_envelope(problem, &origin, 1.0);
+            let LayerGradient { kernel, mean, z } = pass.layer_gradients()[0].clone();
+            let (mut wanted_value, mut wanted) = (0.0, vec![0.0; kernel.len() + 14]);
+            for (place, &p) in outputs.iter().enumerate() {
                 let y: Vec<f64> = targets.chunks_exact(3).map(|row| row[p]).collect();
-                let single = layer(&x, &[MEANS[p]]);
+                let single = LatentModel::new(layer(&x, &[MEANS[p]]), Gaussian::new(NOISES[p]), false);
                 let data = Dataset { x: x.as_ref(), targets: Targets { weights, ..Targets::of(&y) } };
-                let mut stream = DataStream::new(&*single, 150);
-                stream.forward(&*single, data, Weighting::Unit);
-                let bound = collapsed_elbo(&stream.statistics, NOISES[p], 0.7).expect("a bound");
-                let by = BoundAdjoint::Unweighted { adjoint: &bound.adjoint, form };
-                let mut gradient = BoundGradient::of_statistics(&*single, &stream.statistics, by);
-                stream.add_rows(&*single, data, by, &mut gradient);
-                gradient.finish(&*single, &mut LayerScratch::new(7));
-                value += bound.value;
-                assert!((bounds.noise_bars[place] - bound.noise_bar).abs() < 1e-9 * bound.noise_bar.abs());
-                for (i, g) in flat(&gradient).into_iter().enumerate() {
-                    let at = if i < kernels {
-                        i
-                    } else if i == kernels {
-                        kernels + p
-                    } else {
-                        i + 2
-                    };
-                    want[at] += g;
-                }
+                let (value, flat) =
+                    CollapsedObjective::new(single, data, objective).natural_gradient().expect("a bound");
+                wanted_value += value;
+                let bar = noise_derivative(&origin.processes[place], origin.weight, NOISES[p], 0.7, &q[place]);
+                assert!((bar - flat[kernel.len() + 1]).abs() < 1e-9 * bar.abs());
+                assert!((mean[place] - flat[kernel.len()]).abs() < 1e-9 * (1.0 + mean[place].abs()));
+                let others = flat[..kernel.len()].iter().chain(&flat[kernel.len() + 2..]);
+                wanted.iter_mut().zip(others).for_each(|(sum, g)| *sum += g);
             }
-            assert!((bounds.value - value).abs() < 1e-11 * value.abs(), "{} and {value}", bounds.value);
-            let size = want.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
-            for (got, want) in got.iter().zip(&want) {
-                assert!((got - want).abs() < 1e-9 * size, "{form:?} {processes:?}: {got} and {want}");
+            assert!((value - wanted_value).abs() < 1e-11 * wanted_value.abs(), "{value} and {wanted_value}");
+            let z = (0..2).flat_map(|d| z.col(d).iter().copied().collect::<Vec<_>>());
+            let largest = wanted.iter().fold(0.0, |most: f64, g| most.max(g.abs()));
+            for (got, wanted) in kernel.into_iter().chain(z).zip(&wanted) {
+                assert!((got - wanted).abs() < 1e-9 * largest, "{got} and {wanted}");
             }
         }
     }
 }
 
-/// With one output, the shared fit is the ordinary fit to the last bit. With two equal outputs, both are that fit up to the accuracy of
-/// training.
 #[test]
 fn equal_outputs_have_the_shared_kernel_of_a_single_output() {
     let (x, targets, _) = rows(90);

@@ -3,7 +3,6 @@
 //! Noise that is not Gaussian is replaced by sites, which natural-gradient steps move to the best q before every value and gradient.
 
 mod coordinates;
-mod elsewhere;
 mod intervals;
 mod sites;
 mod start;
@@ -12,49 +11,59 @@ use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
 use super::outcome::Trained;
 use super::place::Place;
-use super::rows::AllRows;
+use super::row_sums::{LevelSums, pass_over, sum_over, sum_over_with};
+use super::rows::{AllRows, TrainingRows};
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
 use crate::checkpoint::Archive;
-use crate::collapsed::{
-    BoundGradient, DataStream, Dataset, EffectPass, GroupedAdjoint, GroupedBy, GroupedEvidence, GroupedSums,
-    RowMarginals, StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
-};
+use crate::collapsed::{Dataset, GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
 use crate::effects::{EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowMoments};
 use crate::error::{Error, Result};
-use crate::gradient::Form;
+use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
 use crate::hyper::{HyperObjective, Monitor};
-use crate::latent::LayerScratch;
+use crate::latent::LayerGradient;
+use crate::likelihood::{Gaussian, ObservationModel};
 use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
+use crate::objective::Objective;
 use crate::options::GroupedBound;
-use crate::variational::{Matrix, Normal};
-use elsewhere::RowsElsewhere;
-use faer::{Mat, MatRef};
+use crate::variational::{Family, Matrix, Normal};
+use faer::MatRef;
 use intervals::effect_intervals;
-use sites::{Losses, SiteValues, Sites};
+use sites::{Losses, RowMarginals, SiteValues, Sites};
 pub(super) use start::start_effects;
 
 /// A model with grouped effects on a data set, seen as a function of its free parameters.
 pub struct GroupedObjective<'a> {
     at: Place,
-    /// The rows in memory; none if the rows are elsewhere.
-    data: Dataset<'a>,
-    elsewhere: Option<RowsElsewhere<'a>>,
+    /// All rows, and the pass over them or over their sites.
+    all: Box<dyn AllRows + 'a>,
+    pass: BatchPass,
+    /// True if all rows are in memory.
+    here: bool,
     bound: GroupedBound,
+    /// Normal noise of variance 1, with which rows and sites are summed.
+    unit: ObservationModel,
     /// The sites that replace the likelihood, if the noise is not Gaussian.
-    sites: Option<Sites>,
+    sites: Option<SiteRows<'a>>,
     /// The number of steps on sites that were rolled back.
     rollbacks: usize,
     rows: EffectRows,
     sums: EffectSums,
-    stream: Box<DataStream>,
+    origin: Option<BatchSums>,
     /// True if the sums hold for all parameters, because neither features nor weights depend on a parameter.
     summed: bool,
-    layer_scratch: LayerScratch,
     flat: Vec<f64>,
     moments: Option<Moments>,
     validation: Option<(Dataset<'a>, Score)>,
+    error: Option<Error>,
+}
+
+/// The sites of all rows, the rows, and the pass over the losses of the likelihood.
+struct SiteRows<'a> {
+    sites: Sites,
+    data: Dataset<'a>,
+    pass: BatchPass,
 }
 
 /// The best q at the current parameters, with the derivatives that follow from it.
@@ -92,46 +101,60 @@ impl<'a> GroupedObjective<'a> {
     /// Creates the objective. The likelihood of `model` is Gaussian unless `bound` has losses for sites. In the inputs of `data` the columns of
     /// the effects follow the inputs of f.
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: GroupedBound) -> Self {
-        let m = model.layer().dim();
-        let rows = EffectRows::new(&model.effects, data.x);
-        let sums = EffectSums::zeros(&rows, m);
-        let stream = Box::new(DataStream::new(&**model.layer(), data.len()));
-        let sites = bound.losses.map(|losses| Sites::new(losses, &model.likelihood, data.targets));
-        GroupedObjective {
-            at: Place::new(model),
-            data,
-            elsewhere: None,
-            bound,
-            sites,
-            rollbacks: 0,
-            rows,
-            sums,
-            stream,
-            summed: false,
-            layer_scratch: LayerScratch::new(m),
-            flat: Vec::new(),
-            moments: None,
-            validation: None,
-        }
+        GroupedObjective::with(model, Box::new(data), Some(data), bound)
     }
 
-    /// Like [`new`](Self::new), for rows that are on disk or in parts elsewhere.
+    /// Like [`new`](Self::new), for rows that may be on disk or in parts elsewhere.
     ///
     /// # Errors
     ///
-    /// Usage errors for several groupings, and for noise that is not Gaussian: both need all rows at once.
-    pub(crate) fn of_rows(model: LatentModel, rows: &'a dyn AllRows, bound: GroupedBound) -> Result<Self> {
-        let several = model.effects.terms().len() > 1;
-        if several || bound.losses.is_some() {
+    /// If rows are not in memory: usage errors for several groupings, and for noise that is not Gaussian, because both need all rows at once.
+    pub(crate) fn of_rows(model: LatentModel, rows: &'a dyn TrainingRows, bound: GroupedBound) -> Result<Self> {
+        let (data, several) = (rows.in_memory(), model.effects.terms().len() > 1);
+        if data.is_none() && (several || bound.losses.is_some()) {
             let what =
                 if several { "several groupings" } else { "⟨group⟩ with noise that is not Gaussian" };
             return Err(Error::usage(format!("{what}: all rows must be in memory"))
                 .hint("rows on disk or in parts can have one grouping and Gaussian noise"));
         }
-        let columns = model.layer().input_dims() + model.effects.columns();
-        let none = Dataset::of(MatRef::from_row_major_slice(&[], 0, columns), &[]);
-        let elsewhere = Some(RowsElsewhere { rows, error: None });
-        Ok(GroupedObjective { elsewhere, ..GroupedObjective::new(model, none, bound) })
+        Ok(GroupedObjective::with(model, Box::new(rows.all()), data, bound))
+    }
+
+    fn with(
+        model: LatentModel,
+        all: Box<dyn AllRows + 'a>,
+        data: Option<Dataset<'a>>,
+        bound: GroupedBound,
+    ) -> Self {
+        let (m, columns) = (model.layer().dim(), model.layer().input_dims() + model.effects.columns());
+        let none = MatRef::from_row_major_slice(&[], 0, columns);
+        let rows = EffectRows::new(&model.effects, data.map_or(none, |data| data.x));
+        let q = [Normal::standard(Family::Full, m)];
+        let sites = bound.losses.zip(data).map(|(losses, data)| {
+            let sites = Sites::new(losses, &model.likelihood, data.targets);
+            SiteRows { sites, data, pass: pass_over(&*all, &model, losses, &q) }
+        });
+        let unit = ObservationModel::from(Gaussian::new(1.0));
+        let summed = LatentModel { likelihood: unit.clone(), ..model.clone() };
+        let objective = if bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
+        GroupedObjective {
+            pass: pass_over(&*all, &summed, objective, &q),
+            all,
+            here: data.is_some(),
+            bound,
+            unit,
+            sites,
+            rollbacks: 0,
+            sums: EffectSums::zeros(&rows, m),
+            rows,
+            origin: None,
+            summed: false,
+            flat: Vec::new(),
+            moments: None,
+            validation: None,
+            error: None,
+            at: Place::new(model),
+        }
     }
 
     /// Scores every iteration on held-out rows, so that the best can be kept.
@@ -182,27 +205,29 @@ impl<'a> GroupedObjective<'a> {
         if self.sites.is_some() { 1.0 } else { self.at.model.noise_variance().unwrap_or(f64::NAN) }
     }
 
-    /// Sums over the rows at the current parameters.
+    /// Sums over the rows at the current parameters: with a noise variance of 1, unless the weights of FITC contain it.
     fn sum_rows(&mut self) -> Option<()> {
-        if self.summed {
-            return Some(());
+        if self.summed || self.error.is_some() {
+            return self.error.is_none().then_some(());
         }
-        let (noise, layer) = (self.noise(), &**self.at.model.layer());
-        let weighting = if self.bound.fitc { Weighting::Residual(noise) } else { Weighting::Unit };
-        if let Some(elsewhere) = &mut self.elsewhere {
-            let found = elsewhere.sums(&self.at.model, weighting)?;
-            (self.stream.statistics, self.sums) = (found.statistics, found.effects);
-        } else {
-            self.sums.clear();
-            let pass = EffectPass { rows: &self.rows, sums: &mut self.sums };
-            let data = observed(self.data, self.sites.as_ref());
-            self.stream.forward_with(layer, data, weighting, Some(pass));
-        }
-        if self.sites.is_some() {
-            // Sites are factors without normalisers.
-            self.stream.statistics.count = 0.0;
-        }
-        self.summed = layer.whitening().is_none() && !self.bound.fitc && self.sites.is_none();
+        let model = &self.at.model;
+        let q = [Normal::standard(Family::Full, model.layer().dim())];
+        let likelihood = if self.bound.fitc { &model.likelihood } else { &self.unit };
+        let objective = if self.bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
+        let asked = LatentModel { likelihood: likelihood.clone(), ..model.clone() };
+        let problem = Problem::new(model.layers(), likelihood, objective, &q);
+        let by_level = LevelSums { levels: self.here.then_some(&self.rows), sums: &mut self.sums };
+        let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
+        let rows = observed.as_ref().map_or(&*self.all, |data| data);
+        let how = (Form::Stable, Wanted::Origin);
+        let found =
+            sum_over_with(rows, &mut self.pass, &asked, problem, how, Some(by_level), &mut |_, _| {});
+        found.map_err(|error| self.error = Some(error)).ok()?;
+        let mut origin = self.origin.take().unwrap_or_else(|| self.pass.sums().clone());
+        self.pass.exchange(&mut origin);
+        self.origin = Some(origin);
+        self.summed =
+            self.at.model.layer().whitening().is_none() && !self.bound.fitc && self.sites.is_none();
         Some(())
     }
 
@@ -231,10 +256,10 @@ impl<'a> GroupedObjective<'a> {
         let (mut step, mut current) = (1.0, true);
         for _ in 0..MOST_STEPS {
             let square = dot(&at.residuals, &at.residuals);
-            if square <= SETTLED * self.data.len() as f64 || step < STEP_RANGE.0 {
+            if square <= SETTLED * self.all.count() as f64 || step < STEP_RANGE.0 {
                 break;
             }
-            let sites = self.sites.as_mut()?;
+            let SiteRows { sites, .. } = self.sites.as_mut()?;
             let before = sites.values();
             sites.set(sites.stepped(&at.losses, &at.marginals, step));
             let rounding = 64.0 * f64::EPSILON * at.settled.value.abs().max(1.0);
@@ -262,9 +287,9 @@ impl<'a> GroupedObjective<'a> {
         if let Some(at) = self.at_sites() {
             return Some(at);
         }
-        let sites = self.sites.as_ref()?;
+        let SiteRows { sites, data, .. } = self.sites.as_ref()?;
         let (before, beta) = (sites.values(), sites.beta());
-        let first = SiteValues::explaining(&self.at.model.likelihood, self.data.targets, beta);
+        let first = SiteValues::explaining(&self.at.model.likelihood, data.targets, beta);
         self.restore(first);
         let at = self.at_sites();
         if at.is_none() {
@@ -275,8 +300,8 @@ impl<'a> GroupedObjective<'a> {
 
     /// Replaces the values of the sites.
     fn restore(&mut self, values: SiteValues) {
-        if let Some(sites) = &mut self.sites {
-            sites.set(values);
+        if let Some(rows) = &mut self.sites {
+            rows.sites.set(values);
         }
     }
 
@@ -286,11 +311,21 @@ impl<'a> GroupedObjective<'a> {
         let found = self.finite_evidence()?;
         let (penalty, factors) = (found.penalty, found.factors.clone());
         let moments = found.moments_of_bound();
-        let (model, sites) = (&self.at.model, self.sites.as_ref()?);
-        let (mean, covariance) = (&moments.weights[..], moments.covariance.as_ref());
-        let effects = RowMoments { effects: &model.effects, moments: &moments };
-        let marginals = self.stream.marginals(&**model.layer(), self.data, mean, covariance, effects);
-        let losses = sites.losses(&model.likelihood, self.data.targets, &marginals);
+        let (model, SiteRows { sites, data, pass }) = (&self.at.model, self.sites.as_mut()?);
+        let q = [weight_posterior(&moments.weights, moments.covariance.as_ref())];
+        let groups = Some(RowMoments { effects: &model.effects, moments: &moments });
+        let problem =
+            Problem { groups, ..Problem::new(model.layers(), &model.likelihood, sites.objective(), &q) };
+        let (mut marginals, mut losses) = (RowMarginals::default(), Losses::default());
+        let how = (Form::Stable, Wanted::Own);
+        let value = sum_over_with(data, pass, model, problem, how, None, &mut |_, rows| {
+            marginals.mean.extend_from_slice(rows.mean);
+            marginals.variance.extend_from_slice(rows.variance);
+            losses.mean.extend_from_slice(rows.slope);
+            losses.variance.extend_from_slice(rows.half_curvature);
+        });
+        losses.value = value.ok()?;
+        losses.own = pass.likelihood_gradient().to_vec();
         let value = losses.value + sites.beta() * (penalty - sites.explained(&marginals));
         let residuals = sites.residuals(&losses, &marginals);
         let own = losses.own.clone();
@@ -299,27 +334,29 @@ impl<'a> GroupedObjective<'a> {
         finite.then_some(AtSites { settled, losses, marginals, residuals })
     }
 
-    /// Returns the evidence computed from the sums.
-    fn evidence(&self) -> std::result::Result<GroupedEvidence<'_>, NotPositiveDefinite> {
+    /// Returns the evidence computed from the sums; `None` if it cannot be computed, or before the first sums.
+    fn evidence(&self) -> Option<std::result::Result<GroupedEvidence<'_>, NotPositiveDefinite>> {
+        let origin = self.origin.as_ref()?;
         let given = GroupedSums {
             rows: &self.rows,
             sums: &self.sums,
-            statistics: &self.stream.statistics,
+            origin,
             noise: (!self.bound.fitc).then(|| self.noise()),
+            count: if self.sites.is_some() { 0.0 } else { origin.weight },
             prior: self.bound.weights,
         };
-        grouped_evidence(&self.at.model.effects, given)
+        Some(grouped_evidence(&self.at.model.effects, given))
     }
 
     /// Returns the evidence computed from the sums, if it is finite.
     fn finite_evidence(&self) -> Option<GroupedEvidence<'_>> {
-        self.evidence().ok().filter(|found| found.value.is_finite())
+        self.evidence()?.ok().filter(|found| found.value.is_finite())
     }
 
     /// Returns the error for an evidence that cannot be computed. Under a flat prior the matrix of
     /// linearly dependent inputs has no Cholesky factor, because their coefficients are not unique.
     fn failure(&self) -> Error {
-        if self.bound.weights == WeightPrior::Unit || self.evidence().is_ok() {
+        if self.bound.weights == WeightPrior::Unit || matches!(self.evidence(), None | Some(Ok(_))) {
             return failed_start();
         }
         Error::fit(
@@ -332,50 +369,37 @@ impl<'a> GroupedObjective<'a> {
     fn value_with_gradient(&mut self) -> Option<f64> {
         let Settled { value, factors, mut own, moments } = self.best()?;
         let gradient = match moments.filter(|_| self.trains_features()) {
-            Some(moments) => self.through_features(moments)?,
-            None => BoundGradient::zeros(&**self.at.model.layer()),
+            Some(moments) => self.through_features(&moments)?,
+            None => self.at.model.layer().zero_gradient(),
         };
-        let beta = self.sites.as_ref().map_or(1.0, Sites::beta);
+        let beta = self.sites.as_ref().map_or(1.0, |rows| rows.sites.beta());
         match &self.sites {
-            None => own[0] += gradient.noise,
+            None if self.bound.fitc => own[0] += self.pass.likelihood_gradient()[0],
+            None => {}
             Some(_) => own.iter_mut().for_each(|own| *own /= beta),
         }
-        self.at.model.flatten_gradient(std::slice::from_ref(&gradient.layer), &own, &mut self.flat);
+        self.at.model.flatten_gradient(std::slice::from_ref(&gradient), &own, &mut self.flat);
         self.flat.extend_from_slice(&factors);
         self.flat.iter_mut().for_each(|slope| *slope *= beta);
         Some(value)
     }
 
-    /// Returns the gradient of the layer, with the derivative in σ² through the weights of FITC.
-    fn through_features(&mut self, moments: Moments) -> Option<BoundGradient> {
-        let noise = self.noise();
-        let model = &self.at.model;
-        let (layer, statistics) = (&**model.layer(), &self.stream.statistics);
-        let adjoint = (!self.bound.fitc).then(|| unweighted_adjoint(&moments, noise));
-        let (mean, covariance) = (&moments.weights[..], moments.covariance.as_ref());
-        let residual = adjoint.as_ref().map_or(0.0, |adjoint| adjoint.residual);
-        let mut gradient = BoundGradient::of_posterior(layer, statistics, mean, covariance, residual);
-        let by = match adjoint {
-            None => GroupedBy::Fitc { noise },
-            Some(adjoint) => {
-                let direct = model.layer().condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
-                let form = if direct { Form::Direct } else { Form::Stable };
-                GroupedBy::Unweighted { adjoint, form, noise }
-            }
-        };
-        let adjoint = GroupedAdjoint { by, moments };
-        match &mut self.elsewhere {
-            Some(elsewhere) => {
-                let rows = elsewhere.gradient(model, adjoint)?;
-                gradient.merge(&rows).map_err(|error| elsewhere.error = Some(error)).ok()?;
-            }
-            None => {
-                let data = observed(self.data, self.sites.as_ref());
-                adjoint.add_rows(layer, &model.effects, data, &mut self.stream, &mut gradient);
-            }
-        }
-        gradient.finish(layer, &mut self.layer_scratch);
-        Some(gradient)
+    /// Returns the gradient of the layer at the best q.
+    fn through_features(&mut self, moments: &Moments) -> Option<LayerGradient> {
+        let (model, origin, noise) = (&self.at.model, self.origin.as_ref()?, self.noise());
+        let q = [weight_posterior(&moments.weights, moments.covariance.as_ref())];
+        let likelihood = if self.sites.is_some() { &self.unit } else { &model.likelihood };
+        let objective = if self.bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
+        let groups = Some(RowMoments { effects: &model.effects, moments });
+        let problem = Problem { groups, ..Problem::new(model.layers(), likelihood, objective, &q) };
+        let direct = model.layer().condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
+        let form = if direct { Form::Direct } else { Form::Stable };
+        let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
+        let rows = observed.as_ref().map_or(&*self.all, |data| data);
+        let found = sum_over(rows, &mut self.pass, model, problem, (form, Wanted::Envelope));
+        found.map_err(|error| self.error = Some(error)).ok()?;
+        self.pass.finish_envelope(problem, origin, 1.0 / noise);
+        Some(self.pass.layer_gradients()[0].clone())
     }
 }
 
@@ -384,11 +408,6 @@ impl<'a> GroupedObjective<'a> {
 fn secant_step(step: f64, left: f64) -> f64 {
     let next = step / (1.0 - left);
     if next > 0.0 { next.clamp(0.1, STEP_RANGE.1) } else { STEP_RANGE.1 }
-}
-
-/// Returns the rows to sum over: the data, or the sites that replace the data.
-fn observed<'a>(data: Dataset<'a>, sites: Option<&'a Sites>) -> Dataset<'a> {
-    sites.map_or(data, |sites| sites.observed(data))
 }
 
 /// Trains hyper-parameters on the evidence of grouped effects, in which w and b are solved for in
@@ -403,10 +422,7 @@ pub(super) fn train(
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
-    let mut objective = match job.rows.in_memory() {
-        Some(data) => GroupedObjective::new(model, data, bound),
-        None => GroupedObjective::of_rows(model, job.rows.all(), bound)?,
-    };
+    let mut objective = GroupedObjective::of_rows(model, job.rows, bound)?;
     if let Some(validation) = job.rows.validation() {
         objective = objective.with_validation(validation, Score::of(job.plan.loss));
     }
@@ -414,11 +430,9 @@ pub(super) fn train(
     let (value, rolled_back) = (outcome.value, objective.rollbacks);
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
     // Intervals take as long as many fits, so rows that are not in memory have none.
-    let mut again = job
-        .rows
-        .in_memory()
-        .filter(|_| job.plan.hyper.trains && job.plan.beta == 1.0)
-        .map(|data| GroupedObjective::new(model.clone(), data, bound));
+    let likely = job.plan.hyper.trains && job.plan.beta == 1.0;
+    let here = job.rows.in_memory().filter(|_| likely);
+    let mut again = here.map(|data| GroupedObjective::new(model.clone(), data, bound));
     let summary =
         summarised(job.rows.check_sample(), again.as_mut().map(|again| again as &mut dyn Solved), monitor)?;
     let elbo = (job.plan.beta == 1.0).then_some(-value);
@@ -451,25 +465,10 @@ impl Solved for GroupedObjective<'_> {
 
     fn solve_at(&mut self, theta: &[f64]) -> Result<f64> {
         let value = self.solve(theta);
-        match self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.error.clone()) {
-            Some(error) => Err(error),
+        match &self.error {
+            Some(error) => Err(error.clone()),
             None => value.ok_or_else(|| self.failure()),
         }
-    }
-}
-
-/// Returns the derivatives with respect to the sums over features: `½ d (S + m mᵀ)`, `−d m`, `½ d` and `½ d`, with `d = 1/σ²` and the
-/// posterior N(m, S) of w.
-fn unweighted_adjoint(moments: &Moments, noise: f64) -> StatisticsAdjoint {
-    let (mean, half) = (&moments.weights, 0.5 / noise);
-    let m = mean.len();
-    StatisticsAdjoint {
-        gram: Mat::from_fn(m, m, |i, j| half * (moments.covariance[(i, j)] + mean[i] * mean[j])),
-        ac: mean.iter().map(|m| -m / noise).collect(),
-        cc: half,
-        residual: half,
-        log_weight: 0.0,
-        further: Vec::new(),
     }
 }
 
@@ -510,12 +509,12 @@ impl HyperObjective for GroupedObjective<'_> {
     }
 
     fn exhausted(&self) -> bool {
-        self.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.error.is_some())
+        self.error.is_some()
     }
 
     fn archive(&mut self, archive: &mut Archive) {
         self.at.archive(archive);
-        if let Some(sites) = &mut self.sites {
+        if let Some(SiteRows { sites, .. }) = &mut self.sites {
             sites.archive(archive);
         }
     }

@@ -23,12 +23,9 @@
 //! plus the gradient of the losses in the likelihood's own parameters.
 
 use crate::checkpoint::Archive;
-use crate::collapsed::{Dataset, RowMarginals};
-use crate::data::{Purpose, generator};
+use crate::collapsed::Dataset;
 use crate::likelihood::ObservationModel;
-use crate::objective::{Derivatives, LossInputs, LossScratch, Objective, Targets};
-use crate::threads::PerThread;
-use rayon::prelude::*;
+use crate::objective::{Objective, Targets};
 
 /// Precisions closer to 0 are moved to this distance from it, because the target ỹ of such a site would not be finite.
 const LEAST_PRECISION: f64 = 1e-12;
@@ -36,14 +33,10 @@ const LEAST_PRECISION: f64 = 1e-12;
 /// The least and the largest precision that a site starts with.
 const FIRST_PRECISION: (f64, f64) = (1e-3, 1e6);
 
-/// The rows of one piece of parallel work.
-const ROWS: usize = 256;
-
 /// The sites of all rows.
 pub(super) struct Sites {
     objective: Objective,
     values: SiteValues,
-    scratch: PerThread<LossScratch>,
 }
 
 /// Targets ỹ and precisions d of all sites.
@@ -53,14 +46,22 @@ pub(super) struct SiteValues {
     precision: Vec<f64>,
 }
 
+/// The means `E η_i` and variances `Var η_i` of all rows.
+#[derive(Default)]
+pub(super) struct RowMarginals {
+    pub mean: Vec<f64>,
+    pub variance: Vec<f64>,
+}
+
 /// The losses of all rows at their marginals.
+#[derive(Default)]
 pub(super) struct Losses {
     /// `Σ ℓ_i`, with the sample weights.
     pub value: f64,
     /// `∂ℓ_i/∂μ_i`.
-    mean: Vec<f64>,
+    pub mean: Vec<f64>,
     /// `∂ℓ_i/∂v_i`.
-    variance: Vec<f64>,
+    pub variance: Vec<f64>,
     /// `Σ ∂ℓ_i/∂ψ` for the likelihood's own parameters.
     pub own: Vec<f64>,
 }
@@ -68,12 +69,7 @@ pub(super) struct Losses {
 impl Sites {
     /// Creates sites at the values of η that explain the targets best, with the curvatures there.
     pub fn new(objective: Objective, likelihood: &ObservationModel, targets: Targets<'_>) -> Sites {
-        let own = likelihood.own_len();
-        Sites {
-            objective,
-            values: SiteValues::explaining(likelihood, targets, objective.beta),
-            scratch: PerThread::new(move || LossScratch::new(&objective, own)),
-        }
+        Sites { objective, values: SiteValues::explaining(likelihood, targets, objective.beta) }
     }
 
     /// Returns the weight β of the KL term.
@@ -97,40 +93,9 @@ impl Sites {
         Dataset { targets: Targets { weights: precision, ..Targets::of(targets) }, ..data }
     }
 
-    /// Returns the losses of all rows with their derivatives.
-    pub fn losses(
-        &self,
-        likelihood: &ObservationModel,
-        targets: Targets<'_>,
-        marginals: &RowMarginals,
-    ) -> Losses {
-        let (n, own) = (targets.len(), likelihood.own_len());
-        let (mut mean, mut variance) = (vec![0.0; n], vec![0.0; n]);
-        let blocks = mean.par_chunks_mut(ROWS).zip(variance.par_chunks_mut(ROWS)).enumerate();
-        let of_block = |(block, (mean, variance)): (usize, (&mut [f64], &mut [f64]))| {
-            let rows = block * ROWS..block * ROWS + mean.len();
-            let (mut own, mut curvature) = (vec![0.0; own], vec![0.0; mean.len()]);
-            let out = Derivatives { mean, variance, curvature: &mut curvature, own: &mut own };
-            let of_rows = LossInputs {
-                targets: targets.range(rows.start, rows.end),
-                mean: &marginals.mean[rows.clone()],
-                variance: &marginals.variance[rows],
-            };
-            // Expected losses draw no random numbers.
-            let mut random = generator(0, Purpose::Estimator, 0);
-            let value = self
-                .scratch
-                .with(|scratch| self.objective.losses(likelihood, 1.0, of_rows, out, scratch, &mut random));
-            (value, own)
-        };
-        // Collected before they are summed, so that the sum does not depend on the threads.
-        let parts: Vec<(f64, Vec<f64>)> = blocks.map(of_block).collect();
-        let (mut value, mut own) = (0.0, vec![0.0; own]);
-        for (of_block, own_part) in parts {
-            value += of_block;
-            own.iter_mut().zip(own_part).for_each(|(own, part)| *own += part);
-        }
-        Losses { value, mean, variance, own }
+    /// Returns the objective whose losses the sites approximate.
+    pub fn objective(&self) -> Objective {
+        self.objective
     }
 
     /// Returns `½ Σ d_i v_i`.

@@ -4,7 +4,8 @@
 use super::in_rounds;
 use super::objective::{TRAINED_WITH, layer};
 use super::sites::{Observed, Sites};
-use crate::collapsed::{ConditionalStream, Dataset, RowWeight, Sweep};
+use crate::collapsed::Dataset;
+use crate::gradient::{BatchPass, GivenRows, Problem, Wanted};
 use crate::effects::Effects;
 use crate::error::{Error, Result};
 use crate::hyper::Monitor;
@@ -13,9 +14,10 @@ use crate::model::{LatentModel, Nearby, NearbyRows};
 use crate::neighbours::{
     COMPARISONS, Lists, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
 };
+use crate::objective::{Objective, Targets};
 use crate::options::NeighbourPlan;
 use crate::training::failure::new_rows_not_finite;
-use crate::variational::{Evidence, MatrixRef, Normal};
+use crate::variational::{Evidence, Family, Normal};
 use faer::Mat;
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
@@ -56,8 +58,11 @@ pub(in crate::training) fn with_new_rows(
     let added = &order[rows.kept..];
     let lists = nearest_before(near, &order, added, plan.count, COMPARISONS);
     let windows = Windows::near(near, added, &lists, Windows::most_members(layer.dim()));
-    let stream = ConditionalStream::new(layer, &model.effects, &windows);
-    let mut solver = Solver { layer, evidence, beta: plan.beta, stream, windows };
+    let objective = Objective { beta: plan.beta, ..Objective::fitc() };
+    let standard = [Normal::standard(Family::Full, evidence.shift.len())];
+    let pass =
+        BatchPass::given(model.layers(), &model.likelihood, objective, &standard, &windows, &model.effects);
+    let mut solver = Solver { model, layer, evidence, objective, standard, pass, windows };
     if model.likelihood.gaussian_noise().is_none() {
         let (order, lists) = nearest_others(near, added, plan.count.min(TRAINED_WITH), COMPARISONS);
         let likelihood = model
@@ -160,19 +165,25 @@ impl<'a> Joined<'a> {
 
 /// Solves for q from the evidence of earlier and new rows.
 struct Solver<'a> {
+    model: &'a LatentModel,
     layer: &'a InducingLayer,
     evidence: &'a Evidence,
-    beta: f64,
+    objective: Objective,
+    /// The q of a pass at the origin.
+    standard: [Normal; 1],
     windows: Windows,
-    stream: ConditionalStream,
+    pass: BatchPass,
 }
 
 impl Solver<'_> {
     fn q(&mut self, rows: &Joined<'_>) -> Option<Normal> {
-        let sweep = Sweep { layer: self.layer, source: rows.source(), windows: &self.windows };
-        self.stream.forward(sweep, RowWeight::Precision);
-        let (statistics, mut all) = (&self.stream.statistics, self.evidence.clone());
-        all.add(MatrixRef::Full(statistics.gram.as_ref()), &statistics.ac, 1.0 / self.beta);
+        let (model, sources) = (self.model, [rows.source()]);
+        let problem = Problem::new(model.layers(), &model.likelihood, self.objective, &self.standard);
+        let given =
+            GivenRows { windows: &self.windows, sources: &sources, targets: Targets::of(&rows.y), scale: 1.0 };
+        self.pass.run_given(problem, given, Wanted::Origin, &[]);
+        let mut all = self.evidence.clone();
+        all.add_sums(&self.pass.sums().processes[0], self.objective.beta);
         all.posterior()
     }
 
@@ -181,7 +192,7 @@ impl Solver<'_> {
         let Source { x, y, noise, effects, .. } = rows.source();
         let (layer, posterior) = (self.layer, (q.mean(), q.cov().full()));
         let predictor = Predictor { layer, effects, posterior, data: (x, y), noise };
-        let (mean, variance) = predictor.left_out(order, lists, &vec![1.0 / self.beta; y.len()]);
+        let (mean, variance) = predictor.left_out(order, lists, &vec![1.0 / self.objective.beta; y.len()]);
         (mean[rows.kept..].to_vec(), variance[rows.kept..].to_vec())
     }
 }

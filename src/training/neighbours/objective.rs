@@ -4,19 +4,18 @@
 use super::in_rounds;
 use super::sites::{Observed, SiteValues, Sites};
 use crate::checkpoint::Archive;
-use crate::collapsed::{
-    BoundGradient, BoundValue, ConditionalStream, Dataset, GaussianLoss, Predictions, RowLoss, RowWeight,
-    RowsAdjoint, Sweep, conditional_dlm, conditional_elbo, square_loss,
-};
+use crate::collapsed::{Dataset, Solution, solve, tangent};
 use crate::data::{Purpose, generator};
 use crate::effects::{EffectPosterior, Moments};
 use crate::error::{Error, Result};
+use crate::gradient::{BatchPass, GivenRows, Problem, Tangent, Wanted};
 use crate::hyper::HyperObjective;
-use crate::latent::{InducingLayer, LatentLayer, LayerScratch};
+use crate::latent::{InducingLayer, LatentLayer};
 use crate::model::{LatentModel, LatentPrior, Nearby, NearbyRows, Posterior, Score};
 use crate::neighbours::{
     COMPARISONS, Lists, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
 };
+use crate::objective::Objective;
 use crate::options::{LossKind, NeighbourPlan};
 use crate::training::failure::failed_start;
 use crate::training::grouped::weight_posterior;
@@ -62,11 +61,10 @@ pub struct NeighbourObjective<'a> {
     end: Option<Instant>,
 }
 
-/// Buffers of an evaluation, with the flat gradient that it left.
+/// The passes of an evaluation over the rows and over their predictions, and the flat gradient that it left.
 struct Room {
-    stream: ConditionalStream,
-    left: Option<ConditionalStream>,
-    scratch: LayerScratch,
+    rows: BatchPass,
+    left: Option<BatchPass>,
     flat: Vec<f64>,
 }
 
@@ -135,10 +133,12 @@ impl<'a> NeighbourObjective<'a> {
             _ => Windows::near(near, rows, &before(), most),
         };
         self.left = (self.plan.loss == LossKind::Log).then(others);
+        let (layers, likelihood) = (self.at.model.layers(), &self.at.model.likelihood);
+        let q = std::slice::from_ref(&self.q);
+        let pass = |objective, windows| BatchPass::given(layers, likelihood, objective, q, windows, effects);
         self.room = Some(Room {
-            stream: ConditionalStream::new(layer, effects, &self.windows),
-            left: self.left.as_ref().map(|left| ConditionalStream::new(layer, effects, left)),
-            scratch: LayerScratch::new(layer.dim()),
+            rows: pass(self.closed_objective(), &self.windows),
+            left: self.left.as_ref().map(|left| pass(self.predictive_objective(), left)),
             flat: Vec::new(),
         });
         if self.has_sites() {
@@ -173,10 +173,23 @@ impl<'a> NeighbourObjective<'a> {
     /// Solves for q.
     fn solved(&mut self) -> Option<()> {
         let mut room = self.room.take()?;
-        let closed = self.closed(&mut room.stream);
+        let closed = self.closed(&mut room.rows);
         self.room = Some(room);
-        self.q = closed?.q;
+        self.q = closed?.q.swap_remove(0);
         Some(())
+    }
+
+    /// Returns the objective whose q has a closed form: the evidence of rows given their neighbours, or the squared errors.
+    fn closed_objective(&self) -> Objective {
+        match (self.plan.loss, self.plan.beta) {
+            (LossKind::Square, beta) => Objective::square(beta),
+            (_, beta) => Objective { beta, ..Objective::fitc() },
+        }
+    }
+
+    /// Returns the objective of predictions.
+    fn predictive_objective(&self) -> Objective {
+        Objective { nodes: self.plan.nodes, ..Objective::dlm(self.plan.beta) }
     }
 
     /// Returns the observations.
@@ -384,58 +397,61 @@ impl<'a> NeighbourObjective<'a> {
         value.is_finite().then_some(value)
     }
 
-    /// Returns the objective whose q has a closed form, and this q.
-    fn closed(&self, stream: &mut ConditionalStream) -> Option<BoundValue> {
-        let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
-        let sweep = Sweep { layer, source: self.source(&mut noise), windows: &self.windows };
-        stream.forward(sweep, self.weight());
-        stream.statistics.scale(self.share);
-        let (statistics, beta) = (&stream.statistics, self.plan.beta);
-        let squared = self.plan.loss == LossKind::Square;
-        let closed = if squared { square_loss(statistics, beta) } else { conditional_elbo(statistics, beta) };
-        closed.ok()
+    /// Returns the minimum over q of the objective whose q has a closed form; leaves its sums in the pass.
+    fn closed(&self, pass: &mut BatchPass) -> Option<Solution> {
+        self.run(pass, &self.windows, self.closed_objective(), &self.q, Wanted::Origin, &[])?;
+        solve(pass.sums(), self.plan.beta).ok()
     }
 
-    /// Returns the weight of a row in sums.
-    fn weight(&self) -> RowWeight {
-        if self.plan.loss == LossKind::Square { RowWeight::Unit } else { RowWeight::Precision }
+    /// Runs a pass over the rows of `windows` at q; returns its value.
+    fn run(
+        &self,
+        pass: &mut BatchPass,
+        windows: &Windows,
+        objective: Objective,
+        q: &Normal,
+        wanted: Wanted,
+        tangents: &[Tangent],
+    ) -> Option<f64> {
+        let (model, mut noise) = (&self.at.model, [0.0]);
+        model.layer().inducing()?;
+        let sources = [self.source(&mut noise)];
+        let rows = GivenRows { windows, sources: &sources, targets: self.data.targets, scale: self.share };
+        let problem =
+            Problem::new(model.layers(), &model.likelihood, objective, std::slice::from_ref(q));
+        Some(pass.run_given(problem, rows, wanted, tangents))
     }
 
     fn objective(&self, room: &mut Room, gradient: bool) -> Option<(f64, Normal)> {
-        let Room { stream, left, scratch, flat } = room;
-        let BoundValue { mut value, q, mut adjoint, .. } = self.closed(stream)?;
-        let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
-        let sweep = Sweep { layer, source: self.source(&mut noise), windows: &self.windows };
-        let posterior = (q.mean(), q.cov().full());
-        let of_sites = self.sites.as_ref().map(|sites| sites.loss(self.observed()));
-        let loss: &dyn RowLoss = of_sites.as_ref().map_or(&GaussianLoss, |loss| loss);
-        let mut own = vec![0.0; loss.own_len()];
-        let by = Predictions { loss, posterior };
+        let Room { rows, left, flat } = room;
+        let Solution { mut value, mut q } = self.closed(rows)?;
+        let (q, beta) = (q.swap_remove(0), self.plan.beta);
+        let (mut tangents, mut own) = (Vec::new(), vec![0.0; self.at.model.likelihood.own_len()]);
         let mut predictions = self.left.as_ref().zip(left.as_mut());
         if let Some((windows, left)) = &mut predictions {
-            let mut found = left.losses(Sweep { windows, ..sweep }, by);
-            found.scale(self.share);
-            (value, adjoint) = conditional_dlm(&stream.statistics, &q, self.plan.beta, &found);
-            own.clone_from(&found.own);
+            let wanted = if gradient { Wanted::Gradient } else { Wanted::Losses };
+            value = self.run(left, windows, self.predictive_objective(), &q, wanted, &[])? + beta * q.kl();
+            own.copy_from_slice(left.likelihood_gradient());
+            if gradient {
+                tangents.push(tangent(&rows.sums().processes[0], &left.sums().processes[0], &q, beta));
+            }
         } else if let Some(sites) = &self.sites {
             value += self.share * sites.correction(self.observed(), &self.rows, &mut own);
             own.iter_mut().for_each(|own| *own *= self.share);
         }
         if gradient {
-            adjoint.scale(self.share);
-            let mut sums = BoundGradient::zeros(layer);
-            stream.add_rows(sweep, RowsAdjoint::Statistics(&adjoint, self.weight()), &mut sums);
-            if let Some((windows, left)) = predictions {
-                let by = RowsAdjoint::Predictions(by, self.share);
-                left.add_rows(Sweep { windows, ..sweep }, by, &mut sums);
+            self.run(rows, &self.windows, self.closed_objective(), &q, Wanted::Envelope, &tangents)?;
+            let (mut layer, mut through) = (rows.layer_gradients()[0].clone(), rows.sums().through[0].clone());
+            if let Some((_, left)) = predictions {
+                layer.add(&left.layer_gradients()[0]);
+                through.add(&left.sums().through[0]);
             }
-            sums.finish(layer, scratch);
             if self.sites.is_none() {
-                own = vec![sums.noise];
+                own[0] += through.noise;
             }
-            self.at.model.flatten_gradient(std::slice::from_ref(&sums.layer), &own, flat);
+            self.at.model.flatten_gradient(std::slice::from_ref(&layer), &own, flat);
             let effects = &self.at.model.effects;
-            for (term, bar) in sums.factors.iter().enumerate() {
+            for (term, bar) in through.factors.iter().enumerate() {
                 effects.flatten(term, bar.as_ref(), flat);
             }
         }

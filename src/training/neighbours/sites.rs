@@ -11,7 +11,6 @@
 //!
 //! The site is equivalent to a target λ/Λ with noise variance 1/Λ.
 
-use crate::collapsed::RowLoss;
 use crate::likelihood::{LatentMarginal, Likelihood};
 use crate::objective::Targets;
 use crate::quadrature::Integrator;
@@ -135,10 +134,6 @@ impl Sites {
         })
     }
 
-    /// Returns the predictive loss of the data that the sites replace.
-    pub fn loss<'a>(&'a self, observed: Observed<'a>) -> impl RowLoss + 'a {
-        SiteLoss { sites: self, observed }
-    }
 }
 
 /// Returns precision Λ and shift λ of the site of row `i`, for which the other rows predict
@@ -162,37 +157,6 @@ fn matched(
     let precision = precision.max(least).min(KNOWN.1 / v);
     let shift = slope + precision * matched;
     (precision.is_finite() && shift.is_finite()).then_some((precision, shift))
-}
-
-/// The predictive loss `−log Z` of the data that the sites replace.
-struct SiteLoss<'a> {
-    sites: &'a Sites,
-    observed: Observed<'a>,
-}
-
-impl RowLoss for SiteLoss<'_> {
-    fn add(&self, rows: &[u32], e: &mut [f64], v: &mut [f64], own: &mut [f64]) -> f64 {
-        let mut value = 0.0;
-        let mut of_row = vec![0.0; own.len()];
-        self.sites.integrators.with(|integrator| {
-            for ((&row, e), v) in rows.iter().zip(e).zip(v) {
-                let i = row as usize;
-                // The row does not observe its site's target, and f does not include the site's noise.
-                let latent = LatentMarginal::new(self.sites.targets[i] - *e, *v - self.sites.noise[i]);
-                let (at, likelihood) = (self.observed.targets.at(i), self.observed.likelihood);
-                of_row.fill(0.0);
-                let log_z = likelihood.log_predictive(at, latent, &mut of_row, integrator);
-                own.iter_mut().zip(&of_row).for_each(|(own, of_row)| *own -= of_row);
-                value -= log_z.value;
-                (*e, *v) = (log_z.mean, -log_z.variance);
-            }
-        });
-        value
-    }
-
-    fn own_len(&self) -> usize {
-        self.observed.likelihood.own_len()
-    }
 }
 
 #[cfg(test)]

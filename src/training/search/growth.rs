@@ -2,7 +2,7 @@
 //! from there.
 
 use super::within;
-use crate::collapsed::{CollapsedBound, Dataset, dense_upper_bound};
+use crate::collapsed::{Dataset, dense_upper_bound};
 use crate::data::{Purpose, generator};
 use crate::error::Result;
 use crate::hyper::{Limits, Session, Stage};
@@ -12,6 +12,7 @@ use crate::model::{
     Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel, Posterior, Score, Search,
     Warning,
 };
+use crate::objective::Objective;
 use crate::options::{FitOptions, Growth, Hyper, ObjectiveKind, Plan, StepOptions};
 use crate::training::collapsed::CollapsedObjective;
 use crate::training::failure::{failed_start, unless_failed};
@@ -326,7 +327,7 @@ impl Grower<'_, '_, '_> {
         let (model, _, counts) = gaussian_start(model, rows.data(), iterations, options.beta, &mut monitor)?;
         self.rollbacks += counts.rollbacks;
         let n = self.train.len() as f64;
-        let mut objective = CollapsedObjective::new(model, self.train, CollapsedBound::Elbo { beta: 1.0 });
+        let mut objective = CollapsedObjective::new(model, self.train, Objective::elbo(1.0));
         let theta = objective.start();
         let lower = -objective.solve(&theta).ok_or_else(failed_start)? / n;
         let unweighted = self.train.targets.weights.is_empty();
@@ -389,7 +390,7 @@ fn certificate(fitted: &Fitted, train: Dataset<'_>, tolerance: f64) -> Option<Ce
     let model = fitted.model.factorised().ok()?;
     let n = train.len();
     let close = if n <= DENSE_ROWS { dense(&model, train, SLACK * tolerance * n as f64) } else { None };
-    let mut objective = CollapsedObjective::new(model, train, CollapsedBound::Elbo { beta: 1.0 });
+    let mut objective = CollapsedObjective::new(model, train, Objective::elbo(1.0));
     let cheap = objective.evidence_upper_bound();
     Certificate::new(lower, tighter(cheap, close)?, n)
 }

@@ -38,7 +38,7 @@ fn plus(a: &[Evidence], b: &[Evidence], weight: f64) -> Sites {
 
 fn add(sum: &mut [Evidence], term: &[Evidence], weight: f64) {
     let terms = sum.iter_mut().zip(term);
-    terms.for_each(|(sum, term)| sum.add(term.precision.as_ref(), &term.shift, weight));
+    terms.for_each(|(sum, term)| sum.add(term, weight));
 }
 
 /// Returns the posteriors of sites; `None` if one of them is invalid.

@@ -14,10 +14,11 @@ use super::failure::diverged;
 use super::outcome::{TakenBack, Trained};
 use super::run::Job;
 use super::warm_start::warm_start;
-use crate::collapsed::{CollapsedBound, Dataset};
+use crate::collapsed::Dataset;
 use crate::error::Result;
 use crate::hyper::{FreeVector, Monitor, Outcome, StopReason};
 use crate::model::LatentModel;
+use crate::objective::Objective;
 use crate::options::{LossKind, Plan, StepPlan, Way};
 use crate::variational::{Family, Normal, Parameterization};
 use theorem::with_proven_steps;
@@ -199,7 +200,7 @@ fn passes_left(epochs: usize, reason: StopReason) -> usize {
 /// Returns a model of Gaussian noise with the q of the best ELBO, which takes one natural-gradient step with ρ = 1 on all rows; `None` if
 /// that cannot be evaluated.
 pub(super) fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> Option<Valued> {
-    let mut bound = CollapsedObjective::new(model, train, CollapsedBound::Elbo { beta });
+    let mut bound = CollapsedObjective::new(model, train, Objective::elbo(beta));
     let theta = bound.start();
     let value = bound.solve(&theta)?;
     let (model, q) = bound.into_parts();

@@ -3,12 +3,12 @@
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::error::Result;
-use crate::gradient::{Batch, BatchPass, Form, Problem};
+use crate::gradient::{Batch, BatchPass, Form, Problem, Wanted};
 use crate::linalg;
 use crate::model::LatentModel;
 use crate::objective::{EstimatorCounts, Objective};
 use crate::threads::{self, on_pool};
-use crate::training::parts::{Losses, OwnedFactor, no_rows};
+use crate::training::parts::Losses;
 use crate::training::rows::Portion;
 use crate::variational::carry::{SiteAdjoint, SiteCarrier};
 use crate::variational::{DataGradient, Factor, Normal, Parameterization, Rules, StepInfo, UpdateRule};
@@ -276,14 +276,22 @@ impl VariationalModel {
         factor: Option<Factor<'_>>,
     ) -> Result<f64> {
         let form = self.form();
-        let problem = Problem {
-            layers: self.model.layers(),
-            likelihood: &self.model.likelihood,
-            objective: self.objective.at(self.iteration),
-            q: &self.q,
-            factor,
-        };
-        run_pass(&mut self.pass, &self.model, problem, rows, scale, form, train_theta)
+        let (objective, model) = (self.objective.at(self.iteration), &self.model);
+        let problem =
+            Problem { factor, ..Problem::new(model.layers(), &model.likelihood, objective, &self.q) };
+        let wanted = Wanted::of(train_theta);
+        if !self.pass.begin(problem, form, wanted) {
+            return Ok(f64::NAN);
+        }
+        match rows {
+            Portion::Here(Dataset { x, targets }) => self.pass.add(problem, Batch { x, targets, scale }, 0),
+            Portion::There(parts) => {
+                let asked = Losses::of(&self.pass, problem, (form, wanted), scale);
+                let Some(sums) = parts.losses(model, asked)? else { return Ok(f64::NAN) };
+                self.pass.merge(&sums.batch)?;
+            }
+        }
+        Ok(self.pass.finish(problem))
     }
 
     /// Completes the gradient in θ and Z.
@@ -422,40 +430,4 @@ impl VariationalModel {
             }
         }
     }
-}
-
-/// Runs a pass over some rows, each with weight `scale`; returns the value `scale·Σ ℓ_i`.
-fn run_pass(
-    pass: &mut BatchPass,
-    model: &LatentModel,
-    problem: Problem<'_>,
-    rows: Portion<'_>,
-    scale: f64,
-    form: Form,
-    train_theta: bool,
-) -> Result<f64> {
-    let there = match rows {
-        Portion::Here(Dataset { x, targets }) => {
-            return Ok(pass.run(problem, Batch { x, targets, scale }, form, train_theta));
-        }
-        Portion::There(there) => there,
-    };
-    let (seed, run) = pass.next_run();
-    let asked = Losses {
-        q: problem.q.to_vec(),
-        factor: problem.factor.map(OwnedFactor::of),
-        objective: problem.objective,
-        form,
-        train_theta,
-        scale,
-        seed,
-        run,
-        samples: pass.samples(),
-        draw: None,
-    };
-    let none = no_rows(model.layer().input_dims(), scale);
-    let drawn = pass.sums_of(problem, none, form, train_theta, 0).is_some();
-    let Some(sums) = there.losses(model, asked)?.filter(|_| drawn) else { return Ok(f64::NAN) };
-    pass.merge(&sums)?;
-    Ok(pass.finish(problem))
 }

@@ -8,7 +8,6 @@ use faer::{Accum, Mat, Par};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::Scaling;
 use sparsegp::files::AtomicFile;
@@ -133,7 +132,7 @@ impl Data {
 
     /// The exact posterior of a model with Gaussian noise.
     pub fn posterior(&self, model: LatentModel) -> Result<Normal> {
-        let mut closed = CollapsedObjective::new(model, self.set(), CollapsedBound::Elbo { beta: 1.0 });
+        let mut closed = CollapsedObjective::new(model, self.set(), Objective::elbo(1.0));
         let theta = closed.start();
         closed.solve(&theta).ok_or_else(|| Error::fit("the posterior cannot be computed"))?;
         Ok(closed.q().clone())

@@ -2,7 +2,7 @@
 //! strides, files.
 
 use faer::{Mat, MatRef};
-use sparsegp::collapsed::{CollapsedBound, Dataset};
+use sparsegp::collapsed::{Dataset};
 use sparsegp::data::Scaling;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{InducingInit, Jitter, Layer, Layers, LinearLayer, choose_inducing, more_inducing};
@@ -258,7 +258,7 @@ fn arrays_of_any_strides_give_the_same_numbers_everywhere() {
             let mut numbers = vec![svgp.evaluate(Batch::of(x, &y, 1.0), true)];
             numbers.extend_from_slice(svgp.theta_gradient());
             let set = Dataset::of(x, &y);
-            for bound in [CollapsedBound::Elbo { beta: 1.0 }, CollapsedBound::Fitc] {
+            for bound in [Objective::elbo(1.0), Objective::fitc()] {
                 let mut collapsed = CollapsedObjective::new(start.clone(), set, bound);
                 let (value, gradient) = collapsed.natural_gradient().expect("a bound");
                 numbers.push(value);
@@ -309,13 +309,7 @@ fn arrays_of_any_strides_give_the_same_linear_models_and_guarantees() {
             let likelihood = Gaussian::new(0.3).into();
             let objective = Objective::elbo(1.0);
             let mut pass = BatchPass::new(Layers::one(layer), &likelihood, objective, q.as_ref(), y.len());
-            let problem = Problem {
-                layers: Layers::one(layer),
-                likelihood: &likelihood,
-                objective,
-                q: q.as_ref(),
-                factor: None,
-            };
+            let problem = Problem::new(Layers::one(layer), &likelihood, objective, q.as_ref());
             numbers.push(pass.run(problem, Batch::of(x, &y, 1.0), Form::Stable, false));
             numbers.extend_from_slice(pass.q_gradient(0).mean);
             numbers.extend(entries(&layer.base_covariance(x)));

@@ -3,7 +3,6 @@
 use super::{assert_gradient, assert_vector, cases, columns_of, inverse, model};
 use faer::Mat;
 use serde_json::Value;
-use sparsegp::collapsed::CollapsedBound;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Layer, LayerScratch, Layers, LinearLayer};
 use sparsegp::likelihood::{BernoulliLogit, LatentMarginal, Likelihood, LikelihoodKind, Observation};
@@ -263,7 +262,7 @@ fn square_loss_dlm() {
         let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
         let start = model(build(&shared["kernel"]), z, jitter, LikelihoodKind::Gaussian.build(0), 0.0);
         let data = sparsegp::collapsed::Dataset::of(x.transpose(), &y);
-        let mut objective = CollapsedObjective::new(start, data, CollapsedBound::Square { beta });
+        let mut objective = CollapsedObjective::new(start, data, Objective::square(beta));
         let what = format!("square loss, β = {beta}");
         let (value, gradient) = objective.natural_gradient().expect("a minimum");
         assert_close(value, number(&want["objective"]), VALUE_TOLERANCE, &what);
@@ -341,13 +340,7 @@ fn logistic_variational_newton() {
         let mut value = f64::NAN;
         // After many more iterates than are listed, q is at the optimum.
         for step in 0..200 {
-            let problem = Problem {
-                layers: Layers::one(&layer),
-                likelihood: &likelihood,
-                objective,
-                q: q.as_ref(),
-                factor: None,
-            };
+            let problem = Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref());
             let data = pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
             value = data + q.kl();
             let (mean, cov) = linear.coefficient_posterior(&q);
