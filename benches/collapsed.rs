@@ -3,9 +3,9 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sparsegp::collapsed::Dataset;
-use sparsegp::objective::Objective;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::objective::Objective;
 use sparsegp::training::CollapsedObjective;
 use sparsegp_testkit::shapes::{model, points, targets};
 use std::hint::black_box;

@@ -72,7 +72,10 @@ pub fn noise_derivative(sums: &ProcessSums, weight: f64, noise: f64, beta: f64, 
 }
 
 /// `(τ⁻¹Φ + I)⁻¹` and `log|τ⁻¹Φ + I|`.
-pub(super) fn shrunk_inverse(gram: MatRef<'_, f64>, tau: f64) -> Result<(Mat<f64>, f64), NotPositiveDefinite> {
+pub(super) fn shrunk_inverse(
+    gram: MatRef<'_, f64>,
+    tau: f64,
+) -> Result<(Mat<f64>, f64), NotPositiveDefinite> {
     let m = gram.nrows();
     let mut factor = Mat::from_fn(m, m, |i, j| gram[(i, j)] / tau);
     linalg::add_diagonal(factor.as_mut(), 1.0);

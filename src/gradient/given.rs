@@ -4,7 +4,9 @@ use crate::columns;
 use crate::effects::Effects;
 use crate::latent::{InducingLayer, LayerGradient};
 use crate::linalg;
-use crate::neighbours::{Block, Conditionals, Members, PriorBar, Rows, RowsBar, Source, Windows, room as room_of};
+use crate::neighbours::{
+    Block, Conditionals, Members, PriorBar, Rows, RowsBar, Source, Windows, room as room_of,
+};
 use crate::objective::Targets;
 use faer::{Mat, MatMut, MatRef};
 
@@ -141,7 +143,8 @@ impl GivenBlock<'_> {
         offset.iter_mut().for_each(|bar| *bar = -*bar);
         let bar = RowsBar { features, centred: offset, variance };
         let GivenGradient { noise, factors } = through;
-        let prior = PriorBar { kernel: &mut gradient.kernel, mean: &mut gradient.mean[place], noise, factors };
+        let prior =
+            PriorBar { kernel: &mut gradient.kernel, mean: &mut gradient.mean[place], noise, factors };
         let mut out = room_of(out, members[process].dim(), block.members.len());
         out.fill(0.0);
         room.adjoint(kernel.kernel(), &members[process], block, &bar, prior, out);

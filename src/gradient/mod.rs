@@ -24,7 +24,7 @@ use crate::likelihood::ObservationModel;
 use crate::linalg::{self, Operand, Part, product};
 use crate::neighbours::{Members, Windows};
 use crate::objective::{EstimatorCounts, Loss, Objective, Targets};
-use crate::variational::{DataGradient, Factor, Family, Matrix, Normal};
+use crate::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
 use given::{GROUP, GivenBlock};
 use sampling::Sampling;
@@ -228,7 +228,8 @@ impl BatchPass {
         let shape = Shape { layers, given: None };
         let rows = b.min(WINDOW_ROWS);
         let columns = block_columns(shape.largest(), rows);
-        let sizes = Sizes { rows, columns, blocks: b.div_ceil(columns), longest: 0, effects: Effects::NONE };
+        let blocks = b.div_ceil(rows.max(1)) * rows.div_ceil(columns);
+        let sizes = Sizes { rows, columns, blocks, longest: 0, effects: Effects::NONE };
         BatchPass::with(shape, likelihood, objective, q, sizes)
     }
 
@@ -266,11 +267,19 @@ impl BatchPass {
         let outer = family == Family::Full || layers.whitens();
         // Rows given their neighbours are not the rows of Newton steps.
         let curved = shape.curved(objective);
-        let window = Window::new(shape, sizes.rows, sizes.columns, [outer, family == Family::Full && curved], sizes.longest);
+        let window = Window::new(
+            shape,
+            sizes.rows,
+            sizes.columns,
+            [outer, family == Family::Full && curved],
+            sizes.longest,
+        );
         // Samples of w exist for one process only.
         let sampling = Sampling::new(objective.estimator(), &q[0]).filter(|_| q.len() == 1);
         let slopes = sampling.as_ref().map_or(0, Sampling::slopes);
-        let room = |(process, q): (usize, &Normal)| ProcessRoom::new(q, square(layers.get(layers.of(process)).dim()));
+        let room = |(process, q): (usize, &Normal)| {
+            ProcessRoom::new(q, square(layers.get(layers.of(process)).dim()))
+        };
         let block = || Block::new(shape, own, &objective, family, sizes.columns, sizes.effects);
         BatchPass {
             window,
@@ -442,12 +451,17 @@ impl BatchPass {
         visit: &mut dyn FnMut(BlockRows<'_>),
     ) {
         let (b, columns, window) = (batch.targets.len(), self.window.columns(), self.window.rows().max(1));
-        let per_window = window.div_ceil(columns);
+        let (per_window, mut used) = (window.div_ceil(columns), 0);
         for (i, from) in (0..b).step_by(window).enumerate() {
-            let part_of = |at: usize| (RowsOf::Plain(batch.part(at, columns.min(b - at))), columns.min(b - at));
-            let parts: Vec<_> = (from..b.min(from + window)).step_by(columns).map(part_of).collect();
+            let to = b.min(from + window);
+            let part_of = |at: usize| {
+                let len = columns.min(to - at);
+                (RowsOf::Plain(batch.part(at, len)), len)
+            };
+            let parts: Vec<_> = (from..to).step_by(columns).map(part_of).collect();
             let first = i * per_window;
             self.run_window(problem, &parts, (first, part), &[]);
+            used = first + parts.len();
             let mut at = 0;
             for (block, (_, len)) in self.blocks[first..].iter().zip(&parts) {
                 visit(block.rows(from + at, self.window.features(at, *len)));
@@ -459,7 +473,7 @@ impl BatchPass {
         }
         self.sums.rows += b as u64;
         self.sums.weight += batch.targets.total_weight();
-        self.reduce(problem.layers, b.div_ceil(columns));
+        self.reduce(problem.layers, used);
     }
 
     /// Runs a pass over rows that are given the data of their neighbours; returns its value. With `tangents`, one for each process, a pass at
@@ -472,6 +486,9 @@ impl BatchPass {
         tangents: &[Tangent],
     ) -> f64 {
         self.begin(problem, Form::Stable, wanted);
+        for (room, tangent) in self.processes.iter_mut().zip(tangents) {
+            room.quadratic.copy_from(MatrixRef::Full(tangent.cov.as_ref()));
+        }
         let layers = problem.layers;
         let (mut members, mut first) = (std::mem::take(&mut self.members), 0);
         for window in &rows.windows.all {
@@ -510,7 +527,11 @@ impl BatchPass {
             for process in 0..layers.processes() {
                 let layer = layers.of(process);
                 let g = self.processes[process].half.as_mut();
-                layers.get(layer).whitening_adjoint(g, &mut self.sums.layers[layer], &mut self.layer_scratch[layer]);
+                layers.get(layer).whitening_adjoint(
+                    g,
+                    &mut self.sums.layers[layer],
+                    &mut self.layer_scratch[layer],
+                );
             }
         }
         self.runs += 1;
@@ -608,10 +629,13 @@ impl BatchPass {
 
     /// Returns the latent means and variances of a process at the rows of the last batch, in order.
     pub fn marginals(&self, process: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
-        let columns = self.window.columns();
+        let (columns, window) = (self.window.columns(), self.window.rows().max(1));
         let (mut mu, mut v) = (Vec::with_capacity(b), Vec::with_capacity(b));
-        for (i, block) in self.blocks.iter().enumerate().take(b.div_ceil(columns)) {
-            let len = columns.min(b - i * columns);
+        let lengths = (0..b).step_by(window).flat_map(|from| {
+            let to = b.min(from + window);
+            (from..to).step_by(columns).map(move |at| columns.min(to - at))
+        });
+        for (len, block) in lengths.zip(&self.blocks) {
             mu.extend_from_slice(&block.mu[process * len..(process + 1) * len]);
             v.extend_from_slice(&block.v[process * len..(process + 1) * len]);
         }
@@ -626,7 +650,11 @@ impl BatchPass {
         for (process, q) in problem.q.iter().enumerate() {
             let layer = layers.get(layers.of(process));
             let first = layers.members(layers.of(process)).start;
-            let (own, share) = if shares { (first, problem.noises[first] / problem.noises[process]) } else { (process, 1.0) };
+            let (own, share) = if shares {
+                (first, problem.noises[first] / problem.noises[process])
+            } else {
+                (process, 1.0)
+            };
             self.processes[process].mean.copy_from_slice(q.mean());
             let quadratic = &mut self.processes[own].quadratic;
             if own == process {
@@ -642,7 +670,9 @@ impl BatchPass {
         for (process, room) in self.processes.iter_mut().enumerate().filter(|_| direct) {
             let ProcessRoom { quadratic, raw_quadratic, half, mean, mean_raw } = room;
             let layer = layers.get(layers.of(process));
-            let (Matrix::Full(quadratic), Some(whitening)) = (&*quadratic, layer.whitening()) else { continue };
+            let (Matrix::Full(quadratic), Some(whitening)) = (&*quadratic, layer.whitening()) else {
+                continue;
+            };
             let transposed = whitening.transposed();
             linalg::matvec(transposed.matrix, mean, mean_raw);
             if !shares || layers.members(layers.of(process)).start == process {
@@ -746,14 +776,18 @@ impl BatchPass {
             g.as_mut().fill(0.0);
             for process in layers.members(layer) {
                 let q = &problem.q[process];
-                let (by_residual, share) =
-                    if fitc { (&self.sums.processes[process].cov, 1.0) } else { (&origin.processes[process].cov, share) };
+                let (by_residual, share) = if fitc {
+                    (&self.sums.processes[process].cov, 1.0)
+                } else {
+                    (&origin.processes[process].cov, share)
+                };
                 let Matrix::Full(by_residual) = by_residual else { continue };
                 let (cov, mean) = (q.cov().full(), q.mean());
                 for j in 0..mean.len() {
                     for i in j..mean.len() {
                         let unit = f64::from(i == j);
-                        g[(i, j)] += beta * (unit - cov[(i, j)] - mean[i] * mean[j]) - 2.0 * own.kappa() * share * by_residual[(i, j)];
+                        g[(i, j)] += beta * (unit - cov[(i, j)] - mean[i] * mean[j])
+                            - 2.0 * own.kappa() * share * by_residual[(i, j)];
                     }
                 }
             }

@@ -170,7 +170,13 @@ pub(super) struct Window {
 impl Window {
     /// Buffers for windows of up to `rows` rows in blocks of `columns`, with the second operands that are `wanted`, for lists of up to
     /// `longest` neighbours.
-    pub(super) fn new(shape: Shape<'_>, rows: usize, columns: usize, wanted: [bool; 2], longest: usize) -> Self {
+    pub(super) fn new(
+        shape: Shape<'_>,
+        rows: usize,
+        columns: usize,
+        wanted: [bool; 2],
+        longest: usize,
+    ) -> Self {
         let (m, all, largest) = (shape.dim(), shape.process_dim(), shape.largest());
         let [wide, tall] = if shape.whitens() { [m, largest] } else { [0, 0] };
         let given = if shape.given.is_some() { shape.count() } else { 0 };
@@ -236,7 +242,9 @@ impl Window {
     /// Adds the window's `b` data to the lower triangles of `A diag(·) Aᵀ` of every process.
     pub(super) fn add_to(&self, shared: Shared<'_>, sums: &mut [ProcessSums], b: usize) {
         let shape = shared.shape;
-        for (process, sums) in sums.iter_mut().enumerate().filter(|(process, _)| shared.has_own_sums(*process)) {
+        for (process, sums) in
+            sums.iter_mut().enumerate().filter(|(process, _)| shared.has_own_sums(*process))
+        {
             let features = self.features.as_ref().subcols(0, b).get(shape.rows(shape.of(process)), ..);
             let wanted = [shared.outer, shared.curved()];
             let sums = sums.squares().into_iter().zip(&self.scaled).zip(wanted).filter(|(_, wanted)| *wanted);
@@ -386,6 +394,7 @@ impl<'a> Shared<'a> {
         if !envelope {
             columns::add_matvec(u, g, c);
         }
+        (squares[process], residual[process]) = (0.0, 0.0);
         if self.wanted == Wanted::Origin {
             let rows = g.iter().zip(curvature).filter(|(_, curvature)| **curvature > 0.0);
             squares[process] = rows.map(|(g, curvature)| g * g / curvature).sum();
@@ -507,8 +516,22 @@ impl<'a> Shared<'a> {
         let Problem { objective, likelihood, layers, .. } = self.problem;
         let len = targets.len();
         let all = layers.processes() * len;
-        let Block { mu, v, r, r_bar, g, h, curvature, likelihood: own, value, loss, samples, base, offset, .. } =
-            &mut *block;
+        let Block {
+            mu,
+            v,
+            r,
+            r_bar,
+            g,
+            h,
+            curvature,
+            likelihood: own,
+            value,
+            loss,
+            samples,
+            base,
+            offset,
+            ..
+        } = &mut *block;
         own.fill(0.0);
         let own = if self.wanted.own() { own.as_mut_slice() } else { &mut [] };
         if self.is_fitc() {
@@ -521,8 +544,12 @@ impl<'a> Shared<'a> {
                 .map(|process| {
                     let data = of_process(process, len);
                     let targets = Targets { weights: targets.weights, ..Targets::of(&sites[data.clone()]) };
-                    let rows =
-                        LossInputs { targets, mean: &mu[data.clone()], variance: &v[data.clone()], residual: &r[data.clone()] };
+                    let rows = LossInputs {
+                        targets,
+                        mean: &mu[data.clone()],
+                        variance: &v[data.clone()],
+                        residual: &r[data.clone()],
+                    };
                     let out = Derivatives {
                         mean: &mut g[data.clone()],
                         variance: &mut h[data.clone()],
@@ -612,7 +639,14 @@ impl<'a> Shared<'a> {
                 block.through[set].clear();
                 let bars = (t, &mut block.g[of_process(first, len)], base_bar);
                 let through = (gradient, &mut block.through[set], &mut block.members[set]);
-                return given.adjoint((set, self.shape.place_of(set)), layer, conditionals, bars, separate, through);
+                return given.adjoint(
+                    (set, self.shape.place_of(set)),
+                    layer,
+                    conditionals,
+                    bars,
+                    separate,
+                    through,
+                );
             }
         };
         let layer = self.problem.layers.get(set);

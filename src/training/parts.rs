@@ -3,9 +3,9 @@
 
 use super::check::check_groups;
 use super::row_buffer::RowBuffer;
+use super::row_sums::{CHUNK, add_levels};
 use super::rows::{AllRows, BatchSource, Portion};
 use super::sent_model::ModelAt;
-use super::row_sums::{CHUNK, add_levels};
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, Purpose, part_generator};
 use crate::effects::{EffectRows, EffectSums, Moments, RowMoments};
@@ -74,7 +74,12 @@ pub(super) struct Losses {
 
 impl Losses {
     /// Returns the request for the sums of a pass over rows of weight `scale`.
-    pub(super) fn of(pass: &BatchPass, problem: Problem<'_>, (form, wanted): (Form, Wanted), scale: f64) -> Losses {
+    pub(super) fn of(
+        pass: &BatchPass,
+        problem: Problem<'_>,
+        (form, wanted): (Form, Wanted),
+        scale: f64,
+    ) -> Losses {
         let (seed, run) = pass.next_run();
         Losses {
             q: problem.q.to_vec(),
@@ -224,7 +229,8 @@ impl Round {
         if !pass.begin(problem, asked.form, asked.wanted) {
             return Ok(Sums::NoFactor);
         }
-        let levels = (asked.wanted == Wanted::Origin && !effects.is_empty()).then(|| EffectRows::new(effects, rows.x));
+        let levels =
+            (asked.wanted == Wanted::Origin && !effects.is_empty()).then(|| EffectRows::new(effects, rows.x));
         let mut by_level = levels.as_ref().map(|levels| EffectSums::zeros(levels, layers.dim()));
         for (chunk, from) in (0..rows.len()).step_by(CHUNK).enumerate() {
             let rows = rows.part(from, CHUNK.min(rows.len() - from));

@@ -22,7 +22,12 @@ pub(super) struct LevelSums<'a> {
 }
 
 /// Returns a pass for sums over `rows` with posteriors like `q`.
-pub(super) fn pass_over(rows: &dyn AllRows, model: &LatentModel, objective: Objective, q: &[Normal]) -> BatchPass {
+pub(super) fn pass_over(
+    rows: &dyn AllRows,
+    model: &LatentModel,
+    objective: Objective,
+    q: &[Normal],
+) -> BatchPass {
     let chunk = if rows.elsewhere().is_some() { 0 } else { rows.count().min(CHUNK) };
     BatchPass::new(model.layers(), &model.likelihood, objective, q, chunk)
 }

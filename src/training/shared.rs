@@ -154,13 +154,15 @@ impl Group {
         let (objective, rows) = (Objective::elbo(beta), self.rows.data());
         let q = vec![Normal::standard(Family::Full, model.layer().dim()); noises.len()];
         let mut pass = pass_over(&rows, &model, objective, &q);
-        let like = Problem { noises: &noises, ..Problem::new(model.layers(), &model.likelihood, objective, &q) };
+        let like =
+            Problem { noises: &noises, ..Problem::new(model.layers(), &model.likelihood, objective, &q) };
         sum_over(&rows, &mut pass, &model, like, (form, Wanted::Origin)).ok()?;
         let Solution { value, q } = solve(pass.sums(), beta).ok()?;
         let origin = pass.sums().clone();
         let terms = origin.processes.iter().zip(&noises).zip(&q);
         let at_best = Problem { q: &q, ..like };
-        let bars = terms.map(|((sums, noise), q)| noise_derivative(sums, origin.weight, *noise, beta, q)).collect();
+        let bars =
+            terms.map(|((sums, noise), q)| noise_derivative(sums, origin.weight, *noise, beta, q)).collect();
         sum_over(&rows, &mut pass, &model, at_best, (form, Wanted::Envelope)).ok()?;
         pass.finish_envelope(at_best, &origin, 1.0);
         let gradient = pass.layer_gradients()[0].clone();

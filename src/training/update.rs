@@ -3,13 +3,13 @@
 use super::check::check_data;
 use super::failure::{huge_data, new_rows_not_finite};
 use super::neighbours::{Known, with_new_rows};
+use super::row_sums::{pass_over, sum_over};
 use super::rows::TrainingData;
 use super::start::Start;
 use super::steps::{SolveLimits, Sweep, VariationalModel, solve_q};
-use super::row_sums::{pass_over, sum_over};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
-use crate::gradient::{Form, ProcessSums, Problem, Wanted};
+use crate::gradient::{Form, Problem, ProcessSums, Wanted};
 use crate::hyper::{Limits, Session};
 use crate::model::{LatentModel, Model, Nearby, Update, Warning};
 use crate::objective::{Estimator, Targets};
@@ -160,8 +160,11 @@ fn closed_form(
     if !options.is_collapsed() || latent.likelihood.gaussian_noise().is_none() {
         return None;
     }
-    let Way::Collapsed(objective) = Plan::new(options, &latent.likelihood, rows.len()).ok()?.way else { return None };
-    let q: Vec<Normal> = earlier.iter().map(|evidence| Normal::standard(Family::Full, evidence.shift.len())).collect();
+    let Way::Collapsed(objective) = Plan::new(options, &latent.likelihood, rows.len()).ok()?.way else {
+        return None;
+    };
+    let q: Vec<Normal> =
+        earlier.iter().map(|evidence| Normal::standard(Family::Full, evidence.shift.len())).collect();
     let mut pass = pass_over(&rows, latent, objective, &q);
     let problem = Problem::new(latent.layers(), &latent.likelihood, objective, &q);
     if let Err(error) = sum_over(&rows, &mut pass, latent, problem, (Form::Stable, Wanted::Origin)) {

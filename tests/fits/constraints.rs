@@ -4,12 +4,12 @@
 use faer::Mat;
 use proptest::prelude::*;
 use sparsegp::collapsed::Dataset;
-use sparsegp::objective::Objective;
 use sparsegp::hyper::{Constraints, Descriptor, FreeVector, HyperObjective};
 use sparsegp::kernels::{Prior, Transform};
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Score;
+use sparsegp::objective::Objective;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, Start, TrainingData, fit_arrays};
 use sparsegp_testkit::problems::{Normals, data, model};

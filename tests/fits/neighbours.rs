@@ -2,6 +2,7 @@
 //! inducing inputs; gradients.
 
 use faer::{Mat, MatRef};
+use sparsegp::ErrorKind;
 use sparsegp::collapsed::{Dataset, Solution, solve, tangent};
 use sparsegp::effects::Effects;
 use sparsegp::gradient::{BatchPass, GivenRows, Problem, Tangent, Wanted};
@@ -9,13 +10,12 @@ use sparsegp::kernels::{Inputs, Scratch, parse};
 use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, LatentLayer};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
+use sparsegp::model::{LatentModel, Model};
 use sparsegp::neighbours::{COMPARISONS, Index, Predictor, Source, Windows, nearest_before, nearest_others};
 use sparsegp::objective::{Estimator, Objective, Targets};
 use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, Open, Part};
-use sparsegp::model::{LatentModel, Model};
 use sparsegp::training::{CollapsedObjective, ModelBuilder};
 use sparsegp::variational::{Family, Normal};
-use sparsegp::ErrorKind;
 
 const N: usize = 90;
 const NOISE: f64 = 0.07;

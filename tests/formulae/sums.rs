@@ -202,7 +202,11 @@ fn parts_of_many_windows_and_what_fits_minimise() {
         let sums = parts.each_ref().map(|part| origin(start.layer(), part, objective));
         let sum = merged(&sums, BatchSums::merge);
         let got = evaluate(start.layer(), &sum, &parts.each_ref(), objective, Form::Direct);
-        assert!((got.value.0 - value).abs() <= 1e-12 * got.value.1, "{objective:?}: {} and {value}", got.value.0);
+        assert!(
+            (got.value.0 - value).abs() <= 1e-12 * got.value.1,
+            "{objective:?}: {} and {value}",
+            got.value.0
+        );
         // The flat vector of a model has kernel parameters, the mean, the noise and Z.
         let mut gradient = got.gradient;
         let noise = gradient.pop().map(|through_weights| through_weights + got.noise_bar);
@@ -426,8 +430,11 @@ fn part_0_is_the_pass_without_parts_and_other_parts_draw_other_numbers() {
         let (mut whole, mut apart) = (new(), new());
         for run in 0..3 {
             let value = whole.run(problem, rows.batch(), Form::Stable, true);
-            let other = bytes(apart.sums_of(problem, rows.batch(), Form::Stable, Wanted::Gradient, 1).expect("a factor"));
-            let sums = apart.sums_of(problem, rows.batch(), Form::Stable, Wanted::Gradient, 0).expect("a factor");
+            let other = bytes(
+                apart.sums_of(problem, rows.batch(), Form::Stable, Wanted::Gradient, 1).expect("a factor"),
+            );
+            let sums =
+                apart.sums_of(problem, rows.batch(), Form::Stable, Wanted::Gradient, 0).expect("a factor");
             assert_ne!(bytes(sums), other, "{loss:?}");
             assert_eq!(apart.finish(problem).to_bits(), value.to_bits());
             assert_eq!(bytes(apart.sums()), bytes(whole.sums()), "{loss:?}, run {run}");

@@ -15,7 +15,9 @@ use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::FitOptions;
 use sparsegp::quadrature::Integrator;
-use sparsegp::training::{CollapsedObjective, OutputRows, TrainingData, fit_arrays, fit_outputs, fit_shared_outputs};
+use sparsegp::training::{
+    CollapsedObjective, OutputRows, TrainingData, fit_arrays, fit_outputs, fit_shared_outputs,
+};
 use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::outputs::table;
 use sparsegp_testkit::program::Work;
@@ -302,10 +304,12 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
             let first: Vec<f64> = targets.chunks_exact(3).map(|row| row[outputs[0]]).collect();
             let all = Targets { outputs: &chosen, weights, ..Targets::of(&first) };
             let gaussian = |noise: &f64| -> Box<dyn Likelihood> { Box::new(Gaussian::new(*noise)) };
-            let joint: Box<dyn JointLikelihood> =
-                Box::new(Outputs::apart(noises.iter().map(|noise| (String::new(), gaussian(noise))).collect()));
+            let joint: Box<dyn JointLikelihood> = Box::new(Outputs::apart(
+                noises.iter().map(|noise| (String::new(), gaussian(noise))).collect(),
+            ));
             let model = LatentModel::new(layer(&x, &means), joint, false);
-            let (objective, standard) = (Objective::elbo(0.7), vec![Normal::standard(Family::Full, 7); outputs.len()]);
+            let (objective, standard) =
+                (Objective::elbo(0.7), vec![Normal::standard(Family::Full, 7); outputs.len()]);
             let problem = Problem {
                 noises: &noises,
                 ..Problem::new(model.layers(), &model.likelihood, objective, &standard)
@@ -331,7 +335,8 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
                 let (value, flat) =
                     CollapsedObjective::new(single, data, objective).natural_gradient().expect("a bound");
                 wanted_value += value;
-                let bar = noise_derivative(&origin.processes[place], origin.weight, NOISES[p], 0.7, &q[place]);
+                let bar =
+                    noise_derivative(&origin.processes[place], origin.weight, NOISES[p], 0.7, &q[place]);
                 assert!((bar - flat[kernel.len() + 1]).abs() < 1e-9 * bar.abs());
                 assert!((mean[place] - flat[kernel.len()]).abs() < 1e-9 * (1.0 + mean[place].abs()));
                 let others = flat[..kernel.len()].iter().chain(&flat[kernel.len() + 2..]);

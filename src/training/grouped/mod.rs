@@ -109,7 +109,11 @@ impl<'a> GroupedObjective<'a> {
     /// # Errors
     ///
     /// If rows are not in memory: usage errors for several groupings, and for noise that is not Gaussian, because both need all rows at once.
-    pub(crate) fn of_rows(model: LatentModel, rows: &'a dyn TrainingRows, bound: GroupedBound) -> Result<Self> {
+    pub(crate) fn of_rows(
+        model: LatentModel,
+        rows: &'a dyn TrainingRows,
+        bound: GroupedBound,
+    ) -> Result<Self> {
         let (data, several) = (rows.in_memory(), model.effects.terms().len() > 1);
         if data.is_none() && (several || bound.losses.is_some()) {
             let what =
@@ -220,14 +224,12 @@ impl<'a> GroupedObjective<'a> {
         let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
         let rows = observed.as_ref().map_or(&*self.all, |data| data);
         let how = (Form::Stable, Wanted::Origin);
-        let found =
-            sum_over_with(rows, &mut self.pass, &asked, problem, how, Some(by_level), &mut |_, _| {});
+        let found = sum_over_with(rows, &mut self.pass, &asked, problem, how, Some(by_level), &mut |_, _| {});
         found.map_err(|error| self.error = Some(error)).ok()?;
         let mut origin = self.origin.take().unwrap_or_else(|| self.pass.sums().clone());
         self.pass.exchange(&mut origin);
         self.origin = Some(origin);
-        self.summed =
-            self.at.model.layer().whitening().is_none() && !self.bound.fitc && self.sites.is_none();
+        self.summed = self.at.model.layer().whitening().is_none() && !self.bound.fitc && self.sites.is_none();
         Some(())
     }
 

@@ -5,9 +5,9 @@ use super::in_rounds;
 use super::objective::{TRAINED_WITH, layer};
 use super::sites::{Observed, Sites};
 use crate::collapsed::Dataset;
-use crate::gradient::{BatchPass, GivenRows, Problem, Wanted};
 use crate::effects::Effects;
 use crate::error::{Error, Result};
+use crate::gradient::{BatchPass, GivenRows, Problem, Wanted};
 use crate::hyper::Monitor;
 use crate::latent::{InducingLayer, LatentLayer};
 use crate::model::{LatentModel, Nearby, NearbyRows};
@@ -179,8 +179,12 @@ impl Solver<'_> {
     fn q(&mut self, rows: &Joined<'_>) -> Option<Normal> {
         let (model, sources) = (self.model, [rows.source()]);
         let problem = Problem::new(model.layers(), &model.likelihood, self.objective, &self.standard);
-        let given =
-            GivenRows { windows: &self.windows, sources: &sources, targets: Targets::of(&rows.y), scale: 1.0 };
+        let given = GivenRows {
+            windows: &self.windows,
+            sources: &sources,
+            targets: Targets::of(&rows.y),
+            scale: 1.0,
+        };
         self.pass.run_given(problem, given, Wanted::Origin, &[]);
         let mut all = self.evidence.clone();
         all.add_sums(&self.pass.sums().processes[0], self.objective.beta);

@@ -417,8 +417,7 @@ impl<'a> NeighbourObjective<'a> {
         model.layer().inducing()?;
         let sources = [self.source(&mut noise)];
         let rows = GivenRows { windows, sources: &sources, targets: self.data.targets, scale: self.share };
-        let problem =
-            Problem::new(model.layers(), &model.likelihood, objective, std::slice::from_ref(q));
+        let problem = Problem::new(model.layers(), &model.likelihood, objective, std::slice::from_ref(q));
         Some(pass.run_given(problem, rows, wanted, tangents))
     }
 
@@ -441,7 +440,8 @@ impl<'a> NeighbourObjective<'a> {
         }
         if gradient {
             self.run(rows, &self.windows, self.closed_objective(), &q, Wanted::Envelope, &tangents)?;
-            let (mut layer, mut through) = (rows.layer_gradients()[0].clone(), rows.sums().through[0].clone());
+            let (mut layer, mut through) =
+                (rows.layer_gradients()[0].clone(), rows.sums().through[0].clone());
             if let Some((_, left)) = predictions {
                 layer.add(&left.layer_gradients()[0]);
                 through.add(&left.sums().through[0]);

@@ -133,7 +133,6 @@ impl Sites {
             sum + value
         })
     }
-
 }
 
 /// Returns precision Λ and shift λ of the site of row `i`, for which the other rows predict

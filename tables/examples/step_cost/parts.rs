@@ -75,7 +75,13 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let [mut g, mut h, mut residual, mut bend] = [0; 4].map(|_| vec![0.0; columns]);
     let mut own = vec![0.0; own];
     let likelihood = move || {
-        let out = Derivatives { mean: &mut g, variance: &mut h, residual: &mut residual, curvature: &mut bend, own: &mut own };
+        let out = Derivatives {
+            mean: &mut g,
+            variance: &mut h,
+            residual: &mut residual,
+            curvature: &mut bend,
+            own: &mut own,
+        };
         let rows = LossInputs { targets: Targets::of(y), mean: &mu, variance: &v, residual: &[] };
         objective.losses(&likelihood, 1.0, rows, out, &mut losses, &mut random);
     };

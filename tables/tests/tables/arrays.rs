@@ -2,7 +2,7 @@
 //! strides, files.
 
 use faer::{Mat, MatRef};
-use sparsegp::collapsed::{Dataset};
+use sparsegp::collapsed::Dataset;
 use sparsegp::data::Scaling;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{InducingInit, Jitter, Layer, Layers, LinearLayer, choose_inducing, more_inducing};

@@ -67,7 +67,10 @@ fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, unit
     assert_eq!(iterates, 11);
     for k in 0..iterates {
         let what = format!("{name}, iterate {k}");
-        let problem = Problem { factor: rule.factor(), ..Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref()) };
+        let problem = Problem {
+            factor: rule.factor(),
+            ..Problem::new(Layers::one(&layer), &likelihood, objective, q.as_ref())
+        };
         let data = pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
         close(data + q.kl(), numbers(&want["neg_elbo"])[k], tolerance, &what);
         let mean: Vec<f64> = q.mean().iter().map(|m| m / lambda.sqrt()).collect();
