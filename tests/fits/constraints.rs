@@ -224,7 +224,10 @@ fn the_trace_has_the_reported_objective_and_the_penalty_of_priors() {
         // With mini-batches the record of an epoch is a mean over steps, each of which changes a
         // logarithm by up to 0.01.
         let solved = !matches!((objective, hyper), (Elbo | DlmLog, None));
-        let (near, prior_near) = if solved { (1e-9, 1e-9) } else { (0.5, 1e-3) };
+        // At an optimum the objective, with its rounding errors of 1e-14, determines parameters to their root, and the lowest of the last
+        // points is kept.
+        let kept = if hyper == Some(Hyper::Alternating) { 1e-7 } else { 1e-9 };
+        let (near, prior_near) = if solved { (1e-9, kept) } else { (0.5, 1e-3) };
         assert!((last.prior_terms - terms).abs() < prior_near, "{objective}: {} {terms}", last.prior_terms);
         let (seen, reported) = (last.objective, fitted.summary.objective);
         assert!((seen - reported).abs() < near * (1.0 + reported.abs()), "{objective}: {seen} {reported}");
