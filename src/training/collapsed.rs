@@ -7,7 +7,7 @@ use super::place::Place;
 use super::rows::whole;
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
-use crate::checkpoint::Archive;
+use crate::checkpoint::encode;
 use crate::collapsed::{
     BoundAdjoint, BoundGradient, CollapsedBound, DataStream, Dataset, Statistics, StatisticsAdjoint,
     Weighting, collapsed_elbo, fitc, square_loss, upper_bound,
@@ -276,8 +276,12 @@ impl HyperObjective for CollapsedObjective<'_> {
         self.error.is_some()
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        self.at.archive(archive);
+    fn state(&mut self) -> Vec<u8> {
+        encode(&self.at.kept())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        self.at.restore_from(state)
     }
 }
 

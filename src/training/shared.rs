@@ -3,7 +3,6 @@
 
 use super::collapsed::CollapsedObjective;
 use super::place::Place;
-use crate::checkpoint::Archive;
 use crate::collapsed::{BoundAdjoint, BoundGradient, DataStream, Dataset, Weighting, collapsed_elbos};
 use crate::gradient::Form;
 use crate::hyper::HyperObjective;
@@ -151,9 +150,5 @@ impl HyperObjective for SharedObjective {
 
     fn prior_terms(&self, theta: &[f64]) -> f64 {
         self.at.prior_terms(theta)
-    }
-
-    fn archive(&mut self, archive: &mut Archive) {
-        self.at.archive(archive);
     }
 }

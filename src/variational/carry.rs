@@ -17,7 +17,6 @@
 //! ```
 
 use super::{DataGradient, Matrix, Normal};
-use crate::columns;
 use crate::linalg::{self, Factorizer, Operand, Part, gram_of_inverse, product, reflect_lower};
 use faer::{Accum, Mat, MatRef};
 

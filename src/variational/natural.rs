@@ -33,7 +33,6 @@ use super::{
     DataGradient, MAX_HALVINGS, Matrix, Normal, StepInfo, UpdateRule, is_sane_matrix, mean_gradient,
     move_mean,
 };
-use crate::checkpoint::Archive;
 use crate::linalg::{
     self, Factorizer, Operand, Part, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
@@ -220,8 +219,5 @@ impl UpdateRule for NaturalGradient {
         std::mem::swap(&mut self.precision, precision);
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.precision);
-        self.newton.archive(archive);
-    }
+    carries!(precision, newton);
 }

@@ -14,7 +14,6 @@ use super::mean_newton::MeanNewton;
 use super::rule::Rule;
 use super::{CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
 use super::{is_sane, is_sane_matrix, mean_gradient, move_mean};
-use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver};
 use faer::{Mat, MatRef};
 
@@ -164,8 +163,5 @@ impl UpdateRule for ProjectedNatural {
         }
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.precision);
-        self.newton.archive(archive);
-    }
+    carries!(precision, newton);
 }

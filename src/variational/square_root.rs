@@ -24,7 +24,6 @@ use super::{
     DataGradient, Factor, Guard, Normal, StepInfo, UpdateRule, is_sane, is_sane_matrix, mean_gradient,
     move_mean,
 };
-use crate::checkpoint::Archive;
 use crate::linalg::{self, Operand, Part, product};
 use faer::{Accum, Mat};
 
@@ -176,10 +175,7 @@ impl UpdateRule for SquareRoot {
         self.newton.reset();
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.factor);
-        self.newton.archive(archive);
-    }
+    carries!(factor, newton);
 
     fn factor(&self) -> Option<Factor<'_>> {
         Some(Factor::Lower(self.factor.as_ref()))

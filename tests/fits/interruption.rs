@@ -2,10 +2,11 @@
 //! the same result bit for bit.
 
 use sparsegp::ErrorKind;
-use sparsegp::checkpoint::{Archive, Checkpoint, Identity};
+use sparsegp::checkpoint::{Checkpoint, Identity, decode, encode};
 use sparsegp::hyper::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Rosenbrock's function in four dimensions, not finite beyond a wall, with a drift that depends on
 /// the number of evaluations, so that any state that is not restored changes the result.
@@ -40,9 +41,13 @@ impl HyperObjective for Drifting {
         self.kept = x.to_vec();
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.count(&mut self.evaluations);
-        archive.list(&mut self.kept);
+    fn state(&mut self) -> Vec<u8> {
+        encode(&(self.evaluations, &self.kept))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        let found = decode(state);
+        found.map(|(evaluations, kept)| *self = Drifting { evaluations, kept }).is_some()
     }
 }
 
@@ -91,7 +96,7 @@ fn identity() -> Identity {
 /// checkpoint if there is one. Returns the result, or `None` after an interruption, and the number
 /// of calls.
 fn attempt(minimize: Minimize, path: &Path, epochs: usize, yes: usize) -> (Option<Found>, usize) {
-    let mut checkpoint = Checkpoint::new(path, identity(), None);
+    let mut checkpoint = Checkpoint::new(path, identity(), Some(Duration::ZERO));
     if path.exists() {
         checkpoint = checkpoint.resume(path).expect("a checkpoint");
     }
@@ -134,8 +139,7 @@ fn check(minimize: Minimize, epochs: usize, least: usize) {
         }
     }
     assert!(interrupted + 2 >= most, "{interrupted} interruptions of {most}");
-    // Repeated interruptions, each after some more polls. An interrupted line search starts again
-    // from its beginning.
+    // Repeated interruptions, each after some more polls. A resumed fit repeats the line search that was interrupted.
     let (path, mut attempts) = (path("again"), 0);
     let last = loop {
         attempts += 1;
@@ -148,7 +152,7 @@ fn check(minimize: Minimize, epochs: usize, least: usize) {
 }
 
 #[test]
-fn lbfgs_resumes_from_any_trial_point() {
+fn lbfgs_resumes_after_an_interruption_at_any_trial_point() {
     check(by_lbfgs, 40, 2 * 40);
 }
 

@@ -15,7 +15,7 @@ use super::place::Place;
 use super::rows::AllRows;
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
-use crate::checkpoint::Archive;
+use crate::checkpoint::{decode, encode};
 use crate::collapsed::{
     BoundGradient, DataStream, Dataset, EffectPass, GroupedAdjoint, GroupedBy, GroupedEvidence, GroupedSums,
     RowMarginals, StatisticsAdjoint, WeightPrior, Weighting, grouped_evidence,
@@ -513,10 +513,22 @@ impl HyperObjective for GroupedObjective<'_> {
         self.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.error.is_some())
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        self.at.archive(archive);
-        if let Some(sites) = &mut self.sites {
-            sites.archive(archive);
-        }
+    fn state(&mut self) -> Vec<u8> {
+        encode(&(self.at.kept(), self.sites.as_ref().map(Sites::values)))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        let Some((kept, values)) = decode::<(Option<Vec<f64>>, Option<SiteValues>)>(state) else {
+            return false;
+        };
+        let sites = match (&mut self.sites, values) {
+            (None, None) => true,
+            (Some(sites), Some(values)) if values.suits(sites.len()) => {
+                sites.set(values);
+                true
+            }
+            _ => false,
+        };
+        sites && self.at.restore(kept)
     }
 }

@@ -13,7 +13,6 @@
 //! of the eigenvalues instead; both are the same unless a step changes the sign of an eigenvalue.
 
 use super::smoothness::Smoothness;
-use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver, Operand, Part};
 use crate::variational::factor::energy_gradient;
 use crate::variational::rule::{Rule, Theorem};
@@ -171,11 +170,7 @@ impl UpdateRule for Projected {
         }
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.factor);
-        archive.matrix(&mut self.inverse);
-        self.smoothness.archive(archive);
-    }
+    carries!(factor, inverse, smoothness);
 
     fn factor(&self) -> Option<Factor<'_>> {
         Some(Factor::Symmetric(self.factor.as_ref()))
