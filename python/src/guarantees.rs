@@ -6,7 +6,7 @@
 use crate::convert::{LentMatrix, LentVector, points, raised};
 use faer::Mat;
 use pyo3::prelude::*;
-use sparsegp::variational::research::guarantees as engine;
+use sparsegp_research as engine;
 
 /// Converts an argument to a NumPy array of floats.
 fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

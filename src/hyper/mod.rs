@@ -2,7 +2,6 @@
 //! minimisations.
 
 mod adam;
-mod adam_solver;
 mod clock;
 mod columns;
 mod constraints;
@@ -18,7 +17,6 @@ mod vector;
 
 pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
-pub use adam_solver::AdamSolver;
 pub use clock::Clock;
 pub use columns::Columns;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};

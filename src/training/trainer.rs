@@ -23,7 +23,6 @@ use crate::hyper::{
 use crate::likelihood::ObservationModel;
 use crate::model::{Model, Posterior, Score};
 use crate::options::{FitOptions, LossKind, Plan, StepPlan, Way};
-use crate::variational::Schedule;
 use faer::MatRef;
 use std::sync::Arc;
 use std::time::Instant;
@@ -94,11 +93,6 @@ impl Trainer {
         let mut svgp = batch_model(model, q, &steps, plan.seed);
         let free = trained_values(&svgp, &plan);
         let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
-        if inference.step == Schedule::Theorem {
-            return Err(Error::usage(
-                "⟨q_step theorem⟩ needs all rows in every step, but the caller chooses the batches of a trainer",
-            ));
-        }
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
         let source = MemoryBatches::new(Arc::clone(&rows), inference.batches, inference.seed);
         let training = BatchTraining::new(svgp, free, Box::new(source), None, inference);

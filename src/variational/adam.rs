@@ -23,7 +23,6 @@ pub(super) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: None,
-    theorem: None,
     keeps_moments: true,
     build: |q, _| Box::new(AdamRule::new(q)),
     diagonal: DiagonalRule::adam,

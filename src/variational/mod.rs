@@ -35,7 +35,7 @@ pub use limits::Guard;
 pub use natural::NaturalGradient;
 pub use normal::{Family, Matrix, MatrixRef, Normal};
 pub use projected_natural::{ProjectedNatural, clip_eigenvalues};
-pub use rule::{Rule, RuleOptions, Theorem};
+pub use rule::{Rule, RuleOptions};
 pub use rules::QUpdate;
 pub use schedule::Schedule;
 pub use square_root::SquareRoot;

@@ -27,7 +27,6 @@ pub(super) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: Some(0.1),
-    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(ProjectedNatural::new(q, options)),
     diagonal: DiagonalRule::projected_natural,

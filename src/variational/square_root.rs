@@ -37,7 +37,6 @@ pub(super) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: Some(0.1),
-    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(SquareRoot::new(q).with_guard(options.guard)),
     diagonal: DiagonalRule::square_root,

@@ -1,14 +1,15 @@
 //! The guarantees against 50-digit numbers and against simulations of the methods that they are
 //! about.
 
+mod proven;
 mod rates;
 
 use faer::{Mat, MatRef};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::linalg::{Factorizer, dot, gram_of_inverse, invert_lower, log_det, matvec, symmetric_eigen};
-use sparsegp::variational::research::guarantees::*;
 use sparsegp::variational::{Average, IterateAverage, Schedule};
+use sparsegp_research::*;
 use sparsegp_testkit::problems::Normals;
 use sparsegp_testkit::reference::{load, matrix, number, numbers};
 

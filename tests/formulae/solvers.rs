@@ -1,7 +1,7 @@
 //! Our solvers against argmin: the iterates of L-BFGS are equal bit for bit, and Adam is the same
 //! under argmin's executor.
 
-use argmin::core::{CostFunction, Error, Executor, Gradient, IterState, Problem, Solver, State};
+use argmin::core::{CostFunction, Error, Gradient, IterState, Problem, Solver, State};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 use rand::{RngExt, SeedableRng};
@@ -177,68 +177,4 @@ fn lbfgs_makes_the_iterates_of_argmins_to_the_last_bit() {
         }
     }
     assert!(iterations > 10_000, "{iterations} iterations were compared");
-}
-
-#[test]
-fn adam_under_argmin_is_the_plain_loop() {
-    let (function, start) = (Function::Bowl(vec![1.0, 30.0, 0.2]), vec![3.0, -2.0, 5.0]);
-    let options = AdamOptions { rate: 0.1, decay_share: 0.5 };
-    let result = Executor::new(Scaled(function.clone(), 1.0), AdamSolver::new(options))
-        .configure(|state| state.param(start.clone()).max_iters(300))
-        .run()
-        .expect("a run");
-
-    let mut adam = Adam::new(start.clone(), options);
-    let mut gradient = vec![0.0; 3];
-    let mut best = f64::INFINITY;
-    while adam.steps() < 300 {
-        let value = function.value(adam.theta(), &mut gradient);
-        best = best.min(value);
-        assert_eq!(adam.take(value, &gradient, Pace { total_steps: 300, plateaus: 0 }), Taken::Descended);
-    }
-    let last = function.value(adam.theta(), &mut gradient);
-    assert_eq!(bits(result.state.get_param().expect("a point")), bits(adam.theta()));
-    assert_eq!(result.state.get_cost().to_bits(), last.to_bits());
-    assert_eq!(result.state.get_best_cost().to_bits(), best.min(last).to_bits());
-    assert_eq!(result.state.get_iter(), 300);
-
-    // The loop over epochs takes the same steps.
-    let mut watched = Watched { function, iterates: Vec::new() };
-    let mut ignore = |_: &Event| {};
-    let mut monitor = Monitor::new(limits(300), &mut ignore);
-    let outcome = minimize_adam(&mut FullBatch::new(&mut watched), start, 1.0, options, &mut monitor);
-    assert_eq!(bits(&outcome.theta), bits(adam.theta()));
-}
-
-/// A function that is not finite at any point.
-struct Hopeless;
-
-impl CostFunction for Hopeless {
-    type Param = Vec<f64>;
-    type Output = f64;
-
-    fn cost(&self, _: &Vec<f64>) -> Result<f64, Error> {
-        Ok(f64::NAN)
-    }
-}
-
-impl Gradient for Hopeless {
-    type Param = Vec<f64>;
-    type Gradient = Vec<f64>;
-
-    fn gradient(&self, x: &Vec<f64>) -> Result<Vec<f64>, Error> {
-        Ok(vec![f64::NAN; x.len()])
-    }
-}
-
-#[test]
-fn adam_under_argmin_ends_if_no_point_can_be_evaluated() {
-    let solver = AdamSolver::new(AdamOptions { rate: 0.1, decay_share: 0.0 });
-    let run = |start: Option<Vec<f64>>| {
-        let executor = Executor::new(Hopeless, solver.clone());
-        executor.configure(|state| start.into_iter().fold(state, |state, start| state.param(start))).run()
-    };
-    let result = run(Some(vec![1.0])).expect("a run");
-    assert_eq!((result.state.get_iter(), result.state.get_param()), (1, Some(&vec![1.0])));
-    assert!(run(None).is_err_and(|error| error.to_string().contains("a parameter to start from")));
 }

@@ -15,7 +15,7 @@
 use super::smoothness::Smoothness;
 use crate::linalg::{self, EigenSolver, Operand, Part};
 use crate::variational::factor::energy_gradient;
-use crate::variational::rule::{Rule, Theorem};
+use crate::variational::rule::Rule;
 use crate::variational::{
     CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule,
 };
@@ -32,7 +32,6 @@ pub(in crate::variational) const RULE: Rule = Rule {
     floors_at_smoothness: true,
     takes_smoothness: true,
     default_step: Some(0.5),
-    theorem: Some(Theorem::Projected),
     keeps_moments: false,
     build: |q, options| Box::new(Projected::new(q, options)),
     diagonal: |rule, gradient, beta, step| {

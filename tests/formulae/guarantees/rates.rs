@@ -4,8 +4,8 @@
 use super::{Natural, inverse, kl};
 use faer::Mat;
 use sparsegp::linalg::{Factorizer, dot, matvec, symmetric_eigen};
-use sparsegp::variational::research::guarantees::{Curvature, ProjectedBound, SquareRootRate, price_noise};
 use sparsegp::variational::{DataGradient, Family, Guard, MatrixRef, Normal, SquareRoot, UpdateRule};
+use sparsegp_research::{Curvature, ProjectedBound, SquareRootRate, price_noise};
 use sparsegp_testkit::problems::Normals;
 
 /// For SR-VN on a quadratic, without shortened steps, F − F* falls by at least the contraction in

@@ -9,7 +9,7 @@ use sparsegp::data::SizeSchedule;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::objective::Estimator;
 use sparsegp::variational::Schedule;
-use sparsegp::variational::research::guarantees::{ConjugateBound, price_noise};
+use sparsegp_research::{ConjugateBound, price_noise};
 use sparsegp_tables::report::Curves;
 
 const STEPS: usize = 1000;

@@ -6,8 +6,8 @@ use crate::paper::{Paper, Verdict, common, runs};
 use common::{record_at, series, slope};
 use sparsegp::Result;
 use sparsegp::objective::Estimator;
-use sparsegp::variational::research::guarantees::NoiseConstants;
 use sparsegp::variational::{QUpdate, Schedule};
+use sparsegp_research::NoiseConstants;
 use sparsegp_tables::report::{CurveSeries, Curves};
 
 /// The third method, sticking the landing, has no theorem.

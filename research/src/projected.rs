@@ -5,10 +5,10 @@
 //! constraints. The divergence has this direction, not that of KL(q_T ‖ q*).
 
 use super::{inverse_factor, require_non_negative, require_positive, require_symmetric};
-use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Operand, Part, product, symmetric_eigen};
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
+use sparsegp::linalg::{Factorizer, Operand, Part, product, symmetric_eigen};
+use sparsegp::{Error, Result};
 
 /// The constants of the bounds: for an objective that is m-strongly convex relative to the mirror map of the family (m = 1 for a
 /// target in the family, or that extends it linearly), with gradients from N samples whose variance term is at most V/N.

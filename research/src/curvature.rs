@@ -8,11 +8,11 @@ use super::{
     columns_of, extreme_eigenvalues, prior_precision, require_non_negative, require_positive,
     require_symmetric,
 };
-use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Operand, Part, product, reflect_lower};
-use crate::variational::Schedule;
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
+use sparsegp::linalg::{Factorizer, Operand, Part, product, reflect_lower};
+use sparsegp::variational::Schedule;
+use sparsegp::{Error, Result};
 
 /// Bounds on the Hessian of the negative log joint: for all weights every eigenvalue is between ϖ and 𝓜.
 ///
@@ -56,7 +56,7 @@ impl Curvature {
     /// Returns the curvature of a generalised linear model on inputs `x` (`n × D`, a row per datum)
     /// with prior covariance P (`D × D`), where the negative log density of an observation has
     /// second derivatives between θ_min and θ_max in its linear predictor
-    /// ([`Likelihood::loss_curvature`](crate::likelihood::Likelihood::loss_curvature)): Theorem 21
+    /// ([`Likelihood::loss_curvature`](sparsegp::likelihood::Likelihood::loss_curvature)): Theorem 21
     /// of Domke, Garrigos & Gower 2023, with θ_max in the smoothness. A θ_min below 0 may leave no
     /// convexity, ϖ ≤ 0.
     ///

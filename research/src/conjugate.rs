@@ -6,12 +6,12 @@
 use super::{
     columns_of, inverse_factor, prior_precision, require_positive, require_symmetric, require_targets,
 };
-use crate::error::{Error, Result};
-use crate::linalg::{Operand, Part, matvec, product};
-use crate::variational::Average;
-use crate::words::word_option;
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
+use sparsegp::linalg::{Operand, Part, matvec, product};
+use sparsegp::variational::Average;
+use sparsegp::word_option;
+use sparsegp::{Error, Result};
 
 word_option! {
     /// The way in which a batch is drawn from the data, independently of earlier batches.
@@ -170,8 +170,8 @@ impl ConjugateAsymptotic {
     /// schedule already averages.
     pub fn limit(&self, average: Average) -> f64 {
         let factor = match average {
-            Average::None | Average::Tail => 4.0 / 3.0,
             Average::Expectation => 32.0 / 27.0,
+            _ => 4.0 / 3.0,
         };
         factor * self.cost()
     }

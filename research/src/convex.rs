@@ -2,9 +2,9 @@
 //! Gower 2023).
 
 use super::{Curvature, NoiseConstants, require_non_negative, require_positive};
-use crate::error::{Error, Result};
-use crate::variational::Schedule;
 use serde::Serialize;
+use sparsegp::variational::Schedule;
+use sparsegp::{Error, Result};
 
 /// Bounds on `E F(θ̄) − F*` for a constant step γ over T steps and the weighted average θ̄ of the iterates in (m, C), from constants
 /// (a, b) of `E‖g‖² ≤ a‖θ − θ*‖² + b` and `‖θ_0 − θ*‖²` (Theorems 7 and 10).
