@@ -295,7 +295,6 @@ fn steps_config(options: &FitOptions) -> Value {
         "batch_size": options.steps.batch_size,
         "batch_schedule": options.steps.batch_schedule,
         "sample_schedule": options.steps.sample_schedule,
-        "precision": options.steps.precision,
     })
 }
 
