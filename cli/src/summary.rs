@@ -3,7 +3,6 @@
 use super::output;
 use sparsegp::hyper::StopReason;
 use sparsegp::latent::Layer;
-use sparsegp::model::StepGuarantee;
 use sparsegp::model::{BetaCurve, BetaPoint};
 use sparsegp::objective::EstimatorCounts;
 use sparsegp_tables::report::words::{self, parameters};
@@ -121,21 +120,11 @@ fn trained(model: &TableModel) -> Vec<Vec<String>> {
         _ => words::stopped(summary),
     };
     let mut trained = vec![row("stopped", format!("{stopped}; {}", words::objective(model)))];
-    trained.extend(summary.guarantee.map(|proven| row("theorem", guarantee(&proven))));
     trained.extend(summary.sampling.and_then(sampling).map(|text| row("sampling", text)));
     trained.extend(words::evidence(summary).map(|text| row("log evidence", text)));
     trained.extend(words::search_rows(model, &output::dashes));
     trained.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
     trained
-}
-
-/// Returns the text about the guarantee for the steps on q.
-fn guarantee(proven: &StepGuarantee) -> String {
-    let StepGuarantee { smoothness, strong_convexity, noise, steps, distance } = proven;
-    format!(
-        "smoothness {smoothness:.4}, strong convexity {strong_convexity:.4}, noise {noise:.4e}; after {steps} steps the mean squared \
-         distance of the whitened (m, C) from the optimum is at most {distance:.3e}"
-    )
 }
 
 /// Returns the text about the acceptance rate of the rejection sampler, or `None` if the fit did not use it.

@@ -1,14 +1,13 @@
 //! Checkpoints of fits: a file of the states of their stages, from which an interrupted fit
 //! continues with the same bits.
 
-mod archive;
 mod lock;
-
-pub use archive::{Archive, MOST};
 
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, open_input};
 use lock::Lock;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -19,26 +18,33 @@ use std::time::{Duration, Instant};
 const MAGIC: &[u8; 20] = b"sparsegp-checkpoint\n";
 
 /// The version of the format; it changes whenever a state does.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The bytes before the contents: the format, its version, and the checksum of the rest.
 const HEADER: usize = MAGIC.len() + 4 + 32;
+
+/// The largest count of finished work in a state that was read.
+pub(crate) const MOST: usize = 1 << 48;
+
+/// Returns the bytes of a state.
+pub fn encode(state: &(impl Serialize + ?Sized)) -> Vec<u8> {
+    // postcard can write all numbers, lists and options, of which states are made.
+    postcard::to_allocvec(state).unwrap_or_default()
+}
+
+/// Returns the state of which `bytes` are the bytes; `None` if they are not those of such a state.
+pub fn decode<S: DeserializeOwned>(bytes: &[u8]) -> Option<S> {
+    postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(state, _)| state)
+}
 
 /// The settings that determine the course of a fit, by name: its options, and digests of its data. A checkpoint belongs to one identity.
 pub type Identity = Vec<(String, String)>;
 
 /// A stage of a fit: the work of one solver, or a whole fit that is done.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Stage {
     whole_fit: bool,
     state: Vec<u8>,
-}
-
-impl Stage {
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.value(&mut self.whole_fit);
-        archive.blob(&mut self.state);
-    }
 }
 
 /// The shortest time between states kept in memory. The interval grows so that making states takes
@@ -47,19 +53,15 @@ const KEPT_EVERY: Duration = Duration::from_millis(500);
 const KEPT_SHARE: u32 = 20;
 
 /// The contents of the file.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Contents {
     identity: Identity,
     stages: Vec<Stage>,
 }
 
 impl Contents {
-    fn encode(&mut self) -> Vec<u8> {
-        let mut contents = Archive::writer();
-        contents.value(&mut self.identity);
-        contents.value(&mut self.stages.len());
-        self.stages.iter_mut().for_each(|stage| stage.archive(&mut contents));
-        let contents = contents.into_bytes();
+    fn encode(&self) -> Vec<u8> {
+        let contents = encode(self);
         let mut bytes = Vec::with_capacity(HEADER + contents.len());
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -181,10 +183,10 @@ impl Checkpoint {
     ///
     /// As for [`Checkpoint::resume`].
     pub fn resume_from(self, name: &str, bytes: Vec<u8>) -> Result<Checkpoint> {
-        let (identity, stages) = parse(name, bytes)?;
+        let found = parse(name, bytes)?;
         let mut contents = held(&self.contents);
-        check_identity(name, &identity, &contents.identity)?;
-        contents.stages = stages;
+        check_identity(name, &found.identity, &contents.identity)?;
+        contents.stages = found.stages;
         drop(contents);
         Ok(self)
     }
@@ -200,12 +202,9 @@ impl Checkpoint {
     }
 
     /// The saved state of the stage that begins, if there is one.
-    pub fn begin(&mut self) -> Option<Archive> {
-        held(&self.contents)
-            .stages
-            .get(self.at)
-            .filter(|stage| !stage.whole_fit)
-            .map(|stage| Archive::reader(stage.state.clone()))
+    pub fn begin(&mut self) -> Option<Vec<u8>> {
+        let contents = held(&self.contents);
+        contents.stages.get(self.at).filter(|stage| !stage.whole_fit).map(|stage| stage.state.clone())
     }
 
     /// True if it is time to save the state of the current stage: in the file, or in memory for a [`Rescue`].
@@ -332,10 +331,10 @@ impl Checkpoint {
 ///
 /// When the file is not a checkpoint, is of another version, or is damaged.
 pub fn inspect(name: &str, bytes: Vec<u8>) -> Result<Identity> {
-    parse(name, bytes).map(|(identity, _)| identity)
+    parse(name, bytes).map(|contents| contents.identity)
 }
 
-fn parse(name: &str, mut bytes: Vec<u8>) -> Result<(Identity, Vec<Stage>)> {
+fn parse(name: &str, mut bytes: Vec<u8>) -> Result<Contents> {
     if !bytes.starts_with(MAGIC) {
         return Err(Error::data(format!("{name}: not a checkpoint"))
             .hint("expected a file written by fit ⟨checkpoint⟩"));
@@ -354,21 +353,7 @@ fn parse(name: &str, mut bytes: Vec<u8>) -> Result<(Identity, Vec<Stage>)> {
     if checksum != Sha256::digest(&contents).as_slice() {
         return Err(damaged(name, "its checksum does not match its contents"));
     }
-    let mut contents = Archive::reader(contents);
-    let (mut identity, mut count) = (Identity::new(), 0usize);
-    contents.value(&mut identity);
-    contents.value(&mut count);
-    let mut stages = Vec::new();
-    while stages.len() < count && contents.is_sound() {
-        let mut stage = Stage { whole_fit: false, state: Vec::new() };
-        stage.archive(&mut contents);
-        stages.push(stage);
-    }
-    if contents.is_intact() {
-        Ok((identity, stages))
-    } else {
-        Err(damaged(name, "its contents cannot be decoded"))
-    }
+    decode(&contents).ok_or_else(|| damaged(name, "its contents cannot be decoded"))
 }
 
 fn damaged(name: &str, what: &str) -> Error {
@@ -423,7 +408,7 @@ mod tests {
             Checkpoint::new(&path, identity("0"), None).resume(&path).expect("the checkpoint");
         assert_eq!(checkpoint.finished_fit(), Some(vec![4]));
         assert_eq!(checkpoint.finished_fit(), None);
-        assert_eq!(checkpoint.begin().map(Archive::into_bytes), Some(vec![5, 6]));
+        assert_eq!(checkpoint.begin(), Some(vec![5, 6]));
         checkpoint.finish_stage(vec![7]);
         assert!(checkpoint.begin().is_none());
         checkpoint.remove();
@@ -492,10 +477,9 @@ mod tests {
         assert_eq!((error.kind(), error.exit_code()), (crate::ErrorKind::Interrupted, 130));
         assert!(error.to_string().contains("a checkpoint is left in"), "{error}");
         let mut resumed = Checkpoint::new(&path, Identity::new(), None).resume(&path).expect("intact");
-        let state = |checkpoint: &mut Checkpoint| checkpoint.begin().map(Archive::into_bytes);
-        assert!(state(&mut resumed).is_some());
+        assert_eq!(resumed.begin(), Some(vec![1, 2]));
         resumed.at = 1;
-        assert!(state(&mut resumed).is_some());
+        assert_eq!(resumed.begin(), Some(vec![4, 5]));
         std::fs::remove_dir_all(folder.path()).expect("removed");
         assert!(rescue.write().to_string().contains("no checkpoint is left"));
     }

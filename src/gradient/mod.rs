@@ -15,7 +15,7 @@ mod shape;
 mod sums;
 mod window;
 
-use crate::checkpoint::{Archive, MOST};
+use crate::checkpoint::MOST;
 use crate::columns;
 use crate::effects::{Effects, RowMoments, of_raw_features};
 use crate::error::Result;
@@ -120,6 +120,14 @@ struct Sizes<'a> {
     /// The length of the longest list of neighbours.
     longest: usize,
     effects: &'a Effects,
+}
+
+/// The state of a pass's random numbers, and its counts.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct DrawState {
+    runs: u64,
+    samples: usize,
+    counts: EstimatorCounts,
 }
 
 /// The state of the features that the last run left behind.
@@ -346,20 +354,20 @@ impl BatchPass {
         self.set_samples(other.samples());
     }
 
-    /// Writes the state of the random numbers and the counts to a checkpoint, or reads them from it.
-    pub(crate) fn archive(&mut self, archive: &mut Archive) {
-        let (mut samples, mut counts) = (self.samples(), self.counts);
-        archive.value(&mut self.runs);
-        archive.value(&mut samples);
-        archive.value(&mut counts);
-        let numbers = [self.runs, counts.proposals, counts.accepted, counts.starved];
-        if samples > MOST_SAMPLES || numbers.iter().any(|&n| n > MOST as u64) {
-            archive.refuse();
-            self.runs = 0;
-        } else if archive.is_reading() && archive.is_sound() {
+    /// Returns the state of the random numbers, and the counts, for a checkpoint.
+    pub(crate) fn draws(&self) -> DrawState {
+        DrawState { runs: self.runs, samples: self.samples(), counts: self.counts }
+    }
+
+    /// Continues from the state of another pass; returns false if its counts are impossible.
+    pub(crate) fn set_draws(&mut self, DrawState { runs, samples, counts }: DrawState) -> bool {
+        let numbers = [runs, counts.proposals, counts.accepted, counts.starved];
+        let suits = samples <= MOST_SAMPLES && numbers.iter().all(|&n| n <= MOST as u64);
+        if suits {
             self.set_samples(samples);
-            self.counts = counts;
+            (self.runs, self.counts) = (runs, counts);
         }
+        suits
     }
 
     /// The counts of sampling estimators over all runs so far.

@@ -1,6 +1,6 @@
 //! Adam (Kingma & Ba 2015, algorithm 1), with rollbacks from points that cannot be evaluated.
 
-use crate::checkpoint::{Archive, MOST};
+use crate::checkpoint::MOST;
 use serde::{Deserialize, Serialize};
 
 /// Settings of Adam.
@@ -188,16 +188,14 @@ impl AdamMoments {
         }
     }
 
-    /// Returns true if the moments have `n` numbers.
-    fn suits(&self, n: usize) -> bool {
-        self.first.len() == n && self.second.len() == n
+    /// Returns the number of numbers.
+    pub(crate) fn len(&self) -> usize {
+        self.first.len()
     }
 
-    /// Writes the moments, whose number is fixed, to a checkpoint, or reads them from it.
-    pub(crate) fn archive(&mut self, archive: &mut Archive) {
-        archive.numbers(&mut self.first);
-        archive.numbers(&mut self.second);
-        archive.value(&mut self.count);
+    /// Returns true if the moments have `n` numbers.
+    pub(crate) fn suits(&self, n: usize) -> bool {
+        self.first.len() == n && self.second.len() == n
     }
 
     /// Resets the moments, as after a rollback.

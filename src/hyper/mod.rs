@@ -2,26 +2,21 @@
 //! minimisations.
 
 mod adam;
-mod adam_solver;
 mod clock;
 mod columns;
 mod constraints;
-mod curvature;
 mod event;
 mod impose;
 mod lbfgs;
-mod line_search;
 mod monitor;
 mod session;
 mod settings;
 mod stochastic;
 mod stopping;
-mod trials;
 mod vector;
 
 pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
-pub use adam_solver::AdamSolver;
 pub use clock::Clock;
 pub use columns::Columns;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, StartFor, Tie};
@@ -36,8 +31,6 @@ pub use stochastic::{EpochMean, FullBatch, Reached, StochasticObjective, minimiz
 pub use stopping::{Limits, Record, StopRange, StopReason};
 pub(crate) use vector::INDUCING;
 pub use vector::{Descriptor, FreeVector, stem};
-
-use crate::checkpoint::Archive;
 
 /// A smooth function of an unconstrained vector.
 pub trait HyperObjective {
@@ -66,9 +59,14 @@ pub trait HyperObjective {
         false
     }
 
-    /// Writes the state behind the values, except `theta`, and the kept state to a checkpoint, or reads them from it.
-    fn archive(&mut self, archive: &mut Archive) {
-        let _ = archive;
+    /// Returns the state behind the values, except `theta`, and the kept state, for a checkpoint.
+    fn state(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Continues from a state that [`state`](Self::state) returned; returns false if `state` does not suit the objective.
+    fn restore(&mut self, state: &[u8]) -> bool {
+        state.is_empty()
     }
 }
 

@@ -4,9 +4,11 @@
 use super::event::{Event, Stage};
 use super::session::{Listener, Session};
 use super::stochastic::Reached;
-use super::stopping::{Limits, Record, StopReason, Stopping};
-use crate::checkpoint::{Archive, Checkpoint};
+use super::stopping::{Epochs, Limits, Record, StopReason, Stopping};
+use crate::checkpoint::{Checkpoint, encode};
 use crate::error::Result;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 
 /// Watches a minimisation: keeps the trace, reports events to the session, and decides when to
@@ -136,14 +138,18 @@ impl<'a> Monitor<'a> {
         self.stopping.limits()
     }
 
-    /// Returns the saved state of the stage that begins, if there is one. After reading, pass it to [`Monitor::resumed`].
-    pub(crate) fn begin_stage(&mut self) -> Option<Archive> {
-        self.session.checkpoint()?.begin()
-    }
-
-    /// Ends the fit if a saved state did not fit.
-    pub fn resumed(&mut self, archive: &Archive) {
-        if !archive.is_intact() {
+    /// Continues the stage that begins from its saved state, if there is one: that of the monitor, of the solver and of the objective.
+    /// `restore` takes the latter two, and returns false if they do not suit; the fit then ends.
+    pub(crate) fn begin_stage<S: DeserializeOwned>(&mut self, restore: impl FnOnce(S, &[u8]) -> bool) {
+        let Some(saved) = self.session.checkpoint().and_then(Checkpoint::begin) else { return };
+        let suits = match postcard::take_from_bytes::<(f64, (Epochs, Option<StopReason>), S)>(&saved) {
+            Ok(((seconds, (epochs, reason), solver), objective)) if (0.0..1e12).contains(&seconds) => {
+                (self.started, self.before) = (Instant::now(), seconds);
+                self.stopping.restore(epochs, reason) && restore(solver, objective)
+            }
+            _ => false,
+        };
+        if !suits {
             if let Some(checkpoint) = self.session.checkpoint() {
                 checkpoint.note_damage();
             }
@@ -151,35 +157,35 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Saves the state of the current stage with `write`, if a state is due or the fit was
-    /// interrupted.
-    pub(crate) fn save_if_due(&mut self, write: impl FnOnce(&mut Monitor<'a>, &mut Archive)) {
+    /// Saves the state of the current stage, of which `parts` returns those of the solver and of the objective, if a state is due or the fit
+    /// was interrupted.
+    pub(crate) fn save_if_due<S: Serialize>(&mut self, parts: impl FnOnce() -> (S, Vec<u8>)) {
         let interrupted = self.stopped() == Some(StopReason::Interrupted);
         if self.session.checkpoint().is_some_and(|checkpoint| interrupted || checkpoint.is_due()) {
-            self.save(write, Checkpoint::save);
+            self.save(parts, Checkpoint::save);
         }
     }
 
-    /// Saves the last state of a stage with `write`, unless it was interrupted.
-    pub(crate) fn end_stage(&mut self, write: impl FnOnce(&mut Monitor<'a>, &mut Archive)) {
+    /// Saves the last state of a stage, as [`save_if_due`](Self::save_if_due) does, unless it was interrupted.
+    pub(crate) fn end_stage<S: Serialize>(&mut self, parts: impl FnOnce() -> (S, Vec<u8>)) {
         if self.stopped() != Some(StopReason::Interrupted) {
-            self.save(write, Checkpoint::finish_stage);
+            self.save(parts, Checkpoint::finish_stage);
         }
     }
 
-    fn save(
+    fn save<S: Serialize>(
         &mut self,
-        write: impl FnOnce(&mut Monitor<'a>, &mut Archive),
+        parts: impl FnOnce() -> (S, Vec<u8>),
         keep: impl FnOnce(&mut Checkpoint, Vec<u8>),
     ) {
-        if self.session.checkpoint().is_none_or(|checkpoint| checkpoint.damage().is_some()) {
+        let seconds = self.elapsed().as_secs_f64();
+        let Some(checkpoint) = self.session.checkpoint().filter(|kept| kept.damage().is_none()) else {
             return;
-        }
-        let mut archive = Archive::writer();
-        write(self, &mut archive);
-        if let Some(checkpoint) = self.session.checkpoint() {
-            keep(checkpoint, archive.into_bytes());
-        }
+        };
+        let (solver, objective) = parts();
+        let mut state = encode(&(seconds, self.stopping.state(), solver));
+        state.extend(objective);
+        keep(checkpoint, state);
     }
 
     /// Returns the error of a fit that was interrupted (after writing its checkpoint), or whose
@@ -189,19 +195,5 @@ impl<'a> Monitor<'a> {
     /// `Interrupted` and `Data`.
     pub fn check(&mut self) -> Result<()> {
         self.session.check()
-    }
-
-    /// Writes the trace and the state of the stopping rules to a checkpoint, or reads them from it.
-    pub(crate) fn archive(&mut self, archive: &mut Archive) {
-        let mut seconds = self.elapsed().as_secs_f64();
-        archive.value(&mut seconds);
-        self.stopping.archive(archive);
-        if archive.is_reading() {
-            if (0.0..1e12).contains(&seconds) {
-                (self.started, self.before) = (Instant::now(), seconds);
-            } else {
-                archive.refuse();
-            }
-        }
     }
 }

@@ -197,15 +197,7 @@ impl<'a> Session<'a> {
 
     /// Returns this session for a part of its work whose stages and epochs are not reported.
     pub fn silent(&mut self) -> Session<'_> {
-        Session {
-            listener: None,
-            interrupt: self.interrupt.clone(),
-            checkpoint: self.checkpoint.as_deref_mut(),
-            enough: self.enough,
-            clock: self.clock,
-            end: self.end,
-            has_intervals: self.has_intervals,
-        }
+        Session { listener: None, ..self.until(None, 1.0) }
     }
 
     /// A monitor within the session, whose clock starts now.

@@ -3,7 +3,10 @@
 
 use super::adam::{Adam, AdamOptions, Pace, Taken};
 use super::{HyperObjective, Monitor, Outcome, StopReason};
-use crate::checkpoint::{Archive, MOST};
+use crate::checkpoint::MOST;
+use argmin::core::{
+    Error as ArgminError, Executor, IterState, KV, Problem, Solver, State as _, TerminationReason,
+};
 use serde::{Deserialize, Serialize};
 
 /// An objective on one mini-batch at a time; it may keep state, such as q, from step to step.
@@ -32,8 +35,11 @@ pub trait StochasticObjective {
     /// Called when the epoch just ended has the best validation score so far.
     fn keep(&mut self, theta: &[f64]);
 
-    /// Writes the state to a checkpoint, or reads it from there.
-    fn archive(&mut self, archive: &mut Archive);
+    /// Returns the state for a checkpoint.
+    fn state(&mut self) -> Vec<u8>;
+
+    /// Continues from a state that [`state`](Self::state) returned; returns false if `state` does not suit the objective.
+    fn restore(&mut self, state: &[u8]) -> bool;
 }
 
 /// An objective on all data at once; every step is an epoch.
@@ -75,8 +81,12 @@ impl StochasticObjective for FullBatch<'_> {
         self.objective.keep(theta);
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        self.objective.archive(archive);
+    fn state(&mut self) -> Vec<u8> {
+        self.objective.state()
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        self.objective.restore(state)
     }
 }
 
@@ -133,19 +143,20 @@ struct Run<'a, 'm> {
     monitor: &'a mut Monitor<'m>,
     data_count: f64,
     steps_per_epoch: usize,
+    gradient: Vec<f64>,
 }
 
 impl Run<'_, '_> {
     /// Takes a step, and ends the epoch that it completes.
-    fn step(&mut self, gradient: &mut [f64]) {
-        gradient.fill(0.0);
-        let value = self.objective.step(self.adam.theta(), gradient);
+    fn step(&mut self) {
+        self.gradient.fill(0.0);
+        let value = self.objective.step(self.adam.theta(), &mut self.gradient);
         if self.objective.exhausted() {
             // A state within a step is not saved; the checkpoint has the state of an earlier step.
             self.monitor.stop(StopReason::Interrupted);
             return;
         }
-        match self.adam.take(value, gradient, self.monitor.pace(self.steps_per_epoch)) {
+        match self.adam.take(value, &self.gradient, self.monitor.pace(self.steps_per_epoch)) {
             Taken::Descended => self.mean.add(value, self.objective.prior_terms()),
             Taken::RolledBack => {}
             Taken::Stuck => self.monitor.stop(StopReason::NoProgress),
@@ -170,35 +181,33 @@ impl Run<'_, '_> {
             // An unfinished epoch counts as one.
             self.end_epoch();
         }
-        let Run { adam, mean, objective, .. } = self;
-        if objective.exhausted() {
-            return;
+        let Run { adam, mean, objective, monitor, .. } = self;
+        if !objective.exhausted() {
+            monitor.save_if_due(|| ((&*adam, &*mean), objective.state()));
         }
-        self.monitor.save_if_due(|monitor, archive| pass(archive, monitor, adam, mean, *objective));
     }
 }
 
-/// Writes the whole state of a minimisation to a checkpoint, or reads it from there.
-fn pass(
-    archive: &mut Archive,
-    monitor: &mut Monitor<'_>,
-    adam: &mut Adam,
-    mean: &mut EpochMean,
-    objective: &mut dyn StochasticObjective,
-) {
-    monitor.archive(archive);
-    let (n, options) = (adam.theta().len(), adam.options());
-    archive.value(adam);
-    archive.value(mean);
-    let (per_epoch, epochs) = (objective.steps_per_epoch().max(1), monitor.records().len());
-    let fits = adam.suits(n, options)
-        && mean.count <= MOST
-        && (adam.steps() / per_epoch == epochs || adam.steps().div_ceil(per_epoch) == epochs);
-    if archive.is_reading() && !fits {
-        archive.refuse();
-        return;
+/// The state that argmin keeps of a minimisation: the point and the limits are those of [`Run`].
+type Iterate = IterState<(), (), (), (), (), f64>;
+
+impl Solver<(), Iterate> for &mut Run<'_, '_> {
+    fn name(&self) -> &str {
+        "Adam"
     }
-    objective.archive(archive);
+
+    fn next_iter(
+        &mut self,
+        _: &mut Problem<()>,
+        state: Iterate,
+    ) -> Result<(Iterate, Option<KV>), ArgminError> {
+        if self.monitor.stopped().is_none() {
+            self.step();
+            self.look_around();
+        }
+        let ended = self.monitor.stopped().is_some();
+        Ok((if ended { state.terminate_with(TerminationReason::Interrupt) } else { state }, None))
+    }
 }
 
 impl Monitor<'_> {
@@ -220,23 +229,21 @@ pub fn minimize_adam(
     monitor: &mut Monitor<'_>,
 ) -> Outcome {
     let steps_per_epoch = objective.steps_per_epoch().max(1);
-    let mut gradient = vec![0.0; start.len()];
-    let (mut adam, mut mean) = (Adam::new(start.clone(), options), EpochMean::default());
-    if let Some(mut saved) = monitor.begin_stage() {
-        pass(&mut saved, monitor, &mut adam, &mut mean, objective);
-        if !saved.is_intact() {
-            (adam, mean) = (Adam::new(start, options), EpochMean::default());
+    let (n, gradient) = (start.len(), vec![0.0; start.len()]);
+    let (mut adam, mut mean) = (Adam::new(start, options), EpochMean::default());
+    monitor.begin_stage(|(found, part): (Adam, EpochMean), rest| {
+        let suits = found.suits(n, options) && part.count <= MOST && objective.restore(rest);
+        if suits {
+            (adam, mean) = (found, part);
         }
-        monitor.resumed(&saved);
-    }
-    let mut run = Run { adam, mean, objective, monitor, data_count, steps_per_epoch };
+        suits
+    });
+    let mut run = Run { adam, mean, objective, monitor, data_count, steps_per_epoch, gradient };
     run.look_around();
-    while run.monitor.stopped().is_none() {
-        run.step(&mut gradient);
-        run.look_around();
-    }
-    let Run { mut adam, mut mean, objective, monitor, .. } = run;
-    monitor.end_stage(|monitor, archive| pass(archive, monitor, &mut adam, &mut mean, objective));
+    // No step fails in argmin's sense.
+    let _ = Executor::new((), &mut run).ctrlc(false).run();
+    let Run { adam, mean, objective, monitor, .. } = run;
+    monitor.end_stage(|| ((&adam, &mean), objective.state()));
     Outcome {
         value: monitor.records().last().map_or(f64::NAN, |r| r.objective * data_count),
         iterations: adam.steps(),

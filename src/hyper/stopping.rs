@@ -1,7 +1,6 @@
 //! The end of a minimisation: limits, a smoothed scale-free test of progress, validation patience.
 
 use super::stochastic::Reached;
-use crate::checkpoint::Archive;
 use crate::error::{Error, Result};
 use crate::words::stored_as_text;
 use serde::{Deserialize, Serialize};
@@ -172,27 +171,26 @@ impl Record {
     }
 }
 
-/// The epochs so far, and the state of the stopping rules.
+/// The limits, and the epochs so far.
 #[derive(Clone, Debug)]
 pub(super) struct Stopping {
     limits: Limits,
+    epochs: Epochs,
+    reason: Option<StopReason>,
+}
+
+/// The epochs so far, and the state of the stopping rules.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Epochs {
     records: Vec<Record>,
     best_validation: Option<(usize, f64)>,
     plateaus: usize,
     window_start: usize,
-    reason: Option<StopReason>,
 }
 
 impl Stopping {
     pub fn new(limits: Limits) -> Self {
-        Stopping {
-            limits,
-            records: Vec::new(),
-            best_validation: None,
-            plateaus: 0,
-            window_start: 0,
-            reason: None,
-        }
+        Stopping { limits, epochs: Epochs::default(), reason: None }
     }
 
     pub fn limits(&self) -> &Limits {
@@ -200,11 +198,11 @@ impl Stopping {
     }
 
     pub fn records(&self) -> &[Record] {
-        &self.records
+        &self.epochs.records
     }
 
     pub fn plateaus(&self) -> usize {
-        self.plateaus
+        self.epochs.plateaus
     }
 
     pub fn reason(&self) -> Option<StopReason> {
@@ -233,12 +231,12 @@ impl Stopping {
 
     /// Adds an epoch; returns true if its validation score is the best so far, or without validation.
     pub fn take(&mut self, record: Record) -> bool {
-        self.records.push(record);
-        match (record.validation_nll, self.best_validation) {
+        self.epochs.records.push(record);
+        match (record.validation_nll, self.epochs.best_validation) {
             (None, _) => true,
             (Some(nll), Some((_, best))) if nll.is_nan() || nll >= best => false,
             (Some(nll), _) => {
-                self.best_validation = Some((record.epoch, nll));
+                self.epochs.best_validation = Some((record.epoch, nll));
                 true
             }
         }
@@ -252,15 +250,15 @@ impl Stopping {
     }
 
     fn verdict(&mut self, seconds: f64) -> Option<StopReason> {
-        let last = self.records.last()?;
-        let epoch = self.records.len();
+        let last = self.epochs.records.last()?;
+        let epoch = self.epochs.records.len();
         if self.limits.target.is_some_and(|target| last.validation_nll.unwrap_or(last.objective) <= target) {
             return Some(StopReason::TargetReached);
         }
         if self.out_of_time(seconds) {
             return Some(StopReason::MaxSeconds);
         }
-        if self.best_validation.is_some_and(|(at, _)| epoch - at >= self.limits.patience) {
+        if self.epochs.best_validation.is_some_and(|(at, _)| epoch - at >= self.limits.patience) {
             return Some(StopReason::EarlyStop);
         }
         if epoch >= self.limits.epochs {
@@ -270,9 +268,9 @@ impl Stopping {
             return Some(StopReason::Converged);
         }
         if self.stands_still() {
-            self.plateaus += 1;
-            self.window_start = epoch;
-            return (self.plateaus > self.limits.plateaus).then_some(StopReason::Converged);
+            self.epochs.plateaus += 1;
+            self.epochs.window_start = epoch;
+            return (self.epochs.plateaus > self.limits.plateaus).then_some(StopReason::Converged);
         }
         None
     }
@@ -280,8 +278,8 @@ impl Stopping {
     /// Returns true if the last epochs are within the range, if there is one.
     fn stays_in_range(&self) -> bool {
         let Some(StopRange { epochs, nats }) = self.limits.range else { return false };
-        let Some(from) = self.records.len().checked_sub(epochs) else { return false };
-        let values = self.records[from..].iter().map(Record::minimised);
+        let Some(from) = self.epochs.records.len().checked_sub(epochs) else { return false };
+        let values = self.epochs.records[from..].iter().map(Record::minimised);
         let (least, most) = values
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         most - least <= nats
@@ -289,32 +287,27 @@ impl Stopping {
 
     /// Returns true if the later of the last two windows is hardly better than the earlier one.
     fn stands_still(&self) -> bool {
-        let (epoch, w) = (self.records.len(), self.limits.window);
-        let is_time = self.limits.tolerance > 0.0 && epoch - self.window_start >= 2 * w;
+        let (epoch, w) = (self.epochs.records.len(), self.limits.window);
+        let is_time = self.limits.tolerance > 0.0 && epoch - self.epochs.window_start >= 2 * w;
         is_time && {
             let mean = |r: &[Record]| r.iter().map(Record::minimised).sum::<f64>() / w as f64;
-            let (earlier, later) = self.records[epoch - 2 * w..].split_at(w);
+            let (earlier, later) = self.epochs.records[epoch - 2 * w..].split_at(w);
             mean(earlier) - mean(later) < self.limits.tolerance * w as f64
         }
     }
 
-    /// Writes the epochs and the state of the stopping rules to a checkpoint, or reads them from it.
-    pub(crate) fn archive(&mut self, archive: &mut Archive) {
-        archive.value(&mut self.records);
-        archive.value(&mut self.best_validation);
-        archive.value(&mut self.plateaus);
-        archive.value(&mut self.window_start);
-        // An interruption is not part of the state: the fit continues when it is resumed.
-        let mut reason = self.reason.filter(|reason| *reason != StopReason::Interrupted);
-        archive.value(&mut reason);
-        self.reason = self.reason.filter(|_| !archive.is_reading()).or(reason);
-        let count = self.records.len();
-        let sensible = self.window_start <= count
-            && self.plateaus <= count
-            && self.best_validation.is_none_or(|(at, _)| at <= count);
-        if archive.is_reading() && !sensible {
-            archive.refuse();
-            (self.window_start, self.best_validation) = (count, None);
+    /// Returns the state for a checkpoint. An interruption is not part of it: the fit continues when it is resumed.
+    pub fn state(&self) -> (&Epochs, Option<StopReason>) {
+        (&self.epochs, self.reason.filter(|reason| *reason != StopReason::Interrupted))
+    }
+
+    /// Continues from a state; returns false if its counts are impossible.
+    pub fn restore(&mut self, epochs: Epochs, reason: Option<StopReason>) -> bool {
+        let counts = [epochs.window_start, epochs.plateaus, epochs.best_validation.map_or(0, |(at, _)| at)];
+        let suits = counts.iter().all(|&count| count <= epochs.records.len());
+        if suits {
+            (self.epochs, self.reason) = (epochs, reason);
         }
+        suits
     }
 }

@@ -135,7 +135,7 @@ pub trait LatentLayer: Send + Sync {
 }
 
 /// Computes `A = W K`; does nothing if features are whitened by construction.
-pub(crate) fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<'_, f64>) {
+pub fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<'_, f64>) {
     match layer.whitening() {
         Some(whitening) => block_product(a, Accum::Replace, whitening, k, 1.0),
         None => a.copy_from(k),

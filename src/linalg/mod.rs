@@ -17,8 +17,8 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 use triangles::add_transpose;
-pub use triangles::clear_upper;
-pub(crate) use triangles::{add_diagonal, add_outer_lower, copy_lower, reflect_lower};
+pub(crate) use triangles::{add_diagonal, add_outer_lower, copy_lower};
+pub use triangles::{clear_upper, reflect_lower};
 
 /// The entries of an operand that may differ from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use faer::{MatMut, MatRef};
 use rayon::prelude::*;
 
 /// Copies the lower triangle onto the upper one.
-pub(crate) fn reflect_lower(a: MatMut<'_, f64>) {
+pub fn reflect_lower(a: MatMut<'_, f64>) {
     let small = |mut a: MatMut<'_, f64>| {
         for j in 0..a.nrows() {
             for i in j + 1..a.nrows() {

@@ -37,6 +37,6 @@ pub use posterior::{Marginals, Posterior, Score};
 pub use predictions::{Prediction, Predictions};
 pub use search::{BetaCurve, BetaPoint, Choice, Choices, Restart, Search, Tried};
 pub use slopes::Slopes;
-pub use summary::{FitSummary, StepGuarantee, Update};
+pub use summary::{FitSummary, Update};
 pub use unusable::damaged_model;
 pub use warning::{Input, Severity, Warning};

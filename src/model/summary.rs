@@ -38,9 +38,6 @@ pub struct FitSummary {
     /// The counts of a sampling estimator (dlm-log with bmc, smooth-bmc or ups).
     #[serde(default)]
     pub sampling: Option<EstimatorCounts>,
-    /// The guarantee of the theorem behind the steps, if q_step is theorem.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guarantee: Option<StepGuarantee>,
     /// The absolute jitter in use at the end.
     pub jitter: f64,
     /// Warnings for the user.
@@ -54,21 +51,6 @@ pub struct FitSummary {
     /// The results about the variances of grouped effects, if the model has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<EffectSummary>,
-}
-
-/// The guarantee of a convergence theorem for steps on q, in the whitened coordinates (m, C) of w, with S = C Cᵀ and the prior N(0, I).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepGuarantee {
-    /// The smoothness 𝓜 of the energy.
-    pub smoothness: f64,
-    /// The strong convexity ϖ of the energy.
-    pub strong_convexity: f64,
-    /// The noise constant a of the gradient.
-    pub noise: f64,
-    /// The number of steps taken.
-    pub steps: usize,
-    /// The bound on `E(‖m − m*‖² + ‖C − C*‖²)` after these steps, known before training.
-    pub distance: f64,
 }
 
 /// An update of a fitted model with new rows.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::latent::Jitter;
 use crate::likelihood::LikelihoodKind;
 use crate::objective::{Draws, EntropyPart, Estimator};
-use crate::variational::{Average, Family, Guard, QUpdate, Rule, Schedule};
+use crate::variational::{Average, Family, Guard, QUpdate, Rule};
 use crate::words::either;
 
 /// The maximum number of random starts; a larger number is probably a mistake.
@@ -431,9 +431,6 @@ impl FitOptions {
                     .hint("use a smaller step, or a rule that takes plain gradient steps")
             })?;
         }
-        if self.steps.q_step == Some(Schedule::Theorem) {
-            self.check_theorem()?;
-        }
         let needs: [(&str, bool, States); 4] = [
             ("⟨q_guard⟩", self.steps.q_guard != Guard::Trust, |rule| !rule.guards.is_empty()),
             ("⟨q_bounds⟩", self.steps.q_bounds.is_some(), |rule| rule.projects),
@@ -458,31 +455,6 @@ impl FitOptions {
             return Err(Error::usage("⟨q_nonnegative⟩ needs ⟨family diagonal⟩"));
         }
         self.check_estimator()
-    }
-
-    /// Refuses `⟨q_step theorem⟩` if the options do not satisfy the assumptions of the theorem.
-    fn check_theorem(&self) -> Result<()> {
-        let rule = self.steps.q_update.rule();
-        let why = match self.estimator {
-            _ if rule.theorem.is_none() => {
-                format!(
-                    "is for ⟨q_update {}⟩, not {}",
-                    QUpdate::those(|rule| rule.theorem.is_some()),
-                    rule.word
-                )
-            }
-            _ if self.objective != ObjectiveKind::Elbo => {
-                format!("needs a convex energy: use ⟨objective elbo⟩, not {}", self.objective)
-            }
-            _ if self.steps.batch_schedule.is_some() => {
-                "needs all rows in every batch: leave ⟨batch_schedule⟩ out".to_owned()
-            }
-            Estimator::Exact | Estimator::Energy { .. } | Estimator::EnergyEntropy { .. } => return Ok(()),
-            other => format!(
-                "has no bound for the noise of ⟨estimator {other}⟩: use exact, reparam:L or reparam-ent:L"
-            ),
-        };
-        Err(Error::usage(format!("⟨q_step theorem⟩ {why}")))
     }
 
     /// Refuses estimators that the update rule cannot use, and options about samples and smoothness without an effect.

@@ -406,7 +406,7 @@ impl FitOptions {
         let free = steps.q_average == Average::None
             && !self.estimator.is_sampled()
             && !steps.q_update.rule().projects;
-        steps.polish && free && steps.q_step != Some(Schedule::Theorem)
+        steps.polish && free
     }
 
     /// Returns true if steps on all rows may replace mini-batches in fits that train only q. They may not if an option about mini-batches

@@ -7,7 +7,7 @@ use super::row_sums::{pass_over, sum_over};
 use super::rows::AllRows;
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
-use crate::checkpoint::Archive;
+use crate::checkpoint::encode;
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve, upper_bound};
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, BatchSums, Form, Problem, Wanted};
@@ -182,8 +182,12 @@ impl HyperObjective for CollapsedObjective<'_> {
         self.error.is_some()
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        self.at.archive(archive);
+    fn state(&mut self) -> Vec<u8> {
+        encode(&self.at.kept())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        self.at.restore_from(state)
     }
 }
 

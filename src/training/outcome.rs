@@ -2,7 +2,7 @@
 
 use crate::effects::{EffectPosterior, EffectSummary};
 use crate::hyper::Outcome;
-use crate::model::{LatentModel, Nearby, StepGuarantee};
+use crate::model::{LatentModel, Nearby};
 use crate::objective::EstimatorCounts;
 use crate::variational::Normal;
 use std::sync::Arc;
@@ -32,8 +32,6 @@ pub(super) struct Trained {
     pub nearby: Option<Arc<Nearby>>,
     /// The grouped effects, if the model has any, and the summary of their variances.
     pub effects: Option<(EffectPosterior, EffectSummary)>,
-    /// The guarantee for the steps on q.
-    pub guarantee: Option<StepGuarantee>,
 }
 
 impl Trained {
@@ -53,7 +51,6 @@ impl Trained {
             estimated_on: None,
             nearby: None,
             effects: None,
-            guarantee: None,
         }
     }
 }

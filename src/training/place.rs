@@ -1,7 +1,7 @@
 //! A model as a function of its free parameters: its current point, its moves, and the best point
 //! so far.
 
-use crate::checkpoint::Archive;
+use crate::checkpoint::decode;
 use crate::hyper::FreeVector;
 use crate::model::LatentModel;
 
@@ -82,9 +82,14 @@ impl Place {
         self.kept.clone()
     }
 
-    /// Writes the best point to a checkpoint, or reads it from there.
-    pub(crate) fn archive(&mut self, archive: &mut Archive) {
-        let length = self.free.len();
-        archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));
+    /// Stores the best point of a checkpoint, if there is one; returns false if it does not suit the model.
+    pub fn restore(&mut self, kept: Option<Vec<f64>>) -> bool {
+        self.kept = kept;
+        self.kept.as_ref().is_none_or(|kept| kept.len() == self.free.len())
+    }
+
+    /// Stores the best point of the bytes of a checkpoint.
+    pub fn restore_from(&mut self, state: &[u8]) -> bool {
+        decode(state).is_some_and(|kept| self.restore(kept))
     }
 }

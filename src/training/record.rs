@@ -29,7 +29,6 @@ impl Fitted {
             stop_reason: StopReason::Stopped,
             rollbacks: 0,
             sampling: None,
-            guarantee: None,
             jitter: absolute_jitter(model),
             warnings: Vec::new(),
             trace: Vec::new(),

@@ -111,7 +111,7 @@ fn hold_likelihood(model: &mut LatentModel) {
 /// Creates the summary of training.
 pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds: f64) -> Fitted {
     let n = job.rows.all().count();
-    let Trained { value, elbo, upper, sampling, estimated_on, guarantee, .. } = trained;
+    let Trained { value, elbo, upper, sampling, estimated_on, .. } = trained;
     let Trained { model, q, outcome, taken_back, nearby, effects, .. } = trained;
     let mut posterior = Posterior::new(&model, &q);
     let mut known = None;
@@ -148,7 +148,6 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
         stop_reason: outcome.reason,
         rollbacks: outcome.rollbacks,
         sampling,
-        guarantee,
         jitter: absolute_jitter(&model),
         warnings,
         trace: trace.to_vec(),

@@ -4,7 +4,6 @@
 use super::collapsed::CollapsedObjective;
 use super::place::Place;
 use super::row_sums::{pass_over, sum_over};
-use crate::checkpoint::Archive;
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
 use crate::gradient::{Form, Problem, Wanted};
 use crate::hyper::HyperObjective;
@@ -178,9 +177,5 @@ impl HyperObjective for SharedObjective {
 
     fn prior_terms(&self, theta: &[f64]) -> f64 {
         self.at.prior_terms(theta)
-    }
-
-    fn archive(&mut self, archive: &mut Archive) {
-        self.at.archive(archive);
     }
 }

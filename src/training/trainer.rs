@@ -14,7 +14,7 @@ use super::steps::{
     trained_values, with_best_q,
 };
 use super::warm_start::warm_start;
-use crate::checkpoint::Archive;
+use crate::checkpoint::{decode, encode};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::hyper::{
@@ -23,7 +23,6 @@ use crate::hyper::{
 use crate::likelihood::ObservationModel;
 use crate::model::{Model, Posterior, Score};
 use crate::options::{FitOptions, LossKind, Plan, StepPlan, Way};
-use crate::variational::Schedule;
 use faer::MatRef;
 use std::sync::Arc;
 use std::time::Instant;
@@ -94,11 +93,6 @@ impl Trainer {
         let mut svgp = batch_model(model, q, &steps, plan.seed);
         let free = trained_values(&svgp, &plan);
         let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
-        if inference.step == Schedule::Theorem {
-            return Err(Error::usage(
-                "⟨q_step theorem⟩ needs all rows in every step, but the caller chooses the batches of a trainer",
-            ));
-        }
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
         let source = MemoryBatches::new(Arc::clone(&rows), inference.batches, inference.seed);
         let training = BatchTraining::new(svgp, free, Box::new(source), None, inference);
@@ -178,9 +172,7 @@ impl Trainer {
 
     /// Serialises everything that determines the further training.
     pub fn state(&mut self) -> Vec<u8> {
-        let mut archive = Archive::writer();
-        self.pass(&mut archive);
-        archive.into_bytes()
+        encode(&(&self.adam, &self.mean, &self.trace, self.training.state()))
     }
 
     /// Continues from the state of a trainer with the same options and data, bit for bit.
@@ -189,24 +181,16 @@ impl Trainer {
     ///
     /// A data error if the bytes are not such a state; the trainer is unusable then.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let mut archive = Archive::reader(state.to_vec());
-        self.pass(&mut archive);
-        if archive.is_intact() {
-            return Ok(());
-        }
-        Err(Error::data("the state is damaged, or comes from a trainer with other options or data"))
-    }
-
-    fn pass(&mut self, archive: &mut Archive) {
         let (n, options) = (self.adam.theta().len(), self.adam.options());
-        archive.value(&mut self.adam);
-        archive.value(&mut self.mean);
-        archive.value(&mut self.trace);
-        if archive.is_reading() && !self.adam.suits(n, options) {
-            archive.refuse();
-            return;
-        }
-        self.training.archive(archive);
+        let found = decode::<(Adam, EpochMean, Vec<Record>, Vec<u8>)>(state)
+            .filter(|(adam, .., training)| adam.suits(n, options) && self.training.restore(training));
+        let Some((adam, mean, trace, _)) = found else {
+            return Err(Error::data(
+                "the state is damaged, or comes from a trainer with other options or data",
+            ));
+        };
+        (self.adam, self.mean, self.trace) = (adam, mean, trace);
+        Ok(())
     }
 
     /// Ends training, and applies the final steps on q that the options require, on all rows unless polishing is off.

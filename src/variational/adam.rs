@@ -9,7 +9,6 @@ use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, lower_factor, set_covariance};
 use super::rule::Rule;
 use super::{DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, mean_gradient};
-use crate::checkpoint::Archive;
 use crate::hyper::AdamMoments;
 use crate::linalg::{self, Operand, Part};
 use faer::Mat;
@@ -24,7 +23,6 @@ pub(super) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: None,
-    theorem: None,
     keeps_moments: true,
     build: |q, _| Box::new(AdamRule::new(q)),
     diagonal: DiagonalRule::adam,
@@ -116,11 +114,7 @@ impl UpdateRule for AdamRule {
         self.pack(q);
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.factor);
-        archive.numbers(&mut self.position);
-        self.moments.archive(archive);
-    }
+    carries!(factor, position, moments);
 
     fn factor(&self) -> Option<Factor<'_>> {
         Some(Factor::Lower(self.factor.as_ref()))

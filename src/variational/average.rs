@@ -1,8 +1,9 @@
 //! Averages of the iterates (m, S) of a fit: in expectation parameters, or over the tail.
 
-use crate::checkpoint::Archive;
+use crate::checkpoint::MOST;
 use crate::error::{Error, Result};
 use crate::words::word_option;
+use serde::{Deserialize, Serialize};
 
 word_option! {
     /// The q that a fit returns: its last iterate, or an average of its iterates.
@@ -34,7 +35,7 @@ word_option! {
 /// counted from 1. For c = 1 that is the only iterate; for c > 1 it is a share of at least ½ + 1/c
 /// and at most ¾ + 3/(4c) of all iterates. The average is combined from the blocks
 /// [2^(k−1), 2^k) and [2^k, c], so that no older iterates have to be kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IterateAverage {
     rule: Average,
     count: usize,
@@ -46,7 +47,7 @@ pub struct IterateAverage {
 }
 
 /// An average of `count` iterates.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct RunningMean {
     count: usize,
     mean: Vec<f64>,
@@ -154,21 +155,13 @@ impl IterateAverage {
         Ok(())
     }
 
-    /// Writes the averages of iterates with these numbers of means and covariances to a checkpoint, or reads them from it.
-    pub(crate) fn archive(&mut self, archive: &mut Archive, means: usize, covariances: usize) {
-        archive.count(&mut self.count);
-        archive.value(&mut self.dim);
-        for block in [&mut self.older, &mut self.newer] {
-            archive.count(&mut block.count);
-            archive.list(&mut block.mean);
-            archive.list(&mut block.second);
-        }
-        let fits = |block: &RunningMean| (block.mean.len(), block.second.len()) == (means, covariances);
-        let begun = self.count > 0 && self.dim == means && fits(&self.older) && fits(&self.newer);
-        if self.count > 0 && !begun {
-            archive.refuse();
-            *self = IterateAverage::new(self.rule);
-        }
+    /// Returns true if an average that was read is one of iterates with these numbers of means and covariances by the same rule.
+    pub(crate) fn suits(&self, rule: Average, means: usize, covariances: usize) -> bool {
+        let suits = |block: &RunningMean| {
+            (block.mean.len(), block.second.len()) == (means, covariances) && block.count <= MOST
+        };
+        let begun = self.count <= MOST && self.dim == means && suits(&self.older) && suits(&self.newer);
+        self.rule == rule && (self.count == 0 || begun)
     }
 
     /// Returns the number of iterates so far.

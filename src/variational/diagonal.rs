@@ -25,7 +25,6 @@ use super::{
     DataGradient, Factor, Guard, MAX_HALVINGS, Matrix, MatrixRef, Normal, Rule, RuleOptions, StepInfo,
     UpdateRule, is_sane,
 };
-use crate::checkpoint::Archive;
 use crate::hyper::AdamMoments;
 
 /// The standard deviation of a coordinate of q, with the derivatives in this coordinate.
@@ -349,17 +348,7 @@ impl UpdateRule for DiagonalRule {
         self.smoothness.reset();
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.numbers(&mut self.deviations);
-        archive.list(&mut self.mean_precision);
-        if ![0, self.deviations.len()].contains(&self.mean_precision.len()) {
-            archive.refuse();
-            self.mean_precision.clear();
-        }
-        archive.numbers(&mut self.position);
-        self.moments.archive(archive);
-        self.smoothness.archive(archive);
-    }
+    carries!(deviations, mean_precision, position, moments, smoothness);
 
     fn factor(&self) -> Option<Factor<'_>> {
         Some(Factor::Diagonal(&self.deviations))

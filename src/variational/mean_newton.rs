@@ -9,8 +9,9 @@
 //! [`variational`](crate::variational). If the step in m were preconditioned by S instead, it would be too
 //! long by the ratio of P to S⁻¹; see [`natural`](super::natural).
 
+use super::carried::{Carried, Whole};
 use super::{DataGradient, MatrixRef, Normal, is_sane_matrix, move_mean};
-use crate::checkpoint::Archive;
+use crate::checkpoint::{decode, encode};
 use crate::linalg::{self, Factorizer};
 use faer::Mat;
 
@@ -76,13 +77,18 @@ impl MeanNewton {
     pub(crate) fn reset(&mut self) {
         self.hessian = None;
     }
+}
 
-    /// Writes P to a checkpoint, or reads it from there.
-    pub(crate) fn archive(&mut self, archive: &mut Archive) {
+impl Carried for MeanNewton {
+    fn save(&self) -> Vec<u8> {
+        encode(&self.hessian.clone().map(Whole))
+    }
+
+    fn load(&mut self, bytes: &[u8]) -> bool {
         let m = self.direction.len();
-        archive.option(&mut self.hessian, || Mat::zeros(m, m), |p, archive| archive.matrix(p));
-        if self.hessian.is_some() && self.factor.nrows() != m {
-            self.factor = linalg::spread(m, m);
-        }
+        let Some(read) = decode::<Option<Whole>>(bytes) else { return false };
+        self.hessian = read.map(|Whole(hessian)| hessian);
+        self.factor = linalg::spread(m, m);
+        self.hessian.as_ref().is_none_or(|hessian| hessian.shape() == (m, m))
     }
 }

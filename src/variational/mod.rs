@@ -6,6 +6,9 @@
 //! S. C is a factor of `S = C Cᵀ`. ρ is the size of a step that mixes natural parameters, γ that of any
 //! other step. 𝓜 is the smoothness of the negative log joint density. Values with ₊ are those after a step.
 
+#[macro_use]
+mod carried;
+
 mod adam;
 mod average;
 pub(crate) mod carry;
@@ -32,13 +35,12 @@ pub use limits::Guard;
 pub use natural::NaturalGradient;
 pub use normal::{Family, Matrix, MatrixRef, Normal};
 pub use projected_natural::{ProjectedNatural, clip_eigenvalues};
-pub use rule::{Rule, RuleOptions, Theorem};
+pub use rule::{Rule, RuleOptions};
 pub use rules::QUpdate;
 pub use schedule::Schedule;
 pub use square_root::SquareRoot;
 pub use together::Rules;
 
-use crate::checkpoint::Archive;
 use crate::columns;
 use faer::{Mat, MatRef};
 
@@ -97,8 +99,12 @@ pub trait UpdateRule: Send {
         self.restart(q);
     }
 
-    /// Writes the state that the rule carries from step to step to a checkpoint, or reads it from there.
-    fn archive(&mut self, archive: &mut Archive);
+    /// Returns the state that the rule carries from step to step, for a checkpoint.
+    fn state(&self) -> Vec<u8>;
+
+    /// Continues from a state that [`state`](Self::state) returned; returns false if `state` does not suit the rule, whose state is then
+    /// undefined.
+    fn restore(&mut self, state: &[u8]) -> bool;
 
     /// Returns the factor of S that the rule moves, if it moves one; reparameterised gradients are
     /// then gradients with respect to this factor.

@@ -33,7 +33,6 @@ use super::{
     DataGradient, MAX_HALVINGS, Matrix, Normal, StepInfo, UpdateRule, is_sane_matrix, mean_gradient,
     move_mean,
 };
-use crate::checkpoint::Archive;
 use crate::linalg::{
     self, Factorizer, Operand, Part, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
@@ -49,7 +48,6 @@ pub(super) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: Some(0.1),
-    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(NaturalGradient::new(q).with_guard(options.guard)),
     diagonal: DiagonalRule::natural,
@@ -220,8 +218,5 @@ impl UpdateRule for NaturalGradient {
         std::mem::swap(&mut self.precision, precision);
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.precision);
-        self.newton.archive(archive);
-    }
+    carries!(precision, newton);
 }

@@ -1,6 +1,5 @@
 //! The variational family: q(w) = N(m, S) with S full or diagonal, and its KL divergence to the standard normal.
 
-use crate::checkpoint::Archive;
 use crate::error::{Error, Result};
 use crate::linalg::{self, Factorizer, dot, trace};
 use crate::words::word_option;
@@ -255,14 +254,10 @@ impl Normal {
         Ok(Normal { mean, cov: Matrix::Diagonal(variances), log_det })
     }
 
-    /// Writes m and S to a checkpoint, or reads them from it; dimension and family stay.
-    pub(crate) fn archive(&mut self, archive: &mut Archive) {
-        archive.numbers(&mut self.mean);
-        match &mut self.cov {
-            Matrix::Full(cov) => archive.matrix(cov),
-            Matrix::Diagonal(variances) => archive.numbers(variances),
-        }
-        archive.value(&mut self.log_det);
+    /// Returns true if the posteriors have the dimensions and families of `others`.
+    pub(crate) fn are_like(own: &[Normal], others: &[Normal]) -> bool {
+        let shape = |q: &Normal| (q.dim(), q.family());
+        own.iter().map(shape).eq(others.iter().map(shape))
     }
 
     /// Returns the dimension M.

@@ -14,7 +14,6 @@ use super::mean_newton::MeanNewton;
 use super::rule::Rule;
 use super::{CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
 use super::{is_sane, is_sane_matrix, mean_gradient, move_mean};
-use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver};
 use faer::{Mat, MatRef};
 
@@ -28,7 +27,6 @@ pub(super) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: Some(0.1),
-    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(ProjectedNatural::new(q, options)),
     diagonal: DiagonalRule::projected_natural,
@@ -164,8 +162,5 @@ impl UpdateRule for ProjectedNatural {
         }
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.precision);
-        self.newton.archive(archive);
-    }
+    carries!(precision, newton);
 }

@@ -28,8 +28,6 @@ pub struct Rule {
     /// The default step, in units of 1/𝓜 for rules that use the smoothness; if `None`, the learning
     /// rate of hyper-parameters.
     pub default_step: Option<f64>,
-    /// The theorem that proves the convergence of its steps, if there is one.
-    pub theorem: Option<Theorem>,
     /// True if the rule for diagonal covariances needs moments of the gradient, like Adam.
     pub(super) keeps_moments: bool,
     /// Creates the rule for full covariances, for a q of this dimension.
@@ -37,15 +35,6 @@ pub struct Rule {
     /// Takes one step of the rule for diagonal covariances: fills the candidate, given the
     /// gradient, β and the step.
     pub(super) diagonal: fn(&mut DiagonalRule, &DataGradient<'_>, f64, f64) -> StepInfo,
-}
-
-/// A convergence theorem for stochastic gradients of a strongly convex objective (Domke, Garrigos & Gower 2023).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Theorem {
-    /// Theorem 6, for proximal gradients: the gradient is that of the energy.
-    Proximal,
-    /// Theorem 9, for projected gradients: the gradient is that of energy and entropy.
-    Projected,
 }
 
 /// Two rules are equal if their names are.

@@ -42,10 +42,6 @@ pub enum Schedule {
     },
     /// `s / √(t + 1)`.
     InverseSqrt(f64),
-    /// The steps of the convergence theorem for the rule (Domke, Garrigos & Gower 2023), a
-    /// [`Schedule::Domke`] whose constants training computes from the rows. Until then it has no
-    /// steps.
-    Theorem,
     /// `1 / (c + t)`: close to 1/c for the first c iterations and close to 1/t long after them.
     Inverse {
         /// The offset c.
@@ -72,7 +68,6 @@ impl Schedule {
                 let late = (2.0 * time + 1.0) / (strong_convexity * (time + 1.0) * (time + 1.0));
                 late.min(strong_convexity / (2.0 * noise))
             }
-            Schedule::Theorem => 0.0,
             Schedule::InverseSqrt(scale) => scale / (time + 1.0).sqrt(),
             Schedule::Inverse { offset } => 1.0 / (offset + time),
         }
@@ -132,7 +127,6 @@ impl fmt::Display for Schedule {
             Schedule::TwoOverT => write!(f, "two-over-t"),
             Schedule::HalfT { strong_convexity } => write!(f, "half-t:{strong_convexity}"),
             Schedule::Domke { strong_convexity, noise } => write!(f, "domke:{strong_convexity}:{noise}"),
-            Schedule::Theorem => write!(f, "theorem"),
             Schedule::InverseSqrt(scale) => write!(f, "invsqrt:{scale}"),
             Schedule::Inverse { offset } => write!(f, "inverse:{offset}"),
         }
@@ -146,7 +140,7 @@ impl FromStr for Schedule {
         let expected = || {
             Error::usage(format!(
                 "step schedule '{text}' is not one of const:STEP, warm-up:START:END:STEPS with steps in (0, 1], \
-                 two-over-t, half-t:CONVEXITY, domke:CONVEXITY:NOISE, theorem, invsqrt:SCALE, inverse:OFFSET with \
+                 two-over-t, half-t:CONVEXITY, domke:CONVEXITY:NOISE, invsqrt:SCALE, inverse:OFFSET with \
                  positive numbers"
             ))
         };
@@ -155,7 +149,6 @@ impl FromStr for Schedule {
         let parts: Vec<&str> = text.split(':').collect();
         match parts.as_slice() {
             ["two-over-t"] => Ok(Schedule::TwoOverT),
-            ["theorem"] => Ok(Schedule::Theorem),
             ["const", s] => Ok(Schedule::Constant(number(s)?)),
             ["warm-up", a, b, n] => Ok(Schedule::WarmUp {
                 start: weight(a)?,

@@ -24,7 +24,6 @@ use super::{
     DataGradient, Factor, Guard, Normal, StepInfo, UpdateRule, is_sane, is_sane_matrix, mean_gradient,
     move_mean,
 };
-use crate::checkpoint::Archive;
 use crate::linalg::{self, Operand, Part, product};
 use faer::{Accum, Mat};
 
@@ -38,7 +37,6 @@ pub(super) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: Some(0.1),
-    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(SquareRoot::new(q).with_guard(options.guard)),
     diagonal: DiagonalRule::square_root,
@@ -176,10 +174,7 @@ impl UpdateRule for SquareRoot {
         self.newton.reset();
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.factor);
-        self.newton.archive(archive);
-    }
+    carries!(factor, newton);
 
     fn factor(&self) -> Option<Factor<'_>> {
         Some(Factor::Lower(self.factor.as_ref()))

@@ -1,7 +1,6 @@
 //! The rules of several posteriors that are moved together, one for each latent process.
 
 use super::{DataGradient, Factor, Normal, RuleOptions, StepInfo, UpdateRule};
-use crate::checkpoint::Archive;
 
 /// The update rules of the posteriors of a model, one for each latent process.
 pub struct Rules(Vec<Box<dyn UpdateRule>>);
@@ -69,8 +68,13 @@ impl Rules {
         }
     }
 
-    /// Writes the state of all rules to a checkpoint, or reads it from there.
-    pub(crate) fn archive(&mut self, archive: &mut Archive) {
-        self.0.iter_mut().for_each(|rule| rule.archive(archive));
+    /// Returns the states of all rules, for a checkpoint.
+    pub(crate) fn state(&self) -> Vec<Vec<u8>> {
+        self.0.iter().map(|rule| rule.state()).collect()
+    }
+
+    /// Continues from the states of all rules; returns false if they do not suit.
+    pub(crate) fn restore(&mut self, states: &[Vec<u8>]) -> bool {
+        self.0.len() == states.len() && self.0.iter_mut().zip(states).all(|(rule, state)| rule.restore(state))
     }
 }

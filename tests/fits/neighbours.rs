@@ -113,7 +113,7 @@ fn objective(layer: &InducingLayer, windows: [&Windows; 2], noise: f64, kind: Ki
     }
     let best = pass(&model, &q, rows, windows[0], objective, (Wanted::Envelope, &tangents));
     let mut gradient = flat(&best);
-    for more in more {
+    if let Some(more) = more {
         gradient.iter_mut().zip(more).for_each(|(g, more)| *g += more);
     }
     (value, gradient)

@@ -1,7 +1,7 @@
 //! The solvers on functions with a known minimum and with regions that cannot be evaluated, and the
 //! stopping rules.
 
-use sparsegp::checkpoint::Archive;
+use sparsegp::checkpoint::{decode, encode};
 use sparsegp::hyper::*;
 
 fn limits(epochs: usize) -> Limits {
@@ -101,9 +101,12 @@ impl StochasticObjective for Bowl {
         self.kept = x.to_vec();
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.value(&mut self.step);
-        archive.list(&mut self.kept);
+    fn state(&mut self) -> Vec<u8> {
+        encode(&(self.step, &self.kept))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        decode(state).map(|(step, kept)| (self.step, self.kept) = (step, kept)).is_some()
     }
 }
 

@@ -40,9 +40,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         value: "SCHEDULE",
         help: "Schedule of the step size of ⟨q_update⟩ at iterations t = 0, 1, … [default: by the rule]",
         more: "const:STEP, warm-up:START:END:STEPS, two-over-t (2/(t+2)), half-t:W (1/(W(t/2+1))), \
-               domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}), theorem (domke with W and A computed from the \
-               rows; for prox-sgd or proj-sgd with ⟨hyper fixed⟩ and all rows in one batch), invsqrt:S \
-               (S/√(t+1)) or inverse:C (1/(C+t)). Steps of ngd and projected-ngvi are mixing weights, so \
+               domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}), invsqrt:S (S/√(t+1)) or inverse:C (1/(C+t)). Steps of ngd and projected-ngvi are mixing weights, so \
                they are at most 1.",
         effect: Effect::Steps,
         ..Entry::DEFAULT

@@ -15,7 +15,7 @@ use super::row_sums::{LevelSums, pass_over, sum_over, sum_over_with};
 use super::rows::{AllRows, TrainingRows};
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
-use crate::checkpoint::Archive;
+use crate::checkpoint::{decode, encode};
 use crate::collapsed::{Dataset, GroupedEvidence, GroupedSums, WeightPrior, grouped_evidence};
 use crate::effects::{EffectPosterior, EffectRows, EffectSummary, EffectSums, Moments, RowMoments};
 use crate::error::{Error, Result};
@@ -514,10 +514,22 @@ impl HyperObjective for GroupedObjective<'_> {
         self.error.is_some()
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        self.at.archive(archive);
-        if let Some(SiteRows { sites, .. }) = &mut self.sites {
-            sites.archive(archive);
-        }
+    fn state(&mut self) -> Vec<u8> {
+        encode(&(self.at.kept(), self.sites.as_ref().map(|rows| rows.sites.values())))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        let Some((kept, values)) = decode::<(Option<Vec<f64>>, Option<SiteValues>)>(state) else {
+            return false;
+        };
+        let sites = match (&mut self.sites, values) {
+            (None, None) => true,
+            (Some(SiteRows { sites, .. }), Some(values)) if values.suits(sites.len()) => {
+                sites.set(values);
+                true
+            }
+            _ => false,
+        };
+        sites && self.at.restore(kept)
     }
 }

@@ -22,10 +22,10 @@
 //! At the best sites the derivatives of F in μ and v vanish. The gradient in hyper-parameters is then β times the gradient of J at fixed sites,
 //! plus the gradient of the losses in the likelihood's own parameters.
 
-use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::likelihood::ObservationModel;
 use crate::objective::{Objective, Targets};
+use serde::{Deserialize, Serialize};
 
 /// Precisions closer to 0 are moved to this distance from it, because the target ỹ of such a site would not be finite.
 const LEAST_PRECISION: f64 = 1e-12;
@@ -40,7 +40,7 @@ pub(super) struct Sites {
 }
 
 /// Targets ỹ and precisions d of all sites.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct SiteValues {
     targets: Vec<f64>,
     precision: Vec<f64>,
@@ -75,6 +75,11 @@ impl Sites {
     /// Returns the weight β of the KL term.
     pub fn beta(&self) -> f64 {
         self.objective.beta
+    }
+
+    /// Returns the number of rows.
+    pub fn len(&self) -> usize {
+        self.values.targets.len()
     }
 
     /// Returns the values of all sites.
@@ -137,12 +142,6 @@ impl Sites {
         };
         (0..targets.len()).flat_map(of_row).collect()
     }
-
-    /// Writes the values to a checkpoint, or reads them from it.
-    pub fn archive(&mut self, archive: &mut Archive) {
-        archive.numbers(&mut self.values.targets);
-        archive.numbers(&mut self.values.precision);
-    }
 }
 
 /// Returns `d (ỹ − μ)`; 0 for a site without precision, whose target means nothing.
@@ -151,6 +150,11 @@ fn d_times(d: f64, difference: f64) -> f64 {
 }
 
 impl SiteValues {
+    /// Returns true if there are values for `n` rows.
+    pub fn suits(&self, n: usize) -> bool {
+        self.targets.len() == n && self.precision.len() == n
+    }
+
     /// Returns the values of sites at the η that explain each target best.
     pub fn explaining(likelihood: &ObservationModel, targets: Targets<'_>, beta: f64) -> SiteValues {
         let mut values = SiteValues { targets: Vec::new(), precision: Vec::new() };

@@ -3,7 +3,7 @@
 
 use super::in_rounds;
 use super::sites::{Observed, SiteValues, Sites};
-use crate::checkpoint::Archive;
+use crate::checkpoint::encode;
 use crate::collapsed::{Dataset, Solution, solve, tangent};
 use crate::data::{Purpose, generator};
 use crate::effects::{EffectPosterior, Moments};
@@ -498,7 +498,11 @@ impl HyperObjective for NeighbourObjective<'_> {
         self.at.keep(theta);
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        self.at.archive(archive);
+    fn state(&mut self) -> Vec<u8> {
+        encode(&self.at.kept())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        self.at.restore_from(state)
     }
 }

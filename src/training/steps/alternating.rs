@@ -1,10 +1,10 @@
 //! The objective at its best q, as a function of θ and Z: q is optimised at every point, and the
 //! gradient follows from the envelope theorem.
 
-use super::model::VariationalModel;
+use super::model::{ModelState, VariationalModel};
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::{Stepped, Stepping};
-use crate::checkpoint::Archive;
+use crate::checkpoint::{MOST, decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{FreeVector, HyperObjective, Monitor, Outcome};
@@ -16,6 +16,7 @@ use crate::training::run::Job;
 use crate::training::solver::minimize;
 use crate::variational::Parameterization;
 use crate::variational::{Guard, Normal};
+use serde::{Deserialize, Serialize};
 
 /// Optimising the q of several functions takes many steps. It ends once a step gains less than this share of the gain of the last step of θ
 /// and Z, …
@@ -56,6 +57,7 @@ pub(in crate::training) struct Alternating<'a> {
 }
 
 /// The lowest objective so far, and the expected gain of the next step.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Progress {
     lowest: f64,
     /// The expected gain of the next step of θ and Z, in nats per datum.
@@ -74,19 +76,11 @@ impl Progress {
 }
 
 /// Parameters with their q and value.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Solved {
     natural: Vec<f64>,
     q: Vec<Normal>,
     value: f64,
-}
-
-impl Solved {
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.numbers(&mut self.natural);
-        self.q.iter_mut().for_each(|q| q.archive(archive));
-        archive.value(&mut self.value);
-    }
 }
 
 impl<'a> Alternating<'a> {
@@ -227,17 +221,19 @@ impl HyperObjective for Alternating<'_> {
         self.best.clone_from(&self.last);
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        self.model.archive(archive);
-        let like =
-            Solved { natural: self.natural.clone(), q: self.model.posteriors().to_vec(), value: f64::NAN };
-        for point in [&mut self.best, &mut self.last] {
-            archive.option(point, || like.clone(), |point, archive| point.archive(archive));
-        }
-        archive.value(&mut self.progress.lowest);
-        archive.value(&mut self.progress.gain);
-        archive.count(&mut self.counts.evaluations);
-        archive.count(&mut self.counts.rollbacks);
+    fn state(&mut self) -> Vec<u8> {
+        encode(&(self.model.state(), &self.best, &self.last, self.progress, self.counts))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        type State = (ModelState, Option<Solved>, Option<Solved>, Progress, UpdateCounts);
+        let Some((model, best, last, progress, counts)) = decode::<State>(state) else { return false };
+        let solved = self.model.restore(model)
+            && best.iter().chain(&last).all(|at| {
+                at.natural.len() == self.natural.len() && Normal::are_like(self.model.posteriors(), &at.q)
+            });
+        (self.best, self.last, self.progress, self.counts) = (best, last, progress, counts);
+        solved && counts.evaluations.max(counts.rollbacks) <= MOST
     }
 }
 

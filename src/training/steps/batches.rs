@@ -1,9 +1,9 @@
 //! Joint training on mini-batches: one gradient moves q by its rule, and θ and Z by the solver.
 
-use super::inference::{Inference, InferenceOptions};
+use super::inference::{Inference, InferenceOptions, InferenceState};
 use super::model::VariationalModel;
 use super::{Stepped, Stepping};
-use crate::checkpoint::Archive;
+use crate::checkpoint::{decode, encode};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{FreeVector, Monitor, StochasticObjective, StopReason, minimize_adam};
@@ -174,20 +174,23 @@ impl StochasticObjective for BatchTraining<'_> {
         }
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        self.inference.archive(archive);
-        let like = (self.natural.clone(), self.inference.model().posteriors().to_vec());
-        archive.option(
-            &mut self.best,
-            || like,
-            |(natural, q), archive| {
-                archive.numbers(natural);
-                q.iter_mut().for_each(|q| q.archive(archive));
-            },
-        );
+    fn state(&mut self) -> Vec<u8> {
+        encode(&(self.inference.state(), &self.best, &self.theta))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> bool {
+        type State = (InferenceState, Option<(Vec<f64>, Vec<Normal>)>, Vec<f64>);
+        let Some((inference, best, theta)) = decode::<State>(state) else { return false };
+        let suits = theta.len() == self.theta.len() && self.inference.restore(inference);
         // The model may be a step behind the point of the solver.
         self.natural = self.inference.model().model.natural();
-        archive.numbers(&mut self.theta);
+        (self.best, self.theta) = (best, theta);
+        let q = self.inference.model().posteriors();
+        suits
+            && self
+                .best
+                .as_ref()
+                .is_none_or(|best| best.0.len() == self.natural.len() && Normal::are_like(q, &best.1))
     }
 }
 

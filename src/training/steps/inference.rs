@@ -1,9 +1,9 @@
 //! q(w) moved by one rule along mini-batch gradients, with schedules and averages, one step at a
 //! time.
 
-use super::model::VariationalModel;
+use super::model::{ModelState, VariationalModel};
 use super::solve::{Sweep, full_objective};
-use crate::checkpoint::Archive;
+use crate::checkpoint::MOST;
 use crate::collapsed::Dataset;
 use crate::data::BatchPlan;
 use crate::data::SizeSchedule;
@@ -15,6 +15,7 @@ use crate::training::rows::{BatchSource, MemoryBatches, Portion};
 use crate::variational::{
     Average, Family, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo,
 };
+use serde::{Deserialize, Serialize};
 
 /// The options of the steps on q.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,13 +75,30 @@ pub struct Inference<'a> {
     /// The average of every process.
     averages: Vec<IterateAverage>,
     flat: Vec<f64>,
-    iterations: usize,
-    rows_used: usize,
-    samples_used: usize,
-    rollbacks: usize,
+    done: Done,
     safe: Vec<Normal>,
     shrink: f64,
     pending: Option<Pending>,
+}
+
+/// Counts of finished work.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Done {
+    iterations: usize,
+    rows: usize,
+    samples: usize,
+    rollbacks: usize,
+}
+
+/// Everything that determines the further inference, except the rows.
+#[derive(Serialize, Deserialize)]
+pub(in crate::training) struct InferenceState {
+    model: ModelState,
+    rules: Vec<Vec<u8>>,
+    averages: Vec<IterateAverage>,
+    done: Done,
+    safe: Vec<Normal>,
+    shrink: f64,
 }
 
 /// The second half of a step whose batch has been evaluated.
@@ -116,10 +134,7 @@ impl<'a> Inference<'a> {
             rules: Rules::of_all(&options.rule, model.posteriors()),
             averages: model.posteriors().iter().map(|_| IterateAverage::new(options.average)).collect(),
             flat: Vec::new(),
-            iterations: 0,
-            rows_used: 0,
-            samples_used: 0,
-            rollbacks: 0,
+            done: Done::default(),
             safe: model.posteriors().to_vec(),
             shrink: 1.0,
             pending: None,
@@ -144,7 +159,7 @@ impl<'a> Inference<'a> {
     /// If the rows cannot be read again.
     pub fn seek(&mut self, iterations: usize) -> Result<()> {
         self.source.seek(iterations)?;
-        self.iterations = iterations;
+        self.done.iterations = iterations;
         Ok(())
     }
 
@@ -153,13 +168,37 @@ impl<'a> Inference<'a> {
         self.model.q()
     }
 
-    /// Writes everything that determines the further inference to a checkpoint, or reads it from there.
-    pub(in crate::training) fn archive(&mut self, archive: &mut Archive) {
-        self.archive_steps(archive);
-        let iterations = self.iterations;
-        if archive.is_reading() && archive.is_sound() && self.seek(iterations).is_err() {
-            archive.refuse();
+    /// Completes the last step, and returns the state for a checkpoint.
+    pub(in crate::training) fn state(&mut self) -> InferenceState {
+        self.complete_step();
+        InferenceState {
+            model: self.model.state(),
+            rules: self.rules.state(),
+            averages: self.averages.clone(),
+            done: self.done,
+            safe: self.safe.clone(),
+            shrink: self.shrink,
         }
+    }
+
+    /// Continues from a state; returns false if it does not suit the inference, whose state is then undefined.
+    pub(in crate::training) fn restore(&mut self, state: InferenceState) -> bool {
+        let InferenceState { model, rules, averages, done, safe, shrink } = state;
+        let counts = [done.iterations, done.rows, done.samples, done.rollbacks];
+        let suits = |(average, q): (&IterateAverage, &Normal)| {
+            let m = q.dim();
+            average.suits(self.options.average, m, if q.family() == Family::Full { m * m } else { m })
+        };
+        let suits = self.model.restore(model)
+            && self.rules.restore(&rules)
+            && Normal::are_like(self.model.posteriors(), &safe)
+            && averages.len() == safe.len()
+            && averages.iter().zip(&safe).all(suits)
+            && counts.iter().all(|&count| count <= MOST);
+        if suits {
+            (self.averages, self.done, self.safe, self.shrink) = (averages, done, safe, shrink);
+        }
+        suits && self.seek(done.iterations).is_ok()
     }
 
     /// Returns the objective of the last iterate on all rows, a sum.
@@ -171,22 +210,22 @@ impl<'a> Inference<'a> {
 
     /// Returns the number of steps.
     pub fn iterations(&self) -> usize {
-        self.iterations
+        self.done.iterations
     }
 
     /// Returns the number of rows evaluated in all steps.
     pub fn rows_used(&self) -> usize {
-        self.rows_used
+        self.done.rows
     }
 
     /// Returns the number of samples of w drawn in all steps.
     pub fn samples_used(&self) -> usize {
-        self.samples_used
+        self.done.samples
     }
 
     /// Returns the number of shrunk or rejected steps.
     pub fn rollbacks(&self) -> usize {
-        self.rollbacks
+        self.done.rollbacks
     }
 
     /// Returns the number of steps in the first pass over the rows.
@@ -216,17 +255,17 @@ impl<'a> Inference<'a> {
             Some(rows) => Portion::Here(rows),
             None => self.source.next_batch()?,
         };
-        self.rows_used += batch.len();
+        self.done.rows += batch.len();
         self.model.reserve(batch.here().map_or(0, |rows| rows.len()));
         if let Some(samples) = self.options.samples {
-            self.model.set_samples(samples.at(self.iterations, MOST_SAMPLES));
+            self.model.set_samples(samples.at(self.done.iterations, MOST_SAMPLES));
         }
-        self.model.set_iteration(self.iterations);
-        self.samples_used += self.model.samples();
+        self.model.set_iteration(self.done.iterations);
+        self.done.samples += self.model.samples();
         let scale = n as f64 / batch.len() as f64;
-        let step = self.shrink * self.options.step.at(self.iterations);
-        let remember = self.iterations.is_multiple_of(per_epoch);
-        self.iterations += 1;
+        let step = self.shrink * self.options.step.at(self.done.iterations);
+        let remember = self.done.iterations.is_multiple_of(per_epoch);
+        self.done.iterations += 1;
         let value = self.model.evaluate_with(batch, scale, train_theta, self.rules.factor())?;
         if value.is_finite() {
             self.pending = Some(Pending { step, remember });
@@ -258,7 +297,7 @@ impl<'a> Inference<'a> {
     }
 
     fn finish(&mut self, pending: Pending, info: StepInfo) {
-        self.rollbacks += info.rollbacks;
+        self.done.rollbacks += info.rollbacks;
         // The batch could be evaluated at the previous q, so the q one step later is stored for
         // rollbacks.
         if pending.remember && self.model.kl().is_finite() {
@@ -305,24 +344,6 @@ impl<'a> Inference<'a> {
     fn replace_q(&mut self, q: Vec<Normal>) {
         self.model.set_q(q);
         self.rules.restart(self.model.posteriors());
-    }
-
-    /// Writes everything except the rows to a checkpoint, or reads it from there.
-    fn archive_steps(&mut self, archive: &mut Archive) {
-        self.complete_step();
-        self.model.archive(archive);
-        self.rules.archive(archive);
-        for (q, average) in self.model.posteriors().iter().zip(&mut self.averages) {
-            let m = q.dim();
-            let second = if q.family() == Family::Full { m * m } else { m };
-            average.archive(archive, m, second);
-        }
-        self.safe.iter_mut().for_each(|q| q.archive(archive));
-        archive.value(&mut self.shrink);
-        archive.count(&mut self.rows_used);
-        archive.count(&mut self.samples_used);
-        archive.count(&mut self.rollbacks);
-        archive.count(&mut self.iterations);
     }
 
     pub(in crate::training) fn model_mut(&mut self) -> &mut VariationalModel {

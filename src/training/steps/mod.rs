@@ -7,7 +7,6 @@ mod extrapolation;
 mod inference;
 mod model;
 mod solve;
-mod theorem;
 
 use super::collapsed::CollapsedObjective;
 use super::failure::diverged;
@@ -21,7 +20,6 @@ use crate::model::LatentModel;
 use crate::objective::Objective;
 use crate::options::{LossKind, Plan, StepPlan, Way};
 use crate::variational::{Family, Normal, Parameterization};
-use theorem::with_proven_steps;
 
 pub(super) use batches::BatchTraining;
 pub use inference::{Inference, InferenceOptions};
@@ -95,7 +93,6 @@ pub(super) fn train(
     let on_all_rows =
         free.is_empty() && steps.all_rows_will_do && n <= ALL_ROWS_WILL_DO && rows.in_memory().is_some();
     let inference = InferenceOptions::of(steps, &svgp.model, plan.seed);
-    let (inference, proven) = with_proven_steps(inference, &svgp, rows.in_memory(), !free.is_empty())?;
     let before = match closed {
         // Steps on all rows never raise the objective.
         _ if on_all_rows => None,
@@ -107,7 +104,6 @@ pub(super) fn train(
     monitor.check()?;
     outcome.rollbacks += warm.rollbacks;
     let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.estimator_counts());
-    let guarantee = proven.map(|proven| proven.after(outcome.iterations));
     let ended = match closed {
         _ if on_all_rows && closed.is_none() => Ended::on_all(valued(svgp, outcome.value)),
         // The closed form removes the remaining noise of the mini-batches.
@@ -127,7 +123,7 @@ pub(super) fn train(
     let elbo = summed.filter(|_| plan.beta == 1.0 && plan.loss == LossKind::Elbo).map(|value| -value);
     let estimated_on = summed.is_none().then_some(check.len());
     let trained = Trained::at(model, q, value, outcome);
-    Ok(Trained { elbo, sampling, taken_back, estimated_on, guarantee, ..trained })
+    Ok(Trained { elbo, sampling, taken_back, estimated_on, ..trained })
 }
 
 impl Stepping<'_> {

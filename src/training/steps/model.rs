@@ -1,9 +1,8 @@
 //! A latent linear model with its posteriors: evaluates a batch, passes on the gradient of θ and Z, and moves q along with them.
 
-use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::error::Result;
-use crate::gradient::{Batch, BatchPass, Form, Problem, Wanted};
+use crate::gradient::{Batch, BatchPass, DrawState, Form, Problem, Wanted};
 use crate::linalg;
 use crate::model::LatentModel;
 use crate::objective::{EstimatorCounts, Objective};
@@ -13,6 +12,7 @@ use crate::training::rows::Portion;
 use crate::variational::carry::{SiteAdjoint, SiteCarrier};
 use crate::variational::{DataGradient, Factor, Normal, Parameterization, Rules, StepInfo, UpdateRule};
 use faer::MatMut;
+use serde::{Deserialize, Serialize};
 
 /// A model with its posterior, objective and the buffers of a step.
 pub struct VariationalModel {
@@ -32,6 +32,16 @@ pub struct VariationalModel {
     /// The carrier of every process, once sites are carried.
     carriers: Vec<SiteCarrier>,
     site_adjoints: Vec<SiteAdjoint>,
+}
+
+/// Parameters, q and the state of sampling.
+#[derive(Serialize, Deserialize)]
+pub(in crate::training) struct ModelState {
+    natural: Vec<f64>,
+    q: Vec<Normal>,
+    /// The size of the buffers, on which the grouping of sums depends.
+    capacity: usize,
+    draws: DrawState,
 }
 
 impl VariationalModel {
@@ -136,27 +146,25 @@ impl VariationalModel {
         self.pass = other;
     }
 
-    /// Writes parameters, q and the state of sampling to a checkpoint, or reads them from it. Buffers get the size that they had, because
-    /// the grouping of sums depends on it.
-    pub(in crate::training) fn archive(&mut self, archive: &mut Archive) {
-        let (mut natural, mut capacity) = (self.model.natural(), self.capacity);
-        archive.numbers(&mut natural);
-        archive.value(&mut capacity);
-        let sensible = capacity == self.capacity || (1..=Self::LARGEST_BATCH).contains(&capacity);
-        if !sensible || !natural.iter().all(|x| x.is_finite()) {
-            archive.refuse();
-            return;
+    /// Returns the state for a checkpoint.
+    pub(in crate::training) fn state(&self) -> ModelState {
+        let (natural, q) = (self.model.natural(), self.q.clone());
+        ModelState { natural, q, capacity: self.capacity, draws: self.pass.draws() }
+    }
+
+    /// Continues from a state; returns false if it does not suit the model, whose state is then undefined.
+    pub(in crate::training) fn restore(&mut self, state: ModelState) -> bool {
+        let ModelState { natural, q, capacity, draws } = state;
+        let suits = Normal::are_like(&self.q, &q)
+            && (capacity == self.capacity || (1..=Self::LARGEST_BATCH).contains(&capacity))
+            && natural.len() == self.model.natural().len()
+            && natural.iter().all(|x| x.is_finite())
+            && self.model.set_natural(&natural).is_ok();
+        if suits {
+            self.q = q;
+            self.make_room(capacity);
         }
-        if archive.is_reading() {
-            if self.model.set_natural(&natural).is_err() {
-                archive.refuse();
-            }
-            if capacity != self.capacity {
-                self.resize(capacity);
-            }
-        }
-        self.q.iter_mut().for_each(|q| q.archive(archive));
-        self.pass.archive(archive);
+        suits && self.pass.set_draws(draws)
     }
 
     /// Returns the counts of sampling estimators so far.

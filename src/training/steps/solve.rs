@@ -13,9 +13,10 @@ use crate::training::run::Job;
 use crate::variational::{
     DataGradient, Evidence, Family, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules,
 };
+use serde::{Deserialize, Serialize};
 
 /// Evaluation and rollback counts.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(in crate::training) struct UpdateCounts {
     pub evaluations: usize,
     pub rollbacks: usize,

@@ -11,7 +11,6 @@
 
 use super::proximal::{prox_entry, prox_negative_entropy};
 use super::smoothness::Smoothness;
-use crate::checkpoint::Archive;
 use crate::columns;
 use crate::linalg::{self, Operand, Part};
 use crate::variational::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
@@ -139,10 +138,7 @@ impl UpdateRule for CholeskyDescent {
         self.smoothness.reset();
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.factor);
-        self.smoothness.archive(archive);
-    }
+    carries!(factor, smoothness);
 
     fn factor(&self) -> Option<Factor<'_>> {
         Some(Factor::Lower(self.factor.as_ref()))

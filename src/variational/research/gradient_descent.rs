@@ -15,7 +15,6 @@ pub(in crate::variational) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: true,
     default_step: Some(0.5),
-    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(CholeskyDescent::new(q, options, Finish::Clamped)),
     diagonal: |rule, gradient, beta, step| {

@@ -1,11 +1,9 @@
-//! Rules that a fit seldom needs, from the papers that compare them, and bounds that the papers
-//! prove.
+//! Rules that a fit seldom needs, from the papers that compare them.
 //!
 //! `--q-update prox-sgd`, `proj-sgd`, `bw-gd` and `sgd` name these rules. docs/update-rules.md says when to use them.
 
 mod cholesky_descent;
 pub(super) mod gradient_descent;
-pub mod guarantees;
 pub(super) mod projected;
 pub(super) mod proximal;
 pub(super) mod smoothness;

@@ -13,10 +13,9 @@
 //! of the eigenvalues instead; both are the same unless a step changes the sign of an eigenvalue.
 
 use super::smoothness::Smoothness;
-use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver, Operand, Part};
 use crate::variational::factor::energy_gradient;
-use crate::variational::rule::{Rule, Theorem};
+use crate::variational::rule::Rule;
 use crate::variational::{
     CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule,
 };
@@ -33,7 +32,6 @@ pub(in crate::variational) const RULE: Rule = Rule {
     floors_at_smoothness: true,
     takes_smoothness: true,
     default_step: Some(0.5),
-    theorem: Some(Theorem::Projected),
     keeps_moments: false,
     build: |q, options| Box::new(Projected::new(q, options)),
     diagonal: |rule, gradient, beta, step| {
@@ -171,11 +169,7 @@ impl UpdateRule for Projected {
         }
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.factor);
-        archive.matrix(&mut self.inverse);
-        self.smoothness.archive(archive);
-    }
+    carries!(factor, inverse, smoothness);
 
     fn factor(&self) -> Option<Factor<'_>> {
         Some(Factor::Symmetric(self.factor.as_ref()))

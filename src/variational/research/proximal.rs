@@ -10,7 +10,7 @@
 //! Symbols are those of [`variational`](crate::variational).
 
 use super::cholesky_descent::{CholeskyDescent, Finish};
-use crate::variational::rule::{Rule, Theorem};
+use crate::variational::rule::Rule;
 use faer::MatMut;
 
 pub(in crate::variational) const RULE: Rule = Rule {
@@ -23,7 +23,6 @@ pub(in crate::variational) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: true,
     default_step: Some(0.5),
-    theorem: Some(Theorem::Proximal),
     keeps_moments: false,
     build: |q, options| Box::new(CholeskyDescent::new(q, options, Finish::Proximal)),
     diagonal: |rule, gradient, beta, step| {

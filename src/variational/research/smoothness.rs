@@ -1,9 +1,10 @@
 //! The smoothness 𝓜 of the negative log joint, set by the user or observed so far, and steps in
 //! units of 1/𝓜. Symbols are those of [`variational`](crate::variational).
 
-use crate::checkpoint::Archive;
+use crate::checkpoint::{decode, encode};
 use crate::linalg::{self, dot};
 use crate::variational::DataGradient;
+use crate::variational::carried::{Carried, replace};
 use faer::MatRef;
 
 /// The smoothness 𝓜: the user's value, or the largest eigenvalue in size of `H = 2B + βI` observed
@@ -49,13 +50,6 @@ impl Smoothness {
     pub(in crate::variational) fn reset(&mut self) {
         self.largest = 0.0;
         self.warm = false;
-    }
-
-    /// Writes the observations to a checkpoint, or reads them from it.
-    pub(in crate::variational) fn archive(&mut self, archive: &mut Archive) {
-        archive.value(&mut self.largest);
-        archive.value(&mut self.warm);
-        archive.numbers(&mut self.vector);
     }
 
     /// Returns 𝓜; if it is observed, at least β, the contribution of the prior.
@@ -146,5 +140,17 @@ impl Smoothness {
         }
         let norm = dot(&self.vector, &self.vector).sqrt();
         self.vector.iter_mut().for_each(|v| *v /= norm);
+    }
+}
+
+impl Carried for Smoothness {
+    fn save(&self) -> Vec<u8> {
+        encode(&(self.largest, self.warm, &self.vector))
+    }
+
+    fn load(&mut self, bytes: &[u8]) -> bool {
+        let Some((largest, warm, vector)) = decode::<(f64, bool, Vec<f64>)>(bytes) else { return false };
+        (self.largest, self.warm) = (largest, warm);
+        replace(&mut self.vector, Some(vector), |own, read| own.len() == read.len())
     }
 }

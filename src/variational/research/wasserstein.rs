@@ -11,7 +11,6 @@
 //! inverse of S is needed, and the computed S₊ is symmetric and positive semi-definite.
 
 use super::smoothness::Smoothness;
-use crate::checkpoint::Archive;
 use crate::linalg::{self, Factorizer, Operand, Part, product, reflect_lower};
 use crate::variational::rule::Rule;
 use crate::variational::{
@@ -30,7 +29,6 @@ pub(in crate::variational) const RULE: Rule = Rule {
     floors_at_smoothness: false,
     takes_smoothness: true,
     default_step: Some(0.5),
-    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(Wasserstein::new(q, options)),
     diagonal: |rule, gradient, beta, step| {
@@ -139,9 +137,5 @@ impl UpdateRule for Wasserstein {
         self.smoothness.reset();
     }
 
-    fn archive(&mut self, archive: &mut Archive) {
-        archive.matrix(&mut self.factor);
-        archive.matrix(&mut self.inverse);
-        self.smoothness.archive(archive);
-    }
+    carries!(factor, inverse, smoothness);
 }

@@ -9,9 +9,7 @@ use sparsegp::effects::{Ends, VarianceComponent};
 use sparsegp::error::Say;
 use sparsegp::hyper::{Record, StopReason};
 use sparsegp::metrics::Report;
-use sparsegp::model::{
-    BetaCurve, Choices, Coefficient, InducingCurve, InducingPoint, Restart, StepGuarantee,
-};
+use sparsegp::model::{BetaCurve, Choices, Coefficient, InducingCurve, InducingPoint, Restart};
 use sparsegp::objective::EstimatorCounts;
 use sparsegp::options::{FitOptions, ModelKind};
 
@@ -114,8 +112,6 @@ pub(crate) struct FitFigures {
     rollbacks: usize,
     jitter: f64,
     sampling: Option<EstimatorCounts>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    guarantee: Option<StepGuarantee>,
     beta_curve: Option<BetaCurve>,
     inducing_curve: Option<Vec<InducingPoint>>,
     inducing_certificate: Option<Value>,
@@ -175,7 +171,6 @@ impl FitFigures {
         let (summary, search) = (model.summary(), model.search());
         FitFigures {
             sampling: summary.sampling,
-            guarantee: summary.guarantee,
             beta_curve: model.beta_curve().cloned(),
             inducing_curve: search.inducing.as_ref().map(|curve| curve.points.clone()),
             inducing_certificate: search.inducing.as_ref().map(certificate),
@@ -300,7 +295,6 @@ fn steps_config(options: &FitOptions) -> Value {
         "batch_size": options.steps.batch_size,
         "batch_schedule": options.steps.batch_schedule,
         "sample_schedule": options.steps.sample_schedule,
-        "precision": options.steps.precision,
     })
 }
 

@@ -11,8 +11,8 @@ use sparsegp::data::{BatchPlan, SizeSchedule};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::research::guarantees::ProjectedBound;
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp_research::ProjectedBound;
 
 /// The initial variance of the coefficients in conjugate runs; their initial means are uniform in [−5, 5].
 pub const START: f64 = 10.0;

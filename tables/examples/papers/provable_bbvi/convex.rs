@@ -6,7 +6,7 @@ use crate::paper::{Paper, Verdict, runs};
 use faer::{Mat, Scale};
 use sparsegp::Result;
 use sparsegp::variational::Schedule;
-use sparsegp::variational::research::guarantees::{ConvexBound, NoiseConstants};
+use sparsegp_research::{ConvexBound, NoiseConstants};
 
 /// Returns the average of the iterates of a run with weights `decay^{t+1}`, over t = 1, …, T or t = 0, …, T −
 /// 1.

@@ -9,8 +9,8 @@
 mod paper;
 
 mod convex;
-mod option;
 mod problem;
+mod proven;
 mod strong;
 
 use paper::{Paper, common};
@@ -43,7 +43,7 @@ fn main() -> sparsegp::Result<()> {
         ));
         strong::run(&mut paper, &problem, (model, steps, runs))?;
         convex::run(&mut paper, &problem, (model, steps / 5, runs))?;
-        option::run(&mut paper, &problem, model)?;
+        proven::run(&mut paper, &problem, model)?;
     }
     paper.finish()
 }

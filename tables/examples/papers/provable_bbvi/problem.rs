@@ -9,11 +9,10 @@ use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
 use sparsegp::linalg::{Factorizer, clear_upper, solve_factored, symmetric_eigen};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::training::{Inference, InferenceOptions, Start};
-use sparsegp::variational::{
-    Family, Normal, QUpdate, RuleOptions, Schedule, research::guarantees::Curvature,
-};
+use sparsegp::training::{Inference, InferenceOptions, VariationalModel};
+use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
 use sparsegp::{Error, Result};
+use sparsegp_research::{Curvature, StepGuarantee, Theorem, with_proven_steps};
 
 /// The prior is N(0, I), the noise of the linear model has variance 1.
 pub struct Problem {
@@ -22,7 +21,6 @@ pub struct Problem {
     pub optimum: Normal,
     /// The mode of the joint.
     pub mode: Vec<f64>,
-    pub kind: LikelihoodKind,
     likelihood: Box<dyn Likelihood>,
 }
 
@@ -39,7 +37,7 @@ impl Problem {
         data.x *= faer::Scale(scale);
         let (curvature, optimum) = (curvature(&data.x)?, Normal::standard(Family::Full, d));
         let mut problem =
-            Problem { data, curvature, optimum, mode: vec![0.0; d], kind, likelihood: kind.build(2) };
+            Problem { data, curvature, optimum, mode: vec![0.0; d], likelihood: kind.build(2) };
         problem.find_mode()?;
         // Exact natural gradients; for the linear model their first step is the closed form.
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
@@ -63,10 +61,20 @@ impl Problem {
         Ok(LatentModel::new(layer, self.likelihood.clone(), true))
     }
 
-    /// Returns the model with q = prior, as the start of a fit.
-    pub fn start(&self) -> Result<Start> {
+    /// Takes steps with a proof from q = prior; returns q and the guarantee.
+    pub fn proven(&self, method: &Method, steps: usize) -> Result<(Normal, StepGuarantee)> {
         let q = Normal::standard(Family::Full, self.data.x.nrows());
-        Ok(Start { model: self.model()?.to_prior(), q: Some(vec![q]) })
+        let objective =
+            Objective { loss: Loss::ExpectedLog(method.estimator), beta: 1.0, nodes: None, coarse: false };
+        let svgp = VariationalModel::new(self.model()?, q, objective, self.data.y.len());
+        let options = InferenceOptions::full_batch(method.update, Schedule::Constant(1.0));
+        let theorem = if method.lower() { Theorem::Proximal } else { Theorem::Projected };
+        let (options, proven) = with_proven_steps(options, &svgp, self.data.set(), theorem)?;
+        let mut inference = self.inference(objective, options)?;
+        for _ in 0..steps {
+            inference.step();
+        }
+        Ok((inference.q().clone(), proven.after(steps)))
     }
 
     fn inference(&self, objective: Objective, options: InferenceOptions) -> Result<Inference<'_>> {
@@ -145,10 +153,10 @@ impl Problem {
         let start = squared(&method.parameters(&Normal::standard(Family::Full, d))?, &best);
         let (noise, floor, gradient) = if method.lower() {
             let entropy = (0..d).map(|i| best.1[(i, i)].powi(-2)).sum();
-            (curvature.noise_constant_energy(d), curvature.noise_floor_energy(d, from_mode), entropy)
+            (curvature.noise_constant_energy(d), curvature.noise_floor_energy(d, from_mode), Some(entropy))
         } else {
             let floor = curvature.noise_floor_energy_entropy(d, from_mode, 1.0);
-            (curvature.noise_constant_energy_entropy(d), floor, 0.0)
+            (curvature.noise_constant_energy_entropy(d), floor, None)
         };
         Ok(Constants { best, start, noise, floor, gradient })
     }
@@ -202,7 +210,7 @@ pub struct Constants {
     /// The constant b of the noise.
     pub floor: f64,
     /// The squared gradient, at the optimum, of the part of the objective that is differentiated.
-    pub gradient: f64,
+    pub gradient: Option<f64>,
 }
 
 /// m and C.

@@ -9,9 +9,8 @@ use sparsegp::latent::LinearLayer;
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::{
-    Family, Normal, QUpdate, RuleOptions, Schedule, research::guarantees::Curvature,
-};
+use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp_research::Curvature;
 use sparsegp_tables::report::CurveSeries;
 use std::time::Instant;
 

@@ -9,8 +9,8 @@ use sparsegp::likelihood::BernoulliLogit;
 use sparsegp::linalg::symmetric_eigen;
 use sparsegp::objective::Estimator;
 use sparsegp::training::InferenceOptions;
-use sparsegp::variational::research::guarantees::{Curvature, SquareRootRate};
 use sparsegp::variational::{Guard, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp_research::{Curvature, SquareRootRate};
 
 /// Returns 100 rows of three inputs with random labels.
 fn data() -> Data {

@@ -9,8 +9,8 @@ use sparsegp::likelihood::{Gaussian, TargetKind};
 use sparsegp::model::{Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::research::guarantees::{ConjugateAsymptotic, ConjugateBound, Sampling};
 use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Sampling};
 use sparsegp_tables::report::Curves;
 
 const BATCH: usize = 1000;

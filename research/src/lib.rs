@@ -1,10 +1,11 @@
-//! Theorems about fits, evaluated as numbers: rates of convergence, curvatures, admissible step
-//! sizes.
+//! Theorems about fits with sparsegp, evaluated as numbers: rates of convergence, curvatures, admissible step sizes, and steps on q
+//! with a proof of convergence.
 
 mod conjugate;
 mod convex;
 mod curvature;
 mod projected;
+mod proven;
 mod square_root;
 mod square_root_rate;
 
@@ -12,12 +13,13 @@ pub use conjugate::{ConjugateAsymptotic, ConjugateBound, Sampling};
 pub use convex::ConvexBound;
 pub use curvature::{Curvature, DistanceBound, NoiseConstants};
 pub use projected::{ProjectedBound, price_noise};
+pub use proven::{Proven, StepGuarantee, Theorem, with_proven_steps};
 pub use square_root::{square_root_step, square_root_step_bound};
 pub use square_root_rate::SquareRootRate;
 
-use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, all_finite, gram_of_inverse, symmetric_eigen};
 use faer::{Mat, MatRef};
+use sparsegp::linalg::{Factorizer, gram_of_inverse, symmetric_eigen};
+use sparsegp::{Error, Result};
 
 /// Checks that `value` is positive and finite; otherwise returns a usage error.
 fn require_positive(what: &str, value: f64) -> Result<()> {
@@ -48,7 +50,7 @@ fn columns_of(x: MatRef<'_, f64>) -> Result<Mat<f64>> {
             x.ncols()
         )));
     }
-    if !all_finite(x) {
+    if !x.is_all_finite() {
         return Err(Error::usage("an input is not finite, expected finite numbers"));
     }
     Ok(x.transpose().to_owned())
@@ -75,7 +77,7 @@ fn require_symmetric(what: &str, a: MatRef<'_, f64>, d: usize) -> Result<()> {
         let (rows, cols) = a.shape();
         return Err(Error::usage(format!("{what} is {rows} × {cols}, expected {d} × {d}")));
     }
-    if !all_finite(a) {
+    if !a.is_all_finite() {
         return Err(Error::usage(format!("{what} is not finite")));
     }
     for j in 0..d {

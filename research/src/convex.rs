@@ -2,9 +2,9 @@
 //! Gower 2023).
 
 use super::{Curvature, NoiseConstants, require_non_negative, require_positive};
-use crate::error::{Error, Result};
-use crate::variational::Schedule;
 use serde::Serialize;
+use sparsegp::variational::Schedule;
+use sparsegp::{Error, Result};
 
 /// Bounds on `E F(θ̄) − F*` for a constant step γ over T steps and the weighted average θ̄ of the iterates in (m, C), from constants
 /// (a, b) of `E‖g‖² ≤ a‖θ − θ*‖² + b` and `‖θ_0 − θ*‖²` (Theorems 7 and 10).
@@ -55,7 +55,8 @@ impl ConvexBound {
         1.0 / (1.0 + self.noise * step * step)
     }
 
-    /// Returns the step 1/(𝓜√T) of the theorems for a horizon of T steps.
+    /// Returns the step 1/(𝓜√T) of Theorem 7 for a horizon of T steps. Theorem 10, on projected gradients, allows any step; its example is
+    /// 1/√T, which depends on the units of the parameters.
     ///
     /// # Errors
     ///

@@ -12,64 +12,75 @@
 //! θ̄ = (mode, 0). This bounds everything that depends on θ*. The distance of the mode from w = 0
 //! is at most `‖∇‖/ϖ`, where ∇ is the gradient of the energy at w = 0.
 
-use super::inference::InferenceOptions;
-use super::model::VariationalModel;
-use crate::collapsed::Dataset;
-use crate::data::BatchPlan;
-use crate::error::{Error, Result};
-use crate::latent::{Layer, whiten};
-use crate::likelihood::{LatentMarginal, Likelihood};
-use crate::linalg::{self, Operand, Part, product, symmetric_eigen};
-use crate::model::StepGuarantee;
-use crate::quadrature::Integrator;
-use crate::variational::research::guarantees::{Curvature, DistanceBound, NoiseConstants};
-use crate::variational::{Normal, Schedule, Theorem};
+use crate::{Curvature, DistanceBound, NoiseConstants};
 use faer::{Accum, Mat};
+use sparsegp::collapsed::Dataset;
+use sparsegp::latent::{Layer, whiten};
+use sparsegp::likelihood::{LatentMarginal, Likelihood};
+use sparsegp::linalg::{self, Operand, Part, product, symmetric_eigen};
+use sparsegp::quadrature::Integrator;
+use sparsegp::training::{InferenceOptions, VariationalModel};
+use sparsegp::variational::Normal;
+use sparsegp::{Error, Result};
 use sparsegp_kernels::Scratch;
 
-/// Replaces [`Schedule::Theorem`] in the options by the steps of the theorem for their rule, and returns its guarantee. Options without
-/// that schedule are returned unchanged.
+/// A convergence theorem for stochastic gradients of a strongly convex objective (Domke, Garrigos & Gower 2023).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theorem {
+    /// Theorem 6, for proximal gradients: the gradient is that of the energy.
+    Proximal,
+    /// Theorem 9, for projected gradients: the gradient is that of energy and entropy.
+    Projected,
+}
+
+/// The guarantee of a convergence theorem for steps on q, in the whitened coordinates (m, C) of w, with S = C Cᵀ and the prior N(0, I).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepGuarantee {
+    /// The smoothness 𝓜 of the energy.
+    pub smoothness: f64,
+    /// The strong convexity ϖ of the energy.
+    pub strong_convexity: f64,
+    /// The noise constant a of the gradient.
+    pub noise: f64,
+    /// The number of steps taken.
+    pub steps: usize,
+    /// The bound on `E(‖m − m*‖² + ‖C − C*‖²)` after these steps, known before training.
+    pub distance: f64,
+}
+
+/// Replaces the schedule and the smoothness in options of steps on all `rows` by those of the theorem for their rule, and returns the
+/// constants of its guarantee. θ and Z must stay fixed.
 ///
 /// # Errors
 ///
-/// Usage errors if the theorem does not apply: trained parameters in addition to q, mini-batches, losses with unbounded curvature, or an
-/// energy that is not strongly convex.
-pub(in crate::training) fn with_proven_steps(
+/// Usage errors if the theorem does not apply: losses with unbounded curvature, or an energy that is not strongly convex.
+pub fn with_proven_steps(
     mut options: InferenceOptions,
     svgp: &VariationalModel,
-    rows: Option<Dataset<'_>>,
-    trains: bool,
-) -> Result<(InferenceOptions, Option<Proven>)> {
-    if options.step != Schedule::Theorem {
-        return Ok((options, None));
-    }
-    let refuse = |why: String| Err(Error::usage(format!("⟨q_step theorem⟩ {why}")));
-    if trains {
-        return refuse("needs fixed hyper-parameters: use ⟨hyper fixed⟩".to_owned());
-    }
-    let n = rows.map_or(0, |rows| rows.len());
-    let Some(rows) = rows.filter(|_| matches!(options.batches, BatchPlan::Epochs(size) if size >= n)) else {
-        return refuse("needs batches of all rows, in memory: raise ⟨batch_size⟩".to_owned());
-    };
+    rows: Dataset<'_>,
+    theorem: Theorem,
+) -> Result<(InferenceOptions, Proven)> {
     let likelihood = &svgp.model.likelihood;
     let bounded = likelihood.one().and_then(|one| Some((one, one.loss_curvature()?)));
-    let (Some((likelihood, bounds)), Some(theorem)) = (bounded, options.rule.rule.theorem) else {
-        let name = svgp.model.likelihood.name();
-        return refuse(format!("needs losses of bounded curvature; the curvature of {name} is unbounded"));
+    let Some((likelihood, bounds)) = bounded else {
+        return Err(Error::usage(format!(
+            "steps with a proof need losses of bounded curvature; the curvature of {} is unbounded",
+            likelihood.name()
+        )));
     };
     let beta = svgp.objective().beta;
     let sums = Sums::over(svgp.model.layer(), likelihood, rows);
     let curvature = sums.curvature(bounds.0, bounds.1, beta)?;
     if curvature.strong_convexity <= 0.0 {
-        return refuse(format!(
-            "needs a strongly convex energy; here its curvature may be {:.3}",
+        return Err(Error::usage(format!(
+            "steps with a proof need a strongly convex energy; here its curvature may be {:.3}",
             curvature.strong_convexity
-        ));
+        )));
     }
     let proven = Proven::new(theorem, curvature, beta, svgp.q(), &sums)?;
-    options.step = curvature.step_schedule(proven.noise);
+    options.step = proven.bound.schedule();
     options.rule.smoothness = Some(curvature.smoothness);
-    Ok((options, Some(proven)))
+    Ok((options, proven))
 }
 
 /// The sums over rows that bound the energy at w = 0.
@@ -125,7 +136,7 @@ fn own_of(likelihood: &dyn Likelihood) -> Vec<f64> {
 }
 
 /// The constants of a theorem and its bound.
-pub(in crate::training) struct Proven {
+pub struct Proven {
     curvature: Curvature,
     /// a.
     noise: f64,
@@ -142,12 +153,12 @@ impl Proven {
             Theorem::Proximal => (
                 curvature.noise_constant_energy(d),
                 curvature.noise_floor_energy(d, spread),
-                curvature.smoothness.powi(2) * spread,
+                Some(curvature.smoothness.powi(2) * spread),
             ),
             Theorem::Projected => (
                 curvature.noise_constant_energy_entropy(d),
                 curvature.noise_floor_energy_entropy(d, spread, beta),
-                0.0,
+                None,
             ),
         };
         // The distance from (m_0, C_0) to θ* is at most the way through θ̄, with ‖C_0‖² = tr S_0.
@@ -160,7 +171,7 @@ impl Proven {
     }
 
     /// Returns the guarantee after this number of steps.
-    pub(in crate::training) fn after(&self, steps: usize) -> StepGuarantee {
+    pub fn after(&self, steps: usize) -> StepGuarantee {
         let Curvature { smoothness, strong_convexity } = self.curvature;
         StepGuarantee {
             smoothness,

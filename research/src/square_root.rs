@@ -6,8 +6,8 @@
 //! every i exactly when `½ (ρ/β) max_i (Cᵀ Ĝ C)_ii < 1`.
 
 use super::require_positive;
-use crate::error::{Error, Result};
 use faer::MatRef;
+use sparsegp::{Error, Result};
 
 /// Returns the bound on the mixing steps ρ that keep `diag(C₊)` positive: `2β / max_i (Cᵀ Ĝ C)_ii`,
 /// or infinite if no diagonal entry is positive. Any ρ ≤ 1 below it may be taken.

@@ -2,8 +2,8 @@
 //! in the gradients cause.
 
 use super::{Curvature, require_non_negative, require_positive};
-use crate::error::{Error, Result};
 use serde::Serialize;
+use sparsegp::{Error, Result};
 
 /// Convergence of SR-VN with exact gradients and a constant mixing step ρ, in the manner of Theorems 2 and 3 of Kumar, Möllenhoff, Khan &
 /// Lucchi 2025; derived here, since the constants differ.
