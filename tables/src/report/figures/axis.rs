@@ -1,42 +1,16 @@
 //! The axes of figures: scale, positions of ticks and their labels.
 
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-use plotters::coord::types::RangedCoordf64;
 use std::ops::Range;
 
 use crate::readable::{grouped, trimmed};
 
-/// The approximate and the maximum number of ticks of an axis.
+/// The maximum number of ticks of a linear and of a logarithmic axis.
 const TICKS: usize = 6;
 const MOST_TICKS: usize = 8;
 
 /// The minimum and the maximum number of digits of tick labels; the maximum distinguishes any two numbers.
 const LEAST_DIGITS: usize = 3;
 const MOST_DIGITS: usize = 18;
-
-/// The coordinates of an axis with its ticks. (The type for given ticks in the crate plotters cannot label
-/// numbers.)
-pub(super) struct Scale {
-    inner: RangedCoordf64,
-    ticks: Vec<f64>,
-}
-
-impl Ranged for Scale {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        self.inner.map(value, limit)
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        self.ticks.clone()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.inner.range()
-    }
-}
 
 /// An axis.
 pub(super) struct Axis<'a> {
@@ -52,10 +26,6 @@ impl<'a> Axis<'a> {
     /// Creates a linear axis.
     pub(super) fn linear(name: &'a str, range: Range<f64>) -> Axis<'a> {
         Axis { name, range, logarithmic: false }
-    }
-
-    pub(super) fn scale(&self) -> Scale {
-        Scale { inner: self.range.clone().into(), ticks: self.ticks() }
     }
 
     /// Returns the positions of the ticks.
@@ -98,12 +68,28 @@ impl Labels {
     }
 }
 
-/// Returns round, evenly spaced numbers in a range.
+/// Returns the multiples of 1, 2 or 5 times a power of ten in a range: those of the smallest step that has at most six.
 fn ticks(range: &Range<f64>) -> Vec<f64> {
-    // Steps are added up, so a tick at 0 is exact only up to rounding.
-    let zero = 1e-9 * (range.end - range.start).abs();
-    let ticks = RangedCoordf64::from(range.clone()).key_points(TICKS);
-    ticks.into_iter().map(|tick| if tick.abs() < zero { 0.0 } else { tick }).collect()
+    let decade = (range.end - range.start).log10().floor() as i32;
+    let steps = (0..3).flat_map(|finer| [10.0, 5.0, 2.0].map(|leading| (leading, decade - finer)));
+    let mut ticks = Vec::new();
+    for (leading, power) in steps {
+        // A multiple at an end of the range counts in spite of rounding errors.
+        let multiple = |end: f64| scaled(end / leading, -power);
+        let (first, last) = ((multiple(range.start) - 1e-9).ceil(), (multiple(range.end) + 1e-9).floor());
+        if last - first >= TICKS as f64 {
+            break;
+        }
+        let count = (last - first + 1.0) as usize;
+        ticks = (0..count).map(|index| scaled(leading * (first + index as f64), power)).collect();
+    }
+    ticks
+}
+
+/// Multiplies by a power of ten. A quotient by ten is the nearest number, a product with 0.1 is not.
+fn scaled(number: f64, power: i32) -> f64 {
+    let scale = 10f64.powi(power.abs());
+    if power < 0 { number / scale } else { number * scale }
 }
 
 /// Returns the logarithms of round numbers: 1, 2, 5, 10, … for a short range of logarithms, powers of ten for a long one.
@@ -179,6 +165,8 @@ mod tests {
     #[test]
     fn labels_of_linear_ticks_are_accurate_and_distinct() {
         assert_eq!(labels_of(&Axis::linear("x", 0.0..1.0)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        // A multiple at an end of the range has its tick in spite of rounding errors.
+        assert_eq!(labels_of(&Axis::linear("x", -1.4..-1.2)), ["-1.4", "-1.35", "-1.3", "-1.25", "-1.2"]);
         assert_eq!(
             [short(0.0, 3), short(-1e-7, 3), short(1.5e9, 3), short(-1e-9, 3)],
             ["0", "-1e-7", "1.5e9", "-1e-9"]

@@ -2,11 +2,9 @@
 //! characteristic.
 
 use super::{
-    Axis, BLUE, CurveSeries, Curves, Drawing, GREY, INK, SIZE, TEXT, THICK, THIN, curves, draw, frame,
-    marker, whisker,
+    Across, Axis, BLUE, Chart, CurveSeries, Curves, Drawing, GREY, INK, Lettering, SIZE, TEXT, THICK, THIN,
+    curves, draw, marker, whisker,
 };
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
 use sparsegp::metrics::Report;
 
 /// The two-sided 95 % quantile of the standard normal distribution.
@@ -19,23 +17,20 @@ pub fn calibration(report: &Report, rows: u64) -> Option<Drawing> {
     let width = 1.0 / bins.len() as f64;
     let half = Z * (width * (1.0 - width) / rows.max(1) as f64).sqrt();
     let top = bins.iter().fold((width + half).max(0.2), |top, &share| top.max(share));
-    draw(SIZE, |area| {
+    Some(draw(SIZE, |area| {
         let x = Axis::linear("predicted probability of a smaller value", 0.0..1.0);
-        let mut chart = frame(area, x, Axis::linear("share of rows", 0.0..1.05 * top))?;
+        let chart = Chart::new(area, x, Axis::linear("share of rows", 0.0..1.05 * top));
         let ends = [(width - half).max(0.0), width + half];
-        let band = [(0.0, ends[0]), (1.0, ends[1])];
-        chart.draw_series([Rectangle::new(band, GREY.mix(0.3).filled())])?;
-        let bars = bins.iter().enumerate().map(|(bin, &share)| {
+        chart.rectangle([(0.0, ends[0]), (1.0, ends[1])], GREY.faint(0.3));
+        for (bin, &share) in bins.iter().enumerate() {
             let left = bin as f64 * width;
-            Rectangle::new([(left, 0.0), (left + 0.95 * width, share)], BLUE.filled())
-        });
-        chart.draw_series(bars)?;
+            chart.rectangle([(left, 0.0), (left + 0.95 * width, share)], BLUE);
+        }
         // The bars hide the band, so its ends are lines above them.
         for end in ends {
-            chart.draw_series(LineSeries::new([(0.0, end), (1.0, end)], INK.stroke_width(THIN)))?;
+            chart.line([(0.0, end), (1.0, end)], INK, THIN);
         }
-        Ok(())
-    })
+    }))
 }
 
 /// Draws the share of rows inside central intervals against the level, with 95 % intervals of the shares.
@@ -47,21 +42,20 @@ pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
         (0.9, coverage.central_90?),
         (0.95, coverage.central_95?),
     ];
-    draw(SIZE, |area| {
+    Some(draw(SIZE, |area| {
         let low = levels.iter().fold(0.4, |low, level| wilson(level.1, rows).0.min(low));
         let x = Axis::linear("level of the predictive interval", 0.4..1.0);
         let y = Axis::linear("share of rows inside", low - 0.02..1.02);
-        let mut chart = frame(area, x, y)?;
-        chart.draw_series(LineSeries::new([(0.4, 0.4), (1.0, 1.0)], GREY.stroke_width(THICK)))?;
-        chart.draw_series(LineSeries::new(levels, BLUE.stroke_width(THICK)))?;
+        let chart = Chart::new(area, x, y);
+        chart.line([(0.4, 0.4), (1.0, 1.0)], GREY, THICK);
+        chart.line(levels, BLUE, THICK);
         for (level, share) in levels {
             let (below, above) = wilson(share, rows);
-            let place = |y: f64| chart.backend_coord(&(level, y));
-            whisker(area, place(below), place(above), BLUE)?;
-            area.draw(&Polygon::new(marker(place(share), 0), BLUE.filled()))?;
+            let place = |y: f64| chart.place((level, y));
+            whisker(&area, place(below), place(above), BLUE);
+            area.polygon(marker(place(share), 0), BLUE);
         }
-        Ok(())
-    })
+    }))
 }
 
 /// Draws observed shares against mean predicted probabilities, with 95 % intervals of the shares and the
@@ -76,27 +70,24 @@ pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
     if points.is_empty() {
         return None;
     }
-    draw(SIZE, |area| {
+    Some(draw(SIZE, |area| {
         // Slightly more than [0, 1], so that points at the ends are not cut, with space for the numbers
         // below.
         let x = Axis::linear("predicted probability", -0.04..1.04);
-        let mut chart = frame(area, x, Axis::linear("observed share", -0.17..1.04))?;
-        chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], GREY.stroke_width(THICK)))?;
-        let line = points.iter().map(|point| (point.0, point.1));
-        chart.draw_series(LineSeries::new(line, BLUE.stroke_width(THICK)))?;
-        let small = ("sans-serif", TEXT * 3 / 4).into_font();
-        let style = small.color(&INK).pos(plotters::style::text_anchor::Pos::new(HPos::Center, VPos::Center));
+        let chart = Chart::new(area, x, Axis::linear("observed share", -0.17..1.04));
+        chart.line([(0.0, 0.0), (1.0, 1.0)], GREY, THICK);
+        chart.line(points.iter().map(|point| (point.0, point.1)), BLUE, THICK);
+        let style = Lettering { size: TEXT * 3 / 4, ..Lettering::of(Across::Middle) };
         for (index, &&(predicted, share, rows)) in points.iter().enumerate() {
             let (below, above) = wilson(share, rows);
-            let place = |y: f64| chart.backend_coord(&(predicted, y));
-            whisker(area, place(below), place(above), BLUE)?;
-            area.draw(&Polygon::new(marker(place(share), 0), BLUE.filled()))?;
+            let place = |y: f64| chart.place((predicted, y));
+            whisker(&area, place(below), place(above), BLUE);
+            area.polygon(marker(place(share), 0), BLUE);
             // Numbers alternate between two lines, so that they do not overlap.
             let level = if index % 2 == 0 { -0.085 } else { -0.14 };
-            area.draw(&Text::new(rows.to_string(), place(level), style.clone()))?;
+            area.text(&rows.to_string(), place(level), style);
         }
-        Ok(())
-    })
+    }))
 }
 
 /// Draws the true positive rate against the false positive rate, at every threshold of the probability; the points come from

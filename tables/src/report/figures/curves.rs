@@ -1,10 +1,9 @@
 //! Figures of curves: the trace of a fit, and several named series with error bars and a legend.
 
 use super::{
-    Area, Axis, COLOURS, Drawing, Drawn, GREY, MARKERS, SIZE, Sample, THICK, draw, frame, legend,
-    legend_height, marker, range, whisker,
+    Axis, COLOURS, Chart, Drawing, GREY, Ink, MARKERS, SIZE, Sample, THICK, draw, legend, legend_height,
+    marker, range, whisker,
 };
-use plotters::prelude::*;
 use sparsegp::hyper::Record;
 
 /// The maximum number of points of a series with markers; more would hide the line.
@@ -50,7 +49,7 @@ pub struct CurveSeries {
 /// A series as it is drawn.
 struct Shown<'a> {
     name: &'a str,
-    colour: RGBColor,
+    colour: Ink,
     /// The index of the marker; `None` for a series of many points.
     marker: Option<usize>,
     points: Vec<Point>,
@@ -77,26 +76,26 @@ pub fn curves(curves: &Curves) -> Option<Drawing> {
     let y = Axis { name: &curves.axes.1, range: y, logarithmic: curves.log_y };
     let mut names: Vec<(&str, Sample)> = series.iter().map(Shown::sample).collect();
     names.retain(|(name, _)| !name.is_empty());
-    draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
-        let (upper, lower) = area.split_vertically(SIZE.1);
-        let mut chart = frame(&upper, x, y)?;
+    Some(draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
+        let chart = Chart::new(upper, x, y);
         if curves.diagonal && ends.0 < ends.1 {
-            let line = [(ends.0, ends.0), (ends.1, ends.1)];
-            chart.draw_series(LineSeries::new(line, GREY.stroke_width(THICK)))?;
+            chart.line([(ends.0, ends.0), (ends.1, ends.1)], GREY, THICK);
         }
         for series in &series {
-            let line = series.points.iter().map(|point| (point.x, point.y));
-            chart.draw_series(LineSeries::new(line, series.colour.stroke_width(THICK)))?;
+            chart.line(series.points.iter().map(|point| (point.x, point.y)), series.colour, THICK);
             for point in &series.points {
-                let place = |y: f64| chart.backend_coord(&(point.x, y.max(bottom)));
+                let place = |y: f64| chart.place((point.x, y.max(bottom)));
                 if let Some((low, high)) = point.bar {
-                    whisker(area, place(low), place(high), series.colour)?;
+                    whisker(&area, place(low), place(high), series.colour);
                 }
-                mark(area, place(point.y), series)?;
+                if let Some(which) = series.marker {
+                    area.polygon(marker(place(point.y), which), series.colour);
+                }
             }
         }
-        legend(&lower, &names)
-    })
+        legend(&lower, &names);
+    }))
 }
 
 impl Curves {
@@ -124,14 +123,6 @@ impl Shown<'_> {
             None => Sample::Line(self.colour),
         };
         (self.name, sample)
-    }
-}
-
-/// Draws the marker of a series, if it has one.
-fn mark(area: &Area<'_>, place: (i32, i32), series: &Shown<'_>) -> Drawn {
-    match series.marker {
-        Some(which) => area.draw(&Polygon::new(marker(place, which), series.colour.filled())),
-        None => Ok(()),
     }
 }
 

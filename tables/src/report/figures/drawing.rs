@@ -1,74 +1,31 @@
-//! The elements of a figure: marks that the crate plotters draws on a canvas, written as SVG or
-//! PNG.
+//! A figure as SVG text, and the areas on which its marks are drawn.
 
-use super::svg;
-use plotters::prelude::DrawingBackend;
-use plotters_backend::text_anchor::{HPos, VPos};
-use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind, FontTransform,
-};
-use std::convert::Infallible;
+use super::letters::width;
+use super::{INK, TEXT};
+use crate::report::html::escape;
+use std::cell::RefCell;
+use std::fmt::Write;
 
 /// The number of canvas units per pixel of the page, so that positions at whole units are finer than pixels.
-pub(super) const UNITS: u32 = 2;
+const UNITS: u32 = 2;
+
+/// The size of a letter's em square over ascent and descent together, as in DejaVu Sans.
+const EM: f64 = 1.0 / 1.164;
 
 /// A figure: marks in drawing order, with a title and a description.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawing {
     /// Width and height in units.
     pub(super) size: (u32, u32),
-    pub(super) marks: Vec<Mark>,
+    /// The elements of SVG, a line each.
+    marks: String,
     title: String,
     description: String,
     /// True for a map of pale colours, on which dark marks stay dark.
     map: bool,
 }
 
-/// A position on the canvas, in units from the upper left corner.
-pub(super) type Place = BackendCoord;
-
-/// A mark.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Mark {
-    /// A line through positions, with a width.
-    Line(Vec<Place>, Ink, u32),
-    /// The area inside a line through positions.
-    Area(Vec<Place>, Ink),
-    /// A rectangle from its upper left to its lower right corner, filled or as an outline.
-    Box(Place, Place, Ink, bool),
-    /// A circle with a radius, filled or as an outline.
-    Circle(Place, u32, Ink, bool),
-    /// Text at a position.
-    Text(String, Place, Lettering),
-}
-
-/// A colour and its opacity, from 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Ink {
-    pub(super) rgb: (u8, u8, u8),
-    pub(super) opacity: f64,
-}
-
-/// The style of text.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Lettering {
-    pub(super) ink: Ink,
-    /// Ascent and descent together, in units.
-    pub(super) size: f64,
-    /// The part of the text at its position: −1 the beginning, 0 the middle, 1 the end.
-    pub(super) across: i8,
-    /// The vertical part of the text at its position: −1 the top, 0 the middle, 1 the bottom.
-    pub(super) down: i8,
-    /// Quarters of a turn to the right.
-    pub(super) quarters: u8,
-}
-
 impl Drawing {
-    /// Creates an empty canvas of a size in units.
-    pub(super) fn empty(size: (u32, u32)) -> Drawing {
-        Drawing { size, ..Drawing::default() }
-    }
-
     /// Adds a title and a description, for readers who cannot see the figure.
     pub fn named(mut self, title: &str, description: &str) -> Drawing {
         (self.title, self.description) = (title.to_owned(), description.to_owned());
@@ -90,134 +47,223 @@ impl Drawing {
         &self.title
     }
 
-    /// Returns the description.
-    pub(crate) fn description(&self) -> &str {
-        &self.description
-    }
-
-    /// Returns the figure as an SVG document on a white background.
+    /// Returns the figure as an SVG document on a white background, which has the class `ground`, so that a page can hide it.
     pub fn svg(&self) -> String {
-        svg::document(self)
-    }
-
-    /// Returns the figure as a PNG file on a white background, with two dots per pixel of the page.
-    pub fn png(&self) -> Vec<u8> {
-        super::png::file(self)
-    }
-}
-
-/// The canvas that plotters draws on.
-pub(super) struct Canvas<'a>(pub(super) &'a mut Drawing);
-
-fn ink(colour: BackendColor) -> Ink {
-    Ink { rgb: colour.rgb, opacity: colour.alpha }
-}
-
-type Done = Result<(), DrawingErrorKind<Infallible>>;
-
-impl Canvas<'_> {
-    /// Adds a mark, unless it is invisible.
-    fn keep(&mut self, colour: BackendColor, mark: Mark) -> Done {
-        if colour.alpha > 0.0 {
-            self.0.marks.push(mark);
-        }
-        Ok(())
+        let (width, height) = self.size;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {width} {height}\" \
+             font-family=\"system-ui, 'DejaVu Sans', sans-serif\">\n<title>{}</title>\n<desc>{}</desc>\n\
+             <rect class=\"ground\" width=\"{width}\" height=\"{height}\" fill=\"#FFFFFF\"/>\n{}</svg>\n",
+            width / UNITS,
+            height / UNITS,
+            escape(&self.title),
+            escape(&self.description),
+            self.marks
+        )
     }
 }
 
-impl DrawingBackend for Canvas<'_> {
-    type ErrorType = Infallible;
+/// Returns the figure that `paint` draws on an empty canvas of a size in units.
+pub(super) fn draw(size: (u32, u32), paint: impl FnOnce(Area<'_>)) -> Drawing {
+    let marks = RefCell::new(String::new());
+    paint(Area { marks: &marks, left: 0, top: 0, right: size.0 as i32, bottom: size.1 as i32 });
+    Drawing { size, marks: marks.into_inner(), ..Drawing::default() }
+}
 
-    fn get_size(&self) -> (u32, u32) {
-        self.0.size
+/// A position on the canvas, in units from the upper left corner.
+pub(super) type Place = (i32, i32);
+
+/// A colour and its opacity, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ink {
+    rgb: (u8, u8, u8),
+    opacity: f64,
+}
+
+impl Ink {
+    /// Creates an opaque colour from its parts of red, green and blue.
+    pub(super) const fn new(red: u8, green: u8, blue: u8) -> Ink {
+        Ink { rgb: (red, green, blue), opacity: 1.0 }
     }
 
-    fn ensure_prepared(&mut self) -> Done {
-        Ok(())
+    /// Returns the colour with an opacity.
+    pub(super) fn faint(self, opacity: f64) -> Ink {
+        Ink { opacity, ..self }
     }
 
-    fn present(&mut self) -> Done {
-        Ok(())
+    /// Returns the colour with every part replaced.
+    pub(super) fn map(self, part: impl Fn(u8) -> u8) -> Ink {
+        let (red, green, blue) = self.rgb;
+        Ink { rgb: (part(red), part(green), part(blue)), ..self }
     }
 
-    fn draw_pixel(&mut self, place: BackendCoord, colour: BackendColor) -> Done {
-        self.keep(colour, Mark::Box(place, (place.0 + 1, place.1 + 1), ink(colour), true))
-    }
-
-    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Done {
-        self.draw_path([from, to], style)
-    }
-
-    fn draw_rect<S: BackendStyle>(
-        &mut self,
-        upper_left: BackendCoord,
-        bottom_right: BackendCoord,
-        style: &S,
-        fill: bool,
-    ) -> Done {
-        let colour = style.color();
-        self.keep(colour, Mark::Box(upper_left, bottom_right, ink(colour), fill))
-    }
-
-    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        path: I,
-        style: &S,
-    ) -> Done {
-        let mut places: Vec<Place> = path.into_iter().collect();
-        places.dedup();
-        if places.len() < 2 {
-            return Ok(());
+    /// Returns the attributes of SVG that paint an element's `what`.
+    pub(super) fn paint(self, what: &str) -> String {
+        let (red, green, blue) = self.rgb;
+        let colour = format!("{what}=\"#{red:02X}{green:02X}{blue:02X}\"");
+        match self.opacity < 1.0 {
+            true => format!("{colour} {what}-opacity=\"{}\"", (self.opacity * 1000.0).round() / 1000.0),
+            false => colour,
         }
-        let colour = style.color();
-        self.keep(colour, Mark::Line(places, ink(colour), style.stroke_width()))
+    }
+}
+
+/// The part of a line of text that stands at its position.
+#[derive(Clone, Copy)]
+pub(super) enum Across {
+    Start,
+    Middle,
+    End,
+}
+
+/// The vertical part of text that stands at its position.
+#[derive(Clone, Copy)]
+pub(super) enum Down {
+    Top,
+    Middle,
+    Bottom,
+}
+
+/// The style of text.
+#[derive(Clone, Copy)]
+pub(super) struct Lettering {
+    /// Ascent and descent together, in units.
+    pub(super) size: i32,
+    pub(super) across: Across,
+    pub(super) down: Down,
+    /// True if the text reads from bottom to top.
+    pub(super) upwards: bool,
+}
+
+impl Lettering {
+    /// Creates the style of level text, half-way between its top and bottom.
+    pub(super) fn of(across: Across) -> Lettering {
+        Lettering { size: TEXT, across, down: Down::Middle, upwards: false }
+    }
+}
+
+/// A rectangle of a canvas. Marks outside of it are moved to its edge.
+#[derive(Clone, Copy)]
+pub(super) struct Area<'a> {
+    pub(super) marks: &'a RefCell<String>,
+    pub(super) left: i32,
+    pub(super) top: i32,
+    pub(super) right: i32,
+    pub(super) bottom: i32,
+}
+
+impl<'a> Area<'a> {
+    /// Returns the width and the height.
+    pub(super) fn size(&self) -> (u32, u32) {
+        (self.left.abs_diff(self.right), self.top.abs_diff(self.bottom))
     }
 
-    fn draw_circle<S: BackendStyle>(
-        &mut self,
-        center: BackendCoord,
-        radius: u32,
-        style: &S,
-        fill: bool,
-    ) -> Done {
-        let colour = style.color();
-        self.keep(colour, Mark::Circle(center, radius, ink(colour), fill))
+    /// Returns the area down to a height, and the rest below it.
+    pub(super) fn split_below(&self, height: u32) -> (Area<'a>, Area<'a>) {
+        let edge = self.top + height as i32;
+        (Area { bottom: edge, ..*self }, Area { top: edge, ..*self })
     }
 
-    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        vert: I,
-        style: &S,
-    ) -> Done {
-        let colour = style.color();
-        self.keep(colour, Mark::Area(vert.into_iter().collect(), ink(colour)))
+    /// Returns the area up to a width, and the rest beside it.
+    pub(super) fn split_beside(&self, width: u32) -> (Area<'a>, Area<'a>) {
+        let edge = self.left + width as i32;
+        (Area { right: edge, ..*self }, Area { left: edge, ..*self })
     }
 
-    fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, pos: BackendCoord) -> Done {
-        if text.is_empty() {
-            return Ok(());
+    fn inside(&self, (x, y): Place) -> Place {
+        (x.clamp(self.left, self.right), y.clamp(self.top, self.bottom))
+    }
+
+    fn add(&self, mark: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.marks.borrow_mut(), "{mark}");
+    }
+
+    fn points(&self, places: impl IntoIterator<Item = Place>) -> Vec<String> {
+        places.into_iter().map(|place| self.inside(place)).map(|(x, y)| format!("{x},{y}")).collect()
+    }
+
+    /// Draws a line through positions.
+    pub(super) fn line(&self, places: impl IntoIterator<Item = Place>, ink: Ink, width: u32) {
+        let mut points = self.points(places);
+        points.dedup();
+        if points.len() > 1 {
+            let (stroke, points) = (ink.paint("stroke"), points.join(" "));
+            self.add(format_args!(
+                "<polyline fill=\"none\" {stroke} stroke-width=\"{width}\" points=\"{points}\"/>"
+            ));
         }
-        let colour = style.color();
-        let lettering = Lettering {
-            ink: ink(colour),
-            size: style.size(),
-            across: match style.anchor().h_pos {
-                HPos::Left => -1,
-                HPos::Center => 0,
-                HPos::Right => 1,
-            },
-            down: match style.anchor().v_pos {
-                VPos::Top => -1,
-                VPos::Center => 0,
-                VPos::Bottom => 1,
-            },
-            quarters: match style.transform() {
-                FontTransform::None => 0,
-                FontTransform::Rotate90 => 1,
-                FontTransform::Rotate180 => 2,
-                FontTransform::Rotate270 => 3,
-            },
+    }
+
+    /// Draws the area inside a line through positions.
+    pub(super) fn polygon(&self, places: impl IntoIterator<Item = Place>, ink: Ink) {
+        let points = self.points(places).join(" ");
+        self.add(format_args!("<polygon {} points=\"{points}\"/>", ink.paint("fill")));
+    }
+
+    /// Draws the rectangle between two opposite corners.
+    pub(super) fn rectangle(&self, corners: [Place; 2], ink: Ink) {
+        self.rect(corners, &ink.paint("fill"));
+    }
+
+    /// Draws the edges of the rectangle between two opposite corners.
+    pub(super) fn outline(&self, corners: [Place; 2], ink: Ink) {
+        self.rect(corners, &format!("fill=\"none\" {} stroke-width=\"{UNITS}\"", ink.paint("stroke")));
+    }
+
+    fn rect(&self, corners: [Place; 2], paint: &str) {
+        let [from, to] = corners.map(|corner| self.inside(corner));
+        let (x, y) = (from.0.min(to.0), from.1.min(to.1));
+        let (width, height) = (from.0.abs_diff(to.0), from.1.abs_diff(to.1));
+        self.add(format_args!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" {paint}/>"));
+    }
+
+    /// Draws a disc.
+    pub(super) fn disc(&self, place: Place, radius: i32, ink: Ink) {
+        let (x, y) = self.inside(place);
+        self.add(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" {}/>", ink.paint("fill")));
+    }
+
+    /// Draws text at a position.
+    pub(super) fn text(&self, words: &str, (x, y): Place, style: Lettering) {
+        if words.is_empty() {
+            return;
+        }
+        let anchor = match style.across {
+            Across::Start => "start",
+            Across::Middle => "middle",
+            Across::End => "end",
         };
-        self.keep(colour, Mark::Text(text.to_owned(), pos, lettering))
+        // The distance from the position to the baseline, in ems.
+        let drop = match style.down {
+            Down::Top => 0.93,
+            Down::Middle => 0.35,
+            Down::Bottom => -0.23,
+        };
+        let turn = if style.upwards { format!(" transform=\"rotate(270,{x},{y})\"") } else { String::new() };
+        self.add(format_args!(
+            "<text x=\"{x}\" y=\"{y}\" dy=\"{drop}em\" text-anchor=\"{anchor}\" font-size=\"{:.1}\" {}{turn}>{}</text>",
+            f64::from(style.size) * EM,
+            INK.paint("fill"),
+            escape(words)
+        ));
     }
+}
+
+/// Returns the longest beginning of a text that is at most `most` units wide, with an ellipsis if the text is cut.
+pub(super) fn fitted(text: &str, most: u32) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if width(&clean, TEXT) <= most {
+        return clean;
+    }
+    // No letter is narrower than a tenth of its height.
+    let mut letters: Vec<char> = clean.chars().take(10 * most as usize / TEXT as usize).collect();
+    while !letters.is_empty() {
+        letters.pop();
+        let cut = letters.iter().chain(&['…']).collect::<String>();
+        if width(&cut, TEXT) <= most {
+            return cut;
+        }
+    }
+    "…".to_owned()
 }

@@ -1,11 +1,10 @@
 //! Figures of named intervals, one below the other, such as those of coefficients.
 
+use super::letters::width;
 use super::{
-    Area, Axis, BLUE, COLOURS, Chart, Drawing, Failure, GREY, GRID, MARGIN, SIZE, Sample, THICK, THIN,
-    XLabels, draw, fitted, legend, legend_height, lettering, marker, range, width,
+    Across, Area, Axis, BLUE, COLOURS, Chart, Drawing, GREY, GRID, Lettering, SIZE, Sample, TEXT, THICK,
+    THIN, draw, fitted, legend, legend_height, marker, range,
 };
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
 
 /// The maximum width of the names; the height of a row for a few intervals, and for many; and the number of
 /// intervals that are many.
@@ -35,20 +34,19 @@ pub(crate) fn intervals(axis: &str, intervals: &[Interval], from_zero: bool) -> 
     let height = if intervals.len() > MANY { NARROW_ROW } else { ROW };
     let rows = Rows::of(axis, intervals.iter().map(|interval| interval.name.as_str()), height)?;
     let x = rows.axis(intervals, zero)?;
-    draw((SIZE.0, rows.height()), |area| {
-        let mut chart = rows.frame(area, x)?;
+    Some(draw((SIZE.0, rows.height()), |area| {
+        let chart = rows.frame(area, x);
         for (row, interval) in intervals.iter().enumerate() {
             let level = rows.level(row);
             let (low, high) = interval.ends;
             if from_zero {
                 let bar = [(0.0, level - 0.3), (interval.middle, level + 0.3)];
-                chart.draw_series([Rectangle::new(bar, BLUE.mix(0.35).filled())])?;
+                chart.rectangle(bar, BLUE.faint(0.35));
             }
-            chart.draw_series(LineSeries::new([(low, level), (high, level)], BLUE.stroke_width(THICK)))?;
-            chart.draw_series([Circle::new((interval.middle, level), 8, BLUE.filled())])?;
+            chart.line([(low, level), (high, level)], BLUE, THICK);
+            chart.disc((interval.middle, level), 8, BLUE);
         }
-        Ok(())
-    })
+    }))
 }
 
 /// Intervals of one name in every row of a figure.
@@ -72,27 +70,24 @@ pub(crate) fn grouped(axis: &str, series: &[IntervalSeries]) -> Option<Drawing> 
     let sample = |index: usize| Sample::LineAndMarker(COLOURS[index % COLOURS.len()], index);
     let names: Vec<(&str, Sample)> =
         series.iter().enumerate().map(|(index, series)| (series.name.as_str(), sample(index))).collect();
-    draw((SIZE.0, rows.height() + legend_height(&names)), |area| {
-        let (upper, lower) = area.split_vertically(rows.height());
-        let mut chart = rows.frame(&upper, x)?;
+    Some(draw((SIZE.0, rows.height() + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(rows.height());
+        let chart = rows.frame(upper, x);
         for boundary in 1..first.intervals.len() {
             let level = rows.level(boundary) + 0.5;
-            let line = [(x_ends.0, level), (x_ends.1, level)];
-            chart.draw_series(LineSeries::new(line, GRID.stroke_width(THIN)))?;
+            chart.line([(x_ends.0, level), (x_ends.1, level)], GRID, THIN);
         }
         for (index, one) in series.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
             let above = (count as f64 - 1.0) / 2.0 - index as f64;
             for (row, interval) in one.intervals.iter().enumerate() {
                 let level = rows.level(row) + above * f64::from(STEP) / f64::from(height);
-                let ends = [(interval.ends.0, level), (interval.ends.1, level)];
-                chart.draw_series(LineSeries::new(ends, colour.stroke_width(THIN)))?;
-                let place = chart.backend_coord(&(interval.middle, level));
-                area.draw(&Polygon::new(marker(place, index), colour.filled()))?;
+                chart.line([(interval.ends.0, level), (interval.ends.1, level)], colour, THIN);
+                area.polygon(marker(chart.place((interval.middle, level)), index), colour);
             }
         }
-        legend(&lower, &names)
-    })
+        legend(&lower, &names);
+    }))
 }
 
 /// The named rows of a figure of intervals.
@@ -128,34 +123,19 @@ impl<'a> Rows<'a> {
     }
 
     /// Draws the axis, the names of the rows, and the line at 0.
-    fn frame<'b, 'c>(&self, area: &'b Area<'c>, x: Axis<'_>) -> Result<Chart<'b, 'c>, Failure> {
-        let names = self.names.iter().map(|name| fitted(area, name, NAMES));
-        let names: Vec<String> = names.collect::<Result<_, _>>()?;
-        let widths = names.iter().map(|name| width(area, name)).collect::<Result<Vec<u32>, _>>()?;
-        let beside = widths.into_iter().max().unwrap_or(0) + 30;
+    fn frame<'b>(&self, area: Area<'b>, x: Axis<'_>) -> Chart<'b> {
+        let names: Vec<String> = self.names.iter().map(|name| fitted(name, NAMES)).collect();
+        let beside = names.iter().map(|name| width(name, TEXT)).max().unwrap_or(0) + 30;
         let (shows_zero, count) = (x.range.contains(&0.0), self.names.len() as f64);
-        let axis = fitted(area, x.name, (SIZE.0 - beside).max(SIZE.0 / 2))?;
-        let below = XLabels::of(area, &x, beside)?;
-        let mut chart = ChartBuilder::on(area)
-            .margin(MARGIN)
-            .margin_right(below.right)
-            .x_label_area_size(84)
-            .y_label_area_size(beside)
-            .build_cartesian_2d(x.scale(), Axis::linear("", 0.0..count).scale())?;
-        let mut mesh = chart.configure_mesh();
-        mesh.light_line_style(TRANSPARENT).bold_line_style(GRID.stroke_width(THIN));
-        mesh.axis_style(GREY.stroke_width(THIN)).disable_y_mesh().disable_y_axis();
-        mesh.label_style(lettering(HPos::Center, VPos::Center));
-        mesh.axis_desc_style(lettering(HPos::Center, VPos::Center));
-        mesh.x_label_formatter(&|value| below.of_tick(*value)).x_desc(axis).draw()?;
+        let chart = Chart::of_rows(area, x, 0.0..count, beside);
         if shows_zero {
-            chart.draw_series(LineSeries::new([(0.0, 0.0), (0.0, count)], GREY.stroke_width(THIN)))?;
+            chart.line([(0.0, 0.0), (0.0, count)], GREY, THIN);
         }
         for (row, name) in names.iter().enumerate() {
-            let (_, place) = chart.backend_coord(&(0.0, self.level(row)));
-            area.draw_text(name, &lettering(HPos::Right, VPos::Center), (beside as i32, place))?;
+            let (_, place) = chart.place((0.0, self.level(row)));
+            area.text(name, (beside as i32, place), Lettering::of(Across::End));
         }
-        Ok(chart)
+        chart
     }
 }
 

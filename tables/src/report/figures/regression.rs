@@ -1,10 +1,9 @@
 //! Figures of a regression on test rows: predictions against observations, and residuals.
 
 use super::{
-    Axis, BLUE, DOT, Drawing, GREY, MOST_POINTS, ORANGE, SIZE, THICK, THIN, draw, frame, marker, range,
+    Axis, BLUE, Chart, DOT, Drawing, GREY, MOST_POINTS, ORANGE, SIZE, THICK, THIN, draw, marker, range,
     whisker,
 };
-use plotters::prelude::*;
 use sparsegp::data::Moments;
 use sparsegp::metrics::Compared;
 use std::ops::Range;
@@ -90,19 +89,16 @@ impl Observed {
         let heights = range(dots().chain(ends))?;
         let means = not_narrow(range(self.finite().map(|point| point.mean))?, &of_dots);
         let diagonal = (means.start.max(heights.start), means.end.min(heights.end));
-        draw(SIZE, |area| {
+        Some(draw(SIZE, |area| {
             let names = (format!("predicted mean of {target}"), format!("observed {target}"));
-            let mut chart = frame(area, Axis::linear(&names.0, means), Axis::linear(&names.1, heights))?;
-            let line = |point: &&Point| {
+            let chart = Chart::new(area, Axis::linear(&names.0, means), Axis::linear(&names.1, heights));
+            for point in intervals {
                 let ends = [(point.mean, near(point.interval.0)), (point.mean, near(point.interval.1))];
-                PathElement::new(ends, BLUE.mix(0.3).stroke_width(THIN))
-            };
-            chart.draw_series(intervals.iter().map(line))?;
-            let ends = [(diagonal.0, diagonal.0), (diagonal.1, diagonal.1)];
-            chart.draw_series(LineSeries::new(ends, GREY.stroke_width(THICK)))?;
-            let dot = |point: &Point| Circle::new((point.mean, point.target), DOT, BLUE.mix(0.7).filled());
-            chart.draw_series(self.finite().map(dot)).map(|_| ())
-        })
+                chart.line(ends, BLUE.faint(0.3), THIN);
+            }
+            chart.line([(diagonal.0, diagonal.0), (diagonal.1, diagonal.1)], GREY, THICK);
+            self.finite().for_each(|point| chart.disc((point.mean, point.target), DOT, BLUE.faint(0.7)));
+        }))
     }
 
     /// Draws residuals (observed minus predicted) against predictions, with the means of tenths of the rows and their 95 % intervals;
@@ -113,15 +109,14 @@ impl Observed {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (x, y) = (range(points.iter().map(|p| p.0))?, range(points.iter().map(|p| p.1))?);
         let x = not_narrow(x, &y);
-        draw(SIZE, |area| {
+        Some(draw(SIZE, |area| {
             let name = format!("predicted mean of {target}");
             let ends = (x.start, x.end);
-            let mut chart = frame(area, Axis::linear(&name, x), Axis::linear("observed − predicted", y))?;
-            let dots = points.iter().map(|&point| Circle::new(point, DOT, BLUE.mix(0.5).filled()));
-            chart.draw_series(dots)?;
-            chart.draw_series(LineSeries::new([(ends.0, 0.0), (ends.1, 0.0)], GREY.stroke_width(THICK)))?;
+            let chart = Chart::new(area, Axis::linear(&name, x), Axis::linear("observed − predicted", y));
+            points.iter().for_each(|&point| chart.disc(point, DOT, BLUE.faint(0.5)));
+            chart.line([(ends.0, 0.0), (ends.1, 0.0)], GREY, THICK);
             if points.len() < GROUPS * FEWEST {
-                return Ok(());
+                return;
             }
             for group in points.chunks(points.len().div_ceil(GROUPS)) {
                 let (mut place, mut left) = (Moments::default(), Moments::default());
@@ -134,12 +129,11 @@ impl Observed {
                     continue;
                 };
                 let half = 1.96 * (variance / (group.len() as f64 - 1.0).max(1.0)).sqrt();
-                let at = |y: f64| chart.backend_coord(&(x, y));
-                whisker(area, at(middle - half), at(middle + half), ORANGE)?;
-                area.draw(&Polygon::new(marker(at(middle), 0), ORANGE.filled()))?;
+                let at = |y: f64| chart.place((x, y));
+                whisker(&area, at(middle - half), at(middle + half), ORANGE);
+                area.polygon(marker(at(middle), 0), ORANGE);
             }
-            Ok(())
-        })
+        }))
     }
 }
 

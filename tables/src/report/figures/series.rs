@@ -1,11 +1,11 @@
 //! Figures of functions of one input with their bands: a forecast with data, and partial
 //! dependence.
 
+use super::chart::Point;
 use super::{
-    Axis, BLUE, COLOURS, DOT, Drawing, GREY, INK, MOST_POINTS, SIZE, Sample, THICK, THIN, draw, frame,
-    legend, legend_height, range,
+    Axis, BLUE, COLOURS, Chart, DOT, Drawing, GREY, INK, MOST_POINTS, ORANGE, SIZE, Sample, THICK, THIN,
+    draw, legend, legend_height, range,
 };
-use plotters::prelude::*;
 
 /// A series in one input with its forecast.
 #[derive(Clone, Debug, Default)]
@@ -27,31 +27,29 @@ impl Series {
         let band = self.forecast.iter().flat_map(|f| [f.1, f.2, f.3]);
         let y = range(self.observed.iter().map(|p| p.1).chain(band))?;
         let shown = x.clone();
-        draw(SIZE, |area| {
-            let mut chart =
-                frame(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y.clone()))?;
-            chart.draw_series([outline(&self.forecast, BLUE.mix(0.25))])?;
-            let mean = self.forecast.iter().map(|f| (f.0, f.1));
-            chart.draw_series(LineSeries::new(mean, BLUE.stroke_width(THICK)))?;
+        Some(draw(SIZE, |area| {
+            let chart =
+                Chart::new(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y.clone()));
+            chart.polygon(outline(&self.forecast), BLUE.faint(0.25));
+            chart.line(self.forecast.iter().map(|f| (f.0, f.1)), BLUE, THICK);
             let stride = self.observed.len().div_ceil(MOST_POINTS).max(1);
             let points = self.observed.iter().step_by(stride);
             let finite = points.filter(|point| point.0.is_finite() && point.1.is_finite());
-            chart.draw_series(finite.map(|&point| Circle::new(point, DOT - 1, INK.mix(0.6).filled())))?;
+            finite.for_each(|&point| chart.disc(point, DOT - 1, INK.faint(0.6)));
             for place in self.inducing.iter().filter(|place| shown.contains(place)) {
-                let (x, bottom) = chart.backend_coord(&(*place, y.start));
-                area.draw(&PathElement::new([(x, bottom), (x, bottom - 22)], COLOURS[1].stroke_width(THIN)))?;
+                let (x, bottom) = chart.place((*place, y.start));
+                area.line([(x, bottom), (x, bottom - 22)], ORANGE, THIN);
             }
-            Ok(())
-        })
+        }))
     }
 }
 
-/// The polygon between the lower and the upper ends.
-fn outline(points: &[(f64, f64, f64, f64)], colour: RGBAColor) -> Polygon<(f64, f64)> {
+/// Returns the outline between the lower and the upper ends.
+fn outline(points: &[(f64, f64, f64, f64)]) -> impl Iterator<Item = Point> {
     let finite = |point: &&(f64, f64, f64, f64)| point.2.is_finite() && point.3.is_finite();
     let upper = points.iter().filter(finite).map(|f| (f.0, f.3));
     let lower = points.iter().rev().filter(finite).map(|f| (f.0, f.2));
-    Polygon::new(upper.chain(lower).collect::<Vec<_>>(), colour)
+    upper.chain(lower)
 }
 
 /// A curve with the ends of its intervals.
@@ -75,24 +73,23 @@ pub(crate) fn bands(axes: (&str, &str), bands: &[Band], data: &[f64]) -> Option<
         .filter(|(_, name)| !name.is_empty())
         .map(|(index, name)| (name.as_str(), Sample::Line(COLOURS[index % COLOURS.len()])))
         .collect();
-    draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
-        let (upper, lower) = area.split_vertically(SIZE.1);
+    Some(draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
         let (shown, bottom) = (x.clone(), y.start);
-        let mut chart = frame(&upper, Axis::linear(axes.0, x), Axis::linear(axes.1, y))?;
+        let chart = Chart::new(upper, Axis::linear(axes.0, x), Axis::linear(axes.1, y));
         let colour = |index: usize| COLOURS[index % COLOURS.len()];
         for (index, band) in bands.iter().enumerate() {
-            chart.draw_series([outline(&band.points, colour(index).mix(0.2))])?;
+            chart.polygon(outline(&band.points), colour(index).faint(0.2));
         }
         for (index, band) in bands.iter().enumerate() {
-            let line = band.points.iter().map(|point| (point.0, point.1));
-            chart.draw_series(LineSeries::new(line, colour(index).stroke_width(THICK)))?;
+            chart.line(band.points.iter().map(|point| (point.0, point.1)), colour(index), THICK);
         }
         for place in data.iter().filter(|place| shown.contains(place)) {
-            let (x, foot) = chart.backend_coord(&(*place, bottom));
-            area.draw(&PathElement::new([(x, foot), (x, foot - 14)], GREY.mix(0.6).stroke_width(THIN)))?;
+            let (x, foot) = chart.place((*place, bottom));
+            area.line([(x, foot), (x, foot - 14)], GREY.faint(0.6), THIN);
         }
-        legend(&lower, &names)
-    })
+        legend(&lower, &names);
+    }))
 }
 
 #[cfg(test)]

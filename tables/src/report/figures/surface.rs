@@ -1,12 +1,11 @@
 //! Figures over two inputs: a number as a map of colours, and the regions of classes, with data and
 //! inducing inputs.
 
+use super::chart::Point;
 use super::{
-    Area, Axis, COLOURS, DOT, Drawing, Drawn, GREY, INK, MARKERS, MOST_POINTS, SIZE, Sample, THIN, cross,
-    draw, frame, legend, legend_height, lettering, marker,
+    Across, Area, Axis, COLOURS, Chart, DOT, Drawing, GREY, INK, Ink, Lettering, MARKERS, MOST_POINTS, SIZE,
+    Sample, THIN, cross, draw, fitted, legend, legend_height, marker,
 };
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
 
 /// The maximum number of cells along either axis; more would only enlarge the file.
 const MOST_CELLS: usize = 60;
@@ -16,7 +15,7 @@ const MOST_CELLS: usize = 60;
 const STEPS: f64 = 40.0;
 
 /// The colours of the lowest and the highest number, with white half-way.
-const ENDS: [RGBColor; 2] = [RGBColor(67, 147, 195), RGBColor(230, 145, 56)];
+const ENDS: [Ink; 2] = [Ink::new(67, 147, 195), Ink::new(230, 145, 56)];
 
 /// The width that the scale of colours takes.
 const SCALE: u32 = 150;
@@ -77,22 +76,19 @@ pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
     }
     let cells = Cells::of(&surface.plane, surface.values.len(), &|cell| share(surface.values[cell]))?;
     let names = surface.plane.names();
-    draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
-        let (upper, lower) = area.split_vertically(SIZE.1);
-        let (map, beside) = upper.split_horizontally(SIZE.0 - SCALE);
-        let mut chart = surface.plane.frame(&map)?;
-        chart.draw_series((0..cells.rows).flat_map(|row| cells.runs(row, &|value| colour(*value))))?;
+    let drawing = draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
+        let (map, beside) = upper.split_beside(SIZE.0 - SCALE);
+        let chart = surface.plane.chart(map);
+        cells.draw(&chart, &|value| colour(*value));
         if surface.contour {
-            let contour = cells.contour();
-            chart.draw_series(
-                contour.into_iter().map(|ends| PathElement::new(ends, INK.stroke_width(THIN))),
-            )?;
+            cells.contour().into_iter().for_each(|ends| chart.line(ends, INK, THIN));
         }
-        surface.plane.draw_points(area, &|at| chart.backend_coord(&at))?;
-        scale(&beside, surface)?;
-        legend(&lower, &names)
-    })
-    .map(Drawing::into_map)
+        surface.plane.draw_points(&area, &chart);
+        scale(&beside, surface);
+        legend(&lower, &names);
+    });
+    Some(drawing.into_map())
 }
 
 /// Draws the region of every class in its colour, paler where the class is less probable, with points of all classes.
@@ -110,43 +106,42 @@ pub(crate) fn regions(regions: &Regions) -> Option<Drawing> {
     };
     let cells = Cells::of(&regions.plane, regions.cells.len(), &paint)?;
     let names = regions.plane.names();
-    draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
-        let (upper, lower) = area.split_vertically(SIZE.1);
-        let mut chart = regions.plane.frame(&upper)?;
-        chart.draw_series((0..cells.rows).flat_map(|row| cells.runs(row, &|colour| *colour)))?;
-        regions.plane.draw_points(area, &|at| chart.backend_coord(&at))?;
-        legend(&lower, &names)
-    })
-    .map(Drawing::into_map)
+    let drawing = draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
+        let chart = regions.plane.chart(upper);
+        cells.draw(&chart, &|colour| *colour);
+        regions.plane.draw_points(&area, &chart);
+        legend(&lower, &names);
+    });
+    Some(drawing.into_map())
 }
 
 /// Draws the colour scale, with the numbers at both ends and in the middle.
-fn scale(area: &Area<'_>, surface: &Surface) -> Drawn {
-    let ((left, top), root) = (area.get_base_pixel(), area.use_screen_coord());
+fn scale(area: &Area<'_>, surface: &Surface) {
+    let Area { left, top, .. } = *area;
     let (low, high) = surface.range;
     let (from, to) = (SIZE.1 as i32 - 98, 56);
     let steps = STEPS as i32;
     for step in 0..steps {
         let level = |step: i32| top + from - (from - to) * step / steps;
         let corners = [(left, level(step)), (left + 30, level(step + 1))];
-        root.draw(&Rectangle::new(corners, colour((f64::from(step) + 0.5) / STEPS).filled()))?;
+        area.rectangle(corners, colour((f64::from(step) + 0.5) / STEPS));
     }
-    root.draw(&Rectangle::new([(left, top + to), (left + 30, top + from)], GREY.stroke_width(THIN)))?;
+    area.outline([(left, top + to), (left + 30, top + from)], GREY);
     let axis = Axis::linear("", low..high);
     let labels = axis.labels();
     for tick in axis.ticks() {
         let place = top + from - (f64::from(from - to) * (tick - low) / (high - low)).round() as i32;
-        let style = lettering(HPos::Left, VPos::Center);
-        root.draw(&Text::new(labels.of(tick), (left + 38, place), style))?;
+        area.text(&labels.of(tick), (left + 38, place), Lettering::of(Across::Start));
     }
-    let name = super::fitted(area, &surface.name, SCALE + 60)?;
-    root.draw(&Text::new(name, (left + SCALE as i32 - 16, top + 24), lettering(HPos::Right, VPos::Center)))
+    let name = fitted(&surface.name, SCALE + 60);
+    area.text(&name, (left + SCALE as i32 - 16, top + 24), Lettering::of(Across::End));
 }
 
 impl Plane {
-    fn frame<'a, 'b>(&self, area: &'a Area<'b>) -> Result<super::Chart<'a, 'b>, super::Failure> {
+    fn chart<'a>(&self, area: Area<'a>) -> Chart<'a> {
         let (x, y) = (self.x.0..self.x.1, self.y.0..self.y.1);
-        frame(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y))
+        Chart::new(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y))
     }
 
     /// The legend.
@@ -164,41 +159,34 @@ impl Plane {
     }
 
     /// Draws points and inducing inputs, up to a maximum of each.
-    fn draw_points(&self, area: &Area<'_>, place: &dyn Fn((f64, f64)) -> (i32, i32)) -> Drawn {
+    fn draw_points(&self, area: &Area<'_>, chart: &Chart<'_>) {
         let inside =
             |x: f64, y: f64| (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y);
         let points: Vec<_> = self.points.iter().filter(|point| inside(point.0, point.1)).collect();
         for &&(x, y, class) in points.iter().step_by(points.len().div_ceil(MOST_POINTS).max(1)) {
-            let at = place((x, y));
+            let at = chart.place((x, y));
             if self.classes.is_empty() {
-                area.draw(&Circle::new(at, DOT - 1, INK.mix(0.6).filled()))?;
+                area.disc(at, DOT - 1, INK.faint(0.6));
             } else {
-                let small: Vec<_> = marker((0, 0), class)
-                    .iter()
-                    .map(|(dx, dy)| (at.0 + dx * 2 / 3, at.1 + dy * 2 / 3))
-                    .collect();
-                area.draw(&Polygon::new(small, dark(class).mix(0.8).filled()))?;
+                let small = marker((0, 0), class).map(|(dx, dy)| (at.0 + dx * 2 / 3, at.1 + dy * 2 / 3));
+                area.polygon(small, dark(class).faint(0.8));
             }
         }
         let stride = self.inducing.len().div_ceil(MOST_POINTS).max(1);
         for &(x, y) in self.inducing.iter().filter(|at| inside(at.0, at.1)).step_by(stride) {
-            cross(area, place((x, y)))?;
+            cross(area, chart.place((x, y)));
         }
-        Ok(())
     }
 }
 
 /// Returns the darker shade for points of a class on its region.
-fn dark(class: usize) -> RGBColor {
-    let RGBColor(red, green, blue) = COLOURS[class % COLOURS.len()];
-    let shade = |part: u8| (f64::from(part) * 0.6).round() as u8;
-    RGBColor(shade(red), shade(green), shade(blue))
+fn dark(class: usize) -> Ink {
+    COLOURS[class % COLOURS.len()].map(|part| (f64::from(part) * 0.6).round() as u8)
 }
 
 /// Mixes a colour with white.
-fn mixed(colour: RGBColor, strength: f64) -> RGBColor {
-    let mix = |part: u8| (255.0 + strength * (f64::from(part) - 255.0)).round() as u8;
-    RGBColor(mix(colour.0), mix(colour.1), mix(colour.2))
+fn mixed(colour: Ink, strength: f64) -> Ink {
+    colour.map(|part| (255.0 + strength * (f64::from(part) - 255.0)).round() as u8)
 }
 
 /// The cells to draw.
@@ -236,32 +224,31 @@ impl<T: PartialEq> Cells<T> {
     }
 
     /// Returns the inputs at a distance, in cells, from the lower left corner.
-    fn place(&self, column: f64, row: f64) -> (f64, f64) {
+    fn place(&self, column: f64, row: f64) -> Point {
         (self.low.0 + column * self.size.0, self.low.1 + row * self.size.1)
     }
 
-    /// Returns the coloured rectangles of a row, in drawing order.
-    fn runs(&self, row: usize, colour: &dyn Fn(&T) -> RGBColor) -> Vec<Rectangle<(f64, f64)>> {
-        let colours: Vec<RGBColor> =
-            self.values[row * self.columns..][..self.columns].iter().map(colour).collect();
-        let (mut runs, mut start) = (Vec::new(), 0);
-        for run in colours.chunk_by(|left, right| left == right) {
-            let end = start + run.len();
-            // Each rectangle extends below the next one, which is drawn later, so that no seams appear if a
-            // viewer scales the figure.
-            let right = (end as f64 + 0.5).min(self.columns as f64);
-            let top = (row as f64 + 1.5).min(self.rows as f64);
-            let corners = [self.place(start as f64, row as f64), self.place(right, top)];
-            runs.push(Rectangle::new(corners, run[0].filled()));
-            start = end;
+    /// Draws the cells row by row, those of a row that have one colour as one rectangle.
+    fn draw(&self, chart: &Chart<'_>, colour: &dyn Fn(&T) -> Ink) {
+        for (row, values) in self.values.chunks(self.columns).enumerate() {
+            let colours: Vec<Ink> = values.iter().map(colour).collect();
+            let mut start = 0;
+            for run in colours.chunk_by(|left, right| left == right) {
+                let end = start + run.len();
+                // Each rectangle extends below the next one, which is drawn later, so that no seams appear if a
+                // viewer scales the figure.
+                let right = (end as f64 + 0.5).min(self.columns as f64);
+                let top = (row as f64 + 1.5).min(self.rows as f64);
+                chart.rectangle([self.place(start as f64, row as f64), self.place(right, top)], run[0]);
+                start = end;
+            }
         }
-        runs
     }
 }
 
 impl Cells<f64> {
     /// Returns the lines at which the share is one half, in pieces (marching squares on the centres of the cells).
-    fn contour(&self) -> Vec<[(f64, f64); 2]> {
+    fn contour(&self) -> Vec<[Point; 2]> {
         let mut pieces = Vec::new();
         for row in 1..self.rows {
             for column in 1..self.columns {
@@ -272,7 +259,7 @@ impl Cells<f64> {
     }
 
     /// Adds the pieces between the centres of four cells; `column` and `row` are the lower left cell.
-    fn square(&self, column: usize, row: usize, pieces: &mut Vec<[(f64, f64); 2]>) {
+    fn square(&self, column: usize, row: usize, pieces: &mut Vec<[Point; 2]>) {
         // Around the square from the lower left: an edge lies between each corner and the next.
         let corners = [(0, 0), (1, 0), (1, 1), (0, 1)].map(|(right, up)| {
             let (column, row) = (column + right, row + up);
@@ -287,7 +274,7 @@ impl Cells<f64> {
             let crosses = (from.2 >= 0.0) != (to.2 >= 0.0);
             crosses.then(|| self.place(from.0 + share * (to.0 - from.0), from.1 + share * (to.1 - from.1)))
         };
-        let crossings: Vec<(f64, f64)> = (0..4).filter_map(crossing).collect();
+        let crossings: Vec<Point> = (0..4).filter_map(crossing).collect();
         match crossings[..] {
             [a, b] => pieces.push([a, b]),
             // A saddle: the lower left corner is joined to the opposite corner if the middle is on their side
@@ -304,9 +291,9 @@ impl Cells<f64> {
 }
 
 /// Returns the colour of a share of the way from the lowest to the highest number; white for NaN.
-fn colour(share: f64) -> RGBColor {
+fn colour(share: f64) -> Ink {
     if share.is_nan() {
-        return WHITE;
+        return Ink::new(255, 255, 255);
     }
     let share = (share * STEPS).round() / STEPS;
     mixed(ENDS[usize::from(share >= 0.5)], (2.0 * share - 1.0).abs())
@@ -429,7 +416,7 @@ mod tests {
     #[test]
     fn colours_run_from_blue_over_white_to_orange() {
         assert_eq!([colour(0.0), colour(1.0)], ENDS);
-        assert_eq!(colour(0.5), RGBColor(255, 255, 255));
+        assert_eq!(colour(0.5), Ink::new(255, 255, 255));
     }
 
     #[test]
@@ -440,8 +427,7 @@ mod tests {
         let svg = checked(regions(&of_classes((0..12).map(|cell| (cell % 2, 1.0)).collect())));
         assert_eq!(svg.matches("<rect").count(), 1 + 12);
         for colour in &COLOURS[..2] {
-            let RGBColor(red, green, blue) = mixed(*colour, 0.6);
-            assert_eq!(svg.matches(&format!("fill=\"#{red:02X}{green:02X}{blue:02X}\"")).count(), 6);
+            assert_eq!(svg.matches(&mixed(*colour, 0.6).paint("fill")).count(), 6);
         }
     }
 }
