@@ -153,7 +153,7 @@ pub fn pack(text: &str) -> Option<Vec<u8>> {
     let description = lines.next()?;
     let arrays: Vec<Array> =
         lines.filter(|line| !line.trim().is_empty()).map(Array::parse).collect::<Option<_>>()?;
-    container("2", description, &arrays)
+    container("1", description, &arrays)
 }
 
 /// Returns a model file with this version, description and arrays, and the matching checksum.
