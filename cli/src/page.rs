@@ -3,7 +3,7 @@
 use super::output;
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
-use sparsegp_tables::report::Page;
+use sparsegp_reports::Page;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;

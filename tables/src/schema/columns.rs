@@ -526,7 +526,7 @@ impl Schema {
     }
 
     /// The number of inputs that a feature makes.
-    pub(crate) fn width(&self, feature: &Feature) -> usize {
+    pub fn width(&self, feature: &Feature) -> usize {
         let own = match feature {
             Feature::Numeric { .. } => 1,
             Feature::Date { cycles, .. } => 1 + 2 * cycles.len(),

@@ -9,7 +9,7 @@ use sparsegp::explain::Settings;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
-use sparsegp_tables::report::{Evaluation, Explained, ExplainedRow, KeptRows, explained_page};
+use sparsegp_reports::{Evaluation, Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::{Table, read_csv, read_table};
 use sparsegp_tables::tabular::{

@@ -14,7 +14,7 @@ use sparsegp::explain::Settings;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Predictions;
-use sparsegp_tables::report::{Explained, ExplainedRow, KeptRows, explained_page};
+use sparsegp_reports::{Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp_tables::schema::{Feature, Schema, UnseenLevels};
 use sparsegp_tables::tables::{Column, NamedColumn, Table};
 use sparsegp_tables::tabular::TableModel;
