@@ -11,7 +11,7 @@ use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp_reports::{Evaluation, Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Table, read_csv, read_table};
+use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::{
     FitRequest, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in, fit_table_in,
 };
