@@ -78,10 +78,10 @@ impl<'a> Chart<'a> {
         Chart { area: inner, x: x.range.clone(), y: y.range.clone() }
     }
 
-    /// Returns the length of a tick.
+    /// Returns the length of a tick, which is shorter in a small figure.
     fn tick(&self) -> i32 {
         let (width, height) = self.area.size();
-        (0.05 * f64::from(width.min(height))).round().max(5.0) as i32
+        (0.05 * f64::from(width.min(height))).round().min(5.0) as i32
     }
 
     fn name_x(&self, name: &str) {
