@@ -3,8 +3,9 @@
 use super::args::PredictArgs;
 use super::{output, predict};
 use sparsegp::Result;
+use sparsegp_rasters::Raster;
 use sparsegp_tables::schema::UnseenLevels;
-use sparsegp_tables::tables::{Column, Grid, NamedColumn, PredictedRows, PredictedTable, Raster};
+use sparsegp_tables::tables::{Column, Grid, NamedColumn, PredictedRows, PredictedTable};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 
 /// The number of cells that are averaged at once.

@@ -7,11 +7,12 @@ use sparsegp::files::AtomicFile;
 use sparsegp::model::Warning;
 use sparsegp::options::check_threads;
 use sparsegp::{Error, Result};
+use sparsegp_reports::comparison::{legend, page as page_of, table};
+use sparsegp_reports::reproduce;
 use sparsegp_tables::compare::{
-    Finished, Group, Plan, Results, Settings, Store, fingerprint, legend, page as page_of, results_csv,
-    run as run_plan, summarise, summary_csv, table,
+    Finished, Group, Plan, Results, Settings, Store, fingerprint, results_csv, run as run_plan, summarise,
+    summary_csv,
 };
-use sparsegp_tables::report::reproduce;
 use sparsegp_tables::tables::read_table_with;
 use std::path::Path;
 

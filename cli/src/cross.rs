@@ -6,7 +6,7 @@ use super::{fitting, interruption};
 use sparsegp::Result;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::options::FitOptions;
-use sparsegp_tables::report::{CrossValidation, Evaluation, Evaluator};
+use sparsegp_reports::{CrossValidation, Evaluation, Evaluator};
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Table;
 use sparsegp_tables::tabular::{FitRequest, Fold, fit_table_in, folds};

@@ -6,7 +6,7 @@ use super::predict::{BLOCK_ROWS, Unfamiliar};
 use serde_json::{Map, Value, json};
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
-use sparsegp_tables::report::{DataSummary, Document, Evaluation, Evaluator, words};
+use sparsegp_reports::{DataSummary, Document, Evaluation, Evaluator, words};
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tabular::{Baselines, TableModel, TableOutputs};
 use std::path::Path;

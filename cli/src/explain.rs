@@ -6,7 +6,7 @@ use super::{output, page};
 use sparsegp::explain::Settings;
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
-use sparsegp_tables::report::{Explained, ExplainedRow, KeptRows, explained_page};
+use sparsegp_reports::{Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use super::{inspect, interruption, page, summary};
 use sparsegp::files::AtomicFile;
 use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::{Error, Result};
-use sparsegp_tables::report::{self, DataSummary, Document, Evaluation, FitReport, KeptRows};
+use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::{SchemaOptions, SplitBy};
 use sparsegp_tables::tables::{PredictedRows, PredictionWriter, Table, read_table_with};
 use sparsegp_tables::tabular::{Sharing, TableModel, check_test_file};
@@ -255,7 +255,7 @@ fn write_page(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
         let fits: Vec<FitReport<'_>> = outcomes.iter().map(of_outcome).collect();
         let targets: Vec<&str> = outcomes.iter().map(Outcome::target).collect();
         let title = format!("{} from {}", targets.join(", "), args.data.display());
-        let page = report::fit_page(&title, &fits, &page::command());
+        let page = fit_page(&title, &fits, &page::command());
         page::write(&page, args.output.report.as_deref(), args.output.plots.as_deref())?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use sparsegp::files::file_digest;
 use sparsegp::hyper::{Clock, Event, Session};
 use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
-use sparsegp_tables::report::{Evaluation, Evaluator, KeptRows};
+use sparsegp_reports::{Evaluation, Evaluator, KeptRows};
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::{Table, large_size, read_table_with};
 use sparsegp_tables::tabular::{

@@ -2,7 +2,7 @@
 
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
-pub use sparsegp_tables::report::words::{duration, few, number, report_rows, table};
+pub use sparsegp_reports::words::{duration, few, number, report_rows, table};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 

@@ -12,7 +12,7 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::model::Tried;
 use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
-use sparsegp_tables::report::{Evaluation, KeptRows};
+use sparsegp_reports::{Evaluation, KeptRows};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
 use sparsegp_tables::tables::read_table_with;
 use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, TableModel, fit_outputs_in};

@@ -3,10 +3,10 @@
 use super::output;
 use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
-use sparsegp_tables::report::Page;
+use sparsegp_reports::Page;
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// The command line of this process.
@@ -40,16 +40,14 @@ pub fn check_folder(folder: &Path) -> Result<()> {
     output::check_paths(&[&folder.join("figure.svg")], &[])
 }
 
-/// Writes the page to a file and its figures to a folder, each as SVG and as PNG; `None` skips either.
+/// Writes the page to a file and its figures to a folder, as SVG; `None` skips either.
 pub fn write(page: &Page, report: Option<&Path>, plots: Option<&Path>) -> Result<()> {
     if let Some(path) = report {
         AtomicFile::write_all_to(path, page.html().as_bytes())?;
     }
     let Some(folder) = plots else { return Ok(()) };
     for (name, figure) in names(page).into_iter().zip(page.figures()) {
-        let path = |ending: &str| -> PathBuf { folder.join(format!("{name}.{ending}")) };
-        AtomicFile::write_all_to(&path("svg"), figure.drawing.svg().as_bytes())?;
-        AtomicFile::write_all_to(&path("png"), &figure.drawing.png())?;
+        AtomicFile::write_all_to(&folder.join(format!("{name}.svg")), figure.drawing.svg().as_bytes())?;
     }
     Ok(())
 }

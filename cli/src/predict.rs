@@ -7,10 +7,10 @@ use rayon::prelude::*;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{Model, Predictions};
 use sparsegp::{Error, Result};
+use sparsegp_rasters::{Raster, RasterFormat};
 use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
 use sparsegp_tables::tables::{
-    Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Raster, RasterFormat, Table,
-    WriterBehind,
+    Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
 };
 use sparsegp_tables::tabular::{DrawRequest, OutputDraws, TableModel, TableOutputs};
 use std::collections::{BTreeMap, HashSet};
@@ -255,7 +255,7 @@ impl<'a> OutputColumns<'a> {
 /// Creates the writer of predictions, to a file, a raster file, or as CSV to standard output.
 pub(crate) fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable) -> Result<WriterBehind> {
     if let Some(raster) = raster {
-        PredictionWriter::raster(out, raster, table)?.behind()
+        raster.create(out, table)?.behind()
     } else if out == Path::new("-") {
         PredictionWriter::stream("standard output", Box::new(output::StandardOutput), table)?.behind()
     } else {
@@ -455,7 +455,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let mut raster = None;
     if let Some(grid) = &args.grid {
         outputs.check_grid(grid, contents.unseen)?;
-        raster = outputs.raster(&args.out, grid)?;
+        raster = Raster::of_models(&args.out, grid, &outputs)?;
     }
     let raster = raster.as_ref();
     if let (Some(grid), Some(parts)) = (&args.grid, args.average) {

@@ -5,8 +5,8 @@ use sparsegp::hyper::StopReason;
 use sparsegp::latent::Layer;
 use sparsegp::model::{BetaCurve, BetaPoint};
 use sparsegp::objective::EstimatorCounts;
-use sparsegp_tables::report::words::{self, parameters};
-use sparsegp_tables::report::{Document, Evaluation};
+use sparsegp_reports::words::{self, parameters};
+use sparsegp_reports::{Document, Evaluation};
 use sparsegp_tables::tabular::TableModel;
 
 /// The size of a screen in lines and in columns of characters.

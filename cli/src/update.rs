@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sparsegp::Result;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::metrics::Report;
-use sparsegp_tables::report::Evaluation;
+use sparsegp_reports::Evaluation;
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::{ReadOptions, Table, read_table_with};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};

@@ -21,8 +21,8 @@ import numpy as np
 
 __all__ = ["Model", "UnreadableModel", "load"]
 
-#: The newest version of the format that this reader knows.
-VERSION = 9
+#: The version of the format.
+VERSION = 1
 
 #: The maximum distance of quadrature nodes from the mean, in standard deviations.
 WIDEST = 12.0
@@ -224,8 +224,8 @@ def _container(data: bytes, name: str) -> tuple[dict, dict[str, np.ndarray]]:
         raise UnreadableModel(f"{name}: not a sparsegp model file") from None
     if kind != "sparsegp-model":
         raise UnreadableModel(f"{name}: not a sparsegp model file")
-    if version > VERSION:
-        raise UnreadableModel(f"{name}: has version {version} of the format, expected at most {VERSION}")
+    if version != VERSION:
+        raise UnreadableModel(f"{name}: has version {version} of the format, expected {VERSION}")
     digest, arrays, body = hashlib.sha256(), {}, data[8 + length :]
     encoded = text.encode()
     digest.update(len(encoded).to_bytes(8, "little") + encoded)

@@ -17,7 +17,7 @@ use sparsegp::files::AtomicFile;
 use sparsegp::hyper::Session;
 use sparsegp::latent::Layer;
 use sparsegp::model::Predictions;
-use sparsegp_tables::report::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
+use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
 use sparsegp_tables::tabular::{Baselines, NamedEffect, TableModel, TrainingSample};
 use std::path::PathBuf;

@@ -138,11 +138,6 @@ impl Scaling {
         Ok(scaling)
     }
 
-    /// Returns true if inputs or target have maps in addition to shift and scale.
-    pub(crate) fn is_warped(&self) -> bool {
-        !self.scores.is_empty() || !self.map.is_none()
-    }
-
     /// Returns true if the input has a map in addition to shift and scale.
     pub fn warps_input(&self, input: usize) -> bool {
         self.scores.get(input).is_some_and(Option::is_some)

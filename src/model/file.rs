@@ -33,30 +33,8 @@ use std::path::Path;
 /// The name of the format in the metadata of a file.
 const FORMAT: &str = "sparsegp-model";
 
-/// The highest version of the format; files of a higher version are refused. A file has the lowest
-/// version that can represent its model, so that older programs can read it.
-pub(super) const VERSION: u32 = 9;
-
-/// The version for models without inputs from longitude and latitude.
-const WITHOUT_PLACES: u32 = 8;
-
-/// The version for models that also have no grouped effects.
-const WITHOUT_GROUPS: u32 = 7;
-
-/// The version for models that also have no categorical inputs, and no noise variances of single rows in addition to Gaussian noise.
-const WITHOUT_CATEGORIES: u32 = 6;
-
-/// The version for models that also have one latent process.
-const WITHOUT_PROCESSES: u32 = 5;
-
-/// The version for models that also have no warps.
-const WITHOUT_WARPS: u32 = 4;
-
-/// The version for models that also have no neighbours.
-const WITHOUT_NEIGHBOURS: u32 = 3;
-
-/// The version for models as in version 3 that also describe the columns of a table, as all files did before version 3.
-const WITH_COLUMNS: u32 = 2;
+/// The version of the format; files of another version are refused.
+pub(super) const VERSION: u32 = 1;
 
 /// The first eight bytes of a file of several models. A file of one model begins with the length of its header, which is never that large.
 pub const SEVERAL: &[u8; 8] = b"sgp-many";
@@ -116,7 +94,7 @@ struct Description {
     search: Search,
 }
 
-/// The layer without its arrays; files of version 1 contain only sparse GPs.
+/// The layer without its arrays.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum LayerDescription {
@@ -147,7 +125,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is not a model file, was written by a newer version, or is damaged.
+    /// If the file cannot be read, is not a model file, has another version of the format, or is damaged.
     pub fn load(path: &Path) -> Result<Model> {
         Model::load_with(path, &Registry::default())
     }
@@ -179,19 +157,6 @@ impl Model {
     pub fn to_bytes_with(&self, schema: Option<Value>) -> Result<Vec<u8>> {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
-        let version = match (self.posterior.neighbours(), &schema) {
-            _ if self.options.dimensions.iter().any(|of| of.is_coordinate()) => VERSION,
-            _ if !self.latent.effects.is_empty() => WITHOUT_PLACES,
-            (Some(nearby), _) if nearby.noise().is_some() && self.latent.noise_variance().is_some() => {
-                WITHOUT_GROUPS
-            }
-            _ if self.options.dimensions.iter().any(|of| of.is_category()) => WITHOUT_GROUPS,
-            _ if self.q.len() > 1 => WITHOUT_CATEGORIES,
-            _ if self.scaling.is_warped() => WITHOUT_PROCESSES,
-            (Some(_), _) => WITHOUT_WARPS,
-            (None, Some(_)) => WITH_COLUMNS,
-            (None, None) => WITHOUT_NEIGHBOURS,
-        };
         let model = serde_json::to_string(&self.description(schema)).map_err(|error| failed(&error))?;
         let arrays = self.arrays();
         let mut digest = Checksum::new(&model);
@@ -203,7 +168,7 @@ impl Model {
         }
         let metadata = HashMap::from([
             (key::FORMAT.to_owned(), FORMAT.to_owned()),
-            (key::VERSION.to_owned(), version.to_string()),
+            (key::VERSION.to_owned(), VERSION.to_string()),
             (key::MODEL.to_owned(), model),
             (key::CHECKSUM.to_owned(), digest.finish()),
         ]);
@@ -366,8 +331,8 @@ fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
         return Err(Unusable::Foreign);
     }
     let version = entry(key::VERSION)?;
-    if version.parse::<u32>().map_or(true, |version| version > VERSION) {
-        return Err(Unusable::Newer(version.clone()));
+    if *version != VERSION.to_string() {
+        return Err(Unusable::OtherVersion(version.clone()));
     }
     let tensors = SafeTensors::deserialize(bytes).map_err(Unusable::damaged)?;
     let description = entry(key::MODEL)?;

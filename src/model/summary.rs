@@ -1,6 +1,6 @@
 //! The record of a fit, as reports show it and the model stores it.
 
-use super::warning::{Warning, read_warnings};
+use super::warning::Warning;
 use crate::effects::EffectSummary;
 use crate::hyper::{Record, StopReason};
 use crate::objective::EstimatorCounts;
@@ -41,7 +41,6 @@ pub struct FitSummary {
     /// The absolute jitter in use at the end.
     pub jitter: f64,
     /// Warnings for the user.
-    #[serde(deserialize_with = "read_warnings")]
     pub warnings: Vec<Warning>,
     /// One record per epoch.
     pub trace: Vec<Record>,

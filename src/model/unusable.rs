@@ -12,7 +12,7 @@ pub(super) enum Unusable {
     Foreign,
     /// Models of several targets, where one was expected.
     Several,
-    Newer(String),
+    OtherVersion(String),
     Damaged(String),
     /// A kernel or likelihood that the registry does not know.
     Unknown(String),
@@ -31,10 +31,10 @@ impl Unusable {
                 Error::data(format!("{name}: the file holds models of several targets, expected one"))
                     .hint("fit the target by itself; predict, evaluate and inspect take all of them")
             }
-            Unusable::Newer(version) => Error::data(format!(
-                "{name}: model file of format version {version:?}, expected at most {VERSION}"
+            Unusable::OtherVersion(version) => Error::data(format!(
+                "{name}: model file of format version {version:?}, expected {VERSION}"
             ))
-            .hint("use the version of sparsegp that wrote it, or a newer one"),
+            .hint("use the version of sparsegp that wrote it, or fit the model again"),
             Unusable::Damaged(what) => damaged_model(name, &what),
             Unusable::Unknown(what) => Error::data(format!(
                 "{name}: the model uses {what}, which this program does not know"

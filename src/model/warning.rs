@@ -1,7 +1,7 @@
 //! Warnings about a fit: one type with the evidence, the words and the option to try.
 
 use crate::error::{Say, rust_name, spoken};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// An input of the model, by index and, if columns have names, by name.
@@ -322,22 +322,6 @@ fn write_irrelevant(f: &mut fmt::Formatter<'_>, inputs: &[Input]) -> fmt::Result
         "{noun} {} hardly {verb} the prediction over {range} whole range (a very long lengthscale): leaving {them} out with ⟨exclude⟩ is quicker",
         names.join(", ")
     )
-}
-
-/// Reads warnings from a model file; older ones hold their text alone.
-pub(super) fn read_warnings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Warning>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Stored {
-        Text(String),
-        Typed(Warning),
-    }
-    let stored = Vec::<Stored>::deserialize(deserializer)?;
-    let warning = |stored| match stored {
-        Stored::Text(text) => Warning::Data { text },
-        Stored::Typed(warning) => warning,
-    };
-    Ok(stored.into_iter().map(warning).collect())
 }
 
 #[cfg(test)]

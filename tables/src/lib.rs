@@ -1,6 +1,6 @@
-//! Sparse Gaussian processes on tables: files to typed columns, what columns mean, fits and predictions, comparisons, reports.
+//! Sparse Gaussian processes on tables: files to typed columns, what columns mean, fits and predictions, comparisons.
 //!
-//! This crate may know files, columns and pages, and everything public of [`sparsegp`]; it knows no command line. [`fit_table`] has an
+//! This crate may know files and columns, and everything public of [`sparsegp`]; it knows no pages and no command line. [`fit_table`] has an
 //! example.
 //!
 //! [`fit_table`]: tabular::fit_table
@@ -11,10 +11,11 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
-//! | [`compare`], [`report`] | objectives side by side; the metrics document and the HTML report |
+//! | [`compare`] | objectives side by side |
 //! | [`tabular`] | fits to tables and files, and their predictions |
 //! | [`schema`] | what columns mean: inputs, categories, the kind of target |
 //! | [`tables`] | files to tables of typed columns, files of predictions |
+//! | [`readable`] | numbers, times and lists for people |
 //!
 //! # Features
 //!
@@ -24,8 +25,7 @@
 
 pub mod compare;
 pub mod prelude;
-mod readable;
-pub mod report;
+pub mod readable;
 pub mod schema;
 pub mod tables;
 pub mod tabular;

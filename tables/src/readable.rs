@@ -12,7 +12,7 @@ pub fn number(value: f64) -> String {
 }
 
 /// Returns a number with `digits` significant digits, without zeros at the end of a fraction.
-pub(crate) fn significant(value: f64, digits: usize) -> String {
+pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };
     }
@@ -50,12 +50,12 @@ pub fn duration(seconds: f64) -> String {
 }
 
 /// Returns digits without the zeros at the end of a fraction.
-pub(crate) fn trimmed(text: &str) -> &str {
+pub fn trimmed(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
 /// Returns digits with commas between the thousands of the whole part.
-pub(crate) fn grouped(text: &str) -> String {
+pub fn grouped(text: &str) -> String {
     let start = text.len() - text.trim_start_matches('-').len();
     let end = text.find('.').unwrap_or(text.len());
     let whole = &text[start..end];

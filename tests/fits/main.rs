@@ -1,6 +1,5 @@
 //! Fits of arrays from the options to predictions, their warnings, interruptions and model files.
 
-mod alone;
 mod constraints;
 mod diagnosis;
 mod dlm;

@@ -56,7 +56,7 @@ pub struct CompareArgs {
     /// Folder for results.csv, summary.csv, report.html and the state from which an interrupted comparison continues (made if absent)
     #[arg(long, value_name = "DIR", help_heading = "Comparison")]
     pub out: PathBuf,
-    /// Save every figure of the report as SVG and PNG in this folder (made if absent)
+    /// Save every figure of the report as SVG in this folder (made if absent)
     #[arg(long, value_name = "DIR", help_heading = "Comparison")]
     pub plots: Option<PathBuf>,
     /// Show no progress

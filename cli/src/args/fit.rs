@@ -214,7 +214,7 @@ pub struct OutputArgs {
     /// Save a report with figures (one HTML file)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Save every figure of the report as SVG and PNG in this folder (made if absent)
+    /// Save every figure of the report as SVG in this folder (made if absent)
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
     /// Show no progress

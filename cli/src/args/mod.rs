@@ -301,7 +301,7 @@ pub struct ExplainArgs {
     /// Save a report with figures (one HTML file)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Save every figure of the report as SVG and PNG in this folder (made if absent)
+    /// Save every figure of the report as SVG in this folder (made if absent)
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
     /// Rows whose predictions to explain: numbers from 1 and ranges, separated by commas, or none

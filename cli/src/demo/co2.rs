@@ -7,7 +7,7 @@ use sparsegp::functions::normal::HALF_95;
 use sparsegp::hyper::Constraints;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp_data::{CO2_MONTHLY, CO2_WEEKLY};
-use sparsegp_tables::report::{Evaluation, Figure, Series};
+use sparsegp_reports::{Evaluation, Figure, Series};
 use sparsegp_tables::schema::UnseenLevels;
 use sparsegp_tables::tables::Column;
 use sparsegp_tables::tables::{NamedColumn, Table, read_csv};

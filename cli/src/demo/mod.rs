@@ -10,8 +10,8 @@ use super::progress::Progress;
 use super::{output, page};
 use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
-use sparsegp_tables::report::{
-    self, Block, Card, Evaluation, Figure, FitReport, PagePart, Section, TableBlock,
+use sparsegp_reports::{
+    Block, Card, Evaluation, Figure, FitReport, Page, PagePart, Section, TableBlock, reproduce,
 };
 use sparsegp_tables::schema::SchemaOptions;
 use sparsegp_tables::tables::Table;
@@ -184,11 +184,11 @@ fn write(folder: &Path, examples: &[Example], runs: &[Run]) -> Result<()> {
         ),
     };
     let first = PagePart { title: "Summary".to_owned(), lead, cards: vec![time], sections: vec![section] };
-    let page = report::Page {
+    let page = Page {
         title: format!("sparsegp demo: {title}"),
         lead: String::new(),
         parts: std::iter::once(first).chain(runs.iter().zip(&titles).map(fit)).collect(),
-        end: report::reproduce(&page::command()),
+        end: reproduce(&page::command()),
     };
     let path = folder.join("report.html");
     page::write(&page, Some(&path), Some(folder))?;

@@ -1,4 +1,4 @@
-//! Categories, each of which is one input: the exact GP, one-hot codes, unseen, rare and missing levels, model files of earlier versions.
+//! Categories, each of which is one input: the exact GP, one-hot codes, unseen, rare and missing levels.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
@@ -241,22 +241,4 @@ fn every_command_takes_levels_that_training_did_not_see_with_one_warning() {
     // A linear model has an input for every known level, and none for unseen levels.
     let linear = work.run("fit train.csv --target y --model glm --epochs 3 --test test.csv").ok();
     assert!(linear.stderr().contains(told), "{}", linear.stderr());
-}
-
-#[test]
-fn files_of_models_with_one_hot_inputs_predict_the_same() {
-    // A model and predictions of version 0.1.0, which had one input for each city and one for missing cells.
-    let model =
-        TableModel::load(std::path::Path::new("../tables/tests/corpus/model/good-one-hot")).expect("a model");
-    assert_eq!(model.schema().input_names().len(), 6);
-    let predictions =
-        model.predict(&table("a,city\n1,a\n2.5,d\n0.3,\n"), UnseenLevels::New).expect("predictions");
-    for (row, mean) in [1.0705431061432145, 9.343887346888888, 1.3114989171253892].into_iter().enumerate() {
-        // Machines with other vector instructions add in another order, so the last digits may differ.
-        assert!((predictions.row(row).mean / mean - 1.0).abs() < 1e-10);
-    }
-    let unseen = model.predict(&table("a,city\n1,z\n"), UnseenLevels::New).expect("predictions");
-    assert!(unseen.row(0).mean.is_finite());
-    let again = TableModel::from_bytes("again", &model.to_bytes().expect("bytes")).expect("a model");
-    assert_eq!(again.schema(), model.schema());
 }

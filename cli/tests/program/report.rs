@@ -194,16 +194,15 @@ fn every_kind_of_fit_has_the_expected_figures() {
             parameters > first
                 && page[..parameters].rfind("<details>") > page[..parameters].rfind("</details>")
         );
-        // Every figure is also an SVG file and a PNG file.
+        // Every figure is also an SVG file.
         let names: Vec<String> = std::fs::read_dir(work.path("plots"))
             .expect("a folder")
             .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
             .collect();
-        assert_eq!(names.len(), 2 * found.len(), "{options}: {names:?}");
+        assert_eq!(names.len(), found.len(), "{options}: {names:?}");
         for name in names {
             let bytes = std::fs::read(work.path("plots").join(&name)).expect("a file");
-            let start: &[u8] = if name.ends_with(".png") { b"\x89PNG" } else { b"<svg" };
-            assert!(bytes.starts_with(start) && bytes.len() > 1000, "{name}");
+            assert!(name.ends_with(".svg") && bytes.starts_with(b"<svg") && bytes.len() > 1000, "{name}");
         }
         std::fs::remove_dir_all(work.path("plots")).expect("removed");
     }
@@ -420,7 +419,7 @@ fn several_targets_are_linked_parts_of_one_page() {
     assert!(page.contains("<a href=\"#part1\">y2</a>") && page.contains("id=\"part1\""));
     let found = titles(&page);
     assert_eq!(found.iter().filter(|title| *title == "Trace").count(), 2);
-    assert!(work.path("plots/1-trace.svg").exists() && work.path("plots/2-trace.png").exists());
+    assert!(work.path("plots/1-trace.svg").exists() && work.path("plots/2-trace.svg").exists());
 }
 
 #[test]

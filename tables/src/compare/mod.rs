@@ -1,14 +1,12 @@
 //! Comparisons of objectives by test figures, over training-set sizes and repeats: plan, fits,
 //! results, summary.
 
-mod page;
 mod plan;
 mod results;
 mod running;
 mod store;
 mod summary;
 
-pub use page::{legend, page, table};
 pub use plan::{Contender, Plan, Settings, Unit};
 pub use results::{FitOutcome, Results, Role, Row, results_csv};
 pub use running::{Finished, run};

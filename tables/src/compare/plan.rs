@@ -295,7 +295,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the numbers of training rows, ascending.
-    pub(crate) fn sizes(&self) -> &[usize] {
+    pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 

@@ -53,7 +53,7 @@ impl Group {
     }
 
     /// Returns by how much the test NLL of another group is higher, over the repeats that both have; `None` if there are none.
-    pub(crate) fn lead_over(&self, other: &Group) -> Option<Estimate> {
+    pub fn lead_over(&self, other: &Group) -> Option<Estimate> {
         let own = |repeat| self.nlls.iter().find(|(known, _)| *known == repeat).map(|(_, nll)| nll);
         Estimate::of(other.nlls.iter().filter_map(|(repeat, nll)| Some(nll - own(*repeat)?)))
     }

@@ -57,7 +57,7 @@ pub(super) fn years(from: f64, to: f64) -> f64 {
 }
 
 /// Returns the instant this number of years after another one, to the second.
-pub(crate) fn after(from: f64, years: f64) -> f64 {
+pub fn after(from: f64, years: f64) -> f64 {
     (from + years * YEAR).round()
 }
 

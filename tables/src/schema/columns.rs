@@ -49,7 +49,7 @@ pub enum Feature {
     },
     /// A category. For Gaussian processes it is one input, the code of the level: levels of the training rows have the codes 0, 1, …,
     /// missing cells have the next code if training had some, and unseen levels have higher codes. For linear models it is one 0/1 input
-    /// for each level except the first. In model files before version 7 it is one 0/1 input for each level.
+    /// for each level except the first.
     Categorical {
         /// The name of the column.
         name: String,
@@ -526,7 +526,7 @@ impl Schema {
     }
 
     /// The number of inputs that a feature makes.
-    pub(crate) fn width(&self, feature: &Feature) -> usize {
+    pub fn width(&self, feature: &Feature) -> usize {
         let own = match feature {
             Feature::Numeric { .. } => 1,
             Feature::Date { cycles, .. } => 1 + 2 * cycles.len(),

@@ -8,7 +8,7 @@ use sparsegp::explain::{InputColumn, InputKind};
 impl Schema {
     /// Returns the columns that explanations of a model with this schema describe: one for each feature, each grouping, and each column of
     /// slopes that is not a feature.
-    pub(crate) fn input_columns(&self) -> Vec<InputColumn> {
+    pub fn input_columns(&self) -> Vec<InputColumn> {
         let mut start = 0;
         let (of_f, slopes) = (self.feature_dims(), self.slope_columns());
         let slope = |name: &str| {
@@ -50,7 +50,7 @@ impl Schema {
     }
 
     /// The levels of a column of ordered levels, lowest first; its input is the position of the level.
-    pub(crate) fn ordered_levels(&self, name: &str) -> Option<&[String]> {
+    pub fn ordered_levels(&self, name: &str) -> Option<&[String]> {
         match self.readings.get(name)? {
             Reading::Ordered { levels, .. } => Some(levels),
             Reading::Number { .. } | Reading::Date { .. } => None,

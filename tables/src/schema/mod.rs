@@ -24,7 +24,7 @@ pub(crate) mod table_facts;
 mod target;
 
 pub use calendar::Cycle;
-pub(crate) use calendar::after;
+pub use calendar::after;
 pub(crate) use check::constant_inputs;
 pub use check::input_warnings;
 pub use columns::{Feature, Schema, SchemaOptions, SplitBy, UnseenLevels};
@@ -35,6 +35,6 @@ pub use groups::{GroupFormula, Grouping};
 pub(crate) use left_out::followed;
 pub(crate) use odd::odd_values;
 pub use places::{EARTH_RADIUS, Places, Surface};
-pub(crate) use ratings::natural_order;
+pub use ratings::natural_order;
 pub(crate) use sentinels::sentinels;
 pub use target::TargetEncoding;

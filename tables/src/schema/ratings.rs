@@ -211,7 +211,7 @@ const CALENDAR_NAMES: [&str; 19] = [
 
 /// Returns the positions of levels in the order of their meaning: texts that differ in a number, months, days of the week, and levels of a
 /// built-in scale. Levels in parentheses, such as `(missing)`, come last. `None` if no order is known.
-pub(crate) fn natural_order(levels: &[&str]) -> Option<Vec<usize>> {
+pub fn natural_order(levels: &[&str]) -> Option<Vec<usize>> {
     let (others, known): (Vec<usize>, Vec<usize>) =
         (0..levels.len()).partition(|&level| levels[level].starts_with('('));
     let texts: Vec<&str> = known.iter().map(|&level| levels[level]).collect();

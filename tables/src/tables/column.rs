@@ -250,7 +250,7 @@ fn read_cell(field: &str) -> Cell<'_> {
 }
 
 /// Returns the shortest text that reads back as this number, without a trailing ".0" and without a negative zero.
-pub(crate) fn number_text(value: f64) -> Cow<'static, str> {
+pub fn number_text(value: f64) -> Cow<'static, str> {
     if value == 0.0 {
         return Cow::Borrowed("0");
     }

@@ -17,7 +17,7 @@ use sparsegp::error::{Error, Result};
 
 /// Returns the text with an apostrophe before it if a spreadsheet would run it, quoted or not, as a formula.
 /// Numbers stay unchanged.
-pub(crate) fn safe_cell(text: &str) -> Cow<'_, str> {
+pub fn safe_cell(text: &str) -> Cow<'_, str> {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.trim().parse::<f64>().is_err() {
         Cow::Owned(format!("'{text}"))
     } else {
@@ -28,7 +28,7 @@ pub(crate) fn safe_cell(text: &str) -> Cow<'_, str> {
 const ZIP: &[u8] = b"PK\x03\x04";
 
 /// Formats rows of cells as CSV.
-pub(crate) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
+pub fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
     let failed =
         |error: &dyn std::fmt::Display| Error::data(format!("the results cannot be written: {error}"));
     let mut writer = ::csv::Writer::from_writer(Vec::new());

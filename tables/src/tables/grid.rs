@@ -23,24 +23,30 @@ const BEYOND: f64 = 1e-6;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    pub(super) axes: Vec<Axis>,
+    /// The columns.
+    pub axes: Vec<Axis>,
 }
 
 /// A column of a grid with its values.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Axis {
+pub struct Axis {
+    /// The name of the column.
     pub name: String,
+    /// Its values.
     pub values: Values,
 }
 
+/// The values of a column of a grid.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Values {
+pub enum Values {
+    /// Evenly spaced numbers.
     Range(Steps),
     /// One text, such as a category or a date.
     Text(String),
 }
 
 impl Values {
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         match self {
             Values::Range(steps) => steps.count,
@@ -51,9 +57,12 @@ impl Values {
 
 /// `count` numbers at the distance `step`, from `start` on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Steps {
+pub struct Steps {
+    /// The first number.
     pub start: f64,
+    /// The distance from a number to the next.
     pub step: f64,
+    /// The number of numbers.
     pub count: u64,
     /// True if the numbers are in the opposite order. They are the same numbers bit for bit.
     pub reversed: bool,

@@ -278,7 +278,7 @@ pub(crate) fn share_of_day(seconds: f64) -> f64 {
 }
 
 /// Returns the date for messages, with the time of day unless it is midnight.
-pub(crate) fn spelled(seconds: f64) -> String {
+pub fn spelled(seconds: f64) -> String {
     let (year, day) = (year_of(seconds), (seconds / DAY).floor() as i64);
     let month = (1..=12).rev().find(|&month| days(year, month) <= day).unwrap_or(1);
     let date = format!("{year:04}-{month:02}-{:02}", day - days(year, month) + 1);

@@ -11,7 +11,6 @@ use super::columnar;
 use super::csv::safe_cell;
 use super::format::RowWriter;
 use super::instant::exact;
-use super::raster::{self, Raster};
 use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, write_error};
 
@@ -141,14 +140,9 @@ impl PredictionWriter {
         Ok(PredictionWriter { columns, writer })
     }
 
-    /// Creates a NetCDF or GeoTIFF file. Rows have to come in the order of the [grid of the raster](Raster::grid). Leading columns are not
-    /// written, and columns of variances become standard deviations.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be created.
-    pub fn raster(path: &Path, raster: &Raster, columns: PredictedTable) -> Result<PredictionWriter> {
-        Ok(PredictionWriter { writer: raster::writer(path, raster, &columns)?, columns })
+    /// Writes rows with these columns in another format.
+    pub fn of(writer: Box<dyn RowWriter>, columns: PredictedTable) -> PredictionWriter {
+        PredictionWriter { columns, writer }
     }
 
     /// Writes CSV to a stream, which messages call `name`.

@@ -283,7 +283,7 @@ impl Constant {
     /// # Errors
     ///
     /// If a target or an exposure is absent, missing, or not one that the model can have.
-    pub(crate) fn compare_table(&self, schema: &Schema, table: &Table) -> Result<Vec<Compared>> {
+    pub fn compare_table(&self, schema: &Schema, table: &Table) -> Result<Vec<Compared>> {
         let exposure = schema.exposure(table)?.unwrap_or_default();
         Ok(self.compare(&target_of(schema, table)?, &exposure))
     }

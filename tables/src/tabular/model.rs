@@ -276,7 +276,7 @@ impl TableModel {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is not a model file, was written by a newer version, is damaged, or contains a model that was fitted to
+    /// If the file cannot be read, is not a model file, has another version of the format, is damaged, or contains a model that was fitted to
     /// arrays.
     pub fn load(path: &Path) -> Result<TableModel> {
         TableModel::load_with(path, &Registry::default())

@@ -7,8 +7,8 @@ use super::model::TableModel;
 use super::resolve::{find_schema, resolved};
 use super::rows::target_of;
 use super::sharing::{Sharing, decide};
-use crate::schema::{Schema, SchemaOptions, Surface, UnseenLevels, input_warnings};
-use crate::tables::{Grid, MapColumns, Raster, Table, TableBlocks, table_of_cells};
+use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
+use crate::tables::{Grid, Table, TableBlocks, table_of_cells};
 use faer::MatRef;
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
@@ -389,19 +389,6 @@ impl TableOutputs {
         let population = if grouped { "; ⟨population⟩ predicts without groups" } else { "" };
         Err(Error::usage(format!("⟨grid⟩ has no values of {names}, which the model needs"))
             .hint(format!("add {first}=VALUE or {first}=START:STOP:STEP{population}")))
-    }
-
-    /// Returns the layout of a NetCDF or GeoTIFF file with predictions on a grid, or `None` if the name of the file is of another format.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Raster::new`].
-    pub fn raster(&self, path: &Path, grid: &Grid) -> Result<Option<Raster>> {
-        let places = self.models().find_map(|model| model.schema().places());
-        let map = places
-            .map(|places| MapColumns { degrees: places.surface == Surface::Sphere, names: places.columns });
-        let targets = self.models().map(|model| model.schema().target_name().to_owned()).collect();
-        Raster::new(path, grid, map, targets)
     }
 
     /// Saves all models to one file, which appears completely or not at all. A single model is saved as an ordinary model file.

@@ -86,7 +86,7 @@ impl TableRows {
     }
 
     /// Returns the same rows with one input for each level of the categories of a schema, instead of codes.
-    pub(crate) fn without_codes(&self, schema: &Schema) -> TableRows {
+    pub fn without_codes(&self, schema: &Schema) -> TableRows {
         TableRows { columns: schema.spread_codes(self.inputs()).transpose().to_owned(), ..self.clone() }
     }
 

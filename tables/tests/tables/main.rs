@@ -1,10 +1,9 @@
-//! Tables and files of tables: columns and targets, fits to them, model files, the fuzzing corpus, experiments.
+//! Tables and files of tables: columns and targets, fits to them, model files, the fuzzing corpus.
 
 mod arrays;
 mod corpus;
 mod data;
 mod defaults;
-mod experiments;
 mod extension;
 mod fits;
 mod fuzzing;
@@ -14,7 +13,6 @@ mod model_file;
 mod parts;
 mod places;
 mod progress;
-mod rasters;
 mod scalings;
 mod states;
 mod targets;

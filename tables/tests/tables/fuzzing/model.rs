@@ -14,7 +14,7 @@ use sparsegp::explain::Settings;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Predictions;
-use sparsegp_tables::report::{Explained, ExplainedRow, KeptRows, explained_page};
+use sparsegp_reports::{Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp_tables::schema::{Feature, Schema, UnseenLevels};
 use sparsegp_tables::tables::{Column, NamedColumn, Table};
 use sparsegp_tables::tabular::TableModel;
@@ -153,7 +153,7 @@ pub fn pack(text: &str) -> Option<Vec<u8>> {
     let description = lines.next()?;
     let arrays: Vec<Array> =
         lines.filter(|line| !line.trim().is_empty()).map(Array::parse).collect::<Option<_>>()?;
-    container("2", description, &arrays)
+    container("1", description, &arrays)
 }
 
 /// Returns a model file with this version, description and arrays, and the matching checksum.

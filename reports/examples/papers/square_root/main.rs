@@ -1,0 +1,30 @@
+//! Variational Newton, its square-root form and Bures–Wasserstein descent: the figures and claims of Kumar, Möllenhoff, Khan & Lucchi 2025.
+//!
+//! `cargo run --release --example square_root -- DATA_FOLDER [--out DIR] [--steps T] [--quick] [--book DIR]`
+//! with the data sets of reports/examples/papers/square_root/logistic.rs in the folder; docs/experiments.md
+//! shows the results.
+
+#[path = "../paper.rs"]
+mod paper;
+
+mod cost;
+mod logistic;
+mod problem;
+mod rate;
+mod regulariser;
+mod toy;
+
+use paper::{Paper, common};
+
+fn main() -> sparsegp::Result<()> {
+    let (mut paper, mut arguments) = Paper::new("square_root")?;
+    let steps = paper.setting(200, 60);
+    let steps = common::option(&mut arguments, "--steps", steps)?;
+    Paper::refuse_rest(&arguments)?;
+    toy::run(&mut paper)?;
+    rate::run(&mut paper)?;
+    logistic::run(&mut paper, steps)?;
+    logistic::expectations(&mut paper, steps)?;
+    cost::run(&mut paper)?;
+    paper.finish()
+}

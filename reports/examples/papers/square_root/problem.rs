@@ -1,0 +1,157 @@
+//! Bayesian logistic regression with a prior of independent coefficients, and a traced run of one
+//! rule on it.
+
+use crate::paper::common::{Data, record_at, series};
+use crate::regulariser::{COEFFICIENT, Regularised};
+use faer::Mat;
+use sparsegp::Result;
+use sparsegp::latent::LinearLayer;
+use sparsegp::model::{LatentModel, Posterior, Score};
+use sparsegp::objective::{Estimator, Loss, Objective};
+use sparsegp::training::{Inference, InferenceOptions};
+use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp_research::Curvature;
+use sparsegp_reports::CurveSeries;
+use std::time::Instant;
+
+/// A run from the prior.
+pub struct Trace {
+    pub step: f64,
+    /// Iteration, seconds of the steps alone, −ELBO per datum and test NLL (NaN between records).
+    pub rows: Vec<Vec<f64>>,
+    /// The accuracy on the test rows at the end.
+    pub accuracy: f64,
+    /// The sum of −log p over the test rows at the mean of q.
+    pub plug_in: f64,
+    /// The number of steps that the rule shortened.
+    pub shrunk: usize,
+}
+
+impl Trace {
+    /// Returns the last −ELBO per datum, or infinity if it is NaN.
+    pub fn end(&self) -> f64 {
+        self.rows.last().map(|row| row[2]).filter(|value| value.is_finite()).unwrap_or(f64::INFINITY)
+    }
+
+    /// Returns the first record from which −ELBO stays at or below `goal` until the end.
+    pub fn reached(&self, goal: f64) -> Option<&Vec<f64>> {
+        let above = self.rows.iter().rposition(|row| row[2].is_nan() || row[2] > goal);
+        self.rows.get(above.map_or(0, |last| last + 1))
+    }
+
+    /// Returns a series of two columns of the records; `least` is subtracted from the second one.
+    pub fn curve(&self, name: &str, (x, y): (usize, usize), least: f64) -> CurveSeries {
+        let rows = self.rows.iter().filter(|r| r[3].is_finite() && r[y] - least > 1e-12);
+        series(&format!("{name}, step {}", self.step), rows.map(|row| (row[x], row[y] - least)))
+    }
+}
+
+/// The settings of a problem.
+#[derive(Clone, Copy)]
+pub struct Setting {
+    /// The prior precision λ.
+    pub lambda: f64,
+    pub family: Family,
+    /// The weight of the non-convex regulariser per row.
+    pub weight: f64,
+    /// True if the last coefficient is an intercept.
+    pub intercept: bool,
+}
+
+/// Coefficients with prior N(0, I/λ).
+pub struct Problem {
+    train: Data,
+    /// The number of data rows in `train`.
+    n: usize,
+    test: Data,
+    model: LatentModel,
+    family: Family,
+    /// 𝓜 in units of the prior precision.
+    smoothness: f64,
+}
+
+impl Problem {
+    /// Creates a problem, with the regulariser `weight · n · Σ w_j²/(1 + w_j²)` if the weight is above 0. The
+    /// full family uses the dual form if there are fewer rows than coefficients.
+    pub fn new((train, test): (&Data, &Data), setting: Setting) -> Result<Problem> {
+        let Setting { lambda, family, weight, intercept } = setting;
+        let inputs = |data: &Data| if intercept { with_ones(data) } else { data.clone() };
+        let (train, test) = (inputs(train), inputs(test));
+        let (d, n) = train.x.shape();
+        let mut layer = LinearLayer::isotropic(d, 0.0, 1.0 / lambda)?;
+        if family == Family::Full {
+            layer = layer.reduced_to(train.x.transpose());
+        }
+        // X Xᵀ and XᵀX have the same largest eigenvalue. The second derivative of the regulariser is at most
+        // 2.
+        let inputs = if d <= n { train.x.clone() } else { train.x.transpose().to_owned() };
+        let prior = Mat::<f64>::identity(inputs.nrows(), inputs.nrows()) * faer::Scale(1.0 / lambda);
+        let total = weight * n as f64;
+        let curvature = Curvature::logistic(inputs.transpose(), prior.as_ref())?;
+        let smoothness = (curvature.smoothness + 2.0 * total) / lambda;
+        // Every coefficient except the intercept is the latent value of an extra row for the regulariser.
+        let rows = if weight > 0.0 { n + d - usize::from(intercept) } else { n };
+        let x = Mat::from_fn(d, rows, |i, j| if j < n { train.x[(i, j)] } else { f64::from(i == j - n) });
+        let y = (0..rows).map(|j| if j < n { train.y[j] } else { COEFFICIENT }).collect();
+        let likelihood = Regularised(total);
+        let model = LatentModel::new(layer.into(), likelihood, true);
+        Ok(Problem { train: Data { x, y }, n, test, model, family, smoothness })
+    }
+
+    /// The number of training rows.
+    pub fn rows(&self) -> usize {
+        self.n
+    }
+
+    /// Runs steps of constant size from the prior. The size is a mixing weight, or a multiple of 1/𝓜 for
+    /// Bures–Wasserstein descent.
+    pub fn trace(&self, update: QUpdate, step: f64, steps: usize) -> Trace {
+        self.trace_with(Estimator::Exact, (update, step), steps)
+    }
+
+    /// Like [`Problem::trace`], with another estimator of gradients and values.
+    pub fn trace_with(&self, estimator: Estimator, (update, step): (QUpdate, f64), steps: usize) -> Trace {
+        let smoothness = Some(self.smoothness);
+        let rule = RuleOptions { smoothness, relative: true, ..RuleOptions::of(update) };
+        let options =
+            InferenceOptions { rule, ..InferenceOptions::full_batch(update, Schedule::Constant(step)) };
+        let q = Normal::standard(self.family, self.model.layer().dim());
+        let (model, n) = (self.model.clone(), self.n as f64);
+        let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(1.0) };
+        let mut inference = Inference::new(model, q, objective, self.train.set(), options);
+        let (at, mut seconds) = (record_at(steps, 8), 0.0);
+        let mut trace = Trace { step, rows: Vec::new(), accuracy: 0.0, plug_in: 0.0, shrunk: 0 };
+        for t in 0..steps {
+            let nll = if at.contains(&t) { self.test(inference.q()).0 } else { f64::NAN };
+            let clock = Instant::now();
+            let (value, info) = inference.step();
+            trace.rows.push(vec![t as f64, seconds, value / n, nll]);
+            seconds += clock.elapsed().as_secs_f64();
+            trace.shrunk += usize::from(info.rollbacks > 0);
+        }
+        let (nll, accuracy) = self.test(inference.q());
+        trace.rows.push(vec![steps as f64, seconds, inference.objective() / n, nll]);
+        let (mean, test) = (inference.q(), &self.test);
+        let means = Posterior::new(&self.model, mean).means(test.x.transpose());
+        // −log p = log(1 + e^{∓f}).
+        let loss = |(f, y): (&f64, &f64)| if *y > 0.5 { (-f).exp().ln_1p() } else { f.exp().ln_1p() };
+        let plug_in = means.iter().zip(&test.y).map(loss).sum();
+        Trace { accuracy, plug_in, ..trace }
+    }
+
+    /// Returns NLL and accuracy on the test rows.
+    fn test(&self, q: &Normal) -> (f64, f64) {
+        let (posterior, test) = (Posterior::new(&self.model, q), &self.test);
+        let means = posterior.means(test.x.transpose());
+        let hits = means.iter().zip(&test.y).filter(|(mean, y)| (**mean > 0.0) == (**y > 0.5)).count();
+        let score = posterior.score(test.set(), Score::LogLoss);
+        (score, hits as f64 / means.len() as f64)
+    }
+}
+
+/// Returns the data with a constant input at the end.
+fn with_ones(data: &Data) -> Data {
+    let d = data.x.nrows();
+    let x = Mat::from_fn(d + 1, data.x.ncols(), |i, j| if i < d { data.x[(i, j)] } else { 1.0 });
+    Data { x, y: data.y.clone() }
+}

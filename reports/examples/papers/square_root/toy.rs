@@ -1,0 +1,110 @@
+//! Linear regression in two dimensions, badly conditioned: figure 1 with Euclidean, Wasserstein and natural gradients.
+
+use crate::paper::{Paper, Verdict, common};
+use common::{Data, record_at, series};
+use faer::Mat;
+use sparsegp::Result;
+use sparsegp::likelihood::Gaussian;
+use sparsegp::objective::Estimator;
+use sparsegp::training::InferenceOptions;
+use sparsegp::variational::{Guard, Normal, QUpdate, RuleOptions, Schedule};
+use sparsegp_reports::Curves;
+
+/// The variance of the noise.
+const NOISE: f64 = 5.0;
+
+/// Returns 50 rows. The posterior precision is near 10 in one direction and near 1 in the other.
+fn data() -> Data {
+    let mut draw = common::normals(2);
+    let x = Mat::from_fn(2, 50, |i, _| [1.0, 0.1][i] * draw());
+    let y = x.col_iter().map(|x| x[0] - 2.0 * x[1] + NOISE.sqrt() * draw()).collect();
+    Data { x, y }
+}
+
+/// Returns KL(q ‖ posterior) at the given iterations of exact steps. Steps of SR-VN are not shortened.
+fn divergences(
+    data: &Data,
+    exact: &Normal,
+    (update, step): (QUpdate, f64),
+    at: &[usize],
+) -> Result<Vec<f64>> {
+    let guard = if update == QUpdate::SrVn { Guard::None } else { Guard::Trust };
+    let rule = RuleOptions { guard, ..RuleOptions::of(update) };
+    let options = InferenceOptions::full_batch(rule, Schedule::Constant(step));
+    let mut run = data.infer(data.model(Gaussian::new(NOISE), 1.0)?, Estimator::Exact, options);
+    Ok(common::trace(&mut run, at, |run, _| run.q().kl_to(exact)))
+}
+
+/// Returns the number of iterations until the divergence stays below a goal.
+fn reached(at: &[usize], values: &[f64], goal: f64) -> f64 {
+    let above = values.iter().rposition(|value| value.is_nan() || *value > goal);
+    above.map_or(0.0, |last| at.get(last + 1).map_or(f64::INFINITY, |t| *t as f64))
+}
+
+pub fn run(paper: &mut Paper) -> Result<()> {
+    let data = data();
+    let exact = data.posterior(data.model(Gaussian::new(NOISE), 1.0)?)?;
+    let at: Vec<usize> = (0..=400).collect();
+    paper.settings("Toy problem: linear regression on 50 rows in two dimensions, precisions near 10 and 1, exact steps from the prior.".into());
+    let natural: &[f64] = &[1.0, 0.7, 0.5, 0.3, 0.2, 0.15, 0.1];
+    let gradient: &[f64] = &[0.2, 0.15, 0.1, 0.05, 0.02];
+    let mut ends = Vec::new();
+    let mut lines = Vec::new();
+    for (name, update, grid) in [
+        ("GD", QUpdate::Sgd, gradient),
+        ("BW-GD", QUpdate::BwGd, gradient),
+        ("SR-VN", QUpdate::SrVn, natural),
+        ("VN", QUpdate::Ngd, natural),
+    ] {
+        let mut best: Option<(f64, f64, Vec<f64>)> = None;
+        for &step in grid {
+            let kl = divergences(&data, &exact, (update, step), &at)?;
+            let t = reached(&at, &kl, 1e-6);
+            if best.as_ref().is_none_or(|best| t < best.0) {
+                best = Some((t, step, kl));
+            }
+        }
+        if let Some((t, step, kl)) = best {
+            let points = record_at(400, 10).into_iter().map(|t| (t as f64, kl[t].max(1e-16)));
+            lines.push(series(&format!("{name}, step {step}"), points));
+            ends.push((name, t, step));
+        }
+    }
+    let axes = ("iteration".to_owned(), "KL to the posterior".to_owned());
+    paper.book_figure(
+        "toy.svg",
+        &Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() },
+    )?;
+    let text = |end: &(&str, f64, f64)| match end.1.is_finite() {
+        true => format!("{} {:.0} (step {})", end.0, end.1, end.2),
+        false => format!("{} not within 400", end.0),
+    };
+    let euclidean = ends[0].1.min(ends[1].1);
+    paper.claim(
+        "toy problem: natural gradients need far fewer iterations than Euclidean and Wasserstein ones (Fig. 1a)",
+        "VN and SR-VN first",
+        format!("iterations to a KL of 1e-6, best steps: {}", ends.iter().map(text).collect::<Vec<_>>().join(", ")),
+        Verdict::of(ends[2].1 < euclidean && ends[3].1 <= ends[2].1, "the order is another"),
+    );
+    let small = 0.002;
+    let [vn, sr] =
+        [QUpdate::Ngd, QUpdate::SrVn].map(|update| divergences(&data, &exact, (update, small), &at));
+    let apart = vn?.iter().zip(sr?).map(|(a, b)| (a - b).abs() / a.max(1e-12)).fold(0.0, f64::max);
+    paper.claim(
+        "with small steps VN and SR-VN follow the same flow (Fig. 1b)",
+        "the same",
+        format!("with step {small}, KL differs by at most {:.1} % over 400 iterations", 100.0 * apart),
+        Verdict::of(apart < 0.1, "they are apart"),
+    );
+    let one = divergences(&data, &exact, (QUpdate::Ngd, 1.0), &[0, 1])?[1];
+    let sr = divergences(&data, &exact, (QUpdate::SrVn, 1.0), &[0, 1, 10])?;
+    paper.claim(
+        "with step 1, VN converges in one step and SR-VN does not (Fig. 1c)",
+        "one step",
+        format!("KL {one:.0e} after one step of VN; {:.2} after one and {:.1e} after ten steps of SR-VN without shortening", sr[1], sr[2]),
+        Verdict::of(one < 1e-9 && (sr[1].is_nan() || sr[1] >= 1e-3), "it differs"),
+    );
+    paper.expect("KL after one step of VN", one, -1e-9..=1e-9);
+    paper.expect("iterations of SR-VN with its best step", ends[2].1, 3.0..=60.0);
+    Ok(())
+}

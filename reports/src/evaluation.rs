@@ -1,0 +1,282 @@
+//! The scores of a model on rows that it was not trained on, with a sample of these rows to explain
+//! it.
+
+use super::baselines::{BaselineReport, BesideModel, TrainFigures};
+use super::figures::Observed;
+use super::next::{Facts, Suggestion, next};
+use faer::MatRef;
+use sparsegp::error::{Result, Say, spoken};
+use sparsegp::explain::Rows;
+use sparsegp::metrics::{Compared, Metrics, Report};
+use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tables::Table;
+use sparsegp_tables::tabular::{Baselines, TableModel, TableRows};
+
+/// The maximum number of sampled rows, and of values in them.
+const MOST_ROWS: usize = 2000;
+const MOST_NUMBERS: usize = 4_000_000;
+
+/// The scores on a file, with the points of its plots.
+pub struct Evaluation {
+    /// The number of rows.
+    pub rows: u64,
+    /// The figures.
+    pub report: Report,
+    /// The points.
+    pub observed: Observed,
+    /// The sums behind the scores.
+    pub metrics: Metrics,
+    /// A sample of the rows, if it was requested.
+    pub kept: Option<KeptRows>,
+    /// The figures of training rows.
+    pub train: Option<TrainFigures>,
+    /// The figures of baselines on the same rows.
+    pub baselines: Option<BaselineReport>,
+}
+
+impl Evaluation {
+    /// Scores rows as the model sees them, and samples them.
+    pub fn of_part(model: &TableModel, part: &TableRows) -> Evaluation {
+        let mut evaluator = Evaluator::new(model, None).keeping_rows();
+        evaluator.push_part(part);
+        evaluator.finish()
+    }
+
+    /// Scores the rows of a table that have a target, and samples them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::compare`].
+    pub fn of_table(
+        model: &TableModel,
+        baselines: Option<&Baselines>,
+        table: &Table,
+        unseen: UnseenLevels,
+    ) -> Result<Evaluation> {
+        let mut evaluator = Evaluator::new(model, baselines).keeping_rows();
+        evaluator.push_table(&table.with_values(model.schema().target_name()), unseen)?;
+        Ok(evaluator.finish())
+    }
+}
+
+impl Evaluation {
+    /// Returns suggestions for the next fit. `say` returns the spelling of options; see
+    /// [`next`](super::next()).
+    pub fn next(&self, model: &TableModel, say: &Say<'_>) -> Vec<Suggestion> {
+        let facts = Facts::of(model, &self.metrics, self.baselines.clone());
+        let said = |next: Suggestion| Suggestion { text: spoken(&next.text, say), ..next };
+        next(&facts).into_iter().map(said).collect()
+    }
+}
+
+/// Scores held-out rows part by part, for a model and its baselines, if there are any.
+pub struct Evaluator<'a> {
+    model: &'a TableModel,
+    kept: Option<KeptRows>,
+    baselines: Option<&'a Baselines>,
+    beside: Option<BesideModel<'a>>,
+    metrics: Metrics,
+    observed: Observed,
+}
+
+impl<'a> Evaluator<'a> {
+    /// Creates an evaluator without rows.
+    pub fn new(model: &'a TableModel, baselines: Option<&'a Baselines>) -> Self {
+        Evaluator {
+            model,
+            kept: None,
+            baselines,
+            beside: baselines.map(|baselines| BesideModel::new(model, baselines)),
+            metrics: Metrics::new(model.task()),
+            observed: Observed::default(),
+        }
+    }
+
+    /// Enables sampling of rows, to explain the model.
+    pub fn keeping_rows(self) -> Self {
+        Evaluator { kept: Some(KeptRows::new(self.model)), ..self }
+    }
+
+    /// Adds rows as the model sees them.
+    pub fn push_part(&mut self, part: &TableRows) {
+        if let Some(kept) = &mut self.kept {
+            kept.push_part(part);
+        }
+        let own = self.model.predict_part(part).compare(&part.targets);
+        self.push(&own);
+        if let Some(beside) = &mut self.beside {
+            beside.push_part(&own, part);
+        }
+    }
+
+    /// Adds the rows of a table, all of which have a target.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::compare`].
+    pub fn push_table(&mut self, table: &Table, unseen: UnseenLevels) -> Result<()> {
+        let mut own = Vec::with_capacity(table.rows());
+        self.model.compare(table, unseen, &mut |row| own.push(*row))?;
+        // After the error for a table without targets.
+        if let Some(kept) = &mut self.kept {
+            kept.push_table(self.model, table, unseen)?;
+        }
+        self.push(&own);
+        match &mut self.beside {
+            Some(beside) => beside.push_table(&own, table, unseen),
+            None => Ok(()),
+        }
+    }
+
+    fn push(&mut self, own: &[Compared]) {
+        own.iter().for_each(|row| {
+            self.metrics.push(row);
+            self.observed.push(row);
+        });
+    }
+
+    /// Returns the scores of all rows.
+    pub fn finish(self) -> Evaluation {
+        Evaluation {
+            rows: self.metrics.rows(),
+            report: self.metrics.report(),
+            observed: self.observed,
+            metrics: self.metrics,
+            kept: self.kept,
+            train: self.baselines.and_then(|baselines| baselines.training.as_ref()).map(TrainFigures::of),
+            baselines: self.beside.map(|beside| beside.report()),
+        }
+    }
+}
+
+/// An evenly spaced sample of many rows, with their targets.
+#[derive(Clone, Debug)]
+pub struct KeptRows {
+    width: usize,
+    most: usize,
+    /// The inputs, row after row.
+    inputs: Vec<f64>,
+    targets: Vec<f64>,
+    exposure: Vec<f64>,
+    seen: usize,
+    stride: usize,
+}
+
+impl KeptRows {
+    /// Creates an empty sample.
+    pub fn new(model: &TableModel) -> KeptRows {
+        let width = model.inputs();
+        let most = (MOST_NUMBERS / width.max(1)).clamp(2, MOST_ROWS);
+        KeptRows {
+            width,
+            most,
+            inputs: Vec::new(),
+            targets: Vec::new(),
+            exposure: Vec::new(),
+            seen: 0,
+            stride: 1,
+        }
+    }
+
+    /// Adds rows as the model sees them.
+    pub fn push_part(&mut self, part: &TableRows) {
+        self.push(part.inputs(), &part.targets, &part.exposure);
+    }
+
+    /// Adds at most `most` of these rows without their targets: for figures of the function, but not for relevance.
+    pub fn push_inputs(&mut self, part: &TableRows, most: usize) {
+        let count = part.targets.len().min(most);
+        let exposure = &part.exposure[..part.exposure.len().min(count)];
+        self.push(part.inputs().subrows(0, count), &vec![f64::NAN; count], exposure);
+    }
+
+    /// Adds the rows of a table, and their targets if the table has all of them.
+    ///
+    /// # Errors
+    ///
+    /// If the table does not suit the model.
+    pub fn push_table(&mut self, model: &TableModel, table: &Table, unseen: UnseenLevels) -> Result<()> {
+        let schema = model.schema();
+        let inputs = schema.design(table, unseen)?;
+        let targets = schema.target_where_known(table)?.unwrap_or_else(|| vec![f64::NAN; table.rows()]);
+        self.push(inputs.as_ref(), &targets, &schema.exposure(table)?.unwrap_or_default());
+        Ok(())
+    }
+
+    fn push(&mut self, inputs: MatRef<'_, f64>, targets: &[f64], exposure: &[f64]) {
+        for (row, &target) in targets.iter().enumerate() {
+            if self.seen.is_multiple_of(self.stride) {
+                self.inputs.extend(inputs.row(row).iter());
+                self.targets.push(target);
+                self.exposure.extend(exposure.get(row));
+            }
+            self.seen += 1;
+            if self.targets.len() > self.most {
+                self.thin();
+            }
+        }
+    }
+
+    /// Drops every other row, and halves the sampling rate from here on.
+    fn thin(&mut self) {
+        let every_other = |values: &[f64], width: usize| -> Vec<f64> {
+            values.chunks(width.max(1)).step_by(2).flatten().copied().collect()
+        };
+        self.inputs = every_other(&self.inputs, self.width);
+        self.targets = every_other(&self.targets, 1);
+        self.exposure = every_other(&self.exposure, 1);
+        self.stride *= 2;
+    }
+
+    /// Returns the rows.
+    pub fn rows(&self) -> Rows<'_> {
+        let x = MatRef::from_row_major_slice(&self.inputs, self.targets.len(), self.width);
+        Rows { x, exposure: &self.exposure, targets: &self.targets }
+    }
+
+    /// Returns the rows that have a target.
+    pub(crate) fn labelled(&self) -> KeptRows {
+        let known: Vec<usize> = (0..self.targets.len()).filter(|&row| !self.targets[row].is_nan()).collect();
+        let exposed = !self.exposure.is_empty();
+        KeptRows {
+            inputs: known
+                .iter()
+                .flat_map(|&row| &self.inputs[row * self.width..(row + 1) * self.width])
+                .copied()
+                .collect(),
+            targets: known.iter().map(|&row| self.targets[row]).collect(),
+            exposure: known.iter().filter(|_| exposed).map(|&row| self.exposure[row]).collect(),
+            ..*self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_rows_are_thinned_evenly() {
+        let mut kept = KeptRows {
+            width: 1,
+            most: 100,
+            inputs: Vec::new(),
+            targets: Vec::new(),
+            exposure: Vec::new(),
+            seen: 0,
+            stride: 1,
+        };
+        let rows: Vec<f64> = (0..1000).map(f64::from).collect();
+        for part in rows.chunks(37) {
+            kept.push(MatRef::from_row_major_slice(part, part.len(), 1), part, &[]);
+        }
+        let rows = kept.rows();
+        assert!((50..=100).contains(&rows.len()));
+        let expected: Vec<f64> = (0..rows.len()).map(|row| (row * kept.stride) as f64).collect();
+        assert_eq!((rows.targets, kept.inputs.as_slice()), (&expected[..], &expected[..]));
+        let mut gaps = kept.clone();
+        gaps.targets[1] = f64::NAN;
+        assert_eq!(gaps.labelled().rows().targets[..2], [expected[0], expected[2]]);
+        assert_eq!(gaps.labelled().rows().x[(1, 0)], expected[2]);
+    }
+}

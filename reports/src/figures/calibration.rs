@@ -1,0 +1,175 @@
+//! Figures of calibration: integral transforms, coverage, reliability and the receiver operating
+//! characteristic.
+
+use super::{
+    Across, Axis, BLUE, Chart, CurveSeries, Curves, Drawing, GREY, INK, Lettering, SIZE, TEXT, THICK, THIN,
+    curves, draw, marker, whisker,
+};
+use sparsegp::metrics::Report;
+
+/// The two-sided 95 % quantile of the standard normal distribution.
+const Z: f64 = 1.959963984540054;
+
+/// Draws the histogram of probability integral transforms of this number of rows. If the predictions are calibrated, it is flat, and 95 %
+/// of the bars lie in the band.
+pub fn calibration(report: &Report, rows: u64) -> Option<Drawing> {
+    let bins = report.pit?;
+    let width = 1.0 / bins.len() as f64;
+    let half = Z * (width * (1.0 - width) / rows.max(1) as f64).sqrt();
+    let top = bins.iter().fold((width + half).max(0.2), |top, &share| top.max(share));
+    Some(draw(SIZE, |area| {
+        let x = Axis::linear("predicted probability of a smaller value", 0.0..1.0);
+        let chart = Chart::new(area, x, Axis::linear("share of rows", 0.0..1.05 * top));
+        let ends = [(width - half).max(0.0), width + half];
+        chart.rectangle([(0.0, ends[0]), (1.0, ends[1])], GREY.faint(0.3));
+        for (bin, &share) in bins.iter().enumerate() {
+            let left = bin as f64 * width;
+            chart.rectangle([(left, 0.0), (left + 0.95 * width, share)], BLUE);
+        }
+        // The bars hide the band, so its ends are lines above them.
+        for end in ends {
+            chart.line([(0.0, end), (1.0, end)], INK, THIN);
+        }
+    }))
+}
+
+/// Draws the share of rows inside central intervals against the level, with 95 % intervals of the shares.
+pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
+    let coverage = report.coverage.as_ref()?;
+    let levels = [
+        (0.5, coverage.central_50?),
+        (0.8, coverage.central_80?),
+        (0.9, coverage.central_90?),
+        (0.95, coverage.central_95?),
+    ];
+    Some(draw(SIZE, |area| {
+        let low = levels.iter().fold(0.4, |low, level| wilson(level.1, rows).0.min(low));
+        let x = Axis::linear("level of the predictive interval", 0.4..1.0);
+        let y = Axis::linear("share of rows inside", low - 0.02..1.02);
+        let chart = Chart::new(area, x, y);
+        chart.line([(0.4, 0.4), (1.0, 1.0)], GREY, THICK);
+        chart.line(levels, BLUE, THICK);
+        for (level, share) in levels {
+            let (below, above) = wilson(share, rows);
+            let place = |y: f64| chart.place((level, y));
+            whisker(&area, place(below), place(above), BLUE);
+            area.polygon(marker(place(share), 0), BLUE);
+        }
+    }))
+}
+
+/// Draws observed shares against mean predicted probabilities, with 95 % intervals of the shares and the
+/// numbers of rows. Calibrated predictions lie on the diagonal.
+///
+/// A point is a predicted probability, an observed share and a number of rows, in the order of
+/// [`Metrics::reliability`]. Returns `None` without points.
+///
+/// [`Metrics::reliability`]: sparsegp::metrics::Metrics::reliability
+pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
+    let points: Vec<_> = points.iter().filter(|(x, y, n)| x.is_finite() && y.is_finite() && *n > 0).collect();
+    if points.is_empty() {
+        return None;
+    }
+    Some(draw(SIZE, |area| {
+        // Slightly more than [0, 1], so that points at the ends are not cut, with space for the numbers
+        // below.
+        let x = Axis::linear("predicted probability", -0.04..1.04);
+        let chart = Chart::new(area, x, Axis::linear("observed share", -0.17..1.04));
+        chart.line([(0.0, 0.0), (1.0, 1.0)], GREY, THICK);
+        chart.line(points.iter().map(|point| (point.0, point.1)), BLUE, THICK);
+        let style = Lettering { size: TEXT * 3 / 4, ..Lettering::of(Across::Middle) };
+        for (index, &&(predicted, share, rows)) in points.iter().enumerate() {
+            let (below, above) = wilson(share, rows);
+            let place = |y: f64| chart.place((predicted, y));
+            whisker(&area, place(below), place(above), BLUE);
+            area.polygon(marker(place(share), 0), BLUE);
+            // Numbers alternate between two lines, so that they do not overlap.
+            let level = if index % 2 == 0 { -0.085 } else { -0.14 };
+            area.text(&rows.to_string(), place(level), style);
+        }
+    }))
+}
+
+/// Draws the true positive rate against the false positive rate, at every threshold of the probability; the points come from
+/// [`Metrics::roc`]. `None` without points.
+///
+/// [`Metrics::roc`]: sparsegp::metrics::Metrics::roc
+pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
+    let points = points.iter().map(|&(x, y)| (x, y, f64::NAN)).collect();
+    curves(&Curves {
+        axes: ("false positive rate".into(), "true positive rate".into()),
+        diagonal: true,
+        unmarked: true,
+        series: vec![CurveSeries { name: String::new(), points }],
+        ..Curves::default()
+    })
+}
+
+/// Returns Wilson's 95 % interval of a probability, given the share of `rows` observations in which the event occurred (Wilson 1927).
+fn wilson(share: f64, rows: u64) -> (f64, f64) {
+    let (n, z2) = (rows.max(1) as f64, Z * Z);
+    let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let half = Z / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).max(0.0).sqrt();
+    (middle - half, middle + half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checked;
+    use super::*;
+    use sparsegp::metrics::Coverage;
+
+    #[test]
+    fn a_histogram_has_a_bar_per_bin_and_the_band() {
+        assert_eq!(calibration(&Report::default(), 9), None);
+        let svg = checked(calibration(&Report { pit: Some([0.1; 10]), ..Report::default() }, 400));
+        assert!(svg.contains("share of rows"));
+        // The rectangles are the ten bars, the background and the band. The band is drawn first, so the bars are in front of it.
+        assert_eq!(svg.matches("<rect").count(), 12);
+        let last = |colour: &str| svg.rfind(&format!("fill=\"{colour}\"")).expect(colour);
+        assert!(last("#787878") < svg.find("fill=\"#0072B2\"").expect("a bar"));
+        assert_eq!(svg.matches("stroke=\"#222222\" stroke-width=\"2\"").count(), 2, "the ends of the band");
+    }
+
+    #[test]
+    fn coverage_has_a_point_and_a_bar_per_level() {
+        assert_eq!(coverage(&Report::default(), 9), None);
+        let share = Some(0.45);
+        let levels = Coverage {
+            central_50: share,
+            central_80: Some(0.8),
+            central_90: Some(0.88),
+            central_95: Some(1.0),
+        };
+        let svg = checked(coverage(&Report { coverage: Some(levels), ..Report::default() }, 50));
+        assert_eq!(svg.matches("<polygon").count(), 4);
+        assert_eq!(svg.matches("stroke=\"#0072B2\" stroke-width=\"2\"").count(), 4 * 3);
+    }
+
+    #[test]
+    fn a_reliability_curve_has_points_bars_and_numbers() {
+        assert_eq!(reliability(&[]), None);
+        assert_eq!(reliability(&[(f64::NAN, 0.5, 3)]), None);
+        let svg =
+            checked(reliability(&[(0.05, 0.0, 40), (0.5, 0.6, 1234), (f64::NAN, 1.0, 2), (1.0, 1.0, 0)]));
+        assert!(svg.contains("predicted probability") && svg.contains("observed share"));
+        assert_eq!(svg.matches("<polygon").count(), 2);
+        assert!(svg.contains(">40<") && svg.contains(">1234<"));
+    }
+
+    #[test]
+    fn the_interval_of_a_share_is_that_of_wilson() {
+        // Newcombe (1998), table I: 81 of 263 is 0.2553 to 0.3662, 0 of 20 is 0 to 0.1611.
+        let (low, high) = wilson(81.0 / 263.0, 263);
+        assert!((low - 0.2553).abs() < 5e-5 && (high - 0.3662).abs() < 5e-5, "{low} {high}");
+        let (low, high) = wilson(0.0, 20);
+        assert!(low.abs() < 1e-12 && (high - 0.1611).abs() < 5e-5, "{low} {high}");
+    }
+
+    #[test]
+    fn a_characteristic_runs_from_corner_to_corner() {
+        assert_eq!(roc(&[]), None);
+        let svg = checked(roc(&[(0.0, 0.0), (0.0, 0.5), (1.0, 1.0)]));
+        assert!(svg.contains("true positive rate") && !svg.contains("perfect"));
+    }
+}

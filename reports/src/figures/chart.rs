@@ -1,0 +1,201 @@
+//! Axes with ticks, labels and a grid, and marks at positions on them.
+
+use super::axis::{Axis, Labels};
+use super::drawing::{Across, Area, Down, Ink, Lettering, Place, fitted};
+use super::letters::width;
+use super::{GREY, GRID, TEXT, THIN};
+use std::ops::Range;
+
+/// The margin around a figure, the minimum margin on the right, and the minimum distance between labels below
+/// the figure.
+const MARGIN: u32 = 14;
+const RIGHT: u32 = 26;
+const APART: f64 = 16.0;
+
+/// The height of the space for the labels below a figure.
+const BELOW: u32 = 84;
+
+/// A point in the units of the axes.
+pub(super) type Point = (f64, f64);
+
+/// Axes on an area.
+pub(super) struct Chart<'a> {
+    /// The area between the axes.
+    area: Area<'a>,
+    x: Range<f64>,
+    y: Range<f64>,
+}
+
+impl<'a> Chart<'a> {
+    /// Draws axes with their labels.
+    pub(super) fn new(area: Area<'a>, x: Axis<'_>, y: Axis<'_>) -> Chart<'a> {
+        let labels: Vec<String> = y.ticks().iter().map(|&tick| y.labels().of(tick)).collect();
+        let widest = labels.iter().map(|label| width(label, TEXT)).max().unwrap_or(0);
+        let beside = widest + if y.name.is_empty() { 20 } else { 66 };
+        let (across, up) = area.size();
+        let names = (fitted(x.name, across * 8 / 10), fitted(y.name, up * 8 / 10));
+        let below = XLabels::of(&area, &x, beside);
+        let chart = Chart::between(area, &x, &y, beside, below.right);
+        let inner = chart.area;
+        let left = Lettering { down: Down::Top, upwards: true, ..Lettering::of(Across::Middle) };
+        let (high, middle) = (inner.size().1 as i32, MARGIN as i32 + area.left);
+        inner.text(&names.1, (middle, inner.top + high / 2), left);
+        chart.name_x(&names.0);
+        chart.grid_x(&x);
+        let levels: Vec<i32> = y.ticks().iter().map(|&tick| chart.place((0.0, tick)).1).collect();
+        for &level in &levels {
+            inner.line([(inner.left, level), (inner.right - 1, level)], GRID, THIN);
+        }
+        let (edge, tick) = (inner.left - 1, chart.tick());
+        area.line([(edge, inner.top), (edge, inner.bottom - 1)], GREY, THIN);
+        for (&level, label) in levels.iter().zip(&labels) {
+            area.text(label, (inner.left - 2 * tick, level), Lettering::of(Across::End));
+            area.line([(edge - tick, level), (edge, level)], GREY, THIN);
+        }
+        chart.label_x(&below);
+        chart
+    }
+
+    /// Draws a horizontal axis above named rows, which take `beside` units on the left.
+    pub(super) fn of_rows(area: Area<'a>, x: Axis<'_>, rows: Range<f64>, beside: u32) -> Chart<'a> {
+        let name = fitted(x.name, (area.size().0 - beside).max(area.size().0 / 2));
+        let below = XLabels::of(&area, &x, beside);
+        let chart = Chart::between(area, &x, &Axis::linear("", rows), beside, below.right);
+        chart.name_x(&name);
+        chart.grid_x(&x);
+        chart.label_x(&below);
+        chart
+    }
+
+    fn between(area: Area<'a>, x: &Axis<'_>, y: &Axis<'_>, beside: u32, right: u32) -> Chart<'a> {
+        let inner = Area {
+            left: area.left + (MARGIN + beside) as i32,
+            top: area.top + MARGIN as i32,
+            right: area.right - right as i32,
+            bottom: area.bottom - (MARGIN + BELOW) as i32,
+            ..area
+        };
+        Chart { area: inner, x: x.range.clone(), y: y.range.clone() }
+    }
+
+    /// Returns the length of a tick, which is shorter in a small figure.
+    fn tick(&self) -> i32 {
+        let (width, height) = self.area.size();
+        (0.05 * f64::from(width.min(height))).round().min(5.0) as i32
+    }
+
+    fn name_x(&self, name: &str) {
+        let Area { left, bottom, .. } = self.area;
+        let place = (left + self.area.size().0 as i32 / 2, bottom + BELOW as i32);
+        self.area.text(name, place, Lettering { down: Down::Bottom, ..Lettering::of(Across::Middle) });
+    }
+
+    fn grid_x(&self, x: &Axis<'_>) {
+        for tick in x.ticks() {
+            let (at, _) = self.place((tick, 0.0));
+            self.area.line([(at, self.area.bottom - 1), (at, self.area.top)], GRID, THIN);
+        }
+    }
+
+    fn label_x(&self, labels: &XLabels) {
+        let Area { left, right, bottom, .. } = self.area;
+        let below = Area { top: bottom, bottom: bottom + BELOW as i32, ..self.area };
+        below.line([(left, bottom), (right - 1, bottom)], GREY, THIN);
+        for (index, &tick) in labels.ticks.iter().enumerate() {
+            let (at, _) = self.place((tick, 0.0));
+            if index.is_multiple_of(labels.every) {
+                let style = Lettering { down: Down::Top, ..Lettering::of(Across::Middle) };
+                below.text(&labels.labels.of(tick), (at, bottom + 2 * self.tick()), style);
+            }
+            below.line([(at, bottom), (at, bottom + self.tick())], GREY, THIN);
+        }
+    }
+
+    /// Returns the position of a point on the canvas.
+    pub(super) fn place(&self, (x, y): Point) -> Place {
+        let share = |value: f64, range: &Range<f64>| (value - range.start) / (range.end - range.start);
+        let Area { left, top, right, bottom, .. } = self.area;
+        // Rounding errors do not move a point past a unit.
+        let across = (f64::from(right - 1 - left) * share(x, &self.x) + 1e-3).floor() as i32;
+        let up = (f64::from(bottom - 1 - top) * share(y, &self.y) + 1e-3).floor() as i32;
+        (left.saturating_add(across), (bottom - 1).saturating_sub(up))
+    }
+
+    /// Draws a line through points.
+    pub(super) fn line(&self, points: impl IntoIterator<Item = Point>, ink: Ink, width: u32) {
+        self.area.line(points.into_iter().map(|point| self.place(point)), ink, width);
+    }
+
+    /// Draws the area inside a line through points.
+    pub(super) fn polygon(&self, points: impl IntoIterator<Item = Point>, ink: Ink) {
+        self.area.polygon(points.into_iter().map(|point| self.place(point)), ink);
+    }
+
+    /// Draws the rectangle between two opposite corners.
+    pub(super) fn rectangle(&self, corners: [Point; 2], ink: Ink) {
+        self.area.rectangle(corners.map(|corner| self.place(corner)), ink);
+    }
+
+    /// Draws a disc.
+    pub(super) fn disc(&self, point: Point, radius: i32, ink: Ink) {
+        self.area.disc(self.place(point), radius, ink);
+    }
+}
+
+/// The labels below a figure: whole, and apart from each other.
+struct XLabels {
+    labels: Labels,
+    ticks: Vec<f64>,
+    /// The number of ticks from one label to the next.
+    every: usize,
+    /// The margin on the right.
+    right: u32,
+}
+
+impl XLabels {
+    /// Places the labels of an axis that begins `beside` units from the left margin.
+    fn of(area: &Area<'_>, axis: &Axis<'_>, beside: u32) -> XLabels {
+        let (labels, ticks) = (axis.labels(), axis.ticks());
+        let texts: Vec<u32> = ticks.iter().map(|&tick| width(&labels.of(tick), TEXT)).collect();
+        let inner = f64::from(area.size().0.saturating_sub(beside + MARGIN + RIGHT));
+        let at = |tick: f64| inner * (tick - axis.range.start) / (axis.range.end - axis.range.start);
+        let meets = |every: usize| {
+            let shown: Vec<usize> = (0..ticks.len()).step_by(every).collect();
+            shown.windows(2).any(|pair| {
+                let apart = at(ticks[pair[1]]) - at(ticks[pair[0]]);
+                apart < f64::from(texts[pair[0]] + texts[pair[1]]) / 2.0 + APART
+            })
+        };
+        let every = (1..=ticks.len().max(1)).find(|&every| !meets(every)).unwrap_or(1);
+        let last = ticks.len().checked_sub(1).map(|last| last - last % every);
+        let beyond = last.map_or(0.0, |last| at(ticks[last]) + f64::from(texts[last]) / 2.0 - inner);
+        XLabels { labels, ticks, every, right: RIGHT.max(beyond.max(0.0) as u32 + 4) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SIZE;
+    use super::super::drawing::draw;
+    use super::*;
+
+    #[test]
+    fn labels_below_a_figure_are_whole_and_do_not_meet() {
+        for end in [1.0, 610_000.0, 600_000.0, 6_100_000.0, 61_000_000.0, 1e12] {
+            let mut reached = 0.0;
+            let svg = draw(SIZE, |area| {
+                Chart::new(area, Axis::linear("x", 0.0..end), Axis::linear("y", 0.0..1.0));
+            })
+            .svg();
+            let labels = svg.lines().filter(|line| line.contains("dy=\"0.93em\" text-anchor=\"middle\""));
+            for label in labels.filter(|line| !line.contains("rotate") && !line.contains(">x<")) {
+                let x: f64 = label.split('"').nth(1).and_then(|x| x.parse().ok()).expect("a position");
+                let words = label.split('>').nth(1).and_then(|rest| rest.split('<').next()).expect("words");
+                let half = f64::from(width(words, TEXT)) / 2.0;
+                assert!(x - half >= reached && x + half <= f64::from(SIZE.0), "{words} of {end}");
+                reached = x + half;
+            }
+            assert!(reached > 0.0, "{svg}");
+        }
+    }
+}

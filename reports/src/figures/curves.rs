@@ -1,0 +1,229 @@
+//! Figures of curves: the trace of a fit, and several named series with error bars and a legend.
+
+use super::{
+    Axis, COLOURS, Chart, Drawing, GREY, Ink, MARKERS, SIZE, Sample, THICK, draw, legend, legend_height,
+    marker, range, whisker,
+};
+use sparsegp::hyper::Record;
+
+/// The maximum number of points of a series with markers; more would hide the line.
+const MOST_MARKED: usize = 200;
+
+/// Draws the objective against time; `None` without a finite value.
+pub fn trace(records: &[Record]) -> Option<Drawing> {
+    let finite = records.iter().filter(|record| record.objective.is_finite());
+    let points = finite.map(|record| (record.seconds, record.objective, f64::NAN)).collect();
+    let series = vec![CurveSeries { name: String::new(), points }];
+    let axes = ("seconds of training".to_owned(), "objective per row (nats)".to_owned());
+    curves(&Curves { axes, series, ..Curves::default() })
+}
+
+/// Several series in the same axes.
+#[derive(Clone, Debug, Default)]
+pub struct Curves {
+    /// The names of the axes.
+    pub axes: (String, String),
+    /// True if the horizontal axis is logarithmic; points that are not positive are left out then.
+    pub log_x: bool,
+    /// True if the vertical axis is logarithmic; points that are not positive are left out then, and bars that reach to 0 or below end at
+    /// the edge of the figure.
+    pub log_y: bool,
+    /// True if a grey line shows where both coordinates are equal.
+    pub diagonal: bool,
+    /// True if points have no markers.
+    pub unmarked: bool,
+    /// The series. The index in this list sets colour and marker; a single series without a name has no legend.
+    pub series: Vec<CurveSeries>,
+}
+
+/// One of the series of a figure.
+#[derive(Clone, Debug, Default)]
+pub struct CurveSeries {
+    /// The name in the legend.
+    pub name: String,
+    /// Position, mean and standard error, in the order of the line; NaN as standard error draws no bar. More than 200 points are a line
+    /// without markers.
+    pub points: Vec<(f64, f64, f64)>,
+}
+
+/// A series as it is drawn.
+struct Shown<'a> {
+    name: &'a str,
+    colour: Ink,
+    /// The index of the marker; `None` for a series of many points.
+    marker: Option<usize>,
+    points: Vec<Point>,
+}
+
+/// A point in the units of the axes, which are logarithms to base 10 if the axis is logarithmic.
+struct Point {
+    x: f64,
+    y: f64,
+    /// The ends of the bar, unless the standard error is 0 or unknown; −∞ is beyond the figure.
+    bar: Option<(f64, f64)>,
+}
+
+/// Draws the series with bars of one standard error to either side and a legend below; `None` without points.
+pub fn curves(curves: &Curves) -> Option<Drawing> {
+    let all = curves.series.iter().enumerate().map(|(index, series)| curves.shown(index, series));
+    let series: Vec<Shown<'_>> = all.filter(|series| !series.points.is_empty()).collect();
+    let points = || series.iter().flat_map(|series| &series.points);
+    let heights =
+        points().flat_map(|point| [Some(point.y), point.bar.map(|bar| bar.0), point.bar.map(|bar| bar.1)]);
+    let (x, y) = (range(points().map(|point| point.x))?, range(heights.flatten())?);
+    let (bottom, ends) = (y.start, (x.start.max(y.start), x.end.min(y.end)));
+    let x = Axis { name: &curves.axes.0, range: x, logarithmic: curves.log_x };
+    let y = Axis { name: &curves.axes.1, range: y, logarithmic: curves.log_y };
+    let mut names: Vec<(&str, Sample)> = series.iter().map(Shown::sample).collect();
+    names.retain(|(name, _)| !name.is_empty());
+    Some(draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
+        let chart = Chart::new(upper, x, y);
+        if curves.diagonal && ends.0 < ends.1 {
+            chart.line([(ends.0, ends.0), (ends.1, ends.1)], GREY, THICK);
+        }
+        for series in &series {
+            chart.line(series.points.iter().map(|point| (point.x, point.y)), series.colour, THICK);
+            for point in &series.points {
+                let place = |y: f64| chart.place((point.x, y.max(bottom)));
+                if let Some((low, high)) = point.bar {
+                    whisker(&area, place(low), place(high), series.colour);
+                }
+                if let Some(which) = series.marker {
+                    area.polygon(marker(place(point.y), which), series.colour);
+                }
+            }
+        }
+        legend(&lower, &names);
+    }))
+}
+
+impl Curves {
+    fn shown<'a>(&self, index: usize, series: &'a CurveSeries) -> Shown<'a> {
+        let points: Vec<Point> = series.points.iter().filter_map(|point| self.point(point)).collect();
+        let marked = points.len() <= MOST_MARKED && !self.unmarked;
+        let marker = marked.then_some(index % MARKERS.len());
+        Shown { name: &series.name, colour: COLOURS[index % COLOURS.len()], marker, points }
+    }
+
+    /// Returns `None` for a point that is not finite, such as the logarithm of a number that is not positive.
+    fn point(&self, &(x, y, error): &(f64, f64, f64)) -> Option<Point> {
+        let height = |y: f64| if self.log_y { y.max(0.0).log10() } else { y };
+        let x = if self.log_x { x.log10() } else { x };
+        let bar = (error > 0.0 && error.is_finite()).then(|| (height(y - error), height(y + error)));
+        let y = height(y);
+        (x.is_finite() && y.is_finite()).then_some(Point { x, y, bar })
+    }
+}
+
+impl Shown<'_> {
+    fn sample(&self) -> (&str, Sample) {
+        let sample = match self.marker {
+            Some(marker) => Sample::LineAndMarker(self.colour, marker),
+            None => Sample::Line(self.colour),
+        };
+        (self.name, sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LEGEND_LINE, checked};
+    use super::*;
+
+    fn series(name: &str, points: &[(f64, f64, f64)]) -> CurveSeries {
+        CurveSeries { name: name.to_owned(), points: points.to_vec() }
+    }
+
+    fn of(log_x: bool, series: Vec<CurveSeries>) -> Curves {
+        Curves { axes: ("training rows".into(), "test NLL".into()), log_x, series, ..Curves::default() }
+    }
+
+    #[test]
+    fn every_series_has_its_name_colour_points_and_bars() {
+        let both = vec![
+            series("beta < 1", &[(100.0, 1.0, 0.1), (200.0, 0.8, f64::NAN), (500.0, 0.7, 0.05)]),
+            series("exact", &[(100.0, 0.9, f64::NAN), (200.0, f64::NAN, 0.1), (500.0, 0.6, f64::INFINITY)]),
+        ];
+        let svg = checked(curves(&of(true, both)));
+        for text in ["beta &lt; 1", "exact", "training rows", "test NLL", "#0072B2", "#D55E00"] {
+            assert!(svg.contains(text), "{text} in {svg}");
+        }
+        // Three and two points, and a marker each in the legend.
+        assert_eq!(svg.matches("<polygon").count(), 3 + 2 + 2);
+        // A bar is a line with two caps.
+        let thin = "fill=\"none\" stroke=\"#0072B2\" stroke-width=\"2\"";
+        assert_eq!(svg.matches(thin).count(), 2 * 3);
+        assert_eq!(svg.matches(&thin.replace("0072B2", "D55E00")).count(), 0);
+        for tick in ["100", "200", "500"] {
+            assert!(svg.contains(&format!(">{tick}<")), "{tick} in {svg}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_figure() {
+        assert_eq!(curves(&Curves::default()), None);
+        assert_eq!(curves(&of(false, vec![series("a", &[])])), None);
+        assert_eq!(curves(&of(false, vec![series("a", &[(f64::NAN, 1.0, 0.1)])])), None);
+        assert_eq!(curves(&of(true, vec![series("a", &[(0.0, 1.0, 0.1), (-1.0, 1.0, 0.1)])])), None);
+    }
+
+    #[test]
+    fn a_logarithmic_vertical_axis_omits_points_that_are_not_positive_and_clips_bars() {
+        let points =
+            [(1.0, 1e-8, f64::NAN), (2.0, 0.0, 1.0), (3.0, -1.0, 2.0), (4.0, 0.5, 0.7), (5.0, 1e3, 4e2)];
+        let svg = checked(curves(&Curves { log_y: true, ..of(false, vec![series("distance", &points)]) }));
+        // Three points and the sample in the legend; two bars, each a line with two caps.
+        assert_eq!(svg.matches("<polygon").count(), 3 + 1);
+        assert_eq!(svg.matches("stroke=\"#0072B2\" stroke-width=\"2\"").count(), 2 * 3);
+        for tick in ["1e-8", "1e-4", "1", "100"] {
+            assert!(svg.contains(&format!(">{tick}<")), "{tick} in {svg}");
+        }
+        let none = Curves { log_y: true, ..of(false, vec![series("a", &points[1..3])]) };
+        assert_eq!(curves(&none), None);
+    }
+
+    #[test]
+    fn many_points_are_a_line_without_markers() {
+        let line =
+            |count: u32| (0..count).map(|k| (f64::from(k), f64::from(k % 7), f64::NAN)).collect::<Vec<_>>();
+        let svg = checked(curves(&of(false, vec![series("few", &line(200)), series("many", &line(201))])));
+        assert_eq!(svg.matches("<polygon").count(), 200 + 1);
+        assert_eq!(svg.matches("#D55E00").count(), 2, "the line and the legend's piece of it");
+    }
+
+    #[test]
+    fn a_series_without_points_is_not_in_the_legend_and_keeps_its_colour() {
+        let one = series("there", &[(1.0, 2.0, 0.5)]);
+        let svg = checked(curves(&of(false, vec![series("absent", &[]), one])));
+        assert!(!svg.contains("absent") && svg.contains("there"));
+        assert!(svg.contains("#D55E00") && !svg.contains("#0072B2"));
+    }
+
+    #[test]
+    fn the_legend_is_inside_the_canvas() {
+        let names = |name: &str| (0..9).map(|i| series(&format!("{name} {i}"), &[(1.0, 2.0, 0.5)])).collect();
+        let height = |series| curves(&of(false, series)).expect("a figure").size.1 - SIZE.1;
+        assert_eq!(height(names("short")), 3 * LEGEND_LINE + 10);
+        assert_eq!(height(names("one that is too long to stand beside another")), 9 * LEGEND_LINE + 10);
+        assert_eq!(height(vec![series("", &[(1.0, 2.0, 0.5)])]), 0);
+    }
+
+    #[test]
+    fn the_diagonal_is_not_a_series() {
+        let shares =
+            Curves { diagonal: true, ..of(false, vec![series("a", &[(0.1, 0.2, 0.1), (0.9, 0.8, 0.1)])]) };
+        let svg = checked(curves(&shares));
+        assert!(svg.contains("stroke=\"#787878\" stroke-width=\"4\""), "{svg}");
+        assert_eq!(svg.matches("<polygon").count(), 2 + 1);
+    }
+
+    #[test]
+    fn the_trace_omits_values_that_are_not_finite() {
+        let record = |epoch, objective| Record::of(epoch, 0.5, f64::into(objective), None);
+        assert_eq!(trace(&[]), None);
+        assert_eq!(trace(&[record(1, f64::NAN)]), None);
+        let svg = checked(trace(&[record(1, -2.0), record(2, f64::NAN), record(3, -1.0)]));
+        assert!(svg.contains("seconds of training") && svg.contains("objective per row"));
+    }
+}

@@ -1,0 +1,190 @@
+//! Figures of a regression on test rows: predictions against observations, and residuals.
+
+use super::{
+    Axis, BLUE, Chart, DOT, Drawing, GREY, MOST_POINTS, ORANGE, SIZE, THICK, THIN, draw, marker, range,
+    whisker,
+};
+use sparsegp::data::Moments;
+use sparsegp::metrics::Compared;
+use std::ops::Range;
+
+/// The maximum number of rows with drawn intervals.
+const MOST_INTERVALS: usize = 250;
+
+/// The maximum distance by which intervals may widen a figure beyond the dots, as a multiple of the range of
+/// the dots. Longer intervals would leave no room for dots.
+const FARTHEST: f64 = 2.0;
+
+/// The least width of the range of predictions, as a share of that of targets or residuals.
+const NARROWEST: f64 = 0.25;
+
+/// The number of equal groups of rows whose mean residuals are drawn, and the minimum number of rows in each.
+const GROUPS: usize = 10;
+const FEWEST: usize = 10;
+
+/// Compared rows for the figures, thinned evenly if there are many.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    points: Vec<Point>,
+    seen: usize,
+    stride: usize,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    target: f64,
+    mean: f64,
+    /// The central 95 % interval; NaN if there is none.
+    interval: (f64, f64),
+}
+
+/// Widens the range of predictions to a quarter of another range, so that nearly equal predictions look
+/// nearly equal.
+fn not_narrow(predictions: Range<f64>, other: &Range<f64>) -> Range<f64> {
+    let (width, least) = (predictions.end - predictions.start, NARROWEST * (other.end - other.start));
+    let margin = (0.5 * (least - width)).max(0.0);
+    predictions.start - margin..predictions.end + margin
+}
+
+impl Default for Observed {
+    fn default() -> Self {
+        Observed { points: Vec::new(), seen: 0, stride: 1 }
+    }
+}
+
+impl Observed {
+    /// Adds a row.
+    pub fn push(&mut self, row: &Compared) {
+        if self.seen.is_multiple_of(self.stride) {
+            self.points.push(Point { target: row.target, mean: row.mean, interval: row.interval_95 });
+        }
+        self.seen += 1;
+        if self.points.len() > MOST_POINTS {
+            // Keeps every other point, and from here on every other row.
+            let mut index = 0;
+            self.points.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.stride *= 2;
+        }
+    }
+
+    fn finite(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| point.target.is_finite() && point.mean.is_finite())
+    }
+
+    /// Draws the observed target against the predicted mean, with the 95 % intervals of some rows; `None` without points.
+    pub fn figure(&self, target: &str) -> Option<Drawing> {
+        let with_interval = |point: &&Point| point.interval.0.is_finite() && point.interval.1.is_finite();
+        let intervals: Vec<&Point> = self.finite().filter(with_interval).collect();
+        let stride = intervals.len().div_ceil(MOST_INTERVALS).max(1);
+        let intervals: Vec<&Point> = intervals.into_iter().step_by(stride).collect();
+        let dots = || self.finite().flat_map(|point| [point.target, point.mean]);
+        let of_dots = range(dots())?;
+        let far = FARTHEST * (of_dots.end - of_dots.start);
+        let near = |end: f64| end.clamp(of_dots.start - far, of_dots.end + far);
+        let ends = intervals.iter().flat_map(|point| [near(point.interval.0), near(point.interval.1)]);
+        let heights = range(dots().chain(ends))?;
+        let means = not_narrow(range(self.finite().map(|point| point.mean))?, &of_dots);
+        let diagonal = (means.start.max(heights.start), means.end.min(heights.end));
+        Some(draw(SIZE, |area| {
+            let names = (format!("predicted mean of {target}"), format!("observed {target}"));
+            let chart = Chart::new(area, Axis::linear(&names.0, means), Axis::linear(&names.1, heights));
+            for point in intervals {
+                let ends = [(point.mean, near(point.interval.0)), (point.mean, near(point.interval.1))];
+                chart.line(ends, BLUE.faint(0.3), THIN);
+            }
+            chart.line([(diagonal.0, diagonal.0), (diagonal.1, diagonal.1)], GREY, THICK);
+            self.finite().for_each(|point| chart.disc((point.mean, point.target), DOT, BLUE.faint(0.7)));
+        }))
+    }
+
+    /// Draws residuals (observed minus predicted) against predictions, with the means of tenths of the rows and their 95 % intervals;
+    /// `None` without points.
+    pub fn residuals(&self, target: &str) -> Option<Drawing> {
+        let mut points: Vec<(f64, f64)> =
+            self.finite().map(|point| (point.mean, point.target - point.mean)).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (x, y) = (range(points.iter().map(|p| p.0))?, range(points.iter().map(|p| p.1))?);
+        let x = not_narrow(x, &y);
+        Some(draw(SIZE, |area| {
+            let name = format!("predicted mean of {target}");
+            let ends = (x.start, x.end);
+            let chart = Chart::new(area, Axis::linear(&name, x), Axis::linear("observed − predicted", y));
+            points.iter().for_each(|&point| chart.disc(point, DOT, BLUE.faint(0.5)));
+            chart.line([(ends.0, 0.0), (ends.1, 0.0)], GREY, THICK);
+            if points.len() < GROUPS * FEWEST {
+                return;
+            }
+            for group in points.chunks(points.len().div_ceil(GROUPS)) {
+                let (mut place, mut left) = (Moments::default(), Moments::default());
+                group.iter().for_each(|(x, y)| {
+                    place.push(*x);
+                    left.push(*y);
+                });
+                let (Some(x), Some(middle), Some(variance)) = (place.mean(), left.mean(), left.variance())
+                else {
+                    continue;
+                };
+                let half = 1.96 * (variance / (group.len() as f64 - 1.0).max(1.0)).sqrt();
+                let at = |y: f64| chart.place((x, y));
+                whisker(&area, at(middle - half), at(middle + half), ORANGE);
+                area.polygon(marker(at(middle), 0), ORANGE);
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checked;
+    use super::*;
+
+    fn observe(pairs: impl Iterator<Item = (f64, f64)>) -> Observed {
+        let mut observed = Observed::default();
+        let undefined = f64::NAN;
+        for (target, mean) in pairs {
+            observed.push(&Compared {
+                target,
+                mean,
+                log_density: undefined,
+                pit: (undefined, undefined),
+                interval_95: (mean - 1.0, mean + 1.0),
+                crps: undefined,
+                deviance: undefined,
+                most_probable: undefined,
+                classes: None,
+            });
+        }
+        observed
+    }
+
+    #[test]
+    fn predictions_against_observations() {
+        assert_eq!(Observed::default().figure("y"), None);
+        let few = observe([(1.0, 1.5), (2.0, f64::NAN), (3.0, 2.5)].into_iter());
+        let svg = checked(few.figure("y"));
+        assert!(svg.contains("predicted mean of y") && svg.contains("observed y"));
+        assert_eq!(svg.matches("<circle").count(), 2);
+        assert_eq!(svg.matches("stroke-opacity=\"0.3\"").count(), 2);
+        let many = observe((0..10 * MOST_POINTS).map(|row| (row as f64, row as f64)));
+        let svg = checked(many.figure("y"));
+        let shown = svg.matches("<circle").count();
+        assert!((MOST_POINTS / 2..=MOST_POINTS).contains(&shown), "{shown}");
+        assert!(svg.matches("stroke-opacity=\"0.3\"").count() <= MOST_INTERVALS);
+    }
+
+    #[test]
+    fn residuals_have_the_means_of_tenths_where_there_are_enough_rows() {
+        assert_eq!(Observed::default().residuals("y"), None);
+        let means = |rows: u32| {
+            let pairs = (0..rows).map(|row| (f64::from(row) + f64::from(row % 7), f64::from(row)));
+            let svg = checked(observe(pairs).residuals("y"));
+            assert_eq!(svg.matches("<circle").count(), rows as usize);
+            svg.matches("<polygon").count()
+        };
+        assert_eq!((means(99), means(100)), (0, GROUPS));
+    }
+}

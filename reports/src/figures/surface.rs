@@ -1,0 +1,433 @@
+//! Figures over two inputs: a number as a map of colours, and the regions of classes, with data and
+//! inducing inputs.
+
+use super::chart::Point;
+use super::{
+    Across, Area, Axis, COLOURS, Chart, DOT, Drawing, GREY, INK, Ink, Lettering, MARKERS, MOST_POINTS, SIZE,
+    Sample, THIN, cross, draw, fitted, legend, legend_height, marker,
+};
+
+/// The maximum number of cells along either axis; more would only enlarge the file.
+const MOST_CELLS: usize = 60;
+
+/// The number of steps of the colour scale. Neighbouring cells of a row on the same step are drawn as one
+/// rectangle.
+const STEPS: f64 = 40.0;
+
+/// The colours of the lowest and the highest number, with white half-way.
+const ENDS: [Ink; 2] = [Ink::new(67, 147, 195), Ink::new(230, 145, 56)];
+
+/// The width that the scale of colours takes.
+const SCALE: u32 = 150;
+
+/// A rectangle of two inputs, divided into cells, with the points in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plane {
+    /// The names of the axes.
+    pub axes: (String, String),
+    /// The range of the horizontal input.
+    pub x: (f64, f64),
+    /// The range of the vertical input.
+    pub y: (f64, f64),
+    /// The numbers of columns and rows of cells.
+    pub resolution: (usize, usize),
+    /// Data points: both inputs, and the index of the class in [`Plane::classes`]. Points outside the rectangle are left out.
+    pub points: Vec<(f64, f64, usize)>,
+    /// The names of the classes; empty if points have no classes.
+    pub classes: Vec<String>,
+    /// Inducing inputs, as crosses.
+    pub inducing: Vec<(f64, f64)>,
+}
+
+/// A number over a rectangle of two inputs, with data points.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Surface {
+    /// The rectangle.
+    pub plane: Plane,
+    /// The name of the number.
+    pub name: String,
+    /// The number at the centre of each cell, row after row from the lowest vertical input. A cell without a number stays white.
+    pub values: Vec<f64>,
+    /// The numbers of the lowest and the highest colour. Numbers beyond them have the same two colours.
+    pub range: (f64, f64),
+    /// True if a line shows the middle of the range.
+    pub contour: bool,
+}
+
+/// The most probable class over a rectangle of two inputs, with data points.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Regions {
+    /// The rectangle.
+    pub plane: Plane,
+    /// The index of the most probable class and its probability at the centre of each cell, row after row from the lowest.
+    pub cells: Vec<(usize, f64)>,
+}
+
+/// Draws a map from blue for the lowest number over white to orange for the highest, with its scale, the contour if requested, and points
+/// with a marker for each class.
+///
+/// At most 60 × 60 cells and 2000 points are drawn, taken evenly from those given. `None` without cells, if their number does not match
+/// the resolution, or if a range is empty.
+pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
+    let (low, high) = surface.range;
+    let share = |value: f64| ((value - low) / (high - low)).clamp(0.0, 1.0);
+    if !(high - low).is_finite() || high <= low {
+        return None;
+    }
+    let cells = Cells::of(&surface.plane, surface.values.len(), &|cell| share(surface.values[cell]))?;
+    let names = surface.plane.names();
+    let drawing = draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
+        let (map, beside) = upper.split_beside(SIZE.0 - SCALE);
+        let chart = surface.plane.chart(map);
+        cells.draw(&chart, &|value| colour(*value));
+        if surface.contour {
+            cells.contour().into_iter().for_each(|ends| chart.line(ends, INK, THIN));
+        }
+        surface.plane.draw_points(&area, &chart);
+        scale(&beside, surface);
+        legend(&lower, &names);
+    });
+    Some(drawing.into_map())
+}
+
+/// Draws the region of every class in its colour, paler where the class is less probable, with points of all classes.
+///
+/// The limits on cells and points are those of [`surface`], which also explains `None`.
+pub(crate) fn regions(regions: &Regions) -> Option<Drawing> {
+    let classes = regions.plane.classes.len().max(1);
+    let paint = |cell: usize| {
+        let (class, probability) = regions.cells[cell];
+        // The colour is white if the class is no more probable than the others.
+        let strength =
+            ((probability * classes as f64 - 1.0) / (classes as f64 - 1.0).max(1.0)).clamp(0.0, 1.0);
+        let strength = (strength * STEPS / 4.0).round() / (STEPS / 4.0);
+        mixed(COLOURS[class % COLOURS.len()], 0.1 + 0.5 * strength)
+    };
+    let cells = Cells::of(&regions.plane, regions.cells.len(), &paint)?;
+    let names = regions.plane.names();
+    let drawing = draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_below(SIZE.1);
+        let chart = regions.plane.chart(upper);
+        cells.draw(&chart, &|colour| *colour);
+        regions.plane.draw_points(&area, &chart);
+        legend(&lower, &names);
+    });
+    Some(drawing.into_map())
+}
+
+/// Draws the colour scale, with the numbers at both ends and in the middle.
+fn scale(area: &Area<'_>, surface: &Surface) {
+    let Area { left, top, .. } = *area;
+    let (low, high) = surface.range;
+    let (from, to) = (SIZE.1 as i32 - 98, 56);
+    let steps = STEPS as i32;
+    for step in 0..steps {
+        let level = |step: i32| top + from - (from - to) * step / steps;
+        let corners = [(left, level(step)), (left + 30, level(step + 1))];
+        area.rectangle(corners, colour((f64::from(step) + 0.5) / STEPS));
+    }
+    area.outline([(left, top + to), (left + 30, top + from)], GREY);
+    let axis = Axis::linear("", low..high);
+    let labels = axis.labels();
+    for tick in axis.ticks() {
+        let place = top + from - (f64::from(from - to) * (tick - low) / (high - low)).round() as i32;
+        area.text(&labels.of(tick), (left + 38, place), Lettering::of(Across::Start));
+    }
+    let name = fitted(&surface.name, SCALE + 60);
+    area.text(&name, (left + SCALE as i32 - 16, top + 24), Lettering::of(Across::End));
+}
+
+impl Plane {
+    fn chart<'a>(&self, area: Area<'a>) -> Chart<'a> {
+        let (x, y) = (self.x.0..self.x.1, self.y.0..self.y.1);
+        Chart::new(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y))
+    }
+
+    /// The legend.
+    fn names(&self) -> Vec<(&str, Sample)> {
+        let mut names: Vec<(&str, Sample)> = self
+            .classes
+            .iter()
+            .enumerate()
+            .map(|(class, name)| (name.as_str(), Sample::Marker(dark(class), class % MARKERS.len())))
+            .collect();
+        if !self.inducing.is_empty() {
+            names.push(("inducing inputs", Sample::Cross));
+        }
+        names
+    }
+
+    /// Draws points and inducing inputs, up to a maximum of each.
+    fn draw_points(&self, area: &Area<'_>, chart: &Chart<'_>) {
+        let inside =
+            |x: f64, y: f64| (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y);
+        let points: Vec<_> = self.points.iter().filter(|point| inside(point.0, point.1)).collect();
+        for &&(x, y, class) in points.iter().step_by(points.len().div_ceil(MOST_POINTS).max(1)) {
+            let at = chart.place((x, y));
+            if self.classes.is_empty() {
+                area.disc(at, DOT - 1, INK.faint(0.6));
+            } else {
+                let small = marker((0, 0), class).map(|(dx, dy)| (at.0 + dx * 2 / 3, at.1 + dy * 2 / 3));
+                area.polygon(small, dark(class).faint(0.8));
+            }
+        }
+        let stride = self.inducing.len().div_ceil(MOST_POINTS).max(1);
+        for &(x, y) in self.inducing.iter().filter(|at| inside(at.0, at.1)).step_by(stride) {
+            cross(area, chart.place((x, y)));
+        }
+    }
+}
+
+/// Returns the darker shade for points of a class on its region.
+fn dark(class: usize) -> Ink {
+    COLOURS[class % COLOURS.len()].map(|part| (f64::from(part) * 0.6).round() as u8)
+}
+
+/// Mixes a colour with white.
+fn mixed(colour: Ink, strength: f64) -> Ink {
+    colour.map(|part| (255.0 + strength * (f64::from(part) - 255.0)).round() as u8)
+}
+
+/// The cells to draw.
+struct Cells<T> {
+    columns: usize,
+    rows: usize,
+    values: Vec<T>,
+    low: (f64, f64),
+    /// The size of a cell.
+    size: (f64, f64),
+}
+
+impl<T: PartialEq> Cells<T> {
+    /// Samples `count` cells; `value` returns the value of a cell.
+    fn of(plane: &Plane, count: usize, value: &dyn Fn(usize) -> T) -> Option<Cells<T>> {
+        let (all_columns, all_rows) = plane.resolution;
+        if count == 0 || all_columns.checked_mul(all_rows) != Some(count) {
+            return None;
+        }
+        let (columns, rows) = (all_columns.min(MOST_CELLS), all_rows.min(MOST_CELLS));
+        let width = |(low, high): (f64, f64)| {
+            let width: f64 = high - low;
+            (width.is_finite() && width > 0.0).then_some(width)
+        };
+        let size = (width(plane.x)? / columns as f64, width(plane.y)? / rows as f64);
+        // The index of the given cell that contains the centre of the drawn cell.
+        let nearest = |index: usize, drawn: usize, all: usize| (2 * index + 1) * all / (2 * drawn);
+        let cell = |index: usize| {
+            let (row, column) =
+                (nearest(index / columns, rows, all_rows), nearest(index % columns, columns, all_columns));
+            value(row * all_columns + column)
+        };
+        let values = (0..columns * rows).map(cell).collect();
+        Some(Cells { columns, rows, values, low: (plane.x.0, plane.y.0), size })
+    }
+
+    /// Returns the inputs at a distance, in cells, from the lower left corner.
+    fn place(&self, column: f64, row: f64) -> Point {
+        (self.low.0 + column * self.size.0, self.low.1 + row * self.size.1)
+    }
+
+    /// Draws the cells row by row, those of a row that have one colour as one rectangle.
+    fn draw(&self, chart: &Chart<'_>, colour: &dyn Fn(&T) -> Ink) {
+        for (row, values) in self.values.chunks(self.columns).enumerate() {
+            let colours: Vec<Ink> = values.iter().map(colour).collect();
+            let mut start = 0;
+            for run in colours.chunk_by(|left, right| left == right) {
+                let end = start + run.len();
+                // Each rectangle extends below the next one, which is drawn later, so that no seams appear if a
+                // viewer scales the figure.
+                let right = (end as f64 + 0.5).min(self.columns as f64);
+                let top = (row as f64 + 1.5).min(self.rows as f64);
+                chart.rectangle([self.place(start as f64, row as f64), self.place(right, top)], run[0]);
+                start = end;
+            }
+        }
+    }
+}
+
+impl Cells<f64> {
+    /// Returns the lines at which the share is one half, in pieces (marching squares on the centres of the cells).
+    fn contour(&self) -> Vec<[Point; 2]> {
+        let mut pieces = Vec::new();
+        for row in 1..self.rows {
+            for column in 1..self.columns {
+                self.square(column - 1, row - 1, &mut pieces);
+            }
+        }
+        pieces
+    }
+
+    /// Adds the pieces between the centres of four cells; `column` and `row` are the lower left cell.
+    fn square(&self, column: usize, row: usize, pieces: &mut Vec<[Point; 2]>) {
+        // Around the square from the lower left: an edge lies between each corner and the next.
+        let corners = [(0, 0), (1, 0), (1, 1), (0, 1)].map(|(right, up)| {
+            let (column, row) = (column + right, row + up);
+            (column as f64 + 0.5, row as f64 + 0.5, self.values[row * self.columns + column] - 0.5)
+        });
+        if corners.iter().any(|corner| corner.2.is_nan()) {
+            return;
+        }
+        let crossing = |edge: usize| {
+            let (from, to) = (corners[edge], corners[(edge + 1) % 4]);
+            let share = from.2 / (from.2 - to.2);
+            let crosses = (from.2 >= 0.0) != (to.2 >= 0.0);
+            crosses.then(|| self.place(from.0 + share * (to.0 - from.0), from.1 + share * (to.1 - from.1)))
+        };
+        let crossings: Vec<Point> = (0..4).filter_map(crossing).collect();
+        match crossings[..] {
+            [a, b] => pieces.push([a, b]),
+            // A saddle: the lower left corner is joined to the opposite corner if the middle is on their side
+            // of the contour.
+            [bottom, right, top, left] => {
+                let middle: f64 = corners.iter().map(|corner| corner.2).sum();
+                let joined = (middle >= 0.0) == (corners[0].2 >= 0.0);
+                let ends = if joined { [right, left] } else { [left, right] };
+                pieces.extend([[bottom, ends[0]], [top, ends[1]]]);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the colour of a share of the way from the lowest to the highest number; white for NaN.
+fn colour(share: f64) -> Ink {
+    if share.is_nan() {
+        return Ink::new(255, 255, 255);
+    }
+    let share = (share * STEPS).round() / STEPS;
+    mixed(ENDS[usize::from(share >= 0.5)], (2.0 * share - 1.0).abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checked;
+    use super::*;
+
+    /// The rectangles of every map: the ground, the scale and its outline.
+    const BARE: usize = 1 + STEPS as usize + 1;
+
+    fn cells(surface: &Surface) -> Cells<f64> {
+        Cells::of(&surface.plane, surface.values.len(), &|cell| surface.values[cell]).expect("cells")
+    }
+
+    /// A map of a function of both inputs on [0, 1]².
+    fn of(columns: usize, rows: usize, probability: impl Fn(f64, f64) -> f64) -> Surface {
+        let centre = |index: usize, of: usize| (index as f64 + 0.5) / of as f64;
+        let cell =
+            |index: usize| probability(centre(index % columns, columns), centre(index / columns, rows));
+        let plane = Plane {
+            axes: ("first".into(), "second".into()),
+            x: (0.0, 1.0),
+            y: (0.0, 1.0),
+            resolution: (columns, rows),
+            points: vec![(0.2, 0.3, 1), (0.8, 0.1, 0), (0.5, 0.5, 0), (2.0, 0.5, 1)],
+            classes: vec!["benign".into(), "malignant".into()],
+            inducing: vec![(0.4, 0.4), (3.0, 0.0)],
+        };
+        let values = (0..columns * rows).map(cell).collect();
+        Surface { plane, name: "probability".into(), values, range: (0.0, 1.0), contour: true }
+    }
+
+    #[test]
+    fn it_holds_cells_contour_points_and_names() {
+        let svg = checked(surface(&of(4, 3, |x, _| x)));
+        assert!(svg.contains("first") && svg.contains("second"));
+        assert_eq!(svg.matches("<rect").count(), BARE + 12);
+        // Three points, and a sample of every class in the legend.
+        assert_eq!(svg.matches("<polygon").count(), 3 + 2);
+        assert!(svg.contains("benign") && svg.contains("inducing inputs"));
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_figure() {
+        assert_eq!(surface(&Surface::default()), None);
+        let whole = of(4, 3, |x, _| x);
+        let with = |plane: Plane| Surface { plane, ..whole.clone() };
+        let broken = [
+            with(Plane { resolution: (3, 3), ..whole.plane.clone() }),
+            with(Plane { resolution: (usize::MAX, 2), ..whole.plane.clone() }),
+            with(Plane { x: (1.0, 1.0), ..whole.plane.clone() }),
+            with(Plane { y: (0.0, f64::NAN), ..whole.plane.clone() }),
+            Surface { range: (1.0, 1.0), ..whole.clone() },
+        ];
+        for surface_ in broken {
+            assert_eq!(surface(&surface_), None, "{surface_:?}");
+        }
+    }
+
+    #[test]
+    fn cells_that_are_not_numbers_stay_white() {
+        let map = of(4, 4, |x, y| if x < 0.5 { f64::NAN } else { y });
+        // Each row is one white half and one of the row's colour; the ground and the middle of the scale are white too.
+        let svg = checked(surface(&map));
+        assert_eq!(svg.matches("<rect").count(), BARE + 2 * 4);
+        let white = svg.lines().filter(|line| line.starts_with("<rect") && line.contains("#FFFFFF"));
+        assert_eq!(white.count(), 2 + 4);
+    }
+
+    #[test]
+    fn fine_maps_and_many_points_stay_small() {
+        let mut map = of(400, 300, |x, y| 0.5 + 0.5 * (9.0 * x).sin() * (9.0 * y).cos());
+        map.plane.points = (0..50_000).map(|i| (i as f64 / 5e4, 0.5, i % 2)).collect();
+        let svg = checked(surface(&map));
+        assert!(svg.matches("<rect").count() <= BARE + MOST_CELLS * MOST_CELLS);
+        // The legend has a sample of each of the two classes.
+        let points = svg.matches("<polygon").count() - 2;
+        assert!((MOST_POINTS / 2..=MOST_POINTS).contains(&points), "{points}");
+        assert!(svg.len() < 900_000, "{}", svg.len());
+    }
+
+    #[test]
+    fn the_contour_is_where_the_probability_is_one_half() {
+        let radius = |x: f64, y: f64| (x - 0.5).hypot(y - 0.5);
+        let map = of(50, 50, |x, y| (0.5 + (radius(x, y) - 0.3)).clamp(0.0, 1.0));
+        let pieces = cells(&map).contour();
+        assert!(pieces.len() > 50);
+        for (x, y) in pieces.iter().flatten() {
+            assert!((radius(*x, *y) - 0.3).abs() < 1e-3, "({x}, {y})");
+        }
+        // A closed line: every end is an end of exactly two pieces.
+        let near = |a: &(f64, f64), b: &(f64, f64)| (a.0 - b.0).hypot(a.1 - b.1) < 1e-9;
+        for end in pieces.iter().flatten() {
+            assert_eq!(pieces.iter().flatten().filter(|other| near(end, other)).count(), 2);
+        }
+    }
+
+    #[test]
+    fn a_saddle_has_two_pieces_that_part_the_lesser_diagonal() {
+        let plane = Plane { x: (0.0, 2.0), y: (0.0, 2.0), resolution: (2, 2), ..Plane::default() };
+        let saddle = |corner: f64| Surface {
+            plane: plane.clone(),
+            values: vec![corner, 0.25, 0.25, corner],
+            ..Surface::default()
+        };
+        // Both pieces cut off the corners on the lower right and the upper left, or the other two.
+        for (corner, joined) in [(0.9, true), (0.6, false)] {
+            let pieces = cells(&saddle(corner)).contour();
+            assert_eq!(pieces.len(), 2);
+            for [a, b] in pieces {
+                let falls = (b.0 - a.0) * (b.1 - a.1) < 0.0;
+                assert_eq!(falls, !joined, "{corner}: {a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn colours_run_from_blue_over_white_to_orange() {
+        assert_eq!([colour(0.0), colour(1.0)], ENDS);
+        assert_eq!(colour(0.5), Ink::new(255, 255, 255));
+    }
+
+    #[test]
+    fn every_class_has_a_region_in_its_colour() {
+        let Surface { plane, .. } = of(4, 3, |x, _| x);
+        let of_classes = |cells: Vec<(usize, f64)>| Regions { plane: plane.clone(), cells };
+        assert_eq!(regions(&of_classes(vec![(0, 1.0)])), None);
+        let svg = checked(regions(&of_classes((0..12).map(|cell| (cell % 2, 1.0)).collect())));
+        assert_eq!(svg.matches("<rect").count(), 1 + 12);
+        for colour in &COLOURS[..2] {
+            assert_eq!(svg.matches(&mixed(*colour, 0.6).paint("fill")).count(), 6);
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The report of a fit: the model, its quality, what its predictions depend on, and how to repeat
+//! it.
+
+mod calibration;
+mod dependence;
+mod explained;
+mod function;
+mod groups;
+mod maps;
+mod training;
+mod values;
+
+pub use explained::{Explained, ExplainedRow, explained_page};
+
+use super::evaluation::{Evaluation, KeptRows};
+use super::figures::Interval;
+use super::html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
+use super::next::Suggestion;
+use super::words::{self, number};
+use sparsegp::error::Say;
+use sparsegp::explain::Settings;
+use sparsegp::latent::Layer;
+use sparsegp::likelihood::Task;
+use sparsegp::model::{Coefficient, Severity};
+use sparsegp_tables::tables::spelled;
+use sparsegp_tables::tabular::TableModel;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// The number of significant digits of the main figures of a page.
+const CARD_DIGITS: usize = 3;
+
+/// The maximum number of coefficients on a page.
+const MOST_COEFFICIENTS: usize = 500;
+
+/// The maximum number of effects in a figure.
+const MOST_EFFECTS: usize = 40;
+
+/// The share of the fit's time that explanations may take, the seconds that they always may take, and the number of rows that measure the
+/// time of a prediction.
+const TIME_SHARE: f64 = 0.1;
+const LEAST_SECONDS: f64 = 1.0;
+const TIMED_ROWS: usize = 64;
+
+/// The contents of the report of a fit.
+pub struct FitReport<'a> {
+    /// The heading, if a page has several fits.
+    pub title: &'a str,
+    /// The model.
+    pub model: &'a TableModel,
+    /// The scores of the test rows, if there are any.
+    pub test: Option<&'a Evaluation>,
+    /// A sample of the rows to explain the model, if no test rows were kept.
+    pub rows: Option<&'a KeptRows>,
+    /// Additional figures of the function.
+    pub figures: Vec<Figure>,
+    /// The spelling of options.
+    pub say: &'a Say<'a>,
+}
+
+/// Creates the page of some fits; `again` is the command, or the call, that reproduces it.
+pub fn fit_page(title: &str, fits: &[FitReport<'_>], again: &str) -> Page {
+    let parts = fits.iter().map(FitReport::part).collect();
+    Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
+}
+
+/// Returns the section on how to reproduce the page, with the time when it was made.
+pub fn reproduce(again: &str) -> Section {
+    let version = env!("CARGO_PKG_VERSION");
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs() as f64);
+    let made = format!("Made by sparsegp {version} on {} (UTC).", spelled(since));
+    let command = (!again.is_empty()).then(|| Block::Code(again.to_owned()));
+    let blocks = command.into_iter().chain([Block::Text(made)]).collect();
+    Section { title: "How to reproduce this page".to_owned(), blocks }
+}
+
+impl FitReport<'_> {
+    /// Returns the part of a page about this fit.
+    pub fn part(&self) -> PagePart {
+        let (problems, notes) = self.messages();
+        let sections = [
+            ("Problems and what to try next", problems),
+            ("Test rows", self.figures_of_test()),
+            ("Training", training::blocks(self)),
+            ("Calibration", self.test.map(|test| calibration::blocks(self.model, test)).unwrap_or_default()),
+            ("Predictions", self.predictions()),
+            ("Groups", groups::blocks(self.model)),
+            ("What predictions depend on", self.dependence()),
+            ("The function", function::blocks(self)),
+            ("Notes", notes),
+            ("Model and parameters", self.details()),
+        ];
+        PagePart {
+            title: self.title.to_owned(),
+            lead: self.lead(),
+            cards: self.cards(),
+            sections: sections
+                .into_iter()
+                .map(|(title, blocks)| Section { title: title.to_owned(), blocks })
+                .collect(),
+        }
+    }
+
+    /// Returns the rows that explain the model.
+    fn kept(&self) -> Option<&KeptRows> {
+        self.test.and_then(|test| test.kept.as_ref()).or(self.rows)
+    }
+
+    /// Returns the sentence about the model, the data and the time of the fit.
+    fn lead(&self) -> String {
+        let (model, options) = (self.model, self.model.options());
+        let rows = model.training_rows();
+        let inputs = model.schema().dims() - model.latent().effects.columns();
+        let what = match model.latent().layer() {
+            Layer::Inducing(layer) => {
+                let beside = model.neighbours().map(|nearby| format!(" and {} neighbours", nearby.count()));
+                format!(
+                    "a sparse Gaussian process with the kernel {}, {} inducing inputs{}",
+                    self.model.schema().kernel_in_names(&options.kernel),
+                    layer.z().nrows(),
+                    beside.unwrap_or_default()
+                )
+            }
+            Layer::Linear(_) => "a Bayesian linear model".to_owned(),
+        };
+        let summary = model.summary();
+        format!(
+            "{} of '{}' by {what} and the {} likelihood, fitted to {rows} rows with {inputs} {} by {} in {}.",
+            kind(model.task()),
+            model.schema().target_name(),
+            model.latent().likelihood.name(),
+            if inputs == 1 { "input" } else { "inputs" },
+            options.objective,
+            words::duration(summary.seconds)
+        )
+    }
+
+    /// Returns the main scores of the test rows, beside those of baselines.
+    fn cards(&self) -> Vec<Card> {
+        let mut cards = Vec::new();
+        if let Some(test) = self.test {
+            let sources = words::sources(test);
+            let of = |report, wanted: &str| {
+                let figures = words::report_values(report);
+                let found = figures.into_iter().find(|(name, _)| *name == wanted);
+                found.map(|(_, value)| words::significant(value, CARD_DIGITS))
+            };
+            for name in words::telling(self.model.task()) {
+                let Some(value) = of(&test.report, name) else { continue };
+                let beside = sources[1..].iter().filter(|source| source.0 != "training");
+                let beside =
+                    beside.filter_map(|(who, _, report)| Some(format!("{who} {}", of(report, name)?)));
+                let beside = match *name {
+                    "95 % coverage" => "0.95 is right".to_owned(),
+                    _ => beside.collect::<Vec<_>>().join(", "),
+                };
+                cards.push(Card { name: format!("test {name}"), value, beside });
+            }
+        }
+        let held_out = self.test.map(|test| format!("{} test rows", test.rows));
+        cards.push(Card {
+            name: "training rows".to_owned(),
+            value: words::count(self.model.training_rows()),
+            beside: held_out.unwrap_or_else(|| "no test rows".to_owned()),
+        });
+        cards
+    }
+
+    fn figures_of_test(&self) -> Vec<Block> {
+        let Some(test) = self.test else {
+            let advice = "There are no test rows, so the quality of predictions for new rows is unknown";
+            let option = (self.say)("test_fraction", Some("0.2"));
+            return vec![Block::Text(format!("{advice}; {option} holds out test rows."))];
+        };
+        let beside = words::full(test).unwrap_or_else(|| {
+            let header = vec![String::new(), format!("{} test rows", test.rows)];
+            let rows = words::report_rows(&test.report).into_iter().map(|(name, value)| vec![name, value]);
+            std::iter::once(header).chain(rows).collect()
+        });
+        let with_meaning = |(index, mut row): (usize, Vec<String>)| {
+            row.push(if index == 0 { "meaning".to_owned() } else { meaning(&row[0]).to_owned() });
+            row
+        };
+        let rows = beside.into_iter().enumerate().map(with_meaning).collect();
+        let mut blocks = vec![Block::Explained(TableBlock { caption: "Figures".to_owned(), rows })];
+        let confusion = words::confusion_table(&test.report, self.model.schema().encoding().levels());
+        if !confusion.is_empty() {
+            let caption = "Confusion matrix of the test rows (rows: true, columns: predicted)".to_owned();
+            blocks.push(Block::Table(TableBlock { caption, rows: confusion }));
+        }
+        blocks
+    }
+
+    /// Returns messages about the fit from warnings and baselines, the most severe first, as problems and
+    /// notes.
+    fn messages(&self) -> (Vec<Block>, Vec<Block>) {
+        let next = self.test.map(|test| test.next(self.model, self.say)).unwrap_or_default();
+        let warnings = self.model.summary().warnings.iter();
+        let warnings = warnings
+            .map(|warning| Suggestion { severity: warning.severity(), text: warning.words_with(self.say) });
+        let mut all: Vec<Suggestion> = next.into_iter().chain(warnings).collect();
+        // The sort is stable, so messages about test scores come before messages from training.
+        all.sort_by_key(|message| std::cmp::Reverse(message.severity));
+        let notes = all.split_off(all.partition_point(|message| message.severity > Severity::Note));
+        let block = |message: Suggestion| Block::Message(message.severity, message.text);
+        (all.into_iter().map(block).collect(), notes.into_iter().map(block).collect())
+    }
+
+    fn predictions(&self) -> Vec<Block> {
+        let target = self.model.schema().target_name();
+        let Some(test) = self.test.filter(|_| self.model.task() != Task::Classification) else {
+            return Vec::new();
+        };
+        let bars = "Dots are test rows, vertical lines are central 95 % intervals of the prediction (for at \
+        most 250 rows), and prediction and observation agree on the grey line. About one row in twenty \
+        should lie outside its interval.";
+        let residuals = "The target minus its predicted mean; orange marks are the means of tenths of the \
+        rows with 95 % intervals. A bend away from 0 means that the mean misses a pattern; a funnel means \
+        that the noise varies with the prediction.";
+        figures([
+            Figure::of("observed", "Observed against predicted", bars, test.observed.figure(target)),
+            Figure::of("residuals", "Residuals", residuals, test.observed.residuals(target)),
+        ])
+    }
+
+    fn dependence(&self) -> Vec<Block> {
+        let effects = Figure::of(
+            "effects",
+            "Effect of one standard deviation",
+            "The change of the latent function for one standard deviation of a column (one unit if columns \
+            are not standardised), the largest first, with 95 % intervals. If an interval contains 0, there \
+            may be no effect.",
+            self.effects(),
+        );
+        let mut blocks = figures([effects]);
+        // With a single column, the function itself is drawn instead.
+        let explained = self.model.schema().input_columns().len() > 1;
+        if let Some(kept) = self.kept().filter(|_| explained) {
+            let held_out = self.test.and_then(|test| test.kept.as_ref()).map(|_| "test rows");
+            blocks.extend(explained::blocks(self.model, kept, held_out, &self.settings(kept)));
+        }
+        blocks
+    }
+
+    /// Returns settings of explanations that limit rows and columns, so that explanations take about a tenth
+    /// of the time of the fit.
+    fn settings(&self, kept: &KeptRows) -> Settings {
+        let all = Settings { seed: self.model.options().seed, ..Settings::default() };
+        let rows = kept.rows();
+        let few = rows.len().min(TIMED_ROWS);
+        if few == 0 {
+            return all;
+        }
+        let started = Instant::now();
+        let exposure = rows.exposure.iter().take(few).copied().collect();
+        let predictions = self.model.predict_rows(rows.x.subrows(0, few), exposure);
+        std::hint::black_box((0..few).map(|row| predictions.row(row).mean).sum::<f64>());
+        let each = started.elapsed().as_secs_f64().max(1e-9) / few as f64;
+        let choices = self.model.search().choices.as_ref().map_or(0.0, |choices| choices.seconds);
+        let seconds = (TIME_SHARE * (self.model.summary().seconds + choices)).max(LEAST_SECONDS);
+        all.within(seconds / each, self.model.schema().input_columns().len(), rows.len(), explained::FEW)
+    }
+
+    /// Draws the effect of one standard deviation of each column on the latent function of a linear model.
+    fn effects(&self) -> Option<super::Drawing> {
+        let mut coefficients = self.model.coefficients()?;
+        // Columns of grouped effects come last and have no coefficients.
+        let inputs = &self.model.scaling().inputs;
+        let inputs = &inputs[..inputs.len() - self.model.latent().effects.columns()];
+        // The intercept, if there is one, comes first; it is not an effect of a column.
+        let mut effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
+        effects.iter_mut().zip(inputs).for_each(|(effect, input)| {
+            effect.mean *= input.scale;
+            effect.lower = effect.lower.map(|end| end * input.scale);
+            effect.upper = effect.upper.map(|end| end * input.scale);
+        });
+        effects.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
+        effects.truncate(MOST_EFFECTS);
+        let interval =
+            |c: Coefficient| Some(Interval { name: c.name, middle: c.mean, ends: (c.lower?, c.upper?) });
+        let intervals: Option<Vec<Interval>> = effects.into_iter().map(interval).collect();
+        super::intervals("effect of one standard deviation", &intervals?, false)
+    }
+
+    /// Returns all other facts, in a block that is closed at first.
+    fn details(&self) -> Vec<Block> {
+        let titled = |header: [&str; 2], rows: Vec<Vec<String>>| {
+            std::iter::once(header.map(str::to_owned).to_vec()).chain(rows).collect()
+        };
+        let overview = titled(["quantity", "value"], words::overview(self.model, self.say));
+        let rows: Vec<Vec<String>> = words::parameters::all(self.model)
+            .into_iter()
+            .map(|row| vec![row[0].clone(), row[1..].join(", ")])
+            .collect();
+        let count = rows.len();
+        let mut blocks = vec![
+            Block::Details(
+                "How it was fitted".to_owned(),
+                vec![Block::Table(TableBlock { caption: String::new(), rows: overview })],
+            ),
+            Block::Details(
+                format!("All {count} hyper-parameters (on the scale the model sees)"),
+                vec![Block::Table(TableBlock {
+                    caption: String::new(),
+                    rows: titled(["name", "value"], rows),
+                })],
+            ),
+        ];
+        if let Some((rows, caption)) = words::coefficient_table(self.model, MOST_COEFFICIENTS) {
+            let table = Block::Table(TableBlock { caption: String::new(), rows });
+            blocks.push(Block::Details(sentence(&caption), vec![table]));
+        }
+        blocks
+    }
+}
+
+/// Returns a block of the figures that exist, if any.
+fn figures(all: impl IntoIterator<Item = Option<Figure>>) -> Vec<Block> {
+    let figures: Vec<Figure> = all.into_iter().flatten().collect();
+    if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] }
+}
+
+/// Returns the text with a capital letter at its beginning.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Formats a share in percent.
+fn percent(share: f64) -> String {
+    format!("{} %", number((1000.0 * share).round() / 10.0))
+}
+
+/// Returns the name of a task at the start of a sentence about a target.
+fn kind(task: Task) -> &'static str {
+    match task {
+        Task::Regression => "Regression",
+        Task::Classification => "Classification",
+        Task::Count => "Count regression",
+        Task::Ordinal => "Ordinal regression",
+    }
+}
+
+/// Returns the meaning of a score of test rows.
+fn meaning(name: &str) -> &'static str {
+    match name {
+        "NLL" => "minus the mean log predictive density: judges mean and spread together; smaller is better",
+        "CRPS" => {
+            "an absolute error of the whole predictive distribution, in units of the target; smaller is better"
+        }
+        "error rate" => "share of rows whose most probable class is wrong",
+        "accuracy" => "share of rows whose most probable class is right",
+        "AUC" => "chance that a positive row has a higher probability than a negative row; 0.5 is guessing",
+        "Brier score" => "squared error of probabilities; smaller is better",
+        "calibration error" => "mean distance of predicted probabilities from observed shares; 0 is ideal",
+        "RMSE" => "root mean squared error of the predicted mean, in units of the target",
+        "MAE" => "mean absolute error of the predicted mean, in units of the target",
+        "R²" => "1 minus the squared error over the variance of the target; predicting its mean gives 0",
+        "mean relative error" => "mean error as a share of the count",
+        "deviance" => "misfit of counts to the predicted distribution; smaller is better",
+        "95 % coverage" => {
+            "share of rows inside their 95 % intervals; less means that intervals are too narrow"
+        }
+        "95 % width" => {
+            "mean width of the 95 % intervals, in units of the target; narrow is good where coverage is right"
+        }
+        "95 % interval score" => "width plus a penalty for rows outside; smaller is better",
+        _ => "",
+    }
+}

@@ -1,0 +1,62 @@
+//! The section of a report about training: the trace against time, the choice of β and of inducing
+//! inputs.
+
+use super::{FitReport, figures};
+use crate::figures::{CurveSeries, Curves, Drawing, curves, trace};
+use crate::html::{Block, Figure};
+use crate::words::{self, number, search_figure};
+use sparsegp::model::BetaCurve;
+
+/// The blocks of the section.
+pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
+    let model = report.model;
+    let summary = model.summary();
+    let stopped = words::stopped(summary);
+    let about = format!(
+        "The objective, {}, against time; smaller is better. Training ended: {stopped}. If the curve still falls at its end, try more epochs.",
+        words::objective(model)
+    );
+    let validation = Figure::of(
+        "validation",
+        "Validation NLL",
+        "The NLL of the validation rows against time; if it rises while the objective falls, the model overfits.",
+        validation(report),
+    );
+    let beta = model.beta_curve();
+    let chosen = beta.map_or(String::new(), |curve| {
+        format!(
+            "The score of the validation rows at every β, on the scale the model sees; smaller is better, \
+            and {} was chosen. If the chosen β is at an end of the range, try values beyond it.",
+            number(curve.chosen)
+        )
+    });
+    figures([
+        Figure::of("trace", "Trace", &about, trace(&summary.trace)),
+        validation,
+        Figure::of("beta", "Score against β", &chosen, beta.and_then(beta_curve)),
+        Figure::of(
+            "inducing",
+            "Inducing inputs",
+            "Bounds on the log evidence for each number of inducing inputs, per row on the scale the model \
+            sees. Where the bounds meet, more inducing inputs do not help.",
+            search_figure(model),
+        ),
+    ])
+}
+
+fn validation(report: &FitReport<'_>) -> Option<Drawing> {
+    let trace = report.model.summary().trace.iter();
+    let points = trace.filter_map(|record| Some((record.seconds, record.validation_nll?, f64::NAN)));
+    let series = vec![CurveSeries { name: String::new(), points: points.collect() }];
+    let axes = ("seconds of training".to_owned(), "validation NLL".to_owned());
+    curves(&Curves { axes, series, ..Curves::default() })
+}
+
+/// Draws the validation score against β.
+fn beta_curve(curve: &BetaCurve) -> Option<Drawing> {
+    let name = if curve.squared_error { "squared error" } else { "log loss" };
+    let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?, f64::NAN)));
+    let series = vec![CurveSeries { name: String::new(), points: points.collect() }];
+    let axes = ("β".to_owned(), format!("validation {name}"));
+    curves(&Curves { axes, log_x: true, series, ..Curves::default() })
+}

@@ -1,0 +1,218 @@
+//! Suggestions after a fit, from its scores: rules from facts to sentences.
+
+use super::baselines::BaselineReport;
+use sparsegp::likelihood::{LikelihoodKind, Task};
+use sparsegp::metrics::{Metrics, Report};
+use sparsegp::model::{Severity, Warning};
+use sparsegp_tables::tabular::TableModel;
+
+/// The maximum number of sentences.
+const MOST: usize = 3;
+
+/// The coverage of the 95 % interval above which intervals are too wide, and the minimum number of test rows
+/// for this verdict.
+const COVERED: f64 = 0.99;
+const COVERAGE_ROWS: u64 = 200;
+
+/// A sentence about a fit and what to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suggestion {
+    /// The severity: a problem if a baseline is better.
+    pub severity: Severity,
+    /// The sentence.
+    pub text: String,
+}
+
+/// The facts about a fit with test rows.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The kind of target.
+    pub task: Task,
+    /// The column that is predicted.
+    pub target: &'a str,
+    /// The likelihood.
+    pub likelihood: LikelihoodKind,
+    /// The number of test rows.
+    pub test_rows: u64,
+    /// The figures of the test rows.
+    pub test: Report,
+    /// The test figures of baselines.
+    pub baselines: Option<BaselineReport>,
+    /// The options that warnings suggest.
+    pub warned: Vec<&'static str>,
+}
+
+impl<'a> Facts<'a> {
+    /// Collects the facts of a model and its test rows.
+    pub fn of(model: &'a TableModel, test: &Metrics, baselines: Option<BaselineReport>) -> Facts<'a> {
+        Facts {
+            task: model.task(),
+            target: model.schema().target_name(),
+            likelihood: LikelihoodKind::of(&model.latent().likelihood),
+            test_rows: test.rows(),
+            test: test.report(),
+            baselines,
+            warned: model.summary().warnings.iter().flat_map(Warning::options).copied().collect(),
+        }
+    }
+
+    /// Returns true if a warning already suggests one of these options.
+    fn is_said(&self, options: &[&str]) -> bool {
+        options.iter().any(|option| self.warned.contains(option))
+    }
+
+    /// Suggests what to do if the constant is better: the inputs carry no information.
+    fn constant(&self) -> Option<Suggestion> {
+        let constant = &self.baselines.as_ref()?.constant;
+        let (own, other) = (self.test.nll?, constant.report.nll?);
+        // The warning that noise explains everything has the same meaning. For overdispersed counts under a
+        // Poisson likelihood, the constant may be better for any inputs.
+        let said = ["kernel", "features", "likelihood negative-binomial"];
+        let problem = |text| Suggestion { severity: Severity::Problem, text };
+        (constant.is_better() && !self.is_said(&said)).then(|| {
+            problem(format!(
+                "{} predicts test rows better (NLL {other:.3}, the model {own:.3}): the inputs may carry no information about '{}'; try other inputs (⟨features⟩)",
+                match self.task {
+                    Task::Regression => "the mean alone",
+                    Task::Classification => "the share of each class",
+                    Task::Ordinal => "the share of each level",
+                    Task::Count => "the mean rate alone",
+                },
+                self.target
+            ))
+        })
+    }
+
+    /// Suggests a linear model if it is better.
+    fn linear(&self) -> Option<Suggestion> {
+        let baselines = self.baselines.as_ref()?;
+        let linear = baselines.linear.as_ref()?;
+        let (own, other) = (self.test.nll?, linear.report.nll?);
+        let better = linear.is_better() && !baselines.constant.is_better();
+        better.then(|| Suggestion {
+            severity: Severity::Warning,
+            text: format!(
+                "a linear model predicts test rows better (NLL {other:.3}, the model {own:.3}); try ⟨model glm⟩"
+            ),
+        })
+    }
+
+    /// Suggests a heavy-tailed likelihood if a few outliers make the intervals of Gaussian noise too wide.
+    fn coverage(&self) -> Option<Suggestion> {
+        let covered = self.test.coverage.as_ref()?.central_95?;
+        let wide = self.likelihood == LikelihoodKind::Gaussian && covered > COVERED;
+        (wide && self.test_rows >= COVERAGE_ROWS).then(|| {
+            let share = 100.0 * covered;
+            let text = format!(
+                "the 95 % intervals hold {share:.1} % of the test rows and are too wide; try ⟨likelihood student-t⟩"
+            );
+            Suggestion { severity: Severity::Warning, text }
+        })
+    }
+}
+
+/// Returns suggestions, most important first, with options between ⟨ and ⟩; see [`spoken`](sparsegp::error::spoken).
+/// Suggestions of warnings (more epochs, more inducing inputs) are not repeated.
+///
+/// - A constant has a lower NLL on the test rows, by more than the standard error of the difference.
+/// - Otherwise, a linear model has.
+/// - Of at least 200 test rows, more than 99 % are inside the 95 % intervals of Gaussian noise.
+///
+/// Every rule is tested on data on which following it lowers the NLL of test rows. There is no rule for a
+/// test NLL far above the training NLL, because the cause may be overfitting, but also a gap in space or
+/// time, for which fewer inducing inputs do harm.
+pub fn next(facts: &Facts<'_>) -> Vec<Suggestion> {
+    let rules = [Facts::constant, Facts::linear, Facts::coverage];
+    rules.iter().filter_map(|rule| rule(facts)).take(MOST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BaselineFigures;
+    use sparsegp::metrics::Coverage;
+
+    fn report(nll: f64, covered: f64) -> Report {
+        let coverage = Some(Coverage { central_95: Some(covered), ..Coverage::default() });
+        Report { nll: Some(nll), coverage, ..Report::default() }
+    }
+
+    fn baseline(nll: f64, own: f64) -> BaselineFigures {
+        BaselineFigures {
+            name: "baseline",
+            likelihood: "gaussian",
+            training_rows: 900,
+            nll_gain: Some(nll - own),
+            nll_gain_error: Some(0.05),
+            report: report(nll, 0.95),
+        }
+    }
+
+    /// Returns the facts about a regression with NLL 1, for which there is no suggestion.
+    fn facts() -> Facts<'static> {
+        let baselines = BaselineReport { constant: baseline(2.0, 1.0), linear: Some(baseline(1.5, 1.0)) };
+        Facts {
+            task: Task::Regression,
+            target: "price",
+            likelihood: LikelihoodKind::Gaussian,
+            test_rows: 300,
+            test: report(1.0, 0.95),
+            baselines: Some(baselines),
+            warned: Vec::new(),
+        }
+    }
+
+    fn only(facts: &Facts<'_>) -> String {
+        let said = next(facts);
+        assert_eq!(said.len(), 1, "{said:?}");
+        said[0].text.clone()
+    }
+
+    #[test]
+    fn a_good_fit_has_no_suggestions() {
+        assert!(next(&facts()).is_empty());
+        let bare = Facts { baselines: None, test: Report::default(), ..facts() };
+        assert!(next(&bare).is_empty());
+    }
+
+    #[test]
+    fn the_constant_that_is_better_comes_before_the_linear_model() {
+        let with = |constant: f64, linear: f64| Facts {
+            baselines: Some(BaselineReport {
+                constant: baseline(constant, 1.0),
+                linear: Some(baseline(linear, 1.0)),
+            }),
+            ..facts()
+        };
+        assert!(only(&with(0.9, 0.8)).contains("the mean alone"));
+        assert!(only(&with(0.9, 0.8)).contains("⟨features⟩"));
+        assert!(only(&with(1.1, 0.8)).contains("⟨model glm⟩"));
+        // Differences within the standard error do not count.
+        assert!(next(&with(0.96, 0.96)).is_empty());
+        let warned = Facts { warned: vec!["kernel", "seed"], ..with(0.9, 1.5) };
+        assert!(next(&warned).is_empty(), "the noise that explains all was warned of");
+        let warned = Facts { warned: vec!["likelihood negative-binomial"], ..with(0.9, 1.5) };
+        assert!(next(&warned).is_empty(), "the spread of the counts was warned of");
+    }
+
+    #[test]
+    fn coverage_asks_for_heavier_tails_where_they_help() {
+        let with = |covered: f64| Facts { test: report(1.0, covered), ..facts() };
+        assert!(only(&with(0.995)).ends_with("too wide; try ⟨likelihood student-t⟩"));
+        assert!(next(&with(0.85)).is_empty(), "nothing is known to help");
+        assert!(next(&Facts { test_rows: 199, ..with(0.995) }).is_empty());
+        assert!(next(&Facts { likelihood: LikelihoodKind::StudentT, ..with(0.995) }).is_empty());
+    }
+
+    #[test]
+    fn there_are_three_sentences_at_most_and_the_first_is_the_most_important() {
+        let all = Facts {
+            test: report(1.0, 0.5),
+            baselines: Some(BaselineReport { constant: baseline(0.5, 1.0), linear: None }),
+            ..facts()
+        };
+        let said = next(&all);
+        assert!(said.len() <= MOST && said[0].text.contains("the mean alone"), "{said:?}");
+        assert_eq!(said[0].severity, Severity::Problem);
+    }
+}

@@ -1,0 +1,85 @@
+//! A fit in words and numbers: rows of text that commands print and pages show.
+
+mod beside;
+mod coefficients;
+mod groups;
+mod overview;
+pub mod parameters;
+mod places;
+mod search;
+
+pub use beside::{confusion_line, confusion_table, full, short};
+pub(super) use beside::{sources, telling, telling_of};
+pub(crate) use coefficients::coefficient_table;
+pub use coefficients::coefficient_text;
+pub use groups::group_rows;
+pub(super) use groups::{correlations, interval_words, with_interval};
+pub use overview::{coefficient_count, ended, evidence, objective, overview, prior, stopped};
+pub use places::place_rows;
+pub(super) use search::search_figure;
+pub use search::search_rows;
+
+pub(crate) use sparsegp_tables::readable::significant;
+pub use sparsegp_tables::readable::{count, duration, few, number};
+
+use sparsegp::metrics::Report;
+
+/// Formats rows of cells as text with aligned columns.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(cell);
+            // Formatting would refuse a width above 65535.
+            line.extend(std::iter::repeat_n(' ', width - cell.chars().count() + 2));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the scores of a report that apply, with their names.
+pub fn report_rows(report: &Report) -> Vec<(String, String)> {
+    report_values(report).into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect()
+}
+
+/// Like [`report_rows`], as numbers.
+pub(super) fn report_values(report: &Report) -> Vec<(&'static str, f64)> {
+    let figures = [
+        ("NLL", report.nll),
+        // For two classes, the CRPS is the Brier score.
+        ("CRPS", report.crps.filter(|_| report.brier.is_none())),
+        ("error rate", report.error_rate),
+        ("accuracy", report.accuracy),
+        ("AUC", report.auc),
+        ("Brier score", report.brier),
+        ("calibration error", report.ece),
+        ("RMSE", report.rmse),
+        ("MAE", report.mae),
+        ("R²", report.r2),
+        ("mean relative error", report.mre),
+        ("deviance", report.deviance),
+        ("95 % coverage", report.coverage.as_ref().and_then(|coverage| coverage.central_95)),
+        ("95 % width", report.interval_width_95),
+        ("95 % interval score", report.interval_score_95),
+    ];
+    figures.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [vec!["a".into(), "b".into()], vec!["long".into(), "c".into()]];
+        assert_eq!(table(&rows), "a     b\nlong  c\n");
+    }
+}

@@ -1,0 +1,122 @@
+//! A model and its history as rows of a name and words.
+
+use super::{count, duration, group_rows, number, place_rows, search_rows};
+use sparsegp::data::Affine;
+use sparsegp::error::Say;
+use sparsegp::latent::{Layer, LinearLayer};
+use sparsegp::model::{FitSummary, Nearby};
+use sparsegp::options::FitOptions;
+use sparsegp_tables::tabular::TableModel;
+
+/// Describes a model and its history. `say` returns the spelling of options.
+pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
+    let (options, summary) = (model.options(), model.summary());
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let target = model.schema().target_name();
+    let affine = model.scaling().target;
+    let mut rows = vec![
+        row("task", format!("{} of '{target}'", model.task())),
+        row("written by", format!("sparsegp {}", model.program())),
+        row("training rows", count(model.training_rows())),
+        row("inputs", model.schema().feature_dims().to_string()),
+    ];
+    rows.extend(latent_rows(model));
+    rows.extend(place_rows(model));
+    rows.extend(group_rows(model));
+    rows.extend([
+        row("likelihood", model.latent().likelihood.name().to_owned()),
+        row("objective", objective(model)),
+    ]);
+    // Classes and counts have no scaling.
+    if affine != Affine::IDENTITY {
+        let scaled = format!("({target} − {}) / {}", number(affine.shift), number(affine.scale));
+        rows.push(row("target scaling", scaled));
+    }
+    rows.extend([row("seed", options.seed.to_string()), row("stopped", stopped(summary))]);
+    rows.push(row("hyper-parameters", format!("{}, by {}", options.hyper_mode(), options.optimizer())));
+    if !options.is_collapsed() {
+        rows.push(row("q", format!("{} covariance, by {}", options.steps.family, options.steps.q_update)));
+    }
+    rows.extend(evidence(summary).map(|text| row("log evidence", text)));
+    rows.extend(search_rows(model, say));
+    rows.extend(summary.updates.iter().map(|update| {
+        let forgot =
+            if update.forget > 0.0 { format!(", {} forgotten", update.forget) } else { String::new() };
+        row("updated with", format!("{} rows{forgot}", update.rows))
+    }));
+    rows
+}
+
+/// Returns the reason and the time of the end of training, with an explanation.
+pub fn stopped(summary: &FitSummary) -> String {
+    format!("{}: {}", ended(summary), summary.stop_reason.sentence())
+}
+
+/// Returns the reason and the time of the end of training, in a few words.
+pub fn ended(summary: &FitSummary) -> String {
+    let (reason, epochs, time) = (summary.stop_reason, summary.epochs, duration(summary.seconds));
+    format!("{} after {epochs} epochs, {time}", reason.word())
+}
+
+/// Returns the bounds on the log evidence, if they are known.
+pub fn evidence(summary: &FitSummary) -> Option<String> {
+    let (lower, upper) = (number(summary.elbo_sum?), number(summary.evidence_upper_bound?));
+    Some(if lower == upper { lower } else { format!("between {lower} and {upper}") })
+}
+
+/// Returns the objective and its final value.
+pub fn objective(model: &TableModel) -> String {
+    let summary = model.summary();
+    let on = summary.estimated_on.map(|rows| format!(", estimated on {rows} of them"));
+    let value = number(summary.objective);
+    format!("{}, {value} per row{}", model.options().objective, on.unwrap_or_default())
+}
+
+/// Describes the latent function.
+fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
+    let options = model.options();
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    match model.latent().layer() {
+        Layer::Inducing(layer) => {
+            let mut rows = vec![
+                row("kernel", model.schema().kernel_in_names(&options.kernel)),
+                row("inducing inputs", layer.z().nrows().to_string()),
+            ];
+            rows.extend(model.neighbours().map(|nearby| row("neighbours", kept(nearby))));
+            rows
+        }
+        Layer::Linear(layer) => {
+            vec![
+                row("model", "linear (glm)".to_owned()),
+                row("coefficients", coefficient_count(layer)),
+                row("prior", prior(options)),
+            ]
+        }
+    }
+}
+
+/// Describes the training rows that a model with neighbours stores.
+fn kept(nearby: &Nearby) -> String {
+    let precision = if nearby.is_single() { "single" } else { "double" };
+    let megabytes = nearby.bytes() as f64 / 1e6;
+    let (count, rows) = (nearby.count(), nearby.len());
+    format!(
+        "{count} nearest of {rows} training rows, kept in {precision} precision ({megabytes:.1} MB of the file)"
+    )
+}
+
+/// Returns the number of coefficients, in words.
+pub fn coefficient_count(layer: &LinearLayer) -> String {
+    let intercept = if layer.has_intercept() { ", with the intercept" } else { ", no intercept" };
+    format!("{}{intercept}", layer.coefficient_count())
+}
+
+/// Describes the prior of the coefficients.
+pub fn prior(options: &FitOptions) -> String {
+    if !options.effects.is_empty() {
+        return "flat (fixed effects)".to_owned();
+    }
+    let (mean, variance) = (number(options.prior_mean), number(options.prior_variance));
+    let scale = if options.standardize { ", on standardised inputs" } else { "" };
+    format!("mean {mean}, variance {variance}{scale}")
+}

@@ -1,0 +1,243 @@
+//! The hyper-parameters of a model as rows of text; long lists are shortened to the most relevant
+//! values.
+
+use super::number;
+use sparsegp::data::Affine;
+use sparsegp::hyper::stem;
+use sparsegp_tables::schema::{Feature, Places};
+use sparsegp_tables::tabular::TableModel;
+
+/// The maximum number of values of a list that are shown.
+pub const MOST_SHOWN: usize = 10;
+
+/// The minimum number of values of a list that are shown, even if the lines do not suffice.
+pub const LEAST_SHOWN: usize = 3;
+
+/// A hyper-parameter with its value.
+type Named = (String, f64);
+
+/// Returns all hyper-parameters, with names, values and notes.
+pub fn all(model: &TableModel) -> Vec<Vec<String>> {
+    with_notes(model, model.hyperparameters().iter().map(row).collect())
+}
+
+/// Like [`all`], with long lists shortened.
+pub fn shortened(model: &TableModel, where_all: &str) -> Vec<Vec<String>> {
+    with_notes(model, shorten(&model.hyperparameters(), Lists::default(), where_all))
+}
+
+/// Returns names and values with long lists shortened, to at most `lines` rows if possible.
+pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<String>> {
+    let values = model.hyperparameters();
+    let whole = shorten(&values, Lists::default(), where_all);
+    if whole.len() <= lines {
+        return of_columns(model, whole);
+    }
+    let bare = shorten(&values, Lists { longest: 1, most: 0 }, where_all);
+    let lists = bare.iter().filter(|row| row.len() > 2).count();
+    let most = (lines.saturating_sub(bare.len()) / lists.max(1)).clamp(LEAST_SHOWN, MOST_SHOWN);
+    of_columns(model, shorten(&values, Lists { longest: most, most }, where_all))
+}
+
+/// The rule that shortens lists.
+#[derive(Clone, Copy)]
+struct Lists {
+    /// The maximum length of a list that is shown completely.
+    longest: usize,
+    /// The number of values that are shown of a longer list.
+    most: usize,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Lists { longest: MOST_SHOWN, most: MOST_SHOWN }
+    }
+}
+
+/// Adds the names of columns and the units of lengthscales, for a model in which two columns are one place.
+fn with_places(model: &TableModel, places: &Places, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let (lengths, lengthscales) = (model.lengths(), model.place_lengthscales());
+    let (values, inputs, units) = (model.hyperparameters(), model.schema().input_names(), units(model));
+    for row in &mut rows {
+        let Some((_, along)) = lengths.iter().find(|(name, _)| *name == row[0]) else { continue };
+        if let Some((_, lengthscale)) = lengthscales.iter().find(|(name, _)| *name == row[0]) {
+            row.push(format!("{} {}", number(*lengthscale), places.surface.unit()));
+            row[0] = format!("{} ({})", row[0], places.columns.join(", "));
+        } else if let &[input] = along.as_slice() {
+            let value = values.iter().find(|(name, _)| *name == row[0]);
+            if let (Some((_, value)), Some((scale, unit))) = (value, units[input]) {
+                row.push(format!("{} {unit}", number(value * scale)));
+            }
+            row[0] = format!("{} ({})", row[0], inputs[input]);
+        }
+    }
+    rows
+}
+
+/// Adds the names of columns to lists with one value per column.
+fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    if let Some((places, _)) = model.schema().place_inputs() {
+        return with_places(model, &places, rows);
+    }
+    let (values, inputs, units) = (model.hyperparameters(), model.schema().input_names(), units(model));
+    for row in &mut rows {
+        let Some(list) = stem(&row[0]) else { continue };
+        let length = values.iter().filter(|value| stem(&value.0) == Some(list)).count();
+        if !list.split('.').any(|word| word == "kernel") {
+            continue;
+        }
+        let place = row[0][list.len()..].trim_start_matches('.').parse::<usize>();
+        if let (true, Ok(place)) = (length == inputs.len(), place)
+            && let Some(name) = inputs.get(place)
+        {
+            let value =
+                values.iter().find(|value| value.0 == row[0]).filter(|_| list.ends_with("lengthscales"));
+            if let (Some((_, value)), Some(Some((scale, unit)))) = (value, units.get(place)) {
+                row.push(format!("{} {unit}", number(value * scale)));
+            }
+            row[0] = format!("{} ({name})", row[0]);
+        }
+    }
+    rows
+}
+
+/// Returns for each input the size of a step of 1 on the model's scale, in units of the column, and the name
+/// of these units. Inputs without such units, and inputs that are a nonlinear function of the column, have
+/// `None`.
+fn units(model: &TableModel) -> Vec<Option<(f64, &'static str)>> {
+    let (schema, scaling) = (model.schema(), model.scaling());
+    let mut units = Vec::with_capacity(schema.dims());
+    for feature in schema.features() {
+        let unit = match feature {
+            Feature::Numeric { .. } => Some("in its own units"),
+            Feature::Date { .. } => Some("years"),
+            // The lengthscale of all coordinates is shown by `with_places`.
+            Feature::Place { .. } => None,
+            Feature::Categorical { .. } => None,
+        };
+        let (place, width) = (units.len(), schema.width(feature));
+        let scale =
+            scaling.inputs.get(place).map(|affine| affine.scale).filter(|_| !scaling.warps_input(place));
+        let known = scale.zip(unit).filter(|_| scaling.inputs[place] != Affine::IDENTITY);
+        units.extend((0..width).map(|input| known.filter(|_| input == 0)));
+    }
+    units
+}
+
+fn with_notes(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let notes = model.hyperparameter_notes();
+    for row in &mut rows {
+        row.extend(notes.iter().find(|note| note.0 == row[0]).map(|note| note.1.clone()));
+    }
+    of_columns(model, rows)
+}
+
+fn row((name, value): &Named) -> Vec<String> {
+    vec![name.clone(), number(*value)]
+}
+
+/// Returns the last word of a numbered name, which all parts of a kernel share: `lengthscales` for `kernel.rbf.lengthscales.3`. The means
+/// of classes form one list by their labels.
+fn list(name: &str) -> Option<&str> {
+    if name.starts_with("mean.") && name != "mean.constant" {
+        return Some("mean");
+    }
+    stem(name).map(|stem| stem.rsplit_once('.').map_or(stem, |(_, last)| last))
+}
+
+/// Returns the relevance of a value in a list. Inputs are standardised, so the function varies most along inputs with short lengthscales,
+/// or with large variances of their weights; other lists keep their order.
+fn relevance(list: &str, value: f64) -> f64 {
+    match list {
+        "lengthscales" => 1.0 / value,
+        "variance" | "weight_variances" => value,
+        _ => 0.0,
+    }
+}
+
+/// Returns the words about the hidden values of a list.
+fn others(list: &str) -> &'static str {
+    match list {
+        "lengthscales" => "longer",
+        "variance" | "weight_variances" => "smaller",
+        _ => "later",
+    }
+}
+
+/// Returns rows of values in order, with the values of a list together at its first one, most relevant first. A long list is cut to its
+/// most relevant values, and a row of three cells describes the rest; its last cell is `where_all`.
+fn shorten(values: &[Named], lists: Lists, where_all: &str) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for value in values {
+        let Some(name) = list(&value.0) else {
+            rows.push(row(value));
+            continue;
+        };
+        if seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
+        let mut alike: Vec<&Named> = values.iter().filter(|other| list(&other.0) == Some(name)).collect();
+        // The sort is stable: equal values keep their order.
+        alike.sort_by(|a, b| relevance(name, b.1).total_cmp(&relevance(name, a.1)));
+        let shown = if alike.len() <= lists.longest { alike.len() } else { lists.most };
+        rows.extend(alike.iter().take(shown).map(|value| row(value)));
+        let left = alike.len() - shown;
+        if left > 0 {
+            rows.push(vec![format!("… {left} more {name}"), others(name).to_owned(), where_all.to_owned()]);
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_show_the_most_relevant_values_in_order() {
+        let mut values = vec![("kernel.variance".to_owned(), 2.0)];
+        // The lengthscales of two parts of a kernel form one list.
+        for part in ["a", "b"] {
+            values.extend((0..9).map(|i| (format!("kernel.{part}.lengthscales.{i}"), 9.0 - i as f64)));
+        }
+        values.extend((0..3).map(|i| (format!("likelihood.gaps.{i}"), i as f64)));
+        values.push(("mean.constant".to_owned(), -1.0));
+        let rows = shorten(&values, Lists::default(), "all of them there");
+        let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(
+            names[..4],
+            [
+                "kernel.variance",
+                "kernel.a.lengthscales.8",
+                "kernel.b.lengthscales.8",
+                "kernel.a.lengthscales.7"
+            ]
+        );
+        assert_eq!(
+            names[11..],
+            [
+                "… 8 more lengthscales",
+                "likelihood.gaps.0",
+                "likelihood.gaps.1",
+                "likelihood.gaps.2",
+                "mean.constant"
+            ]
+        );
+        assert_eq!(rows[11][1..], ["longer", "all of them there"]);
+        let short = &values[..10];
+        assert_eq!(shorten(short, Lists::default(), "").len(), 10, "nine are no long list");
+    }
+
+    #[test]
+    fn relevance_is_by_the_kind_of_list() {
+        let of = |list: &str, value: &dyn Fn(usize) -> f64| {
+            let values: Vec<Named> = (0..12).map(|i| (format!("kernel.{list}.{i}"), value(i))).collect();
+            shorten(&values, Lists::default(), "")[0][0].clone()
+        };
+        assert_eq!(of("variance", &|i| i as f64), "kernel.variance.11");
+        assert_eq!(of("lengthscales", &|i| i as f64 + 0.5), "kernel.lengthscales.0");
+        assert_eq!(of("period", &|i| i as f64), "kernel.period.0");
+    }
+}

@@ -1,0 +1,109 @@
+//! The search for the start of a fit: rows of a summary and a figure.
+
+use super::{duration, number};
+use crate::{CurveSeries, Curves, Drawing, curves};
+use sparsegp::error::Say;
+use sparsegp::model::{Choice, Choices, InducingCurve, InducingPoint, Restart, Tried};
+use sparsegp_tables::readable::few;
+use sparsegp_tables::tabular::TableModel;
+
+/// The maximum number of named alternatives to the chosen value, best first.
+const MOST_OTHERS: usize = 1;
+
+/// The maximum number of scores of starts in one line.
+const MOST_SCORES: usize = 8;
+
+/// Describes the search for the start of a model. `say` returns the spelling of options.
+pub fn search_rows(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let search = model.search();
+    let mut rows = Vec::new();
+    if let Some(curve) = &search.inducing {
+        rows.push(row("inducing inputs found", found(curve)));
+        rows.extend(curve.certificate.map(|known| {
+            let (kl, each) = (number(known.kl), number(known.kl_per_row));
+            row("distance to the exact GP", format!("KL at most {kl} nats, {each} per row"))
+        }));
+    }
+    if let Some(choices) = search.choices.as_ref().filter(|choices| !choices.parts.is_empty()) {
+        rows.push(row("chosen", chosen(choices)));
+        rows.push(row("the same with", options(choices, say)));
+    }
+    rows.extend(start(&search.restarts).map(|text| row("start", text)));
+    rows
+}
+
+/// Describes the sizes tried and the reason for the choice, in one line.
+fn found(curve: &InducingCurve) -> String {
+    let words = curve.words();
+    let first = words.split(';').next().unwrap_or_default();
+    let sizes: Vec<String> = curve.points.iter().map(|point| point.m.to_string()).collect();
+    format!("{first} (tried {})", sizes.join(", "))
+}
+
+/// Describes the choice for every part, with its loss and the alternatives.
+fn chosen(choices: &Choices) -> String {
+    let loss = |tried: &Tried| tried.loss.map_or("failed".to_owned(), number);
+    let objection =
+        |tried: &Tried| tried.objection.as_ref().map_or(String::new(), |text| format!(" [{text}]"));
+    let part = |choice: &Choice| {
+        if let [only] = &choice.tried[..] {
+            return format!("{} {} (not compared)", choice.part, only.value);
+        }
+        let (taken, others): (Vec<&Tried>, Vec<&Tried>) = choice.tried.iter().partition(|tried| tried.chosen);
+        let mut others = others;
+        others.sort_by(|a, b| a.loss.unwrap_or(f64::INFINITY).total_cmp(&b.loss.unwrap_or(f64::INFINITY)));
+        let named = others.iter().map(|tried| format!("{} {}{}", tried.value, loss(tried), objection(tried)));
+        let others = few(named, MOST_OTHERS);
+        let taken = taken.first().map_or(String::new(), |tried| format!("{} {}", tried.value, loss(tried)));
+        format!("{} {taken} ({others})", choice.part)
+    };
+    let parts: Vec<String> = choices.parts.iter().map(part).collect();
+    let (rows, held, time) = (choices.training_rows, choices.held_out_rows, duration(choices.seconds));
+    format!(
+        "by the log loss of {held} held-out rows, short fits to {rows} rows, {time}: {}",
+        parts.join("; ")
+    )
+}
+
+/// Returns the options that repeat the choices.
+fn options(choices: &Choices, say: &Say<'_>) -> String {
+    let chosen = |choice: &Choice| {
+        let taken = choice.tried.iter().find(|tried| tried.chosen)?;
+        let word = if taken.value.contains(['(', ' ', '*']) {
+            format!("'{}'", taken.value)
+        } else {
+            taken.value.clone()
+        };
+        Some(say(&choice.part.to_string().replace('-', "_"), Some(&word)))
+    };
+    let options: Vec<String> = choices.parts.iter().filter_map(chosen).collect();
+    format!("{} {}", say("auto", Some("none")), options.join(" "))
+}
+
+/// Describes the chosen start, and the alternatives.
+fn start(restarts: &[Restart]) -> Option<String> {
+    let chosen = restarts.iter().find(|restart| restart.chosen)?;
+    let score = |restart: &Restart| restart.scores.first().copied().flatten();
+    let first = |restart: &Restart| score(restart).map_or("failed".to_owned(), number);
+    let mut scores: Vec<String> = restarts.iter().take(MOST_SCORES).map(first).collect();
+    let count = restarts.len();
+    scores.extend((count > MOST_SCORES).then(|| "…".to_owned()));
+    Some(format!("number {} of 0 to {}, by first scores {}", chosen.start, count - 1, scores.join(", ")))
+}
+
+/// Draws the bounds, and the loss of held-out rows, against the number of inducing inputs.
+pub(crate) fn search_figure(model: &TableModel) -> Option<Drawing> {
+    let curve = model.search().inducing.as_ref()?;
+    let series = |name: &str, value: &dyn Fn(&InducingPoint) -> Option<f64>| CurveSeries {
+        name: name.to_owned(),
+        points: curve.points.iter().filter_map(|p| Some((p.m as f64, value(p)?, f64::NAN))).collect(),
+    };
+    let series = vec![
+        series("lower bound on the log evidence", &|point| point.lower),
+        series("upper bound", &|point| point.upper),
+        series("log density of held-out rows", &|point| point.validation.map(|loss| -loss)),
+    ];
+    let axes = ("inducing inputs".to_owned(), "nats per row".to_owned());
+    curves(&Curves { axes, log_x: true, series, ..Curves::default() })
+}
