@@ -2,21 +2,21 @@
 #![allow(missing_docs)] // criterion's macros make public functions without any
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use sparsegp::likelihood::Observation;
-use sparsegp::likelihood::joint::{
-    BetaPrecise, GammaShaped, GaussianHeteroskedastic, JointIntegrator, JointLikelihood, Marginal,
-    NegativeBinomialDispersed, Slopes, Softmax, StudentTHeteroskedastic, ZeroAltered,
+use sparsegp::likelihood::{
+    BetaPrecise, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal, NegativeBinomialDispersed,
+    Observation, Slopes, Softmax, StudentTHeteroskedastic, ZeroAltered,
 };
+use sparsegp::quadrature::Integrator;
 use std::hint::black_box;
 
 const ROWS: usize = 64;
 
-fn expectations(c: &mut Criterion, likelihood: &dyn JointLikelihood, name: &str, y: &[f64]) {
-    let functions = likelihood.functions().len();
+fn expectations(c: &mut Criterion, likelihood: &dyn Likelihood, name: &str, y: &[f64]) {
+    let functions = likelihood.functions();
     let number = |i: usize, scale: f64| (scale * i as f64).sin();
     let mu: Vec<f64> = (0..ROWS * functions).map(|i| 1.5 * number(i, 0.7)).collect();
     let v: Vec<f64> = (0..ROWS * functions).map(|i| 0.5 + 0.45 * number(i, 1.3)).collect();
-    let mut integrator = JointIntegrator::new(None);
+    let mut integrator = Integrator::new(None);
     let (mut mean, mut variance) = (vec![0.0; functions], vec![0.0; functions]);
     let mut group = c.benchmark_group(name);
     group.throughput(Throughput::Elements(ROWS as u64)).sample_size(20);
@@ -65,7 +65,7 @@ fn softmax(c: &mut Criterion) {
 }
 
 fn pairs(c: &mut Criterion) {
-    let families: [(Box<dyn JointLikelihood>, &[f64]); 6] = [
+    let families: [(Box<dyn Likelihood>, &[f64]); 6] = [
         (Box::new(GaussianHeteroskedastic::new()), &[-0.5, 1.2]),
         (Box::new(StudentTHeteroskedastic::new()), &[-0.5, 1.2]),
         (Box::new(NegativeBinomialDispersed::new()), &[0.0, 3.0]),

@@ -25,7 +25,7 @@ fn losses(c: &mut Criterion) {
         let v: Vec<f64> = (0..ROWS).map(|i| 0.05 + 0.9 * (i as f64 / ROWS as f64)).collect();
         for (loss, objective) in [("elbo", Objective::elbo(1.0)), ("dlm", Objective::dlm(1.0))] {
             let mut own = vec![0.0; likelihood.own_len()];
-            let mut scratch = LossScratch::new(&objective, own.len());
+            let mut scratch = LossScratch::new(&objective);
             let mut random = generator(0, Purpose::Estimator, 0);
             let [mut g, mut h, mut bend] = [0; 3].map(|_| vec![0.0; ROWS]);
             group.bench_function(BenchmarkId::new(name, loss), |b| {

@@ -100,26 +100,16 @@ impl<'a> PredictedColumns<'a> {
             _ => names.extend(levels.iter().map(|level| format!("probability_{level}"))),
         }
         if self.latent {
-            match self.model.latent().likelihood.joint() {
-                None => names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]),
-                Some(joint) => {
-                    names.extend(joint.functions().iter().enumerate().flat_map(|(c, function)| {
-                        let name = levels.get(c).unwrap_or(function);
-                        [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
-                    }))
-                }
+            match &self.model.latent().likelihood.function_names()[..] {
+                [_] => names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]),
+                functions => names.extend(functions.iter().enumerate().flat_map(|(c, function)| {
+                    let name = levels.get(c).unwrap_or(function);
+                    [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
+                })),
             }
         }
         names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
-        names.extend(
-            self.model
-                .latent()
-                .likelihood
-                .joint()
-                .map_or(&[][..], |joint| joint.details())
-                .iter()
-                .map(|&name| name.to_owned()),
-        );
+        names.extend(self.model.latent().likelihood.details().iter().map(|&name| name.to_owned()));
         if self.log_density {
             names.push("log_density".to_owned());
         }
@@ -139,9 +129,9 @@ impl<'a> PredictedColumns<'a> {
             _ => values.extend(predictions.probabilities(row)),
         }
         if self.latent {
-            match self.model.latent().likelihood.joint() {
-                None => values.extend([moments.latent_mean, moments.latent_variance]),
-                Some(joint) => values.extend((0..joint.functions().len()).flat_map(|function| {
+            match self.model.latent().likelihood.functions() {
+                1 => values.extend([moments.latent_mean, moments.latent_variance]),
+                functions => values.extend((0..functions).flat_map(|function| {
                     let (mean, variance) = predictions.latent(row, function);
                     [mean, variance]
                 })),

@@ -86,7 +86,7 @@ impl Block {
             layers: layers.iter().map(|layer| layer.zero_gradient()).collect(),
             likelihood: vec![0.0; own],
             value: 0.0,
-            loss: LossScratch::new(objective, own),
+            loss: LossScratch::new(objective),
             samples: SampleScratch::default(),
         }
     }

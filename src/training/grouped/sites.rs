@@ -68,11 +68,10 @@ pub(super) struct Losses {
 impl Sites {
     /// Creates sites at the values of η that explain the targets best, with the curvatures there.
     pub fn new(objective: Objective, likelihood: &ObservationModel, targets: Targets<'_>) -> Sites {
-        let own = likelihood.own_len();
         Sites {
             objective,
             values: SiteValues::explaining(likelihood, targets, objective.beta),
-            scratch: PerThread::new(move || LossScratch::new(&objective, own)),
+            scratch: PerThread::new(move || LossScratch::new(&objective)),
         }
     }
 

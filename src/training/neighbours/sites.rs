@@ -12,7 +12,7 @@
 //! The site is equivalent to a target λ/Λ with noise variance 1/Λ.
 
 use crate::collapsed::RowLoss;
-use crate::likelihood::{LatentMarginal, Likelihood};
+use crate::likelihood::{LatentMarginal, OneFunction};
 use crate::objective::Targets;
 use crate::quadrature::Integrator;
 use crate::threads::PerThread;
@@ -56,7 +56,7 @@ pub(super) struct SiteValues {
 /// A likelihood with observed data.
 #[derive(Clone, Copy)]
 pub(super) struct Observed<'a> {
-    pub likelihood: &'a dyn Likelihood,
+    pub likelihood: &'a dyn OneFunction,
     pub targets: Targets<'a>,
 }
 

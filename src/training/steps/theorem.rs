@@ -18,7 +18,7 @@ use crate::collapsed::Dataset;
 use crate::data::BatchPlan;
 use crate::error::{Error, Result};
 use crate::latent::{Layer, whiten};
-use crate::likelihood::{LatentMarginal, Likelihood};
+use crate::likelihood::{LatentMarginal, OneFunction};
 use crate::linalg::{self, Operand, Part, product, symmetric_eigen};
 use crate::model::StepGuarantee;
 use crate::quadrature::Integrator;
@@ -81,7 +81,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn over(layer: &Layer, likelihood: &dyn Likelihood, rows: Dataset<'_>) -> Sums {
+    fn over(layer: &Layer, likelihood: &dyn OneFunction, rows: Dataset<'_>) -> Sums {
         let (m, n) = (layer.dim(), rows.len());
         let (mut raw, mut features) = (Mat::zeros(m, n), Mat::zeros(m, n));
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
@@ -120,7 +120,7 @@ impl Sums {
 }
 
 /// Returns a buffer for the derivatives in the likelihood's own parameters, which are not used.
-fn own_of(likelihood: &dyn Likelihood) -> Vec<f64> {
+fn own_of(likelihood: &dyn OneFunction) -> Vec<f64> {
     vec![0.0; likelihood.own_len()]
 }
 

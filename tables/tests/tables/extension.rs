@@ -8,7 +8,7 @@ use sparsegp::kernels::testkit::{check_kernel, check_kernel_in};
 use sparsegp::kernels::{Grammar, Kernel, Make, Stationary};
 use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::testkit::check_likelihood;
-use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation, TargetKind};
+use sparsegp::likelihood::{LikelihoodKind, Observation, OneFunction, TargetKind};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Growth, Hyper, ModelKind, ObjectiveKind, StepOptions};
@@ -35,7 +35,9 @@ fn laplace() -> LikelihoodKind {
 fn data(n: usize) -> (Mat<f64>, Vec<f64>) {
     let x = Mat::from_fn(2, n, |d, i| 3.0 * ((17 * i + 5 * d) as f64 * 0.377).sin());
     let (noise, mut random) = (Laplace::new(0.2), ChaCha8Rng::seed_from_u64(3));
-    let y = (0..n).map(|i| noise.sample(x[(0, i)].sin() - 0.5 * x[(1, i)].cos(), 1.0, &mut random)).collect();
+    let y = (0..n)
+        .map(|i| noise.sample(Observation::of(1.0), x[(0, i)].sin() - 0.5 * x[(1, i)].cos(), &mut random))
+        .collect();
     (x, y)
 }
 
@@ -80,7 +82,7 @@ fn the_kit_finds_what_is_wrong() {
     #[derive(Clone, Debug)]
     struct Wrong(Laplace, &'static str);
 
-    impl Likelihood for Wrong {
+    impl OneFunction for Wrong {
         fn name(&self) -> &'static str {
             "wrong"
         }
@@ -124,16 +126,17 @@ fn the_kit_finds_what_is_wrong() {
             let shift = if self.1 == "log E p" { 1e-3 } else { 0.0 };
             sparsegp::likelihood::Local { value: local.value + shift, ..local }
         }
-        fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
-            let (mean, variance) = self.0.conditional_moments(f, exposure);
+        fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+            let (mean, variance) = self.0.conditional_moments(at, f);
             (mean, if self.1 == "variance" { 1.1 * variance } else { variance })
         }
-        fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
-            self.0.conditional_cdf(if self.1 == "distribution" { y + 0.01 * y.sin() } else { y }, f, exposure)
+        fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+            let shift = if self.1 == "distribution" { 0.01 * at.y.sin() } else { 0.0 };
+            self.0.conditional_cdf(at.with(at.y + shift), f)
         }
-        fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+        fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
             let shift = if self.1 == "samples" { 0.1 } else { 0.0 };
-            self.0.sample(f, exposure, random) + shift
+            self.0.sample(at, f, random) + shift
         }
         fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
             self.0.initialise(y, exposure)
@@ -145,9 +148,6 @@ fn the_kit_finds_what_is_wrong() {
             if self.1 != "copy" {
                 self.0.for_each_parameter_mut(visit);
             }
-        }
-        fn boxed_clone(&self) -> Box<dyn Likelihood> {
-            Box::new(self.clone())
         }
     }
 
