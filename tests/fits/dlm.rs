@@ -7,7 +7,7 @@ use sparsegp::gradient::Batch;
 use sparsegp::kernels::Parameter;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::{
-    LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, PoissonExp, TargetKind,
+    LatentMarginal, LikelihoodKind, Local, Observation, ObservationModel, OneFunction, PoissonExp, TargetKind,
 };
 use sparsegp::model::{FitSummary, LatentModel};
 use sparsegp::objective::{DensityMoments, Estimator, Loss, Objective, failure_at, samples_for_step};
@@ -82,7 +82,7 @@ impl OneFunction for Counted {
     fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
 }
 
-fn with(likelihood: Box<dyn Likelihood>, d: usize, m: usize) -> LatentModel {
+fn with(likelihood: impl Into<ObservationModel>, d: usize, m: usize) -> LatentModel {
     LatentModel { likelihood: likelihood.into(), ..model(3, "rbf", d, m, Jitter::Relative(1e-6)) }
 }
 
@@ -114,7 +114,7 @@ fn sampled_estimators_compute_no_integral() {
     for estimator in ["bmc:3", "bmc-price:3", "smooth-bmc:3:0.1", "ups:3"] {
         let likelihood = Counted::default();
         let integrals = likelihood.integrals.clone();
-        let model = with(Box::new(likelihood), 2, 6);
+        let model = with(likelihood, 2, 6);
         let objective = log_predictive(estimator.parse().expect("an estimator"));
         let mut svgp = VariationalModel::new(model, posterior(2, 6), objective, 60).with_seed(4);
         assert!(svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true).is_finite(), "{estimator}");

@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::{Event, Session};
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
+use sparsegp::likelihood::{LikelihoodKind, Observation, TargetKind};
 use sparsegp::model::{Marginals, Model, Nearby};
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{ModelBuilder, Start, TrainingData, fit_arrays, update};

@@ -186,7 +186,7 @@ fn linear_rows(model: &TableModel) -> Option<usize> {
 fn linear_likelihood(model: &TableModel) -> LikelihoodKind {
     match model.task() {
         Task::Regression => LikelihoodKind::Gaussian,
-        Task::Classification | Task::Count | Task::Ordinal => LikelihoodKind::of(&model.latent().likelihood),
+        Task::Classification | Task::Count | Task::Ordinal => LikelihoodKind::of(&*model.latent().likelihood),
     }
 }
 
