@@ -100,12 +100,15 @@ impl<'a> PredictedColumns<'a> {
             _ => names.extend(levels.iter().map(|level| format!("probability_{level}"))),
         }
         if self.latent {
-            match &self.model.latent().likelihood.function_names()[..] {
-                [_] => names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]),
-                functions => names.extend(functions.iter().enumerate().flat_map(|(c, function)| {
-                    let name = levels.get(c).unwrap_or(function);
-                    [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
-                })),
+            let likelihood = &self.model.latent().likelihood;
+            match likelihood.one() {
+                Some(_) => names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]),
+                None => {
+                    names.extend(likelihood.function_names().iter().enumerate().flat_map(|(c, function)| {
+                        let name = levels.get(c).unwrap_or(function);
+                        [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
+                    }))
+                }
             }
         }
         names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
@@ -129,9 +132,10 @@ impl<'a> PredictedColumns<'a> {
             _ => values.extend(predictions.probabilities(row)),
         }
         if self.latent {
-            match self.model.latent().likelihood.functions() {
-                1 => values.extend([moments.latent_mean, moments.latent_variance]),
-                functions => values.extend((0..functions).flat_map(|function| {
+            let likelihood = &self.model.latent().likelihood;
+            match likelihood.one() {
+                Some(_) => values.extend([moments.latent_mean, moments.latent_variance]),
+                None => values.extend((0..likelihood.functions()).flat_map(|function| {
                     let (mean, variance) = predictions.latent(row, function);
                     [mean, variance]
                 })),

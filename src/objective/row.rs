@@ -165,7 +165,11 @@ impl RowScratch {
             }
         }
         if !self.own.is_empty() {
-            likelihood.own_gradient(at, f, value, &mut self.own);
+            curved.clear();
+            let weighted = f.chunks_exact(functions).zip(&*value).filter(|(_, weight)| **weight > 0.0);
+            weighted.for_each(|(f, _)| curved.extend_from_slice(f));
+            value.retain(|weight| *weight > 0.0);
+            likelihood.own_gradient(at, curved, value, &mut self.own);
         }
         self.by_mean_twice.iter_mut().zip(&self.by_mean).for_each(|(twice, mean)| *twice -= mean * mean);
         log_average
