@@ -3,7 +3,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::Mat;
-use sparsegp::likelihood::{LatentMarginal, LikelihoodKind};
+use sparsegp::likelihood::{LatentMarginal, LikelihoodKind, Observation};
 use sparsegp::model::Posterior;
 use sparsegp::quadrature::Integrator;
 use sparsegp::variational::Normal;
@@ -33,13 +33,19 @@ fn quantiles(c: &mut Criterion) {
     let mut group = c.benchmark_group("prediction/quantile");
     group.throughput(Throughput::Elements(ROWS as u64)).sample_size(20);
     for kind in [LikelihoodKind::Gaussian, LikelihoodKind::StudentT, LikelihoodKind::Poisson] {
-        let likelihood = kind.build(4);
+        let built = kind.build(4);
+        let likelihood = built.one().expect("one function");
         let mut integrator = Integrator::default();
         group.bench_function(BenchmarkId::from_parameter(kind), |b| {
             b.iter(|| {
                 for i in 0..ROWS {
                     let latent = LatentMarginal::new(0.02 * i as f64, 0.3);
-                    black_box(likelihood.predictive_quantile(0.9, latent, 1.0, &mut integrator));
+                    black_box(likelihood.predictive_quantile(
+                        0.9,
+                        Observation::of(1.0),
+                        latent,
+                        &mut integrator,
+                    ));
                 }
             });
         });

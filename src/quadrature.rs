@@ -7,10 +7,32 @@
 //! log σ(f) is wrong in the third digit at v = 25. The step follows from the function's
 //! [`Resolution`] and v, so easy data cost 24 nodes, and hard data only as many as they need.
 
+mod nested;
+
+pub(crate) use nested::{Average, Point};
+
 use pulp::Simd;
 use sparsegp_kernels::vector_math::{Pass, dispatch};
+use std::any::Any;
 use std::f64::consts::PI;
+use std::fmt;
 use std::sync::LazyLock;
+
+/// The normal distribution `N(f; μ, v)` of one latent function at one datum, under q.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatentMarginal {
+    /// μ.
+    pub mean: f64,
+    /// v.
+    pub variance: f64,
+}
+
+impl LatentMarginal {
+    /// The distribution `N(mean, variance)`.
+    pub const fn new(mean: f64, variance: f64) -> Self {
+        LatentMarginal { mean, variance }
+    }
+}
 
 /// The resolution that quadrature needs for the log density of a likelihood as a function of f.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,6 +121,26 @@ pub struct Integrator {
     /// The slope of the function at the nodes.
     pub(crate) first: Vec<f64>,
     lent: [Vec<f64>; 3],
+    /// The nodes of an expectation of expectations.
+    nested: nested::Nodes,
+    kept: Kept,
+    coarse: bool,
+}
+
+/// The buffers of a likelihood that integrates in its own way. A copy is empty.
+#[derive(Default)]
+struct Kept(Option<Box<dyn Any + Send + Sync>>);
+
+impl Clone for Kept {
+    fn clone(&self) -> Self {
+        Kept::default()
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
 }
 
 impl Default for Integrator {
@@ -120,7 +162,31 @@ impl Integrator {
             value: Vec::new(),
             first: Vec::new(),
             lent: Default::default(),
+            nested: nested::Nodes::default(),
+            kept: Kept::default(),
+            coarse: false,
         }
+    }
+
+    /// Lets expected log densities of classes have errors up to 1e-6, which makes them cheaper.
+    #[must_use]
+    pub fn coarsely(self, coarse: bool) -> Self {
+        Integrator { coarse, ..self }
+    }
+
+    /// Returns true if errors of 1e-6 are small enough for expected log densities of classes.
+    pub fn is_coarse(&self) -> bool {
+        self.coarse
+    }
+
+    /// Lends a likelihood that integrates in its own way the buffers it gave back with [`keep`](Self::keep), or new ones.
+    pub fn kept<T: Any + Default + Send + Sync>(&mut self) -> Box<T> {
+        self.kept.0.take().and_then(|kept| kept.downcast().ok()).unwrap_or_default()
+    }
+
+    /// Keeps buffers for the next call.
+    pub fn keep(&mut self, buffers: Box<dyn Any + Send + Sync>) {
+        self.kept.0 = Some(buffers);
     }
 
     /// Lends buffers to a likelihood that computes an integral itself; [`Integrator::give`] takes them back.

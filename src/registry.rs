@@ -1,8 +1,7 @@
 //! The kernels and likelihoods that can be selected by name: the built-in ones, and those of users.
 
 use crate::error::{Error, Result};
-use crate::likelihood::joint::JointLikelihood;
-use crate::likelihood::{Build, Likelihood, LikelihoodKind, ObservationModel};
+use crate::likelihood::{Likelihood, LikelihoodKind, ObservationModel};
 use sparsegp_kernels::{Entry, Grammar, Kernel, Make};
 use std::fmt;
 use std::sync::Arc;
@@ -28,26 +27,11 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 pub struct Registry {
     grammar: Grammar,
-    likelihoods: Vec<(LikelihoodKind, Entered)>,
+    likelihoods: Vec<(LikelihoodKind, Build)>,
 }
 
-/// The source of a user's likelihood.
-#[derive(Clone)]
-enum Entered {
-    /// By a function.
-    Build(Build),
-    /// A copy of a likelihood that a program created at run time.
-    Like(Arc<dyn Likelihood>),
-}
-
-impl Entered {
-    fn make(&self, levels: usize) -> ObservationModel {
-        match self {
-            Entered::Build(build) => build.make(levels),
-            Entered::Like(one) => one.boxed_clone().into(),
-        }
-    }
-}
+/// Builds a likelihood for targets with a number of ordered levels or classes.
+type Build = Arc<dyn Fn(usize) -> Box<dyn Likelihood> + Send + Sync>;
 
 impl Registry {
     /// Returns the registry with one more kernel.
@@ -71,23 +55,22 @@ impl Registry {
     }
 
     /// Returns the registry with one more likelihood under its own [name](Likelihood::name).
-    /// `build` receives the number of ordered levels of the target, which only ordinal likelihoods
-    /// use.
+    /// `build` receives the number of ordered levels or classes of the target, which only likelihoods of such targets use.
     ///
     /// # Errors
     ///
     /// When there is a likelihood of that name.
-    pub fn with_likelihood(self, build: fn(usize) -> Box<dyn Likelihood>) -> Result<Registry> {
-        self.with(Entered::Build(Build::One(build)))
-    }
-
-    /// Returns the registry with one more likelihood of several latent functions.
-    ///
-    /// # Errors
-    ///
-    /// When there is a likelihood of that name.
-    pub fn with_joint_likelihood(self, build: fn(usize) -> Box<dyn JointLikelihood>) -> Result<Registry> {
-        self.with(Entered::Build(Build::Joint(build)))
+    pub fn with_likelihood(
+        mut self,
+        build: impl Fn(usize) -> Box<dyn Likelihood> + Send + Sync + 'static,
+    ) -> Result<Registry> {
+        let kind = LikelihoodKind::of(&*build(2));
+        if self.likelihood_kind(kind.name()).is_some() {
+            return Err(Error::usage(format!("another likelihood already has the name '{kind}'"))
+                .hint("choose another name"));
+        }
+        self.likelihoods.push((kind, Arc::new(build)));
+        Ok(self)
     }
 
     /// Returns the registry with a likelihood that every model copies.
@@ -96,17 +79,7 @@ impl Registry {
     ///
     /// When there is a likelihood of that name.
     pub fn with_likelihood_like(self, likelihood: Arc<dyn Likelihood>) -> Result<Registry> {
-        self.with(Entered::Like(likelihood))
-    }
-
-    fn with(mut self, entered: Entered) -> Result<Registry> {
-        let kind = LikelihoodKind::of(&entered.make(2));
-        if self.likelihood_kind(kind.name()).is_some() {
-            return Err(Error::usage(format!("another likelihood already has the name '{kind}'"))
-                .hint("choose another name"));
-        }
-        self.likelihoods.push((kind, entered));
-        Ok(self)
+        self.with_likelihood(move |_| likelihood.boxed_clone())
     }
 
     /// The kernel grammar.
@@ -135,14 +108,13 @@ impl Registry {
     ///
     /// A usage error when it is not known.
     pub fn likelihood(&self, kind: LikelihoodKind, levels: usize) -> Result<ObservationModel> {
-        if let Some(build) = kind.maker() {
-            return Ok(build.make(levels));
+        let entered = || self.likelihoods.iter().find(|(known, _)| *known == kind);
+        match (kind.maker(), entered()) {
+            (Some(build), _) => Ok(build(levels).into()),
+            (None, Some((_, build))) => Ok(build(levels).into()),
+            (None, None) => Err(Error::usage(format!("the registry contains no likelihood named {kind}"))
+                .hint("add it to the registry of the options, or start from a model that has it")),
         }
-        let entered = self.likelihoods.iter().find(|(known, _)| *known == kind);
-        entered.map(|(_, entered)| entered.make(levels)).ok_or_else(|| {
-            Error::usage(format!("the registry contains no likelihood named {kind}"))
-                .hint("add it to the registry of the options, or start from a model that has it")
-        })
     }
 }
 

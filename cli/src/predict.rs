@@ -100,10 +100,11 @@ impl<'a> PredictedColumns<'a> {
             _ => names.extend(levels.iter().map(|level| format!("probability_{level}"))),
         }
         if self.latent {
-            match self.model.latent().likelihood.joint() {
-                None => names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]),
-                Some(joint) => {
-                    names.extend(joint.functions().iter().enumerate().flat_map(|(c, function)| {
+            let likelihood = &self.model.latent().likelihood;
+            match likelihood.one() {
+                Some(_) => names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]),
+                None => {
+                    names.extend(likelihood.function_names().iter().enumerate().flat_map(|(c, function)| {
                         let name = levels.get(c).unwrap_or(function);
                         [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
                     }))
@@ -111,15 +112,7 @@ impl<'a> PredictedColumns<'a> {
             }
         }
         names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
-        names.extend(
-            self.model
-                .latent()
-                .likelihood
-                .joint()
-                .map_or(&[][..], |joint| joint.details())
-                .iter()
-                .map(|&name| name.to_owned()),
-        );
+        names.extend(self.model.latent().likelihood.details().iter().map(|&name| name.to_owned()));
         if self.log_density {
             names.push("log_density".to_owned());
         }
@@ -139,9 +132,10 @@ impl<'a> PredictedColumns<'a> {
             _ => values.extend(predictions.probabilities(row)),
         }
         if self.latent {
-            match self.model.latent().likelihood.joint() {
-                None => values.extend([moments.latent_mean, moments.latent_variance]),
-                Some(joint) => values.extend((0..joint.functions().len()).flat_map(|function| {
+            let likelihood = &self.model.latent().likelihood;
+            match likelihood.one() {
+                Some(_) => values.extend([moments.latent_mean, moments.latent_variance]),
+                None => values.extend((0..likelihood.functions()).flat_map(|function| {
                     let (mean, variance) = predictions.latent(row, function);
                     [mean, variance]
                 })),

@@ -93,8 +93,7 @@ impl Model {
 
     /// Returns the function that computes the requested numbers of every row.
     fn fill<'a>(&'a self, wanted: &'a Wanted) -> PyResult<Fill<'a>> {
-        let joint = self.model.latent().likelihood.joint();
-        let functions = joint.map_or(1, |joint| joint.functions().len());
+        let functions = self.model.latent().likelihood.functions();
         Ok(match wanted {
             Wanted::Quantiles(levels) => (
                 levels.len(),

@@ -48,7 +48,7 @@ impl<'a> Facts<'a> {
         Facts {
             task: model.task(),
             target: model.schema().target_name(),
-            likelihood: LikelihoodKind::of(&model.latent().likelihood),
+            likelihood: LikelihoodKind::of(&*model.latent().likelihood),
             test_rows: test.rows(),
             test: test.report(),
             baselines,

@@ -16,7 +16,7 @@ use crate::{Curvature, DistanceBound, NoiseConstants};
 use faer::{Accum, Mat};
 use sparsegp::collapsed::Dataset;
 use sparsegp::latent::{Layer, whiten};
-use sparsegp::likelihood::{LatentMarginal, Likelihood};
+use sparsegp::likelihood::{LatentMarginal, OneFunction};
 use sparsegp::linalg::{self, Operand, Part, product, symmetric_eigen};
 use sparsegp::quadrature::Integrator;
 use sparsegp::training::{InferenceOptions, VariationalModel};
@@ -92,7 +92,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn over(layer: &Layer, likelihood: &dyn Likelihood, rows: Dataset<'_>) -> Sums {
+    fn over(layer: &Layer, likelihood: &dyn OneFunction, rows: Dataset<'_>) -> Sums {
         let (m, n) = (layer.dim(), rows.len());
         let (mut raw, mut features) = (Mat::zeros(m, n), Mat::zeros(m, n));
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
@@ -131,7 +131,7 @@ impl Sums {
 }
 
 /// Returns a buffer for the derivatives in the likelihood's own parameters, which are not used.
-fn own_of(likelihood: &dyn Likelihood) -> Vec<f64> {
+fn own_of(likelihood: &dyn OneFunction) -> Vec<f64> {
     vec![0.0; likelihood.own_len()]
 }
 

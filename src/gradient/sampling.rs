@@ -14,7 +14,7 @@
 //! therefore get the gradient without it. For rules that need `∇_S` the reparameterised gradient
 //! goes through Stein's lemma, `2 ∇_S = sym(∇_C C⁻¹)`.
 
-use crate::likelihood::Likelihood;
+use crate::likelihood::OneFunction;
 use crate::linalg::{self, Factorizer, Operand, Part, block_product, product, reflect_lower};
 use crate::objective::{EntropyPart, Estimator, Targets};
 use crate::variational::{Factor, Matrix, MatrixRef, Normal};
@@ -55,7 +55,7 @@ impl Default for SampleScratch {
 
 /// A block of data with its features.
 pub(super) struct SampledBlock<'a> {
-    pub likelihood: &'a dyn Likelihood,
+    pub likelihood: &'a dyn OneFunction,
     pub targets: Targets<'a>,
     pub scale: f64,
     pub features: MatRef<'a, f64>,

@@ -108,7 +108,7 @@ impl Block {
             layers: layers.iter().map(|layer| layer.zero_gradient()).collect(),
             likelihood: vec![0.0; own],
             value: 0.0,
-            loss: LossScratch::new(objective, own),
+            loss: LossScratch::new(objective),
             samples: SampleScratch::default(),
             gathered: Gathered::default(),
             through: (0..given).map(|_| GivenGradient::zeros(effects)).collect(),

@@ -1,8 +1,8 @@
 //! Two classes: class 1 has probability Φ(f) or 1/(1 + e^{−f}).
 
 use super::{
-    Build, DensityBounds, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind,
-    named, own_parameters,
+    DensityBounds, LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named,
+    own_parameters,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -11,16 +11,6 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 use std::f64::consts::PI;
-
-pub(super) const PROBIT: Entry = Entry {
-    kind: LikelihoodKind::new("bernoulli-probit", TargetKind::Binary),
-    build: Build::One(|_| Box::new(BernoulliProbit)),
-};
-
-pub(super) const LOGIT: Entry = Entry {
-    kind: LikelihoodKind::new("bernoulli-logit", TargetKind::Binary),
-    build: Build::One(|_| Box::new(BernoulliLogit)),
-};
 
 /// +1 for class 1, −1 for class 0.
 fn sign(at: Observation) -> f64 {
@@ -40,10 +30,10 @@ fn draw(probability: f64, random: &mut ChaCha8Rng) -> f64 {
 /// The common part of both links, given the probability of class 1 as a function of f, and its
 /// predictive probability.
 macro_rules! bernoulli {
-    ($entry:expr, $probability:expr, $predictive:expr, $inverse:expr) => {
+    ($kind:expr, $probability:expr, $predictive:expr, $inverse:expr) => {
         own_parameters!();
 
-        named!($entry.kind);
+        named!($kind);
 
         fn peak(&self, at: Observation) -> f64 {
             sign(at) * 40.0
@@ -55,27 +45,27 @@ macro_rules! bernoulli {
             2.0 * sign(at)
         }
 
-        fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+        fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
             let p = $probability(f);
             (p, p * (1.0 - p))
         }
 
-        fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
-            match y {
+        fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+            match at.y {
                 y if y < 0.0 => 0.0,
                 y if y < 1.0 => 1.0 - $probability(f),
                 _ => 1.0,
             }
         }
 
-        fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+        fn sample(&self, _: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
             draw($probability(f), random)
         }
 
         fn predictive_moments(
             &self,
+            _: Observation,
             latent: LatentMarginal,
-            _: f64,
             integrator: &mut Integrator,
         ) -> (f64, f64) {
             // Rounding in quadrature may give a number slightly above 1.
@@ -93,9 +83,9 @@ macro_rules! bernoulli {
 #[derive(Clone, Copy, Debug)]
 pub struct BernoulliProbit;
 
-impl Likelihood for BernoulliProbit {
+impl OneFunction for BernoulliProbit {
     bernoulli!(
-        PROBIT,
+        LikelihoodKind::BernoulliProbit,
         normal::cdf,
         |latent: LatentMarginal, _: &mut Integrator| normal::cdf(
             latent.mean / (1.0 + latent.variance).sqrt()
@@ -162,9 +152,9 @@ pub(super) fn logistic(f: f64) -> f64 {
     }
 }
 
-impl Likelihood for BernoulliLogit {
+impl OneFunction for BernoulliLogit {
     bernoulli!(
-        LOGIT,
+        LikelihoodKind::BernoulliLogit,
         logistic,
         |latent: LatentMarginal, integrator: &mut Integrator| {
             BernoulliLogit.log_predictive(Observation::of(1.0), latent, &mut [], integrator).value.exp()

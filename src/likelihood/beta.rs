@@ -4,8 +4,7 @@ use super::bernoulli::logistic;
 use super::poisson::strip_of_width;
 use super::sums::{Terms, weighted_sums};
 use super::{
-    Build, Entry, LatentMarginal, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters,
-    start,
+    LatentMarginal, LikelihoodKind, Observation, OneFunction, TargetKind, named, own_parameters, start,
 };
 use crate::functions::gamma::{beta_cdf, ln_gamma_1p, trigamma_1p};
 use crate::functions::normal::{self, log_cdf_and_hazard};
@@ -19,16 +18,6 @@ use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
 use std::fmt::Debug;
 use std::marker::PhantomData;
-
-pub(super) const LOGIT: Entry = Entry {
-    kind: LikelihoodKind::new("beta-logit", TargetKind::UnitInterval),
-    build: Build::One(|_| Box::new(BetaLogit::new(4.0))),
-};
-
-pub(super) const PROBIT: Entry = Entry {
-    kind: LikelihoodKind::new("beta-probit", TargetKind::UnitInterval),
-    build: Build::One(|_| Box::new(BetaProbit::new(4.0))),
-};
 
 /// The mean m of the target as a function of f.
 pub trait Link: Copy + Debug + Send + Sync + 'static {
@@ -56,7 +45,7 @@ pub trait Link: Copy + Debug + Send + Sync + 'static {
 pub struct Logit;
 
 impl Link for Logit {
-    const KIND: LikelihoodKind = LOGIT.kind;
+    const KIND: LikelihoodKind = LikelihoodKind::BetaLogit;
 
     #[inline(always)]
     fn terms<S: Simd>(f: f64) -> [f64; 4] {
@@ -93,7 +82,7 @@ impl Link for Logit {
 pub struct Probit;
 
 impl Link for Probit {
-    const KIND: LikelihoodKind = PROBIT.kind;
+    const KIND: LikelihoodKind = LikelihoodKind::BetaProbit;
 
     #[inline(always)]
     fn terms<S: Simd>(f: f64) -> [f64; 4] {
@@ -165,7 +154,7 @@ fn log_odds(y: f64) -> f64 {
     y.ln() - (-y).ln_1p()
 }
 
-impl<L: Link> Likelihood for Beta<L> {
+impl<L: Link> OneFunction for Beta<L> {
     own_parameters!(scale);
 
     named!(L::KIND);
@@ -227,18 +216,18 @@ impl<L: Link> Likelihood for Beta<L> {
         L::inverse(at.y)
     }
 
-    fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+    fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
         let s = self.scale();
         let (a, b) = self.shapes(f);
         (a / s, (a / s) * (b / s) / (s + 1.0))
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
         let (a, b) = self.shapes(f);
-        beta_cdf(a, b, y, 1.0 - y)
+        beta_cdf(a, b, at.y, 1.0 - at.y)
     }
 
-    fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, _: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
         let (a, b) = self.shapes(f);
         let draw = rand_distr::Beta::new(a, b).map_or(f64::NAN, |d| d.sample(random));
         // If a shape is too small for the sampler, all mass is next to one end.
@@ -247,11 +236,16 @@ impl<L: Link> Likelihood for Beta<L> {
     }
 
     /// `Var y = E m (1 − m)/(s + 1) + Var m`.
-    fn predictive_moments(&self, latent: LatentMarginal, _: f64, integrator: &mut Integrator) -> (f64, f64) {
+    fn predictive_moments(
+        &self,
+        at: Observation,
+        latent: LatentMarginal,
+        integrator: &mut Integrator,
+    ) -> (f64, f64) {
         let LatentMarginal { mean: mu, variance: v } = latent;
         let s = self.scale();
         let strip = L::strip(1.0);
-        let mean_of = |f: f64| self.conditional_moments(f, 1.0).0;
+        let mean_of = |f: f64| self.conditional_moments(at, f).0;
         let mean = L::mean(latent).unwrap_or_else(|| integrator.average(mu, v, strip, &mut |f| mean_of(f)));
         // Rounding in quadrature may give a number slightly above 1.
         let mean = mean.clamp(0.0, 1.0);

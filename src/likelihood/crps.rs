@@ -108,8 +108,18 @@ pub(crate) fn continuous(kind: TargetKind, y: f64, cdf: &mut dyn FnMut(f64) -> f
     score.total
 }
 
+/// Returns the score of an observation for a distribution function on this kind of target; NaN for classes.
+pub(super) fn score(kind: TargetKind, y: f64, count: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    match kind {
+        TargetKind::Binary | TargetKind::Class => f64::NAN,
+        TargetKind::Ordinal => levels(y, count, cdf),
+        TargetKind::Count => counts(y, &mut |y| between(y, cdf)),
+        kind => continuous(kind, y, cdf),
+    }
+}
+
 /// Returns the score of a level or class: the ranked probability score (Epstein 1969), not divided by the number of levels.
-pub(super) fn levels(y: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+fn levels(y: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     (0..levels.saturating_sub(1)).map(|level| square_error(level as f64, y, cdf)).sum()
 }
 

@@ -28,7 +28,8 @@ mod tests {
 
     /// Returns the extremes of φ, φ′, φ″ and −(log φ)″ over a fine grid of f.
     fn extremes(kind: LikelihoodKind, at: Observation) -> [(f64, f64); 4] {
-        let likelihood = kind.build(0);
+        let family = kind.build(0);
+        let likelihood = family.one().expect("one function");
         let mut out = [(f64::INFINITY, f64::NEG_INFINITY); 4];
         for i in -6000..=6000 {
             let f = 0.005 * f64::from(i);
@@ -59,7 +60,9 @@ mod tests {
             for y in targets {
                 for exposure in [1.0, 2.5] {
                     let at = Observation::exposed(y, exposure);
-                    let bounds = kind.build(0).density_bounds(at).expect("bounds");
+                    let family = kind.build(0);
+                    let likelihood = family.one().expect("one function");
+                    let bounds = likelihood.density_bounds(at).expect("bounds");
                     let [density, slope, curvature, loss] = extremes(kind, at);
                     let pairs = [
                         ((0.0, bounds.density), (0.0, density.1)),
@@ -71,7 +74,7 @@ mod tests {
                         let close = |bound: f64, extreme: f64| (bound - extreme).abs() <= 1e-3 * bound.abs();
                         assert!(!sharp || close(high, most) && (low == 0.0 || close(low, least)), "{kind}");
                     }
-                    if let Some((low, high)) = kind.build(0).loss_curvature() {
+                    if let Some((low, high)) = likelihood.loss_curvature() {
                         assert!(low <= loss.0 + 1e-9 && high >= loss.1 - 1e-9, "{kind}: {loss:?}");
                         assert!(
                             (high - loss.1).abs() < 2e-2 * high && (low - loss.0).abs() < 2e-2 * high,

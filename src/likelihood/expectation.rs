@@ -2,7 +2,7 @@
 //!
 //! Gradients are the exact gradients of the sum, with fixed standardised nodes z and `f = μ + √v z`.
 
-use super::{LatentMarginal, Likelihood, Local, Observation};
+use super::{LatentMarginal, Local, Observation, OneFunction};
 use crate::quadrature::{Integrator, Interval, REACH, smallest};
 use sparsegp_kernels::vector_math::exp_in_place;
 use std::f64::consts::PI;
@@ -20,7 +20,7 @@ const NORMAL_WIDTH: f64 = 0.75;
 
 impl Integrator {
     /// `E log p(y|f)` with its derivatives; adds `E ∂_ψ log p` to `own` unless that is empty.
-    pub fn expected_log_density<L: Likelihood + ?Sized>(
+    pub fn expected_log_density<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         at: Observation,
@@ -36,7 +36,7 @@ impl Integrator {
     }
 
     /// `log E p(y|f)` with its derivatives; adds `∂_ψ log E p` to `own` unless that is empty.
-    pub fn log_predictive<L: Likelihood + ?Sized>(
+    pub fn log_predictive<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         at: Observation,
@@ -55,7 +55,7 @@ impl Integrator {
 
     /// Places nodes over the product `N(f; μ, v) p(y|f)`, with the normalised product as weights;
     /// returns the log of its integral.
-    fn tilt<L: Likelihood + ?Sized>(&mut self, likelihood: &L, at: Observation, mu: f64, sd: f64) -> f64 {
+    fn tilt<L: OneFunction + ?Sized>(&mut self, likelihood: &L, at: Observation, mu: f64, sd: f64) -> f64 {
         let (low, high, step) = match &self.fixed {
             Some(rule) => (-REACH, REACH, rule.step),
             None if likelihood.resolution(at).concave => self.concave_range(likelihood, at, mu, sd),
@@ -68,7 +68,7 @@ impl Integrator {
 
     /// Appends `count` draws of the normalised product `N(f; μ, v) p(y|f)` to `out`, by inverting its distribution
     /// function, tabulated at the nodes and linear between them.
-    pub(crate) fn product_samples<L: Likelihood + ?Sized>(
+    pub(crate) fn product_samples<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         at: Observation,
@@ -100,14 +100,14 @@ impl Integrator {
         }
     }
 
-    fn evaluate<L: Likelihood + ?Sized>(&mut self, likelihood: &L, at: Observation) {
+    fn evaluate<L: OneFunction + ?Sized>(&mut self, likelihood: &L, at: Observation) {
         self.value.resize(self.f.len(), 0.0);
         self.first.resize(self.f.len(), 0.0);
         likelihood.log_density(at, &self.f, &mut self.value, &mut self.first);
     }
 
     /// The weighted sums of the value and of its derivatives through `f = μ + √v z`.
-    fn sum<L: Likelihood + ?Sized>(
+    fn sum<L: OneFunction + ?Sized>(
         &self,
         likelihood: &L,
         at: Observation,
@@ -122,7 +122,7 @@ impl Integrator {
     }
 
     /// The standardised range that holds a log-concave `p(y|f) N(f)`, and a step that resolves it there.
-    fn concave_range<L: Likelihood + ?Sized>(
+    fn concave_range<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         at: Observation,
@@ -151,7 +151,7 @@ impl Integrator {
     }
 
     /// Like [`concave_range`](Self::concave_range), without concavity: ever finer grids find the range around the peak.
-    fn scanned_range<L: Likelihood + ?Sized>(
+    fn scanned_range<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         at: Observation,
@@ -231,14 +231,14 @@ pub(super) fn tilted_weights(weight: &mut [f64], z: &[f64], value: &mut [f64], f
 }
 
 /// `log p(y|μ + √v z) − z²/2` as a function of z.
-struct Tilted<'a, L: Likelihood + ?Sized> {
+struct Tilted<'a, L: OneFunction + ?Sized> {
     likelihood: &'a L,
     at: Observation<'a>,
     mu: f64,
     sd: f64,
 }
 
-impl<L: Likelihood + ?Sized> Tilted<'_, L> {
+impl<L: OneFunction + ?Sized> Tilted<'_, L> {
     fn value_and_slope(&mut self, z: f64) -> (f64, f64) {
         let (mut value, mut first) = ([0.0], [0.0]);
         self.likelihood.log_density(self.at, &[self.mu + self.sd * z], &mut value, &mut first);

@@ -3,8 +3,8 @@
 use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
 use super::{
-    Build, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named,
-    own_parameters, start,
+    LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, crps, named, own_parameters,
+    start,
 };
 use crate::functions::gamma::gamma_cdf;
 use crate::quadrature::{Integrator, Resolution};
@@ -12,16 +12,6 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 use sparsegp_kernels::Parameter;
 use statrs::function::gamma::{digamma, ln_gamma};
-
-pub(super) const GAMMA: Entry = Entry {
-    kind: LikelihoodKind::new("gamma", TargetKind::Positive),
-    build: Build::One(|_| Box::new(Gamma::new(1.0))),
-};
-
-pub(super) const EXPONENTIAL: Entry = Entry {
-    kind: LikelihoodKind::new("exponential", TargetKind::Positive),
-    build: Build::One(|_| Box::new(Exponential)),
-};
 
 /// With u = log y − f, `log p(y|f) = k u − e^u − log y − log Γ(k)`.
 fn terms(y: f64, shape: f64) -> LogRate {
@@ -55,14 +45,14 @@ macro_rules! log_scale {
             (at.y / $shape(self)).max(f64::MIN_POSITIVE).ln()
         }
 
-        fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+        fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
             let (shape, scale) = ($shape(self), f.exp());
             (shape * scale, shape * scale * scale)
         }
 
-        fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
+        fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
             // Computed with logarithms, because y and e^f may both underflow or overflow.
-            if y <= 0.0 { 0.0 } else { gamma_cdf($shape(self), (y.ln() - f).exp()) }
+            if at.y <= 0.0 { 0.0 } else { gamma_cdf($shape(self), (at.y.ln() - f).exp()) }
         }
 
         /// `log y` has standard deviation of about 1/√k.
@@ -70,7 +60,7 @@ macro_rules! log_scale {
             super::poisson::strip_of_width(1.0 / $shape(self).sqrt())
         }
 
-        fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+        fn sample(&self, _: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
             let unit = rand_distr::Gamma::new($shape(self), 1.0)
                 .map_or(f64::NAN, |d| d.sample(random).max(f64::MIN_POSITIVE));
             // An underflowed scale gives the smallest positive number, an overflowed one infinity.
@@ -84,12 +74,17 @@ macro_rules! log_scale {
             crps::continuous(TargetKind::Positive, at.y, &mut |y| {
                 let log_y = y.ln();
                 let quick = threshold.average(|u| log_y - u, |_| 1.0, marginal, integrator);
-                quick.unwrap_or_else(|| self.predictive_cdf(y, marginal, 1.0, integrator))
+                quick.unwrap_or_else(|| self.predictive_cdf(at.with(y), marginal, integrator))
             })
         }
 
         /// `Var y = k E e^{2f} + k² Var e^f`, e^f log-normal.
-        fn predictive_moments(&self, latent: LatentMarginal, _: f64, _: &mut Integrator) -> (f64, f64) {
+        fn predictive_moments(
+            &self,
+            _: Observation,
+            latent: LatentMarginal,
+            _: &mut Integrator,
+        ) -> (f64, f64) {
             let (mean, square, variance) = log_normal(latent);
             let shape = $shape(self);
             (shape * mean, shape * square + shape * shape * variance)
@@ -114,11 +109,11 @@ impl Gamma {
     }
 }
 
-impl Likelihood for Gamma {
+impl OneFunction for Gamma {
     own_parameters!(shape);
     log_scale!(Gamma::shape);
 
-    named!(GAMMA.kind);
+    named!(LikelihoodKind::Gamma);
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let centre = at.y.ln() - digamma(self.shape());
@@ -153,11 +148,11 @@ impl Likelihood for Gamma {
 #[derive(Clone, Copy, Debug)]
 pub struct Exponential;
 
-impl Likelihood for Exponential {
+impl OneFunction for Exponential {
     own_parameters!();
     log_scale!(|_: &Self| 1.0f64);
 
-    named!(EXPONENTIAL.kind);
+    named!(LikelihoodKind::Exponential);
 
     fn expected_log_density(
         &self,

@@ -1,8 +1,8 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
 use super::{
-    Build, DensityBounds, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind,
-    named, own_parameters,
+    DensityBounds, LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named,
+    own_parameters,
 };
 use crate::data::Moments;
 use crate::functions::normal;
@@ -11,11 +11,6 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::{Parameter, Transform};
 use std::f64::consts::PI;
-
-pub(super) const GAUSSIAN: Entry = Entry {
-    kind: LikelihoodKind::new("gaussian", TargetKind::Real).with_gaussian_noise(),
-    build: Build::One(|_| Box::new(Gaussian::new(1.0))),
-};
 
 /// `p(y | f) = N(y; f, σ²)` with the noise variance σ² as its only parameter.
 #[derive(Clone, Debug)]
@@ -45,10 +40,10 @@ impl Gaussian {
     }
 }
 
-impl Likelihood for Gaussian {
+impl OneFunction for Gaussian {
     own_parameters!(noise);
 
-    named!(GAUSSIAN.kind);
+    named!(LikelihoodKind::Gaussian);
 
     fn gaussian_noise(&self) -> Option<f64> {
         Some(self.noise_variance())
@@ -135,28 +130,28 @@ impl Likelihood for Gaussian {
         Local { value: normal::log_density(at.y, mu, total), mean: residual / total, variance }
     }
 
-    fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+    fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
         (f, self.noise_variance())
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
-        normal::cdf((y - f) / self.noise_variance().sqrt())
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        normal::cdf((at.y - f) / self.noise_variance().sqrt())
     }
 
-    fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, _: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
         let noise: f64 = StandardNormal.sample(random);
         f + self.noise_variance().sqrt() * noise
     }
 
-    fn predictive_moments(&self, latent: LatentMarginal, _: f64, _: &mut Integrator) -> (f64, f64) {
+    fn predictive_moments(&self, _: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
         (latent.mean, latent.variance + self.noise_variance())
     }
 
-    fn predictive_cdf(&self, y: f64, latent: LatentMarginal, _: f64, _: &mut Integrator) -> f64 {
-        normal::cdf((y - latent.mean) / (latent.variance + self.noise_variance()).sqrt())
+    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> f64 {
+        normal::cdf((at.y - latent.mean) / (latent.variance + self.noise_variance()).sqrt())
     }
 
-    fn predictive_quantile(&self, p: f64, latent: LatentMarginal, _: f64, _: &mut Integrator) -> f64 {
+    fn predictive_quantile(&self, p: f64, _: Observation, latent: LatentMarginal, _: &mut Integrator) -> f64 {
         latent.mean + (latent.variance + self.noise_variance()).sqrt() * normal::quantile(p)
     }
 

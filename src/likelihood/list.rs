@@ -1,80 +1,159 @@
-//! The list of the built-in likelihoods, with their constants, names, descriptions and defaults.
+//! The list of the built-in likelihoods: names, targets, descriptions, constructors and defaults.
 
-use super::kind::{Build, Entry, LikelihoodKind};
 use super::{
-    Likelihood, TargetKind, Task, bernoulli, beta, gamma, gaussian, joint_kinds, negative_binomial, ordinal,
-    poisson, student_t,
+    BernoulliLogit, BernoulliProbit, BetaLogit, BetaPrecise, BetaProbit, Exponential, Gamma, GammaShaped,
+    Gaussian, GaussianHeteroskedastic, Likelihood, NegativeBinomial, NegativeBinomialDispersed, Ordinal,
+    PoissonExp, PoissonSoftplus, Softmax, StudentT, StudentTHeteroskedastic, TargetKind, Task, ZeroAltered,
 };
 use crate::error::{Error, Result};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
 use std::str::FromStr;
 
-/// The list of the built-in likelihoods: their kinds as constants, their names and descriptions.
+/// The kind of a likelihood: its name, its targets, and the facts that a fit needs before there is a likelihood.
+///
+/// The built-in kinds are constants, and are serialised as their names. A custom likelihood has the kind from [`LikelihoodKind::of`],
+/// which a [`Registry`](crate::Registry) finds by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LikelihoodKind {
+    name: &'static str,
+    target_kind: TargetKind,
+    scales_target: bool,
+    has_gaussian_noise: bool,
+    is_joint: bool,
+}
+
+/// A built-in likelihood.
+struct Entry {
+    kind: LikelihoodKind,
+    description: &'static str,
+    build: fn(usize) -> Box<dyn Likelihood>,
+}
+
+/// Builds the list: for every likelihood its description, constant, name, targets, further facts and constructor, which receives
+/// the number of ordered levels or classes.
 macro_rules! built_in {
-    ($(#[doc = $description:literal] $name:ident = $file:ident::$entry:ident),+ $(,)?) => {
+    ($(#[doc = $description:literal] $name:ident = $word:literal, $target:ident $(.$fact:ident())? => $build:expr;)+) => {
         #[allow(non_upper_case_globals)] // they are used like the variants of an enum
         impl LikelihoodKind {
-            $(#[doc = $description] pub const $name: LikelihoodKind = $file::$entry.kind;)+
+            $(#[doc = $description] pub const $name: LikelihoodKind =
+                LikelihoodKind::new($word, TargetKind::$target)$(.$fact())?;)+
 
             /// The names of the built-in likelihoods, the first one being the default.
-            pub const WORDS: &'static [&'static str] = &[$($file::$entry.kind.name()),+];
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
         }
 
-        const BUILT_IN: &[(Entry, &str)] = &[$(($file::$entry, $description)),+];
+        const BUILT_IN: &[Entry] = &[
+            $(Entry { kind: LikelihoodKind::$name, description: $description, build: $build }),+
+        ];
     };
 }
 
 built_in! {
     /// y = f + noise with variance σ².
-    Gaussian = gaussian::GAUSSIAN,
+    Gaussian = "gaussian", Real.gaussian() => |_| Box::new(Gaussian::new(1.0));
     /// Class 1 with probability Φ(f).
-    BernoulliProbit = bernoulli::PROBIT,
+    BernoulliProbit = "bernoulli-probit", Binary => |_| Box::new(BernoulliProbit);
     /// Class 1 with probability 1/(1 + e^{−f}).
-    BernoulliLogit = bernoulli::LOGIT,
+    BernoulliLogit = "bernoulli-logit", Binary => |_| Box::new(BernoulliLogit);
     /// A count with rate e^f.
-    Poisson = poisson::EXPONENTIAL,
+    Poisson = "poisson", Count => |_| Box::new(PoissonExp);
     /// A count with rate log(1 + e^f).
-    PoissonSoftplus = poisson::SOFTPLUS,
+    PoissonSoftplus = "poisson-softplus", Count => |_| Box::new(PoissonSoftplus);
     /// A count with mean m = e^f and variance m + αm².
-    NegativeBinomial = negative_binomial::NEGATIVE_BINOMIAL,
+    NegativeBinomial = "negative-binomial", Count => |_| Box::new(NegativeBinomial::new(0.5));
     /// y = f + noise with heavy tails: a scale times Student's t.
-    StudentT = student_t::STUDENT_T,
+    StudentT = "student-t", Real => |_| Box::new(StudentT::new(1.0, 4.0));
     /// A positive number, gamma distributed with shape k and scale e^f.
-    Gamma = gamma::GAMMA,
+    Gamma = "gamma", Positive => |_| Box::new(Gamma::new(1.0));
     /// A positive number, exponentially distributed with mean e^f.
-    Exponential = gamma::EXPONENTIAL,
+    Exponential = "exponential", Positive => |_| Box::new(Exponential);
     /// A number between 0 and 1, beta distributed with mean 1/(1 + e^{−f}).
-    BetaLogit = beta::LOGIT,
+    BetaLogit = "beta-logit", UnitInterval => |_| Box::new(BetaLogit::new(4.0));
     /// A number between 0 and 1, beta distributed with mean Φ(f).
-    BetaProbit = beta::PROBIT,
+    BetaProbit = "beta-probit", UnitInterval => |_| Box::new(BetaProbit::new(4.0));
     /// A level: the interval between edges that f plus normal noise falls in.
-    Ordinal = ordinal::ORDINAL,
+    Ordinal = "ordinal", Ordinal => |levels| Box::new(Ordinal::new(levels));
     /// One of several classes: class c has a probability proportional to e^{f_c}.
-    Softmax = joint_kinds::SOFTMAX,
+    Softmax = "softmax", Class.joint() => |classes| Box::new(Softmax::new(classes));
     /// y = f₁ + normal noise whose standard deviation is e^{f₂}.
-    GaussianHeteroskedastic = joint_kinds::GAUSSIAN_NOISE,
+    GaussianHeteroskedastic = "gaussian-heteroskedastic", Real.joint() => |_| Box::new(GaussianHeteroskedastic::new());
     /// y = f₁ + noise with heavy tails: e^{f₂} times Student's t.
-    StudentTHeteroskedastic = joint_kinds::STUDENT_NOISE,
+    StudentTHeteroskedastic = "student-t-heteroskedastic", Real.joint() => |_| Box::new(StudentTHeteroskedastic::new());
     /// A count with mean m = e^{f₁} and variance m + αm², α = e^{f₂}.
-    NegativeBinomialDispersed = joint_kinds::DISPERSED,
+    NegativeBinomialDispersed = "negative-binomial-dispersed", Count.joint() => |_| Box::new(NegativeBinomialDispersed::new());
     /// A positive number, gamma distributed with scale e^{f₁} and shape e^{f₂}.
-    GammaShaped = joint_kinds::SHAPED,
+    GammaShaped = "gamma-shaped", Positive.joint() => |_| Box::new(GammaShaped::new());
     /// A number between 0 and 1, beta distributed with mean 1/(1 + e^{−f₁}) and a + b = e^{f₂}.
-    BetaPrecise = joint_kinds::PRECISE,
+    BetaPrecise = "beta-precise", UnitInterval.joint() => |_| Box::new(BetaPrecise::new());
     /// A Poisson count with rate e^{f₁}, or an additional 0 with probability 1/(1 + e^{−f₂}).
-    ZeroInflatedPoisson = joint_kinds::INFLATED_POISSON,
+    ZeroInflatedPoisson = "zero-inflated-poisson", Count.joint() => |_| Box::new(ZeroAltered::inflated_poisson());
     /// A negative binomial count with mean e^{f₁}, or an additional 0 with probability 1/(1 + e^{−f₂}).
-    ZeroInflatedNegativeBinomial = joint_kinds::INFLATED_BINOMIAL,
+    ZeroInflatedNegativeBinomial = "zero-inflated-negative-binomial", Count.joint()
+        => |_| Box::new(ZeroAltered::inflated_negative_binomial(0.5));
     /// 0 with probability 1/(1 + e^{−f₂}), otherwise a Poisson count of rate e^{f₁} above 0.
-    HurdlePoisson = joint_kinds::HURDLE_POISSON,
+    HurdlePoisson = "hurdle-poisson", Count.joint() => |_| Box::new(ZeroAltered::hurdle_poisson());
     /// 0 with probability 1/(1 + e^{−f₂}), otherwise a negative binomial count of mean e^{f₁} above 0.
-    HurdleNegativeBinomial = joint_kinds::HURDLE_BINOMIAL,
+    HurdleNegativeBinomial = "hurdle-negative-binomial", Count.joint()
+        => |_| Box::new(ZeroAltered::hurdle_negative_binomial(0.5));
 }
 
 impl LikelihoodKind {
+    /// Creates the kind of a likelihood with this name and kind of target, with defaults for all other facts.
+    pub const fn new(name: &'static str, target_kind: TargetKind) -> Self {
+        let scales_target = matches!(target_kind, TargetKind::Real);
+        LikelihoodKind { name, target_kind, scales_target, has_gaussian_noise: false, is_joint: false }
+    }
+
+    /// Adds the fact that the likelihood has normal noise around f.
+    const fn gaussian(self) -> Self {
+        LikelihoodKind { has_gaussian_noise: true, ..self }
+    }
+
+    /// Adds the fact that the likelihood has several latent functions.
+    const fn joint(self) -> Self {
+        LikelihoodKind { is_joint: true, ..self }
+    }
+
+    /// Returns the kind of a likelihood.
+    pub fn of(likelihood: &dyn Likelihood) -> Self {
+        LikelihoodKind {
+            name: likelihood.name(),
+            target_kind: likelihood.target_kind(),
+            scales_target: likelihood.scales_target(),
+            has_gaussian_noise: likelihood.gaussian_noise().is_some(),
+            is_joint: likelihood.one().is_none(),
+        }
+    }
+
+    /// Returns the name in options and model files.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// The targets it is defined on.
+    pub const fn target_kind(self) -> TargetKind {
+        self.target_kind
+    }
+
+    /// Returns true if the target is standardised: location and scale of f then absorb it.
+    pub fn scales_target(self) -> bool {
+        self.scales_target
+    }
+
+    /// Returns true if it has several latent functions.
+    pub fn is_joint(self) -> bool {
+        self.is_joint
+    }
+
+    /// Returns true if it has a [noise variance](super::OneFunction::gaussian_noise), so that the best q has a closed form.
+    pub fn has_gaussian_noise(self) -> bool {
+        self.has_gaussian_noise
+    }
+
     /// Returns a one-line description of a built-in likelihood; empty for others.
     pub fn description(self) -> &'static str {
-        self.entry().map_or("", |(_, description)| description.trim_ascii())
+        self.entry().map_or("", |entry| entry.description.trim_ascii())
     }
 
     /// Returns the default likelihood of a task; classification means two classes.
@@ -96,26 +175,27 @@ impl LikelihoodKind {
     }
 
     /// Returns the constructor of a built-in likelihood.
-    pub(crate) fn maker(self) -> Option<Build> {
-        self.entry().map(|(entry, _)| entry.build)
+    pub(crate) fn maker(self) -> Option<fn(usize) -> Box<dyn Likelihood>> {
+        self.entry().map(|entry| entry.build)
     }
 
-    /// Builds a built-in likelihood with one latent function, for targets with `levels` ordered
-    /// levels (ignored for other targets).
+    /// Builds a built-in likelihood for targets with `levels` ordered levels or classes (ignored for other targets).
     ///
     /// # Panics
     ///
-    /// If this is not a built-in likelihood with one latent function;
-    /// [`Registry::likelihood`](crate::Registry::likelihood) builds every likelihood.
+    /// If this is not a built-in likelihood; [`Registry::likelihood`](crate::Registry::likelihood) builds every likelihood.
     pub fn build(self, levels: usize) -> Box<dyn Likelihood> {
-        match self.maker() {
-            Some(Build::One(build)) => build(levels),
-            _ => panic!("the {self} likelihood is not built in, or has several latent functions"),
-        }
+        self.maker().unwrap_or_else(|| panic!("the {self} likelihood is not built in"))(levels)
     }
 
-    fn entry(self) -> Option<&'static (Entry, &'static str)> {
-        BUILT_IN.iter().find(|(entry, _)| entry.kind == self)
+    fn entry(self) -> Option<&'static Entry> {
+        BUILT_IN.iter().find(|entry| entry.kind == self)
+    }
+}
+
+impl fmt::Display for LikelihoodKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 
@@ -123,10 +203,16 @@ impl FromStr for LikelihoodKind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let known = BUILT_IN.iter().find(|(entry, _)| entry.kind.name() == text);
-        known.map(|(entry, _)| entry.kind).ok_or_else(|| {
+        let known = BUILT_IN.iter().find(|entry| entry.kind.name() == text);
+        known.map(|entry| entry.kind).ok_or_else(|| {
             Error::usage(format!("likelihood '{text}' is not one of {}", LikelihoodKind::WORDS.join(", ")))
         })
+    }
+}
+
+impl Serialize for LikelihoodKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
     }
 }
 
@@ -143,8 +229,8 @@ mod tests {
 
     #[test]
     fn entries_agree_with_their_likelihoods() {
-        for ((entry, _), word) in BUILT_IN.iter().zip(LikelihoodKind::WORDS) {
-            assert_eq!(LikelihoodKind::of(&entry.build.make(3)), entry.kind);
+        for (entry, word) in BUILT_IN.iter().zip(LikelihoodKind::WORDS) {
+            assert_eq!(LikelihoodKind::of(&*(entry.build)(3)), entry.kind);
             assert_eq!(word.parse(), Ok(entry.kind));
             assert!(!entry.kind.description().is_empty());
         }

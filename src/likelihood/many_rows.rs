@@ -1,7 +1,7 @@
 //! Expectations of many rows with one evaluation of the likelihood at the nodes of all of them.
 
 use super::expectation::{SCAN_STEPS, SCANS, inside, range_around, step_of_product, tilted_weights};
-use super::{Likelihood, Local, Observation};
+use super::{Local, Observation, OneFunction};
 use crate::quadrature::{Integrator, Interval, REACH, smallest, weighted_sums};
 use std::ops::Range;
 
@@ -79,7 +79,7 @@ impl Nodes {
         self.ends.push(self.f.len());
     }
 
-    fn evaluate<L: Likelihood + ?Sized>(&mut self, likelihood: &L, rows: &[Observation<'_>]) {
+    fn evaluate<L: OneFunction + ?Sized>(&mut self, likelihood: &L, rows: &[Observation<'_>]) {
         self.value.resize(self.f.len(), 0.0);
         self.first.resize(self.f.len(), 0.0);
         let nodes = RowNodes { rows, ends: &self.ends, f: &self.f };
@@ -99,7 +99,7 @@ impl Nodes {
 
     /// The weighted sums of every row, with derivatives through `f = μ + √v z`; adds the gradient in the own parameters to `own`
     /// unless that is empty.
-    fn sum<L: Likelihood + ?Sized>(
+    fn sum<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         of: LatentRows<'_>,
@@ -126,7 +126,7 @@ impl Nodes {
 
 impl Integrator {
     /// `E log p(y|f)` of every row with its derivatives; adds the weighted `E ∂_ψ log p` to `own` unless that is empty.
-    pub(crate) fn expected_log_densities<L: Likelihood + ?Sized>(
+    pub(crate) fn expected_log_densities<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         of: LatentRows<'_>,
@@ -143,7 +143,7 @@ impl Integrator {
 
     /// Places the nodes of one row after the other, and evaluates the likelihood whenever there are
     /// enough; `finish` then receives the nodes of these rows.
-    fn by_parts<L: Likelihood + ?Sized>(
+    fn by_parts<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         of: LatentRows<'_>,
@@ -165,7 +165,7 @@ impl Integrator {
     }
 
     /// `log E p(y|f)` of every row with its derivatives; adds the weighted `∂_ψ log E p` to `own` unless that is empty.
-    pub(crate) fn log_predictives<L: Likelihood + ?Sized>(
+    pub(crate) fn log_predictives<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         of: LatentRows<'_>,
@@ -179,7 +179,7 @@ impl Integrator {
         }
     }
 
-    fn log_predictives_of_some<L: Likelihood + ?Sized>(
+    fn log_predictives_of_some<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         of: LatentRows<'_>,
@@ -206,7 +206,7 @@ impl Integrator {
     }
 
     /// The ranges that hold `p(y|f) N(f; μ, v)` of every row, each with a step that resolves it there.
-    fn scanned_ranges<L: Likelihood + ?Sized>(
+    fn scanned_ranges<L: OneFunction + ?Sized>(
         &mut self,
         likelihood: &L,
         of: LatentRows<'_>,
@@ -253,7 +253,7 @@ mod tests {
     use crate::likelihood::{PoissonExp, StudentT};
 
     /// Compares on enough rows for several evaluations, with marginals from narrow to wide.
-    fn compare(likelihood: &dyn Likelihood, targets: &[f64], nodes: Option<usize>) {
+    fn compare(likelihood: &dyn OneFunction, targets: &[f64], nodes: Option<usize>) {
         let rows: Vec<_> = (0..300).map(|i| Observation::of(targets[i % targets.len()])).collect();
         let mean: Vec<f64> = (0..300).map(|i| (0.37 * i as f64).sin()).collect();
         let variance: Vec<f64> = (0..300).map(|i| 10f64.powi(i % 7 - 4)).collect();

@@ -1,12 +1,13 @@
 //! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions.
 //!
-//! A likelihood is a type that implements [`Likelihood`]. The built-in likelihoods are listed by
-//! name as [`LikelihoodKind`]s. To fit with your own likelihood, start the fit from a model that
+//! A likelihood is a type that implements [`Likelihood`], which has any number of latent functions. A likelihood of one
+//! function implements [`OneFunction`] instead, which is shorter: the log density and its derivatives suffice. The built-in
+//! likelihoods are listed by name as [`LikelihoodKind`]s. To fit with your own likelihood, start the fit from a model that
 //! contains it, or add it to a [`Registry`](crate::Registry) and name it in the options.
 //!
 //! ```
 //! use rand::RngExt;
-//! use sparsegp::likelihood::{Likelihood, Observation, TargetKind, testkit::check_likelihood};
+//! use sparsegp::likelihood::{Observation, OneFunction, TargetKind, testkit::check_likelihood};
 //! use sparsegp::quadrature::Resolution;
 //! use sparsegp::kernels::Parameter;
 //!
@@ -26,7 +27,7 @@
 //!     }
 //! }
 //!
-//! impl Likelihood for LogisticNoise {
+//! impl OneFunction for LogisticNoise {
 //!     fn name(&self) -> &'static str {
 //!         "logistic-noise"
 //!     }
@@ -60,15 +61,15 @@
 //!         Resolution { strip: 3.1 * self.s(), step: 0.4 * self.s(), concave: true, pole: None }
 //!     }
 //!
-//!     fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+//!     fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
 //!         (f, (std::f64::consts::PI * self.s()).powi(2) / 3.0)
 //!     }
 //!
-//!     fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
-//!         1.0 / (1.0 + ((f - y) / self.s()).exp())
+//!     fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+//!         1.0 / (1.0 + ((f - at.y) / self.s()).exp())
 //!     }
 //!
-//!     fn sample(&self, f: f64, _: f64, random: &mut rand_chacha::ChaCha8Rng) -> f64 {
+//!     fn sample(&self, _: Observation, f: f64, random: &mut rand_chacha::ChaCha8Rng) -> f64 {
 //!         let u: f64 = random.random();
 //!         f + self.s() * (u / (1.0 - u)).ln()
 //!     }
@@ -87,10 +88,6 @@
 //!     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
 //!         visit(&mut self.scale);
 //!     }
-//!
-//!     fn boxed_clone(&self) -> Box<dyn Likelihood> {
-//!         Box::new(self.clone())
-//!     }
 //! }
 //!
 //! check_likelihood(&LogisticNoise::new(0.7), &[-2.0, 0.4, 3.0].map(Observation::of))?;
@@ -101,51 +98,63 @@ mod bernoulli;
 mod beta;
 mod crps;
 mod density_bounds;
+mod dispersed;
 mod expectation;
 mod gamma;
 mod gaussian;
-pub mod joint;
-mod joint_kinds;
-mod kind;
 mod list;
 mod log_rate;
 mod many_rows;
+mod mixed;
 mod negative_binomial;
-mod observation_model;
+mod noise;
+mod one_function;
 mod ordinal;
+mod outputs;
 mod peak;
 mod poisson;
 mod quantile;
+mod shaped;
+mod softmax;
 mod student_t;
 mod sums;
 mod target;
 pub mod testkit;
 mod threshold;
+mod truncated;
+mod zeros;
 
+pub use crate::quadrature::LatentMarginal;
 pub use bernoulli::{BernoulliLogit, BernoulliProbit};
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
 pub(crate) use crps::continuous as continuous_crps;
 pub use density_bounds::DensityBounds;
+pub use dispersed::{Density, Dispersed, Driven};
 pub use gamma::{Exponential, Gamma};
 pub use gaussian::Gaussian;
-pub(crate) use kind::Build;
-use kind::Entry;
-pub use kind::LikelihoodKind;
+pub use list::LikelihoodKind;
 pub(crate) use many_rows::LatentRows;
 pub use many_rows::RowNodes;
+pub use mixed::Mixed;
 pub use negative_binomial::NegativeBinomial;
-pub use observation_model::ObservationModel;
+pub use noise::{GaussianHeteroskedastic, NormalNoise, StudentNoise, StudentTHeteroskedastic};
+pub use one_function::{OneFunction, OneFunctionBox};
 pub use ordinal::Ordinal;
+pub use outputs::Outputs;
 pub use poisson::{PoissonExp, PoissonSoftplus};
+pub use shaped::{BetaPrecise, Dispersion, GammaShaped, NegativeBinomialDispersed, Precision, Shape};
+pub use softmax::Softmax;
 pub use student_t::StudentT;
 pub use target::{HIGHEST_WHOLE, TargetKind, Task};
+pub use zeros::ZeroAltered;
 
-use crate::quadrature::{Integrator, Resolution};
+use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
 use std::fmt::{self, Debug};
+use std::ops::{Deref, DerefMut};
 
-/// The observation of one row.
+/// What is known of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation<'a> {
     /// The target, coded as its kind says (classes 0 and 1, levels 0, 1, …).
@@ -176,21 +185,27 @@ impl Observation<'_> {
     pub fn exposed(y: f64, exposure: f64) -> Self {
         Observation { y, exposure, outputs: &[] }
     }
+
+    /// Returns the observation with another target of one output.
+    #[must_use]
+    pub fn with(self, y: f64) -> Self {
+        Observation { y, ..self }
+    }
 }
 
-/// The normal distribution `N(f; μ, v)` of one latent function at one datum, under q.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LatentMarginal {
-    /// μ.
-    pub mean: f64,
-    /// v.
-    pub variance: f64,
+/// The marginals of one datum's functions, independent of each other: `f_c ~ N(μ_c, v_c)`, c = 1..C.
+#[derive(Clone, Copy, Debug)]
+pub struct Marginal<'a> {
+    /// `μ_c`.
+    pub mean: &'a [f64],
+    /// `v_c`.
+    pub variance: &'a [f64],
 }
 
-impl LatentMarginal {
-    /// The distribution `N(mean, variance)`.
-    pub const fn new(mean: f64, variance: f64) -> Self {
-        LatentMarginal { mean, variance }
+impl Marginal<'_> {
+    /// Returns `N(μ_c, v_c)`.
+    pub fn of(&self, function: usize) -> LatentMarginal {
+        LatentMarginal::new(self.mean[function], self.variance[function])
     }
 }
 
@@ -205,243 +220,216 @@ pub struct Local {
     pub variance: f64,
 }
 
-/// A factorised likelihood with one latent function.
+/// The destination of the derivatives of one row's term; all slices are overwritten, except `own`, which accumulates.
+#[derive(Debug)]
+pub struct Slopes<'a> {
+    /// `∂/∂μ_c`, C numbers, or empty if derivatives are not requested.
+    pub mean: &'a mut [f64],
+    /// `∂/∂v_c`, as many numbers as in `mean`.
+    pub variance: &'a mut [f64],
+    /// `∂/∂ψ` of the likelihood's own parameters, unless empty.
+    pub own: &'a mut [f64],
+}
+
+impl Slopes<'_> {
+    /// No derivatives.
+    pub fn none() -> Slopes<'static> {
+        Slopes { mean: &mut [], variance: &mut [], own: &mut [] }
+    }
+
+    /// Returns true if derivatives in the marginals are requested.
+    pub fn wanted(&self) -> bool {
+        !self.mean.is_empty()
+    }
+
+    /// Sets the derivatives in the marginals to 0.
+    fn clear(&mut self) {
+        self.mean.fill(0.0);
+        self.variance.fill(0.0);
+    }
+
+    /// Sets the derivatives of a term of one function, and returns its value.
+    fn set_one(self, term: impl FnOnce(&mut [f64]) -> Local) -> f64 {
+        let Local { value, mean, variance } = term(self.own);
+        if let ([by_mean], [by_variance]) = (self.mean, self.variance) {
+            (*by_mean, *by_variance) = (mean, variance);
+        }
+        value
+    }
+
+    /// Sets `(∂/∂μ_c, ∂/∂v_c)` of two functions, if they are requested.
+    fn set(&mut self, [first, second]: [(f64, f64); 2]) {
+        if let ([mean1, mean2], [variance1, variance2]) = (&mut *self.mean, &mut *self.variance) {
+            ((*mean1, *variance1), (*mean2, *variance2)) = (first, second);
+        }
+    }
+}
+
+/// A likelihood with C ≥ 1 latent functions, which are independent under q (docs/mathematics.md#several-functions-several-outputs).
 ///
-/// A family defines its log density in f. Expectations follow by quadrature unless it overrides them with closed forms, and predictions by
-/// averages of its functions of y given f. [`testkit::check_likelihood`] compares them.
-///
-/// f is on the scale the model sees: that of the [standardised](Likelihood::scales_target) target for real targets. `own` slices follow
-/// the order of [`Likelihood::for_each_parameter`], are in natural units, accumulate, and are empty if they are not requested. No input
-/// may cause a panic; numerical trouble gives NaN or infinity.
-pub trait Likelihood: Send + Sync + Debug {
-    /// Returns the unique name in options, reports and model files, such as `gaussian`.
+/// The functions are on the scale the model sees: that of the [standardised](Likelihood::scales_target) target for real targets.
+/// `own` slices follow the order of [`Likelihood::for_each_parameter`], are in natural units, accumulate, and are empty if they are not
+/// requested. Slices of nodes hold C numbers for each node. No input may cause a panic; numerical trouble gives NaN or infinity.
+/// [`testkit::check_likelihood`] checks the methods against each other.
+pub trait Likelihood: LikelihoodBox + Send + Sync + Debug {
+    /// Returns the name in options, reports and model files, such as `softmax`.
     fn name(&self) -> &'static str;
 
     /// The targets it is defined on.
     fn target_kind(&self) -> TargetKind;
 
-    /// Returns true if fits standardise the target, which is valid if f and the own parameters absorb its location and scale.
+    /// Returns the names of the functions in parameters and predictions, in order: C words, such as `location` and `scale`. A single
+    /// function needs no name.
+    fn function_names(&self) -> Vec<String> {
+        vec![String::new()]
+    }
+
+    /// Returns the likelihood as one with a single function, if it is one. Some closed forms and estimators exist only for these.
+    fn one(&self) -> Option<&dyn OneFunction> {
+        None
+    }
+
+    /// Returns true if its functions are of the same kind, so that they share a kernel and inducing inputs by default.
+    fn alike(&self) -> bool {
+        self.one().is_some()
+    }
+
+    /// Returns one output, if the functions are processes that outputs mix; with one output, the likelihood itself.
+    fn output(&self, which: usize) -> Option<Mixed> {
+        let _ = which;
+        None
+    }
+
+    /// Returns the weights `w` of a likelihood that depends on its functions g only through
+    /// `b + Σ_l w_l g_l`.
+    fn mixing(&self) -> Option<&[f64]> {
+        None
+    }
+
+    /// Returns true if fits standardise the target.
     fn scales_target(&self) -> bool {
         self.target_kind() == TargetKind::Real
     }
 
-    /// Returns σ² if `p(y|f) = N(y; f, σ²)` and σ² is the only own parameter. The best q, and
-    /// bounds without a q, then have closed forms, which fits use. `None` for all other
-    /// likelihoods.
-    fn gaussian_noise(&self) -> Option<f64> {
-        None
-    }
+    /// `log p(y|f)` and its slopes `∂/∂f_c` at every node.
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], slope: &mut [f64]);
 
-    /// Returns the variance of an observation on the scale of f, given the mean of the targets: the variance of the noise, or the
-    /// distribution-specific variance of Nakagawa & Schielzeth (2010). Intraclass correlations are shares in a sum with it. `None` if the
-    /// family has no such variance.
-    fn observation_variance(&self, mean: f64) -> Option<f64> {
-        let _ = mean;
-        self.gaussian_noise()
-    }
+    /// `∂²_{f_c} log p(y|f)` for every c at every node: the diagonals of the Hessians.
+    fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]);
 
-    /// `log p(y|f_k)` and `∂_f log p(y|f_k)` at every `f_k`.
-    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]);
-
-    /// `∂²_f log p(y|f)`, which must be exact: steps towards modes and estimators of gradients use
-    /// it.
-    fn curvature(&self, at: Observation, f: f64) -> f64;
-
-    /// Returns bounds on p(y|f) and its first two derivatives over all f, or `None` if they are unknown or infinite.
-    fn density_bounds(&self, at: Observation) -> Option<DensityBounds> {
-        let _ = at;
-        None
-    }
-
-    /// Returns θ_min and θ_max: the smallest and the largest `−∂²_f log p(y|f)` over all f and
-    /// targets of the kind, or `None` if they are unknown or unbounded.
-    fn loss_curvature(&self) -> Option<(f64, f64)> {
-        None
-    }
-
-    /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` to `own` for the likelihood's own parameters ψ, natural units; nothing without any.
+    /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` over the nodes to `own`.
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let _ = (at, f, weights, own);
     }
 
-    /// Returns true if one call for the nodes of many rows is much quicker than a call per row, for example because every call is slow to begin.
-    /// Losses then call [`log_densities`](Self::log_densities), [`own_gradients`](Self::own_gradients) and [`peaks`](Self::peaks), and
-    /// integrate by quadrature even if closed forms exist.
-    fn prefers_many_rows(&self) -> bool {
-        false
+    /// Returns the largest `log p(y|f)` over all f, if it is bounded; rejection sampling from `N(f) p(y|f)` needs it.
+    fn highest(&self, at: Observation) -> Option<f64> {
+        let _ = at;
+        None
     }
 
-    /// Like [`log_density`](Self::log_density), at the nodes of many rows.
-    fn log_densities(&self, nodes: RowNodes<'_>, value: &mut [f64], first: &mut [f64]) {
-        for (row, at) in nodes.iter() {
-            self.log_density(*row, &nodes.f[at.clone()], &mut value[at.clone()], &mut first[at]);
-        }
-    }
-
-    /// Like [`own_gradient`](Self::own_gradient), at the nodes of many rows.
-    fn own_gradients(&self, nodes: RowNodes<'_>, weights: &[f64], own: &mut [f64]) {
-        for (row, at) in nodes.iter() {
-            self.own_gradient(*row, &nodes.f[at.clone()], &weights[at], own);
-        }
-    }
-
-    /// Like [`peak`](Self::peak), for many rows.
-    fn peaks(&self, rows: &[Observation<'_>], out: &mut [f64]) {
-        rows.iter().zip(out).for_each(|(row, out)| *out = self.peak(*row));
-    }
-
-    /// Returns the resolution that quadrature needs for this likelihood.
-    fn resolution(&self, at: Observation) -> Resolution;
-
-    /// Returns the f that maximises `p(y|f)`, which has a single peak, or a finite f near the
-    /// supremum if that is at infinity. By default it is found by bisection of the slope; a formula
-    /// is much quicker.
-    fn peak(&self, at: Observation) -> f64 {
-        peak::climb(&mut |f| {
-            let (mut value, mut first) = ([0.0], [0.0]);
-            self.log_density(at, &[f], &mut value, &mut first);
-            first[0]
-        })
-    }
-
-    /// `E_{N(f; μ, v)} log p(y|f)`.
+    /// `E log p(y|f)` with its derivatives.
     fn expected_log_density(
         &self,
         at: Observation,
-        latent: LatentMarginal,
-        own: &mut [f64],
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
         integrator: &mut Integrator,
-    ) -> Local {
-        integrator.expected_log_density(self, at, latent, own)
-    }
+    ) -> f64;
 
-    /// `log E_{N(f; μ, v)} p(y|f)`.
+    /// `log E p(y|f)` with its derivatives.
     fn log_predictive(
         &self,
         at: Observation,
-        latent: LatentMarginal,
-        own: &mut [f64],
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
         integrator: &mut Integrator,
-    ) -> Local {
-        integrator.log_predictive(self, at, latent, own)
+    ) -> f64;
+
+    /// Returns mean and variance of y under the predictive distribution, for a row like `at` of unknown y; NaN for classes.
+    fn predictive_moments(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        integrator: &mut Integrator,
+    ) -> (f64, f64) {
+        let _ = (at, marginal, integrator);
+        (f64::NAN, f64::NAN)
     }
 
-    /// Returns mean and variance of y given f; infinite or NaN if they do not exist.
-    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64);
+    /// `P(Y ≤ at.y)` under the predictive distribution; NaN for classes, which have no order.
+    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
+        let _ = (at, marginal, integrator);
+        f64::NAN
+    }
 
-    /// Returns the unit deviance of a count y from a mean: twice the log ratio of the density of y under the best mean to that under this
-    /// mean. NaN for other families.
+    /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1) and a row like `at` of unknown y; NaN for classes.
+    fn predictive_quantile(
+        &self,
+        p: f64,
+        at: Observation,
+        marginal: Marginal<'_>,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let mut cdf = |y| self.predictive_cdf(at.with(y), marginal, integrator);
+        quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
+    }
+
+    /// The probability of every class, [`levels`](Self::levels) of them; families without classes do not write it.
+    fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut Integrator, out: &mut [f64]) {
+        let _ = (marginal, integrator, out);
+    }
+
+    /// The continuous ranked probability score of an observation, as [`OneFunction::crps`]; NaN for several classes.
+    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
+        if !at.y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite())
+        {
+            return f64::NAN;
+        }
+        crps::score(self.target_kind(), at.y, self.levels(), &mut |y| {
+            self.predictive_cdf(at.with(y), marginal, integrator)
+        })
+    }
+
+    /// Returns the names of the values in a prediction other than the moments of y: `probability_of_zero`, `noise_sd`, …
+    fn details(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The values of the [`details`](Self::details), for a row like `at` of unknown y.
+    fn detail(
+        &self,
+        which: usize,
+        at: Observation,
+        marginal: Marginal<'_>,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let _ = (which, at, marginal, integrator);
+        f64::NAN
+    }
+
+    /// A draw of y given f, for a row like `at` of unknown y.
+    fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64;
+
+    /// The unit deviance of a count, as [`OneFunction::unit_deviance`].
     fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
         let _ = (y, mean);
         f64::NAN
     }
 
-    /// `P(Y ≤ y | f)`.
-    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64;
-
-    /// A draw of y given f.
-    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64;
-
-    /// Mean and variance of y under the predictive distribution.
-    fn predictive_moments(
-        &self,
-        latent: LatentMarginal,
-        exposure: f64,
-        integrator: &mut Integrator,
-    ) -> (f64, f64) {
-        let LatentMarginal { mean: mu, variance: v } = latent;
-        let strip = self.resolution(Observation::exposed(1.0, exposure)).strip;
-        let mut average = |g: &mut dyn FnMut(f64) -> f64| integrator.average(mu, v, strip, g);
-        let mean = average(&mut |f| self.conditional_moments(f, exposure).0);
-        let variance = average(&mut |f| {
-            let (m, v) = self.conditional_moments(f, exposure);
-            v + (m - mean) * (m - mean)
-        });
-        (mean, variance)
-    }
-
-    /// `P(Y ≤ y)` under the predictive distribution.
-    fn predictive_cdf(
-        &self,
-        y: f64,
-        latent: LatentMarginal,
-        exposure: f64,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let LatentMarginal { mean: mu, variance: v } = latent;
-        integrator
-            .average(mu, v, self.cdf_strip(Observation::exposed(y, exposure)), &mut |f| {
-                self.conditional_cdf(y, f, exposure)
-            })
-            .clamp(0.0, 1.0)
-    }
-
-    /// Returns the half-width of the strip in which `P(Y ≤ y | f)` is analytic in f, or practically
-    /// so.
-    fn cdf_strip(&self, at: Observation) -> f64 {
-        self.resolution(at).strip
-    }
-
-    /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1).
-    fn predictive_quantile(
-        &self,
-        p: f64,
-        latent: LatentMarginal,
-        exposure: f64,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let mut cdf = |y| self.predictive_cdf(y, latent, exposure, integrator);
-        quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
-    }
-
-    /// Returns the continuous ranked probability score of an observation under the predictive
-    /// distribution, `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), in units of the
-    /// target as the model sees it. For counts and levels it is the sum over them (Epstein 1969),
-    /// for classes `(P(y = 1) − y)²`. By default it is computed by quadrature of the predictive
-    /// distribution function; NaN if that function is NaN.
-    fn crps(&self, at: Observation, marginal: LatentMarginal, integrator: &mut Integrator) -> f64 {
-        let Observation { y, exposure, .. } = at;
-        if ![y, marginal.mean, marginal.variance].iter().all(|value| value.is_finite()) {
-            return f64::NAN;
-        }
-        let mut cdf = |y: f64| self.predictive_cdf(y, marginal, exposure, integrator);
-        match self.target_kind() {
-            TargetKind::Binary => (self.predictive_moments(marginal, exposure, integrator).0 - y).powi(2),
-            TargetKind::Ordinal => crps::levels(y, self.levels(), &mut cdf),
-            TargetKind::Count => {
-                crps::counts(y, &mut |k| self.smooth_count_cdf(k, marginal, exposure, integrator))
-            }
-            kind => crps::continuous(kind, y, &mut cdf),
-        }
-    }
-
-    /// `P(Y ≤ k)` of counts under the predictive distribution as a function of real numbers k,
-    /// which must be smooth from 31 on.
-    fn smooth_count_cdf(
-        &self,
-        k: f64,
-        marginal: LatentMarginal,
-        exposure: f64,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        crps::between(k, &mut |y| self.predictive_cdf(y, marginal, exposure, integrator))
-    }
-
-    /// The number of ordered levels, for likelihoods that have them; 2 for classes.
+    /// The number of levels or classes; 2 for families without them.
     fn levels(&self) -> usize {
         2
     }
 
-    /// Returns a value of f that explains the observation well; regressions for a start use it.
-    fn working_response(&self, at: Observation) -> f64 {
-        self.peak(at)
-    }
+    /// Returns values of the functions that explain the observation well; regressions for a start use them.
+    fn working_response(&self, at: Observation, out: &mut [f64]);
 
     /// Chooses starting values of own parameters, other than fixed or given ones, from the targets (and exposures, none for all
-    /// 1); returns the latent mean that fits them best.
-    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64;
+    /// 1); returns the constant latent means that fit them best, one per function.
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> Vec<f64>;
 
-    /// Visits the likelihood's own parameters in the fixed order that flat gradients use; by default there are no parameters.
+    /// Visits the own parameters in the fixed order that flat gradients use; by default there are none.
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         let _ = visit;
     }
@@ -450,12 +438,76 @@ pub trait Likelihood: Send + Sync + Debug {
     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         let _ = visit;
     }
+}
 
+/// Copies of likelihoods behind a box, which all that are [`Clone`] have.
+pub trait LikelihoodBox {
     /// A copy behind a new box.
     fn boxed_clone(&self) -> Box<dyn Likelihood>;
 }
 
-/// The methods of [`Likelihood`] that follow from its [`LikelihoodKind`].
+impl<L: Likelihood + Clone + 'static> LikelihoodBox for L {
+    fn boxed_clone(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Likelihood> {
+    fn clone(&self) -> Self {
+        self.as_ref().boxed_clone()
+    }
+}
+
+impl dyn Likelihood + '_ {
+    /// The number C of latent functions.
+    pub fn functions(&self) -> usize {
+        self.function_names().len()
+    }
+
+    /// The number of own parameter values.
+    pub fn own_len(&self) -> usize {
+        let mut own = 0;
+        self.for_each_parameter(&mut |p| own += p.values.len());
+        own
+    }
+
+    /// σ² of normal noise around one function; see [`OneFunction::gaussian_noise`].
+    pub fn gaussian_noise(&self) -> Option<f64> {
+        self.one().and_then(|one| one.gaussian_noise())
+    }
+}
+
+/// The likelihood of a model.
+#[derive(Clone, Debug)]
+pub struct ObservationModel(Box<dyn Likelihood>);
+
+impl From<Box<dyn Likelihood>> for ObservationModel {
+    fn from(likelihood: Box<dyn Likelihood>) -> Self {
+        ObservationModel(likelihood)
+    }
+}
+
+impl<L: Likelihood + 'static> From<L> for ObservationModel {
+    fn from(likelihood: L) -> Self {
+        ObservationModel(Box::new(likelihood))
+    }
+}
+
+impl Deref for ObservationModel {
+    type Target = dyn Likelihood;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl DerefMut for ObservationModel {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
+    }
+}
+
+/// The methods of a likelihood that follow from its [`LikelihoodKind`].
 macro_rules! named {
     ($kind:expr) => {
         fn name(&self) -> &'static str {
@@ -469,8 +521,7 @@ macro_rules! named {
 }
 use named;
 
-/// The methods of [`Likelihood`] that visit the own parameters (the named fields), and that copy
-/// the likelihood.
+/// The methods of a likelihood that visit the own parameters: the named fields.
 macro_rules! own_parameters {
     ($($field:ident),*) => {
         fn for_each_parameter<'a>(&'a self, _visit: &mut dyn FnMut(&'a sparsegp_kernels::Parameter)) {
@@ -480,33 +531,28 @@ macro_rules! own_parameters {
         fn for_each_parameter_mut(&mut self, _visit: &mut dyn FnMut(&mut sparsegp_kernels::Parameter)) {
             $(_visit(&mut self.$field);)*
         }
-
-        fn boxed_clone(&self) -> Box<dyn Likelihood> {
-            Box::new(self.clone())
-        }
     };
 }
 use own_parameters;
+
+/// The methods of a likelihood whose own parameters are those of the likelihood in a field.
+macro_rules! own_parameters_of {
+    ($field:ident) => {
+        fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a sparsegp_kernels::Parameter)) {
+            self.$field.for_each_parameter(visit);
+        }
+
+        fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut sparsegp_kernels::Parameter)) {
+            self.$field.for_each_parameter_mut(visit);
+        }
+    };
+}
+use own_parameters_of;
 
 /// Sets starting values that the parameter's transform admits, unless it is fixed or its start was given.
 fn start(parameter: &mut Parameter, values: &[f64]) {
     let free = !parameter.fixed && !parameter.given;
     if free && values.iter().all(|&value| parameter.transform.admits(value)) {
         parameter.values.copy_from_slice(values);
-    }
-}
-
-impl dyn Likelihood + '_ {
-    /// The number of own parameter values.
-    pub fn own_len(&self) -> usize {
-        let mut own = 0;
-        self.for_each_parameter(&mut |p| own += p.values.len());
-        own
-    }
-}
-
-impl Clone for Box<dyn Likelihood> {
-    fn clone(&self) -> Self {
-        self.boxed_clone()
     }
 }

@@ -6,8 +6,7 @@ use super::poisson::{log_link_peak, log_link_response, log_ratio, mean_rate, poi
 use super::sums::{Terms, weighted_sums};
 use super::threshold::Threshold;
 use super::{
-    Build, Entry, LatentMarginal, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters,
-    start,
+    LatentMarginal, LikelihoodKind, Observation, OneFunction, TargetKind, named, own_parameters, start,
 };
 use crate::functions::gamma::{beta_cdf, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
@@ -18,11 +17,6 @@ use sparsegp_kernels::Parameter;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p, mul_add};
 use statrs::function::gamma::ln_gamma;
 use std::f64::consts::PI;
-
-pub(super) const NEGATIVE_BINOMIAL: Entry = Entry {
-    kind: LikelihoodKind::new("negative-binomial", TargetKind::Count),
-    build: Build::One(|_| Box::new(NegativeBinomial::new(0.5))),
-};
 
 /// A Poisson count whose rate is gamma distributed around e·e^f with relative variance α.
 #[derive(Clone, Debug)]
@@ -47,10 +41,10 @@ impl NegativeBinomial {
     }
 }
 
-impl Likelihood for NegativeBinomial {
+impl OneFunction for NegativeBinomial {
     own_parameters!(alpha);
 
-    named!(NEGATIVE_BINOMIAL.kind);
+    named!(LikelihoodKind::NegativeBinomial);
 
     /// `Σ_{k<y} log(1 + αk) + y log m − (y + 1/α) log(1 + αm) − log y!`.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
@@ -94,16 +88,16 @@ impl Likelihood for NegativeBinomial {
         2.0 * (log_ratio(y, mean) - (y + 1.0 / alpha) * ((alpha * y).ln_1p() - (alpha * mean).ln_1p()))
     }
 
-    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
-        let mean = exposure * f.exp();
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        let mean = at.exposure * f.exp();
         (mean, mean + self.alpha() * mean * mean)
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
-        if y < 0.0 {
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        if at.y < 0.0 {
             return 0.0;
         }
-        self.smooth_cdf(y.floor(), f + exposure.ln() + self.alpha().ln())
+        self.smooth_cdf(at.y.floor(), f + at.exposure.ln() + self.alpha().ln())
     }
 
     /// Log counts around y have variance 1/(y + 1) + α.
@@ -112,36 +106,30 @@ impl Likelihood for NegativeBinomial {
     }
 
     /// `Y ≤ k` if αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
-    fn smooth_count_cdf(
-        &self,
-        k: f64,
-        latent: LatentMarginal,
-        exposure: f64,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let LatentMarginal { mean: mu, variance: v } = latent;
+    fn smooth_count_cdf(&self, at: Observation, latent: LatentMarginal, integrator: &mut Integrator) -> f64 {
+        let (LatentMarginal { mean: mu, variance: v }, k) = (latent, at.y);
         if k < 0.0 {
             return 0.0;
         }
-        let offset = exposure.ln() + self.alpha().ln();
+        let offset = at.exposure.ln() + self.alpha().ln();
         let threshold = Threshold::LogOdds(k + 1.0, 1.0 / self.alpha());
         let quick = threshold.average(|u| u - offset, |_| 1.0, latent, integrator);
         quick.unwrap_or_else(|| {
-            let strip = self.cdf_strip(Observation::exposed(k, exposure));
-            integrator.average(mu, v, strip, &mut |f| self.smooth_cdf(k, f + offset))
+            integrator.average(mu, v, self.cdf_strip(at), &mut |f| self.smooth_cdf(k, f + offset))
         })
     }
 
-    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
-        let (mean, alpha) = (exposure * f.exp(), self.alpha());
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
+        let (mean, alpha) = (at.exposure * f.exp(), self.alpha());
         let relative = Gamma::new(1.0 / alpha, alpha).map_or(f64::NAN, |d| d.sample(random));
         // Avoids the rate 0·∞.
         poisson_draw(if relative == 0.0 { 0.0 } else { mean * relative }, random)
     }
 
     /// `Var y = E m + α E m² + Var m`, m log-normal.
-    fn predictive_moments(&self, latent: LatentMarginal, exposure: f64, _: &mut Integrator) -> (f64, f64) {
+    fn predictive_moments(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
         let (mean, square, variance) = log_normal(latent);
+        let Observation { exposure, .. } = at;
         (exposure * mean, exposure * mean + exposure * exposure * (self.alpha() * square + variance))
     }
 

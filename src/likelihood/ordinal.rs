@@ -2,8 +2,7 @@
 
 use super::sums::{Terms, weighted_sums};
 use super::{
-    Build, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
-    own_parameters, start,
+    LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named, own_parameters, start,
 };
 use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
@@ -13,11 +12,6 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 use sparsegp_kernels::{Parameter, Transform};
 use std::cmp::Ordering;
-
-pub(super) const ORDINAL: Entry = Entry {
-    kind: LikelihoodKind::new("ordinal", TargetKind::Ordinal),
-    build: Build::One(|levels| Box::new(Ordinal::new(levels))),
-};
 
 /// `P(y = j | f) = Φ((e_j − f)/σ) − Φ((e_{j−1} − f)/σ)` with edges `e_0 < e_1 < …`, −∞ before and ∞ after them.
 #[derive(Clone, Debug)]
@@ -204,10 +198,10 @@ impl Ordinal {
     }
 }
 
-impl Likelihood for Ordinal {
+impl OneFunction for Ordinal {
     own_parameters!(scale, first_edge, gaps);
 
-    named!(ORDINAL.kind);
+    named!(LikelihoodKind::Ordinal);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (bin, scale) = (self.bin(at.y), self.scale());
@@ -291,26 +285,26 @@ impl Likelihood for Ordinal {
         Some(self.scale().powi(2))
     }
 
-    fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+    fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
         self.moments(f, self.scale().powi(2))
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
-        self.cdf(y, f, self.scale().powi(2))
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        self.cdf(at.y, f, self.scale().powi(2))
     }
 
-    fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, _: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
         let noise: f64 = StandardNormal.sample(random);
         let x = f + self.scale() * noise;
         (0..self.levels() as i64 - 1).take_while(|&k| self.edge(k) < x).count() as f64
     }
 
-    fn predictive_moments(&self, latent: LatentMarginal, _: f64, _: &mut Integrator) -> (f64, f64) {
+    fn predictive_moments(&self, _: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
         self.moments(latent.mean, latent.variance + self.scale().powi(2))
     }
 
-    fn predictive_cdf(&self, y: f64, latent: LatentMarginal, _: f64, _: &mut Integrator) -> f64 {
-        self.cdf(y, latent.mean, latent.variance + self.scale().powi(2))
+    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> f64 {
+        self.cdf(at.y, latent.mean, latent.variance + self.scale().powi(2))
     }
 
     fn levels(&self) -> usize {

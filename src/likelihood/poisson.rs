@@ -4,8 +4,8 @@ use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
 use super::{
-    Build, DensityBounds, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind,
-    named, own_parameters,
+    DensityBounds, LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named,
+    own_parameters,
 };
 use crate::functions::gamma::gamma_upper;
 use crate::quadrature::{Integrator, Resolution};
@@ -15,16 +15,6 @@ use rand_distr::{Distribution, Poisson};
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 use statrs::function::gamma::ln_gamma;
 use std::f64::consts::{LN_2, PI};
-
-pub(super) const EXPONENTIAL: Entry = Entry {
-    kind: LikelihoodKind::new("poisson", TargetKind::Count),
-    build: Build::One(|_| Box::new(PoissonExp)),
-};
-
-pub(super) const SOFTPLUS: Entry = Entry {
-    kind: LikelihoodKind::new("poisson-softplus", TargetKind::Count),
-    build: Build::One(|_| Box::new(PoissonSoftplus)),
-};
 
 /// The widest strip in which distribution functions of counts are well-behaved functions of a log
 /// rate.
@@ -45,12 +35,13 @@ fn poisson_cdf(y: f64, rate: f64) -> f64 {
 /// most a gamma variable of shape k + 1; `inverse` finds f from this variable, and `steep` is the
 /// slope of f in the logarithm of the variable.
 fn smooth_cdf(
-    likelihood: &dyn Likelihood,
-    Observation { y: k, exposure, .. }: Observation,
+    likelihood: &dyn OneFunction,
+    at: Observation,
     latent: LatentMarginal,
     integrator: &mut Integrator,
     [rate, inverse, steep]: [&dyn Fn(f64) -> f64; 3],
 ) -> f64 {
+    let Observation { y: k, exposure, .. } = at;
     let LatentMarginal { mean: mu, variance: v } = latent;
     if k < 0.0 {
         return 0.0;
@@ -63,8 +54,7 @@ fn smooth_cdf(
         integrator,
     );
     quick.unwrap_or_else(|| {
-        let strip = likelihood.cdf_strip(Observation::exposed(k, exposure));
-        integrator.average(mu, v, strip, &mut |f| gamma_upper(k + 1.0, exposure * rate(f)))
+        integrator.average(mu, v, likelihood.cdf_strip(at), &mut |f| gamma_upper(k + 1.0, exposure * rate(f)))
     })
 }
 
@@ -112,10 +102,10 @@ fn terms(at: Observation) -> LogRate {
     LogRate { slope: at.y, sign: 1.0, offset: at.exposure.ln(), constant: -ln_gamma(at.y + 1.0) }
 }
 
-impl Likelihood for PoissonExp {
+impl OneFunction for PoissonExp {
     own_parameters!();
 
-    named!(EXPONENTIAL.kind);
+    named!(LikelihoodKind::Poisson);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         terms(at).log_density(f, value, first);
@@ -163,13 +153,13 @@ impl Likelihood for PoissonExp {
         (mean > 0.0).then(|| mean.recip().ln_1p())
     }
 
-    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
-        let rate = exposure * f.exp();
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        let rate = at.exposure * f.exp();
         (rate, rate)
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
-        poisson_cdf(y, exposure * f.exp())
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        poisson_cdf(at.y, at.exposure * f.exp())
     }
 
     /// At the rate y + 1, log counts have the standard deviation 1/√(y + 1).
@@ -177,24 +167,24 @@ impl Likelihood for PoissonExp {
         strip_of_width(1.0 / (at.y.max(0.0) + 1.0).sqrt())
     }
 
-    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
-        poisson_draw(exposure * f.exp(), random)
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
+        poisson_draw(at.exposure * f.exp(), random)
     }
 
-    fn predictive_moments(&self, latent: LatentMarginal, exposure: f64, _: &mut Integrator) -> (f64, f64) {
+    fn predictive_moments(&self, at: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
         let (rate, _, variance) = log_normal(latent);
+        let Observation { exposure, .. } = at;
         (exposure * rate, exposure * rate + exposure * exposure * variance)
     }
 
     fn smooth_count_cdf(
         &self,
-        k: f64,
+        at: Observation,
         marginal: LatentMarginal,
-        exposure: f64,
         integrator: &mut Integrator,
     ) -> f64 {
         let ways: [&dyn Fn(f64) -> f64; 3] = [&f64::exp, &f64::ln, &|_| 1.0];
-        smooth_cdf(self, Observation::exposed(k, exposure), marginal, integrator, ways)
+        smooth_cdf(self, at, marginal, integrator, ways)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
@@ -216,10 +206,10 @@ fn softplus_inverse(rate: f64) -> f64 {
     rate + (-(-rate).exp_m1()).ln()
 }
 
-impl Likelihood for PoissonSoftplus {
+impl OneFunction for PoissonSoftplus {
     own_parameters!();
 
-    named!(SOFTPLUS.kind);
+    named!(LikelihoodKind::PoissonSoftplus);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let Observation { y, exposure, .. } = at;
@@ -259,13 +249,13 @@ impl Likelihood for PoissonSoftplus {
         poisson_deviance(y, mean)
     }
 
-    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
-        let rate = exposure * softplus(f);
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        let rate = at.exposure * softplus(f);
         (rate, rate)
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
-        poisson_cdf(y, exposure * softplus(f))
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        poisson_cdf(at.y, at.exposure * softplus(f))
     }
 
     /// The standard deviation √(y + 1) of the count, as a change of f where the rate is y + 1.
@@ -274,20 +264,19 @@ impl Likelihood for PoissonSoftplus {
         strip_of_width(y.sqrt() / (at.exposure * logistic(softplus_inverse(y / at.exposure))))
     }
 
-    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
-        poisson_draw(exposure * softplus(f), random)
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
+        poisson_draw(at.exposure * softplus(f), random)
     }
 
     fn smooth_count_cdf(
         &self,
-        k: f64,
+        at: Observation,
         marginal: LatentMarginal,
-        exposure: f64,
         integrator: &mut Integrator,
     ) -> f64 {
         let steep = |rate: f64| rate / -(-rate).exp_m1();
         let ways: [&dyn Fn(f64) -> f64; 3] = [&softplus, &softplus_inverse, &steep];
-        smooth_cdf(self, Observation::exposed(k, exposure), marginal, integrator, ways)
+        smooth_cdf(self, at, marginal, integrator, ways)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {

@@ -1,8 +1,8 @@
 //! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
 
 use super::{
-    Build, DensityBounds, Entry, LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, TargetKind,
-    named, own_parameters, start,
+    DensityBounds, LatentMarginal, LikelihoodKind, Local, Observation, OneFunction, TargetKind, named,
+    own_parameters, start,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -13,11 +13,6 @@ use sparsegp_kernels::vector_math::{Pass, dispatch, exp, exp_in_place, ln_1p};
 use sparsegp_kernels::{Parameter, Transform};
 use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
-
-pub(super) const STUDENT_T: Entry = Entry {
-    kind: LikelihoodKind::new("student-t", TargetKind::Real),
-    build: Build::One(|_| Box::new(StudentT::new(1.0, 4.0))),
-};
 
 /// `y = f + scale·t`, t Student-t distributed with `df` degrees of freedom.
 #[derive(Clone, Debug)]
@@ -120,10 +115,10 @@ impl Pass for Components<'_> {
     }
 }
 
-impl Likelihood for StudentT {
+impl OneFunction for StudentT {
     own_parameters!(scale, df);
 
-    named!(STUDENT_T.kind);
+    named!(LikelihoodKind::StudentT);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (scale, df) = self.values();
@@ -221,25 +216,25 @@ impl Likelihood for StudentT {
         local
     }
 
-    fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+    fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
         self.moments(f, 0.0)
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
-        self.cdf(y - f, 0.0, &mut Integrator::default())
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        self.cdf(at.y - f, 0.0, &mut Integrator::default())
     }
 
-    fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, _: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
         let (scale, df) = self.values();
         rand_distr::StudentT::new(df).map_or(f64::NAN, |d| f + scale * d.sample(random))
     }
 
-    fn predictive_moments(&self, latent: LatentMarginal, _: f64, _: &mut Integrator) -> (f64, f64) {
+    fn predictive_moments(&self, _: Observation, latent: LatentMarginal, _: &mut Integrator) -> (f64, f64) {
         self.moments(latent.mean, latent.variance)
     }
 
-    fn predictive_cdf(&self, y: f64, latent: LatentMarginal, _: f64, integrator: &mut Integrator) -> f64 {
-        self.cdf(y - latent.mean, latent.variance, integrator)
+    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, integrator: &mut Integrator) -> f64 {
+        self.cdf(at.y - latent.mean, latent.variance, integrator)
     }
 
     /// Starts with a tenth of the variance of the targets as noise, as for Gaussian noise,

@@ -3,7 +3,8 @@
 
 use super::fitted::Model;
 use crate::error::{Error, Result};
-use crate::likelihood::joint::{JointIntegrator, Marginal};
+use crate::likelihood::{Marginal, Observation};
+use crate::quadrature::Integrator;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
@@ -31,11 +32,11 @@ impl Model {
         }
         let (latent, covariance) = self.joint_on_scale(x)?;
         let likelihood = self.posterior().likelihood();
-        let conditional = |tools: &mut JointIntegrator, row: usize, f: f64| {
-            let exposure = exposure.get(row).copied().unwrap_or(1.0);
+        let conditional = |tools: &mut Integrator, row: usize, f: f64| {
+            let unknown = Observation::exposed(1.0, exposure.get(row).copied().unwrap_or(1.0));
             let certain = Marginal { mean: &[f], variance: &[0.0] };
-            let (mean, variance) = likelihood.predictive_moments(certain, exposure, tools);
-            self.scaling().unscale_moments(mean, variance, &mut tools.outer).0
+            let (mean, variance) = likelihood.predictive_moments(unknown, certain, tools);
+            self.scaling().unscale_moments(mean, variance, tools).0
         };
         let at: Vec<_> = (0..x.nrows()).map(|row| predictions.row(row)).collect();
         let mut out = if likelihood.gaussian_noise().is_some() && self.scaling().target_map().is_none() {
@@ -52,9 +53,9 @@ impl Model {
     /// scale the model sees.
     pub(super) fn unwarped(&self, mean: &[f64], covariance: &Mat<f64>) -> (Vec<f64>, Mat<f64>) {
         let scaling = self.scaling();
-        let invert = |_: &mut JointIntegrator, _: usize, f: f64| scaling.unscaled_target(f);
+        let invert = |_: &mut Integrator, _: usize, f: f64| scaling.unscaled_target(f);
         let of_row = |(row, &mean): (usize, &f64)| {
-            scaling.unscale_moments(mean, covariance[(row, row)], &mut JointIntegrator::default().outer).0
+            scaling.unscale_moments(mean, covariance[(row, row)], &mut Integrator::default()).0
         };
         (mean.iter().enumerate().map(of_row).collect(), mapped(mean, covariance, &invert))
     }
@@ -65,11 +66,11 @@ impl Model {
 fn mapped(
     mean: &[f64],
     covariance: &Mat<f64>,
-    g: &(dyn Fn(&mut JointIntegrator, usize, f64) -> f64 + Sync),
+    g: &(dyn Fn(&mut Integrator, usize, f64) -> f64 + Sync),
 ) -> Mat<f64> {
     let n = mean.len();
     let deviation: Vec<f64> = (0..n).map(|i| covariance[(i, i)].max(0.0).sqrt()).collect();
-    let coefficients = |tools: &mut JointIntegrator, row: usize| {
+    let coefficients = |tools: &mut Integrator, row: usize| {
         let mut found = [0.0; ORDER + 1];
         let step = 16.0 / (NODES - 1) as f64;
         for node in 0..NODES {
@@ -86,7 +87,7 @@ fn mapped(
         found
     };
     let all: Vec<[f64; ORDER + 1]> =
-        (0..n).into_par_iter().map_init(JointIntegrator::default, coefficients).collect();
+        (0..n).into_par_iter().map_init(Integrator::default, coefficients).collect();
     Mat::from_fn(n, n, |i, j| {
         let both = deviation[i] * deviation[j];
         let rho = if both > 0.0 { (covariance[(i, j)] / both).clamp(-1.0, 1.0) } else { 0.0 };

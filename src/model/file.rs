@@ -17,8 +17,7 @@ use crate::error::{Error, Result};
 use crate::files::{AtomicFile, open_input};
 use crate::hyper::ValueSettings;
 use crate::latent::{InducingPrior, Jitter, Layer, LinearLayer};
-use crate::likelihood::joint::{JointLikelihood, Mixed};
-use crate::likelihood::{LikelihoodKind, ObservationModel, Task};
+use crate::likelihood::{LikelihoodKind, Mixed, ObservationModel, Task};
 use crate::options::FitOptions;
 use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
@@ -223,7 +222,7 @@ impl Model {
             likelihood: self.latent.likelihood.name().to_owned(),
             levels: self.latent.likelihood.levels(),
             likelihood_parameters,
-            mixes: self.latent.likelihood.joint().is_some_and(|joint| joint.output(0).is_some()),
+            mixes: self.latent.likelihood.output(0).is_some(),
             settings: self.latent.settings.clone(),
             log_det_q: self.q[0].log_det(),
             more_log_det_q: self.q[1..].iter().map(Normal::log_det).collect(),
@@ -541,14 +540,11 @@ fn likelihood(description: &Description, registry: &Registry) -> Checked<Observa
     }
     let mut likelihood = registry.likelihood(kind, description.levels).map_err(Unusable::damaged)?;
     if description.mixes {
-        let ObservationModel::One(one) = likelihood else {
-            return Err(Unusable::damaged(
-                "it mixes processes for a likelihood that takes several functions",
-            ));
-        };
+        let one = likelihood.one().map(|one| one.boxed_clone()).ok_or_else(|| {
+            Unusable::damaged("it mixes processes for a likelihood that takes several functions")
+        })?;
         let weights = vec![0.0; description.more_log_det_q.len() + 1];
-        let mixed: Box<dyn JointLikelihood> = Box::new(Mixed::new(one, weights, 0.0));
-        likelihood = mixed.into();
+        likelihood = Mixed::new(one, weights, 0.0).into();
     }
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)

@@ -365,8 +365,8 @@ impl Model {
 
     /// The weights of the processes and the offset of an output that mixes processes.
     pub(super) fn mixed(&self) -> Option<(Vec<f64>, f64)> {
-        let joint = self.latent.likelihood.joint()?;
-        let output = joint.output(0).filter(|_| joint.mixing().is_some())?;
+        let likelihood = &self.latent.likelihood;
+        let output = likelihood.output(0).filter(|_| likelihood.mixing().is_some())?;
         Some((output.weights().to_vec(), output.offset()))
     }
 

@@ -89,9 +89,9 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
 
     /// The prefixes of the names of each layer's values.
     pub(super) fn prefixes(&self) -> Vec<String> {
-        match (&self.layers[..], self.likelihood.joint()) {
-            ([_], _) | (_, None) => vec![String::new(); self.layers.len()],
-            (_, Some(joint)) => joint.functions().iter().map(|name| format!("{name}.")).collect(),
+        match &self.layers[..] {
+            [_] => vec![String::new()],
+            _ => self.likelihood.function_names().iter().map(|name| format!("{name}.")).collect(),
         }
     }
 

@@ -7,9 +7,10 @@ use crate::columns;
 use crate::effects::{EffectPosterior, Effects};
 use crate::latent::{InducingLayer, InducingPrior, Layer, Layers};
 use crate::likelihood::ObservationModel;
-use crate::likelihood::joint::{JointIntegrator, Marginal};
+use crate::likelihood::{Marginal, Slopes};
 use crate::linalg::{self, Factorizer, Operand, Part, block_product, product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
+use crate::quadrature::Integrator;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
@@ -263,14 +264,14 @@ impl Posterior {
     pub fn losses(&self, data: Dataset<'_>, score: Score) -> Vec<f64> {
         let marginals = self.marginals(data.x);
         let targets = data.targets;
-        let loss = |tools: &mut JointIntegrator, i: usize| {
+        let loss = |tools: &mut Integrator, i: usize| {
             let (at, latent) = (targets.at(i), marginals.row(i));
             match score {
-                Score::LogLoss => -self.likelihood.log_predictive(at, latent, tools),
+                Score::LogLoss => -self.likelihood.log_predictive(at, latent, Slopes::none(), tools),
                 Score::SquaredError => (at.y - latent.mean[0]).powi(2),
             }
         };
-        (0..data.len()).into_par_iter().map_init(JointIntegrator::default, loss).collect()
+        (0..data.len()).into_par_iter().map_init(Integrator::default, loss).collect()
     }
 
     /// The marginals of the processes of one layer at a block of rows.

@@ -2,9 +2,9 @@
 
 use super::posterior::{Marginals, Posterior};
 use crate::data::Scaling;
-use crate::likelihood::joint::JointIntegrator;
-use crate::likelihood::{LatentMarginal, Observation, TargetKind, Task, continuous_crps};
+use crate::likelihood::{LatentMarginal, Observation, Slopes, TargetKind, Task, continuous_crps};
 use crate::metrics::{ClassScores, Compared, Metrics, Report};
+use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
@@ -70,34 +70,34 @@ impl Predictions<'_> {
     ///
     /// If `row` is not below [`rows`](Self::rows), as for all methods that take a row.
     pub fn row(&self, row: usize) -> Prediction {
-        self.moments(row, &mut JointIntegrator::default())
+        self.moments(row, &mut Integrator::default())
     }
 
     /// The quantile of y for `p` in (0, 1): the smallest t with P(y ≤ t) ≥ p, in units of the
     /// target. NaN for models that define only a mean.
     pub fn quantile(&self, row: usize, p: f64) -> f64 {
-        self.quantile_with(row, p, &mut JointIntegrator::default())
+        self.quantile_with(row, p, &mut Integrator::default())
     }
 
     /// The log predictive density (or probability) of y = `target`.
     pub fn log_density(&self, row: usize, target: f64) -> f64 {
-        self.log_density_with(row, target, &mut JointIntegrator::default())
+        self.log_density_with(row, target, &mut Integrator::default())
     }
 
     /// The continuous ranked probability score of y = `target`, in units of the target (Gneiting &
     /// Raftery 2007, eq. 20); NaN for models that define only a mean.
     pub fn crps(&self, row: usize, target: f64) -> f64 {
-        self.crps_with(row, target, &mut JointIntegrator::default())
+        self.crps_with(row, target, &mut Integrator::default())
     }
 
     /// The probability of every class or level at a row, in the order of the target's levels; empty for other targets.
     pub fn probabilities(&self, row: usize) -> Vec<f64> {
-        self.probabilities_with(row, &mut JointIntegrator::default())
+        self.probabilities_with(row, &mut Integrator::default())
     }
 
     /// The index of the most probable class or level at a row among the target's levels; `None` for other targets.
     pub fn most_probable(&self, row: usize) -> Option<usize> {
-        let tools = &mut JointIntegrator::default();
+        let tools = &mut Integrator::default();
         let place = match self.kind() {
             TargetKind::Binary => f64::from(u8::from(self.moments(row, tools).mean > 0.5)),
             TargetKind::Class => self.class_scores(row, f64::NAN, tools).0,
@@ -122,18 +122,17 @@ impl Predictions<'_> {
     /// Further quantities that the likelihood predicts at a row, such as the noise; [`detail_names`](Self::detail_names) names them in this
     /// order.
     pub fn details(&self, row: usize) -> Vec<f64> {
-        let Some(joint) = self.posterior.likelihood().joint() else { return Vec::new() };
-        let (latent, mut tools) = (self.latent.row(row), JointIntegrator::default());
+        let likelihood = self.posterior.likelihood();
+        let (latent, mut tools) = (self.latent.row(row), Integrator::default());
         let scale =
             |value: f64, name: &str| if name == NOISE_SD { value * self.scaling.target.scale } else { value };
-        let names = joint.details().iter().enumerate();
-        let exposure = self.exposure_at(row);
-        names.map(|(which, name)| scale(joint.detail(which, exposure, latent, &mut tools), name)).collect()
+        let (names, at) = (likelihood.details().iter().enumerate(), self.at(row, 1.0));
+        names.map(|(which, name)| scale(likelihood.detail(which, at, latent, &mut tools), name)).collect()
     }
 
     /// The names of the quantities that [`details`](Self::details) returns.
     pub fn detail_names(&self) -> &'static [&'static str] {
-        self.posterior.likelihood().joint().map_or(&[], |joint| joint.details())
+        self.posterior.likelihood().details()
     }
 
     /// A draw of y at a row: first the latent functions are drawn, then y given their values. NaN
@@ -155,7 +154,7 @@ impl Predictions<'_> {
 
     /// A draw of y at a row given the latent functions there.
     pub fn draw_given(&self, row: usize, functions: &[f64], random: &mut ChaCha8Rng) -> f64 {
-        let y = self.posterior.likelihood().sample(functions, self.exposure_at(row), random);
+        let y = self.posterior.likelihood().sample(self.at(row, 1.0), functions, random);
         self.defined(self.scaling.unscaled_target(y))
     }
 
@@ -166,13 +165,13 @@ impl Predictions<'_> {
     /// If the numbers of targets and rows differ.
     pub fn compare(&self, targets: &[f64]) -> Vec<Compared> {
         assert_eq!(targets.len(), self.rows(), "one target per row");
-        let compare = |tools: &mut JointIntegrator, row: usize| self.compared(row, targets[row], tools);
-        (0..self.rows()).into_par_iter().map_init(JointIntegrator::default, compare).collect()
+        let compare = |tools: &mut Integrator, row: usize| self.compared(row, targets[row], tools);
+        (0..self.rows()).into_par_iter().map_init(Integrator::default, compare).collect()
     }
 
     /// The log density and the squared error of every target. For classes, the error is 1 minus the probability of the observed class.
     pub(crate) fn losses(&self, targets: &[f64]) -> Vec<(f64, f64)> {
-        let loss = |tools: &mut JointIntegrator, row: usize| {
+        let loss = |tools: &mut Integrator, row: usize| {
             let log_density = self.log_density_with(row, targets[row], tools);
             let distance = match self.kind() {
                 TargetKind::Class => 1.0 - log_density.exp(),
@@ -180,7 +179,7 @@ impl Predictions<'_> {
             };
             (log_density, distance * distance)
         };
-        (0..self.rows()).into_par_iter().map_init(JointIntegrator::default, loss).collect()
+        (0..self.rows()).into_par_iter().map_init(Integrator::default, loss).collect()
     }
 
     /// Returns the metrics of all rows against their targets.
@@ -202,7 +201,7 @@ impl Predictions<'_> {
         Predictions { scaling, posterior, latent, exposure: self.exposure.clone(), mean_only }
     }
 
-    fn probabilities_with(&self, row: usize, tools: &mut JointIntegrator) -> Vec<f64> {
+    fn probabilities_with(&self, row: usize, tools: &mut Integrator) -> Vec<f64> {
         let likelihood = self.posterior.likelihood();
         if self.kind() == TargetKind::Ordinal {
             let levels = (0..likelihood.levels()).map(|level| level as f64);
@@ -220,20 +219,21 @@ impl Predictions<'_> {
         self.posterior.likelihood().target_kind()
     }
 
-    fn exposure_at(&self, row: usize) -> f64 {
-        self.exposure.get(row).copied().unwrap_or(1.0)
+    /// Returns the observation of a row with this target on the scale of the model; any number if the target is unknown.
+    fn at(&self, row: usize, y: f64) -> Observation<'_> {
+        Observation::exposed(y, self.exposure.get(row).copied().unwrap_or(1.0))
     }
 
     fn defined(&self, value: f64) -> f64 {
         if self.mean_only { f64::NAN } else { value }
     }
 
-    fn moments(&self, row: usize, tools: &mut JointIntegrator) -> Prediction {
+    fn moments(&self, row: usize, tools: &mut Integrator) -> Prediction {
         let latent = self.latent.row(row);
-        let moments = self.posterior.likelihood().predictive_moments(latent, self.exposure_at(row), tools);
+        let moments = self.posterior.likelihood().predictive_moments(self.at(row, 1.0), latent, tools);
         let LatentMarginal { mean, variance } = latent.of(0);
-        let (latent_mean, latent_variance) = self.scaling.unscale_moments(mean, variance, &mut tools.outer);
-        let (mean, variance) = self.scaling.unscale_moments(moments.0, moments.1, &mut tools.outer);
+        let (latent_mean, latent_variance) = self.scaling.unscale_moments(mean, variance, tools);
+        let (mean, variance) = self.scaling.unscale_moments(moments.0, moments.1, tools);
         Prediction {
             mean,
             variance: self.defined(variance),
@@ -242,41 +242,41 @@ impl Predictions<'_> {
         }
     }
 
-    fn quantile_with(&self, row: usize, p: f64, tools: &mut JointIntegrator) -> f64 {
+    fn quantile_with(&self, row: usize, p: f64, tools: &mut Integrator) -> f64 {
         if self.mean_only {
             return f64::NAN;
         }
-        let (latent, exposure) = (self.latent.row(row), self.exposure_at(row));
-        let quantile = self.posterior.likelihood().predictive_quantile(p, latent, exposure, tools);
+        let (latent, at) = (self.latent.row(row), self.at(row, 1.0));
+        let quantile = self.posterior.likelihood().predictive_quantile(p, at, latent, tools);
         self.scaling.unscaled_target(quantile)
     }
 
-    fn log_density_with(&self, row: usize, target: f64, tools: &mut JointIntegrator) -> f64 {
+    fn log_density_with(&self, row: usize, target: f64, tools: &mut Integrator) -> f64 {
         if self.mean_only || target.is_nan() {
             return f64::NAN;
         }
-        let at = Observation::exposed(self.scaling.scaled_target(target), self.exposure_at(row));
-        self.posterior.likelihood().log_predictive(at, self.latent.row(row), tools)
+        let at = self.at(row, self.scaling.scaled_target(target));
+        self.posterior.likelihood().log_predictive(at, self.latent.row(row), Slopes::none(), tools)
             + self.scaling.log_density_shift(target)
     }
 
-    fn crps_with(&self, row: usize, target: f64, tools: &mut JointIntegrator) -> f64 {
+    fn crps_with(&self, row: usize, target: f64, tools: &mut Integrator) -> f64 {
         if self.mean_only || target.is_nan() {
             return f64::NAN;
         }
         if !self.scaling.target_map().is_none() {
             return continuous_crps(self.kind(), target, &mut |y| self.cdf(row, y, tools));
         }
-        let at = Observation::exposed(self.scaling.scaled_target(target), self.exposure_at(row));
+        let at = self.at(row, self.scaling.scaled_target(target));
         self.posterior.likelihood().crps(at, self.latent.row(row), tools) * self.scaling.target.scale
     }
 
-    fn cdf(&self, row: usize, y: f64, tools: &mut JointIntegrator) -> f64 {
-        let (latent, exposure) = (self.latent.row(row), self.exposure_at(row));
-        self.posterior.likelihood().predictive_cdf(self.scaling.scaled_target(y), latent, exposure, tools)
+    fn cdf(&self, row: usize, y: f64, tools: &mut Integrator) -> f64 {
+        let at = self.at(row, self.scaling.scaled_target(y));
+        self.posterior.likelihood().predictive_cdf(at, self.latent.row(row), tools)
     }
 
-    fn compared(&self, row: usize, target: f64, tools: &mut JointIntegrator) -> Compared {
+    fn compared(&self, row: usize, target: f64, tools: &mut Integrator) -> Compared {
         let kind = self.kind();
         let mean = self.moments(row, tools).mean;
         let discrete = matches!(kind, TargetKind::Count | TargetKind::Binary | TargetKind::Ordinal);
@@ -310,12 +310,7 @@ impl Predictions<'_> {
 
     /// Returns the most probable of several classes, and the scores of the probabilities against
     /// the target.
-    fn class_scores(
-        &self,
-        row: usize,
-        target: f64,
-        tools: &mut JointIntegrator,
-    ) -> (f64, Option<ClassScores>) {
+    fn class_scores(&self, row: usize, target: f64, tools: &mut Integrator) -> (f64, Option<ClassScores>) {
         let all = self.probabilities_with(row, tools);
         let (mut best, mut confidence, mut brier) = (f64::NAN, f64::NEG_INFINITY, 0.0);
         for (class, p) in all.into_iter().enumerate() {
@@ -327,7 +322,7 @@ impl Predictions<'_> {
         (best, Some(ClassScores { brier, confidence }))
     }
 
-    fn most_probable_level(&self, row: usize, tools: &mut JointIntegrator) -> f64 {
+    fn most_probable_level(&self, row: usize, tools: &mut Integrator) -> f64 {
         let (mut best, mut most, mut below) = (f64::NAN, f64::NEG_INFINITY, 0.0);
         for level in 0..self.posterior.likelihood().levels() {
             let at = self.cdf(row, level as f64, tools);

@@ -6,7 +6,8 @@ use super::nearby::{Beside, Nearby};
 use super::posterior::{Marginals, Posterior, Root};
 use crate::error::{Error, Result};
 use crate::latent::{InducingPrior, Layer};
-use crate::likelihood::joint::{JointIntegrator, Marginal};
+use crate::likelihood::{Marginal, Observation};
+use crate::quadrature::Integrator;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::{Gradient, Inputs, Scratch};
@@ -72,7 +73,7 @@ impl Model {
     fn chains(&self, marginals: &Marginals, row: usize, exposure: f64) -> (Chain, Chain) {
         let at = marginals.row(row);
         let likelihood = self.posterior().likelihood();
-        let mut tools = JointIntegrator::default();
+        let mut tools = Integrator::default();
         let unit = self.scaling().target.scale;
         let plain = self.scaling().target_map().is_none();
         let linear = || {
@@ -84,16 +85,17 @@ impl Model {
             linear()
         } else {
             Chain::of(at, &mut |mean, variance| {
-                self.scaling().unscale_moments(mean[0], variance[0], &mut JointIntegrator::default().outer)
+                self.scaling().unscale_moments(mean[0], variance[0], &mut Integrator::default())
             })
         };
         if plain && likelihood.gaussian_noise().is_some() {
             return (linear(), function);
         }
         let target = Chain::of(at, &mut |mean, variance| {
+            let unknown = Observation::exposed(1.0, exposure);
             let (mean, variance) =
-                likelihood.predictive_moments(Marginal { mean, variance }, exposure, &mut tools);
-            self.scaling().unscale_moments(mean, variance, &mut tools.outer)
+                likelihood.predictive_moments(unknown, Marginal { mean, variance }, &mut tools);
+            self.scaling().unscale_moments(mean, variance, &mut tools)
         });
         (target, function)
     }

@@ -1,11 +1,9 @@
 //! Estimators of gradients: the choices with their text, and the facts about each.
 
 use super::facts::{Draws, EntropyPart, EstimatorFacts};
-use super::latent_samples::{self, Averaging, LatentDatum};
-use super::{Gain, LossScratch, PiecewiseBound, piecewise};
+use super::{PiecewiseBound, latent_samples, piecewise};
 use crate::error::{Error, Result};
 use crate::words::{either, stored_as_text};
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -174,28 +172,6 @@ impl Estimator {
     /// Returns true if the estimator works only for the log predictive density.
     pub fn is_predictive(self) -> bool {
         self.facts().draws == Draws::LatentValues
-    }
-
-    /// Returns `log E p(y|f)` with its derivatives, by quadrature, or from samples for estimators that draw samples of f.
-    pub(super) fn log_predictive(
-        self,
-        datum: LatentDatum<'_>,
-        scratch: &mut LossScratch,
-        random: &mut ChaCha8Rng,
-    ) -> Gain {
-        match self {
-            Estimator::Biased { samples } => datum.averaged(Averaging::path(samples), scratch, random),
-            Estimator::BiasedPrice { samples } => datum.averaged(Averaging::price(samples), scratch, random),
-            Estimator::Smoothed { samples, nu, .. } => {
-                datum.averaged(Averaging { nu, ..Averaging::path(samples) }, scratch, random)
-            }
-            Estimator::Product { samples } => datum.of_product(samples, scratch, random),
-            _ => {
-                let LatentDatum { likelihood, at, latent, wanted } = datum;
-                let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
-                Gain::predictive(likelihood.log_predictive(at, latent, own, integrator))
-            }
-        }
     }
 }
 

@@ -3,10 +3,10 @@
 mod estimator;
 mod facts;
 mod gaussian;
-mod joint;
 mod latent_samples;
 mod piecewise;
 mod rejection;
+mod row;
 mod sample_size;
 
 pub use estimator::Estimator;
@@ -15,13 +15,12 @@ pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
 pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
-use crate::likelihood::{LatentMarginal, LatentRows, Likelihood, Local, Observation, ObservationModel};
+use crate::likelihood::{LatentRows, Local, Observation, ObservationModel, OneFunction};
 use crate::quadrature::Integrator;
 pub(crate) use gaussian::fitc;
 use gaussian::square;
-use joint::JointScratch;
-use latent_samples::LatentDatum;
 use rand_chacha::ChaCha8Rng;
+use row::RowScratch;
 use serde::{Deserialize, Serialize};
 
 /// The loss ℓ(y, μ, v) of a row (docs/mathematics.md#objectives).
@@ -219,34 +218,15 @@ pub struct Derivatives<'a> {
 /// The buffers of losses, one per thread of work.
 #[derive(Clone, Debug)]
 pub struct LossScratch {
-    integrator: Integrator,
-    piecewise: Option<PiecewiseBound>,
-    own: Vec<f64>,
-    samples: Vec<f64>,
-    value: Vec<f64>,
-    first: Vec<f64>,
-    joint: JointScratch,
+    row: RowScratch,
     /// The counts of sampling estimators since this was last cleared.
     pub counts: EstimatorCounts,
 }
 
 impl LossScratch {
-    /// Buffers for an objective and a likelihood with `own` parameter values.
-    pub fn new(objective: &Objective, own: usize) -> Self {
-        let piecewise = match objective.estimator() {
-            Estimator::Piecewise { pieces } => PiecewiseBound::new(pieces).ok(),
-            _ => None,
-        };
-        LossScratch {
-            integrator: Integrator::new(objective.nodes),
-            piecewise,
-            own: vec![0.0; own],
-            samples: Vec::new(),
-            value: Vec::new(),
-            first: Vec::new(),
-            joint: JointScratch::new(*objective),
-            counts: EstimatorCounts::default(),
-        }
+    /// Buffers for an objective.
+    pub fn new(objective: &Objective) -> Self {
+        LossScratch { row: RowScratch::new(objective), counts: EstimatorCounts::default() }
     }
 }
 
@@ -255,41 +235,41 @@ impl Objective {
     /// estimators draw from `random`.
     pub fn losses(
         &self,
-        model: &ObservationModel,
+        likelihood: &ObservationModel,
         scale: f64,
         rows: LossInputs<'_>,
         out: Derivatives<'_>,
-        scratch: &mut LossScratch,
+        LossScratch { row, counts }: &mut LossScratch,
         random: &mut ChaCha8Rng,
     ) -> f64 {
         match self.loss {
-            Loss::Fitc => return fitc(model.gaussian_noise().unwrap_or(f64::NAN), scale, rows, out),
+            Loss::Fitc => return fitc(likelihood.gaussian_noise().unwrap_or(f64::NAN), scale, rows, out),
             Loss::Square => return square(scale, rows, out),
             Loss::ExpectedLog(_) | Loss::LogPredictive(_) => {}
         }
-        let likelihood = match model {
-            ObservationModel::One(likelihood) => likelihood.as_ref(),
-            ObservationModel::Joint(likelihood) => {
-                return self.joint_losses(likelihood.as_ref(), scale, rows, out, scratch, random);
-            }
-        };
         let exact = matches!(self.estimator(), Estimator::Exact);
-        if exact && likelihood.prefers_many_rows() {
-            return self.losses_at_once(likelihood, scale, rows, out, &mut scratch.integrator);
+        if let Some(one) = likelihood.one().filter(|one| exact && one.prefers_many_rows()) {
+            return self.losses_at_once(one, scale, rows, out, &mut row.integrator);
         }
         let LossInputs { targets, mean, variance, .. } = rows;
+        let n = targets.len();
+        let functions = mean.len() / n.max(1);
+        row.resize(functions, out.own.len());
         let mut sum = 0.0;
-        let wanted = out.own.len();
-        for i in 0..targets.len() {
-            scratch.own.fill(0.0);
-            let latent = LatentMarginal::new(mean[i], variance[i]);
-            let gain = self.gain(likelihood, targets.at(i), latent, wanted, scratch, random);
+        for i in 0..n {
+            for c in 0..functions {
+                (row.mean[c], row.variance[c]) = (mean[c * n + i], variance[c * n + i]);
+            }
+            row.own.fill(0.0);
+            let value = row.gain(self.loss, &**likelihood, targets.at(i), counts, random);
             let weight = -scale * targets.weight(i);
-            sum += weight * gain.value;
-            out.mean[i] = weight * gain.mean;
-            out.variance[i] = weight * gain.variance;
-            out.curvature[i] = weight * gain.curvature.min(0.0);
-            out.own.iter_mut().zip(&scratch.own).for_each(|(own, part)| *own += weight * part);
+            sum += weight * value;
+            for c in 0..functions {
+                out.mean[c * n + i] = weight * row.by_mean[c];
+                out.variance[c * n + i] = weight * row.by_variance[c];
+                out.curvature[c * n + i] = weight * row.by_mean_twice[c].min(0.0);
+            }
+            out.own.iter_mut().zip(&row.own).for_each(|(own, part)| *own += weight * part);
         }
         sum
     }
@@ -297,7 +277,7 @@ impl Objective {
     /// Like [`losses`](Self::losses), with few calls of the likelihood for all rows.
     fn losses_at_once(
         &self,
-        likelihood: &dyn Likelihood,
+        likelihood: &dyn OneFunction,
         scale: f64,
         LossInputs { targets, mean, variance, .. }: LossInputs<'_>,
         out: Derivatives<'_>,
@@ -307,78 +287,19 @@ impl Objective {
         let weight: Vec<f64> = (0..targets.len()).map(|i| -scale * targets.weight(i)).collect();
         let mut local = vec![Local::default(); rows.len()];
         let of = LatentRows { rows: &rows, mean, variance, weight: &weight };
-        let gain = match self.loss {
-            Loss::ExpectedLog(_) => {
-                integrator.expected_log_densities(likelihood, of, out.own, &mut local);
-                Gain::expected
-            }
-            _ => {
-                integrator.log_predictives(likelihood, of, out.own, &mut local);
-                Gain::predictive
-            }
-        };
+        let predictive = self.has_own_curvature();
+        if predictive {
+            integrator.log_predictives(likelihood, of, out.own, &mut local);
+        } else {
+            integrator.expected_log_densities(likelihood, of, out.own, &mut local);
+        }
         let mut sum = 0.0;
         for (i, (local, weight)) in local.into_iter().zip(weight).enumerate() {
-            let gain = gain(local);
-            sum += weight * gain.value;
-            out.mean[i] = weight * gain.mean;
-            out.variance[i] = weight * gain.variance;
-            out.curvature[i] = weight * gain.curvature.min(0.0);
+            sum += weight * local.value;
+            out.mean[i] = weight * local.mean;
+            out.variance[i] = weight * local.variance;
+            out.curvature[i] = weight * row::curvature(predictive, local.mean, local.variance).min(0.0);
         }
         sum
-    }
-
-    /// Returns `−ℓ` of one row; the derivatives in the first `wanted` own parameters are written to
-    /// the scratch.
-    fn gain(
-        &self,
-        likelihood: &dyn Likelihood,
-        at: Observation,
-        latent: LatentMarginal,
-        wanted: usize,
-        scratch: &mut LossScratch,
-        random: &mut ChaCha8Rng,
-    ) -> Gain {
-        match self.loss {
-            Loss::ExpectedLog(_) => {
-                if let Some(bound) = &scratch.piecewise {
-                    return Gain::expected(bound.expectation(at.y, latent));
-                }
-                let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
-                Gain::expected(likelihood.expected_log_density(at, latent, own, integrator))
-            }
-            _ => {
-                let datum = LatentDatum { likelihood, at, latent, wanted };
-                self.estimator().log_predictive(datum, scratch, random)
-            }
-        }
-    }
-}
-
-/// `−ℓ` of a row with its derivatives in the latent mean μ and variance v.
-#[derive(Clone, Copy, Debug)]
-struct Gain {
-    value: f64,
-    /// `∂/∂μ`.
-    mean: f64,
-    /// `∂/∂v`.
-    variance: f64,
-    /// `∂²/∂μ²`.
-    curvature: f64,
-}
-
-impl Gain {
-    /// Creates the gain of an expected log density; its curvature is `2 ∂/∂v` (Price).
-    fn expected(local: Local) -> Gain {
-        let Local { value, mean, variance } = local;
-        Gain { value, mean, variance, curvature: 2.0 * variance }
-    }
-
-    /// Creates the gain of a log predictive density `L = log E p`: `∂²L/∂μ² = 2 ∂L/∂v − (∂L/∂μ)²`,
-    /// since `∂_v E p = ½ ∂²_μ E p`. For a log-concave likelihood it is never positive, even if
-    /// `∂L/∂v` is.
-    fn predictive(local: Local) -> Gain {
-        let Local { value, mean, variance } = local;
-        Gain { value, mean, variance, curvature: 2.0 * variance - mean * mean }
     }
 }

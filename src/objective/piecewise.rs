@@ -337,7 +337,7 @@ fn root(mut a: f64, mut b: f64, rounding: f64, f: impl Fn(f64) -> f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{BernoulliLogit, Likelihood, Observation};
+    use crate::likelihood::{BernoulliLogit, Observation, OneFunction};
     use crate::quadrature::Integrator;
     use proptest::prelude::*;
     use std::f64::consts::PI;

@@ -16,7 +16,7 @@
 //! compared k, up to the resolution of the grid of distances.
 
 use super::EstimatorCounts;
-use crate::likelihood::{LatentMarginal, Likelihood, Observation};
+use crate::likelihood::{LatentMarginal, Likelihood, Observation, OneFunction};
 use crate::quadrature::Integrator;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -24,6 +24,9 @@ use rand_distr::{Distribution, StandardNormal};
 
 /// The maximum number of proposals per sample; after that, a datum counts as starved.
 const MOST_PROPOSALS: usize = 200;
+
+/// The maximum number of proposals from the marginals of several functions for each sample.
+const MOST_PLAIN_PROPOSALS: usize = 1000;
 
 /// The largest spread k of a proposal.
 const MOST_SPREAD: u32 = 10;
@@ -36,7 +39,7 @@ const HIGH: f64 = std::f64::consts::LN_2;
 
 /// A rejection sampler of one datum.
 pub(super) struct ProductSampler<'a> {
-    likelihood: &'a dyn Likelihood,
+    likelihood: &'a dyn OneFunction,
     at: Observation<'a>,
     latent: LatentMarginal,
     /// The spread k of the proposal.
@@ -47,7 +50,7 @@ pub(super) struct ProductSampler<'a> {
 
 impl<'a> ProductSampler<'a> {
     /// Creates the sampler with the proposal that is accepted most often.
-    pub fn new(likelihood: &'a dyn Likelihood, at: Observation<'a>, latent: LatentMarginal) -> Self {
+    pub fn new(likelihood: &'a dyn OneFunction, at: Observation<'a>, latent: LatentMarginal) -> Self {
         let (spread, log_bound) = proposal(likelihood, at, latent);
         ProductSampler { likelihood, at, latent, spread, log_bound }
     }
@@ -90,14 +93,57 @@ impl<'a> ProductSampler<'a> {
     }
 }
 
-fn log_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> f64 {
+/// Fills `out` with samples of the product for several functions, with proposals from their marginals; `highest` is a bound on log p(y|f).
+/// Returns an estimate of `log E p(y|f)`, and the number of samples without an accepted proposal.
+#[allow(clippy::too_many_arguments)]
+pub(super) fn reject(
+    likelihood: &dyn Likelihood,
+    at: Observation,
+    highest: f64,
+    samples: usize,
+    propose: impl Fn(&mut ChaCha8Rng, &mut Vec<f64>),
+    out: &mut Vec<f64>,
+    counts: &mut EstimatorCounts,
+    random: &mut ChaCha8Rng,
+) -> (f64, usize) {
+    out.clear();
+    let (mut value, mut slope) = ([0.0], Vec::new());
+    let (mut missing, mut proposals, mut acceptance) = (0, 0, 0.0);
+    for _ in 0..samples {
+        let start = out.len();
+        let mut accepted = false;
+        for _ in 0..MOST_PLAIN_PROPOSALS {
+            proposals += 1;
+            out.truncate(start);
+            propose(random, out);
+            slope.resize(out.len() - start, 0.0);
+            likelihood.log_density(at, &out[start..], &mut value, &mut slope);
+            let log_ratio = value[0] - highest;
+            acceptance += log_ratio.exp();
+            accepted = random.random::<f64>().ln() <= log_ratio;
+            if accepted {
+                break;
+            }
+        }
+        if !accepted {
+            out.truncate(start);
+            missing += 1;
+        }
+    }
+    counts.proposals += proposals;
+    counts.accepted += (samples - missing) as u64;
+    counts.starved += missing as u64;
+    (highest + (acceptance / proposals as f64).ln(), missing)
+}
+
+fn log_density(likelihood: &dyn OneFunction, at: Observation, f: f64) -> f64 {
     let (mut value, mut first) = ([0.0], [0.0]);
     likelihood.log_density(at, &[f], &mut value, &mut first);
     value[0]
 }
 
 /// The k from 1 to 10 with the smallest bound K on `r_k`, and `log K`.
-fn proposal(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> (f64, f64) {
+fn proposal(likelihood: &dyn OneFunction, at: Observation, latent: LatentMarginal) -> (f64, f64) {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let peak = likelihood.peak(at);
     let highest = log_density(likelihood, at, peak);
@@ -158,14 +204,14 @@ mod tests {
             (LikelihoodKind::Gaussian, vec![0.0, 5.0]),
         ];
         for (kind, targets) in kinds {
-            let likelihood = kind.build(0);
+            let family = kind.build(0);
+            let likelihood = family.one().expect("one function");
             for y in targets {
                 let at = Observation::of(y);
-                let highest = log_density(likelihood.as_ref(), at, likelihood.peak(at));
+                let highest = log_density(likelihood, at, likelihood.peak(at));
                 for mu in [-3.0, 0.0, 1.5] {
                     for v in [0.01, 1.0, 9.0] {
-                        let sampler =
-                            ProductSampler::new(likelihood.as_ref(), at, LatentMarginal::new(mu, v));
+                        let sampler = ProductSampler::new(likelihood, at, LatentMarginal::new(mu, v));
                         assert!(sampler.log_bound <= highest + 1e-12, "{kind} {at} at {mu}, {v}");
                         for i in -4000..=4000 {
                             let f = mu + 0.01 * f64::from(i);
@@ -182,10 +228,10 @@ mod tests {
     /// proposals at the first of these.
     #[test]
     fn proposals_are_accepted_at_least_as_often_as_the_paper_s() {
-        let poisson = LikelihoodKind::Poisson.build(0);
+        let poisson = crate::likelihood::PoissonExp;
         let latent = LatentMarginal::new(0.0, 1.0);
         let accepted =
-            |y: f64| log_acceptance(&ProductSampler::new(poisson.as_ref(), Observation::of(y), latent)).exp();
+            |y: f64| log_acceptance(&ProductSampler::new(&poisson, Observation::of(y), latent)).exp();
         let (far, near) = (accepted(10.0), accepted(1.0));
         assert!(far > 0.0308, "{far}");
         assert!(near > 0.5, "{near}");

@@ -2,7 +2,7 @@
 //! Sheth & Khardon 2021).
 
 use crate::error::{Error, Result};
-use crate::likelihood::{DensityBounds, LatentMarginal, Likelihood, Local, Observation};
+use crate::likelihood::{DensityBounds, LatentMarginal, Local, Observation, OneFunction};
 use crate::quadrature::Integrator;
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub struct DensityMoments {
 impl DensityMoments {
     /// The moments under the latent marginal N(μ, v), by quadrature: `E φ′ = E φ · ∂_μ log E φ` and `E φ″ = 2 E φ · ∂_v log E φ`.
     pub fn at(
-        likelihood: &dyn Likelihood,
+        likelihood: &dyn OneFunction,
         at: Observation,
         latent: LatentMarginal,
         integrator: &mut Integrator,

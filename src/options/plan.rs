@@ -216,7 +216,7 @@ impl Plan {
     ///
     /// Returns the errors of [`FitOptions::validate`], and usage errors for options that this likelihood does not allow.
     pub fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Result<Plan> {
-        let options = &FitOptions { likelihood: Some(LikelihoodKind::of(likelihood)), ..options.clone() };
+        let options = &FitOptions { likelihood: Some(LikelihoodKind::of(&**likelihood)), ..options.clone() };
         options.validate()?;
         if options.reml && options.effects.is_empty() {
             return Err(Error::usage("⟨reml⟩ is for linear models with ⟨group⟩, and no group is given"));
@@ -303,17 +303,14 @@ impl StepPlan {
 /// Refuses an estimator that the likelihood does not allow. If the log density has a kink, samples miss the curvature at this single point.
 /// Likelihoods of several functions have only some estimators.
 fn check_estimator(estimator: Estimator, likelihood: &ObservationModel) -> Result<()> {
-    let likelihood = match likelihood {
-        ObservationModel::One(likelihood) => likelihood,
-        ObservationModel::Joint(joint) => {
-            let bounded = joint.peak(Observation::of(1.0)).is_some();
-            let suits = match estimator {
-                Estimator::Exact | Estimator::Biased { .. } | Estimator::Smoothed { .. } => true,
-                Estimator::Product { .. } => bounded,
-                _ => false,
-            };
-            return if suits { Ok(()) } else { Err(unsuited(estimator, joint.name(), bounded)) };
-        }
+    let Some(likelihood) = likelihood.one() else {
+        let bounded = likelihood.highest(Observation::of(1.0)).is_some();
+        let suits = match estimator {
+            Estimator::Exact | Estimator::Biased { .. } | Estimator::Smoothed { .. } => true,
+            Estimator::Product { .. } => bounded,
+            _ => false,
+        };
+        return if suits { Ok(()) } else { Err(unsuited(estimator, likelihood.name(), bounded)) };
     };
     let curved = estimator.latent_samples().is_some() && !matches!(estimator, Estimator::Product { .. })
         || matches!(estimator, Estimator::Price { .. });

@@ -77,7 +77,7 @@ pub fn fit_rows(
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let n = rows.all().count();
-    let known = LikelihoodKind::of(origin.likelihood());
+    let known = LikelihoodKind::of(&**origin.likelihood());
     if let Some(asked) = options.likelihood.filter(|&asked| asked != known) {
         return Err(Error::usage(format!(
             "the start model has the {known} likelihood, but ⟨likelihood⟩ is {asked}"

@@ -159,7 +159,7 @@ impl ModelBuilder {
         if let Some(likelihood) = &self.likelihood {
             prototype.likelihood = likelihood.clone();
         }
-        options.likelihood = Some(LikelihoodKind::of(&prototype.likelihood));
+        options.likelihood = Some(LikelihoodKind::of(&*prototype.likelihood));
         options.validate()?;
         let train = OwnedRows {
             exposure: self.exposure.clone(),

@@ -7,7 +7,7 @@ use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::hyper::{Outcome, Record, StopReason};
 use crate::latent::{InducingLayer, Jitter};
-use crate::likelihood::{Gaussian, LatentMarginal, Likelihood, TargetKind};
+use crate::likelihood::{Gaussian, LatentMarginal, Observation, OneFunction, TargetKind};
 use crate::model::{Input, LatentModel, Posterior, Score, Warning};
 use crate::options::{HyperOptimizer, LossKind, Plan};
 use crate::quadrature::Integrator;
@@ -168,7 +168,7 @@ fn about_dispersion(fit: &FitFacts<'_>) -> Option<Warning> {
     let ratios = (0..rows.len()).map(|i| {
         let at = rows.targets.at(i);
         let latent = LatentMarginal::new(marginals.mean[i], marginals.variance[i]);
-        let (mean, variance) = likelihood.predictive_moments(latent, at.exposure, &mut integrator);
+        let (mean, variance) = likelihood.predictive_moments(at, latent, &mut integrator);
         (at.y - mean).powi(2) / variance
     });
     let moments = Moments::of(ratios.filter(|ratio| ratio.is_finite()));
@@ -179,8 +179,8 @@ fn about_dispersion(fit: &FitFacts<'_>) -> Option<Warning> {
 }
 
 /// Returns true if the variance of counts, given f, equals their mean.
-fn has_poisson_variance(likelihood: &dyn Likelihood) -> bool {
-    let (mean, variance) = likelihood.conditional_moments(0.0, 1.0);
+fn has_poisson_variance(likelihood: &dyn OneFunction) -> bool {
+    let (mean, variance) = likelihood.conditional_moments(Observation::of(1.0), 0.0);
     likelihood.target_kind() == TargetKind::Count && (variance / mean - 1.0).abs() < 1e-12
 }
 

@@ -12,8 +12,7 @@ use super::start::{Prototype, Start, initial_model};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Constraints, Session};
-use crate::likelihood::joint::{JointLikelihood, Mixed, Outputs};
-use crate::likelihood::{Gaussian, Likelihood};
+use crate::likelihood::{Gaussian, Mixed, OneFunction, Outputs};
 use crate::model::{LatentModel, LatentPrior, Posterior};
 use crate::objective::Targets;
 use crate::options::{FitOptions, Hyper, HyperPlan, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
@@ -66,8 +65,7 @@ pub fn fit_outputs(
         let noise = 1.0 - row.iter().map(|w| w * w).sum::<f64>();
         (name.clone(), Mixed::new(Box::new(Gaussian::new(noise.max(LEAST_NOISE))), row, 0.0))
     };
-    let outputs: Box<dyn JointLikelihood> =
-        Box::new(Outputs::new(names.iter().enumerate().map(output).collect()));
+    let outputs = Outputs::new(names.iter().enumerate().map(output).collect());
     let kernel = options.kernel_of(rows.x.ncols())?;
     let prototype = Prototype { kernel: Some(kernel), likelihood: outputs.into() };
     // Some functions expect one number per observation.
@@ -99,8 +97,7 @@ pub fn fit_shared_outputs(
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
     let kernel = options.kernel_of(rows.x.ncols())?;
-    let noise: Box<dyn Likelihood> = Box::new(Gaussian::new(1.0));
-    let prototype = Prototype { kernel: Some(kernel), likelihood: noise.into() };
+    let prototype = Prototype { kernel: Some(kernel), likelihood: Gaussian::new(1.0).into() };
     let mut plan = Plan::new(&options, &prototype.likelihood, rows.x.nrows())?;
     let observed: Vec<OwnedRows> = (0..names.len()).map(|which| rows.of(which)).collect();
     if let Some((name, _)) = names.iter().zip(&observed).find(|(_, rows)| rows.y.is_empty()) {
@@ -176,7 +173,7 @@ fn shared_model(
     let model = initial_model(Dataset { x: rows.x, targets }, plan, prototype)?;
     let (mut means, mut outputs) = (Vec::new(), Vec::new());
     for (name, rows) in names.iter().zip(observed) {
-        let mut noise: Box<dyn Likelihood> = Box::new(Gaussian::new(1.0));
+        let mut noise: Box<dyn OneFunction> = Box::new(Gaussian::new(1.0));
         let centre = noise.initialise(&rows.y, &[]);
         means.push(if plan.mean == MeanKind::Constant { centre } else { 0.0 });
         outputs.push((name.clone(), noise));
@@ -185,14 +182,13 @@ fn shared_model(
         return Err(Error::usage("⟨outputs shared⟩ needs ⟨model gp⟩"));
     };
     let layer = layer.with_means(means, plan.mean == MeanKind::Zero);
-    let outputs: Box<dyn JointLikelihood> = Box::new(Outputs::apart(outputs));
-    Ok(LatentPrior::of_layers(vec![layer.into()], outputs.into(), model.fix_inducing))
+    Ok(LatentPrior::of_layers(vec![layer.into()], Outputs::apart(outputs).into(), model.fix_inducing))
 }
 
 /// Returns the model of one of the outputs that share a kernel.
 fn alone(model: &LatentModel, which: usize) -> Result<LatentPrior> {
     let lost = || Error::fit("the fit is not one of several outputs");
-    let output = model.likelihood.joint().and_then(|joint| joint.output(which)).ok_or_else(lost)?;
+    let output = model.likelihood.output(which).ok_or_else(lost)?;
     let layer = model.layer().prior().cloned().ok_or_else(lost)?;
     let (mean, fixed) = (layer.mean().values[which], layer.mean().fixed);
     let layer = layer.with_mean(mean, fixed);
@@ -229,9 +225,8 @@ fn check_outputs(rows: OutputRows<'_>, width: usize) -> Result<()> {
 
 /// Returns one output of a fit of several.
 fn of_output(fitted: &Fitted, which: usize) -> Result<Fitted> {
-    let joint = fitted.model.likelihood.joint().and_then(|joint| joint.output(which));
-    let mixed: Box<dyn JointLikelihood> =
-        Box::new(joint.ok_or_else(|| Error::fit("the fit is not one of several outputs"))?);
+    let output = fitted.model.likelihood.output(which);
+    let mixed = output.ok_or_else(|| Error::fit("the fit is not one of several outputs"))?;
     let layers = fitted.model.layers.clone();
     let model = LatentPrior::of_layers(layers, mixed.into(), fitted.model.fix_inducing);
     let posterior = Posterior::from_factors(&model, fitted.posterior.factors().to_vec());

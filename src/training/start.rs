@@ -78,7 +78,7 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
             let spread: Vec<f64> =
                 (0..d).map(|i| spread(train.x.col(i).iter(), kernel.dimensions().get(i))).collect();
             let mut kernels = Vec::new();
-            let shared = shares_layer(&likelihood);
+            let shared = likelihood.alike();
             for responses in if shared { vec![responses.concat()] } else { responses } {
                 let (mut own, amplitude) = (kernel.clone(), variance(responses));
                 own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
@@ -111,7 +111,7 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
             Ok(LatentModel::new(layer.into(), likelihood, true))
         }
         (LayerPlan::Linear { prior_mean, prior_variance }, _) => {
-            let shared = shares_layer(&likelihood);
+            let shared = likelihood.alike();
             // A layer has one intercept. If all functions share a layer, the prior of the intercept
             // has the mean of their centres.
             let mean = centres.iter().sum::<f64>() / centres.len() as f64;
@@ -153,11 +153,6 @@ fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
         ))
         .hint(format!("give fewer {option} or ⟨threads⟩"))
     })
-}
-
-/// Returns true if all functions of a model share a layer, as functions of the same kind do.
-fn shares_layer(likelihood: &ObservationModel) -> bool {
-    likelihood.joint().is_none_or(|joint| joint.alike())
 }
 
 /// The prior variance of an intercept, wide for standardised targets and for logarithms of rates.

@@ -117,7 +117,7 @@ fn far_targets(model: &Model, y: &[f64], scaled: &[f64]) -> Option<Warning> {
 
 /// Refuses models whose q does not contain all information of their rows.
 fn check_model(model: &Model) -> Result<()> {
-    let mixes = model.latent().likelihood.joint().is_some_and(|joint| joint.mixing().is_some());
+    let mixes = model.latent().likelihood.mixing().is_some();
     let (what, hint) = match model {
         _ if model.mean_only() => (
             "a model of ⟨objective dlm-square⟩ has no posterior covariance, and cannot be updated",

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::{
     BetaLogit, BetaProbit, Gamma, Gaussian, LatentMarginal, Likelihood, LikelihoodKind, Local,
-    NegativeBinomial, Observation, Ordinal, StudentT,
+    NegativeBinomial, Observation, OneFunction, Ordinal, StudentT,
 };
 use sparsegp::quadrature::Integrator;
 
 pub fn expectation(
-    likelihood: &dyn Likelihood,
+    likelihood: &dyn OneFunction,
     predictive: bool,
     at: Observation,
     latent: LatentMarginal,
@@ -29,7 +29,7 @@ fn scale(u: f64) -> f64 {
 }
 
 /// Returns a likelihood of a family; three numbers in (0, 1) determine its parameters.
-pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn Likelihood> {
+pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn OneFunction> {
     match kind {
         LikelihoodKind::Gaussian => Box::new(Gaussian::new(scale(a))),
         LikelihoodKind::NegativeBinomial => Box::new(NegativeBinomial::new(scale(a))),
@@ -41,8 +41,13 @@ pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn Likelihood> 
             let edges = [a - 1.0, a - 1.0 + scale(b) / 3.0, a - 1.0 + scale(b) / 3.0 + 0.01 + c];
             Box::new(Ordinal::with_edges(&edges, 0.3 + c))
         }
-        other => other.build(2),
+        other => one(&*other.build(2)),
     }
+}
+
+/// Returns a copy of a likelihood as one with a single function.
+pub fn one(likelihood: &dyn Likelihood) -> Box<dyn OneFunction> {
+    likelihood.one().expect("one function").boxed_clone()
 }
 
 /// Returns a [`family`], and from a fourth number a target in its domain; only counts use the
@@ -50,7 +55,7 @@ pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn Likelihood> 
 pub fn any_family(
     kind: LikelihoodKind,
     [a, b, c, d]: [f64; 4],
-) -> (Box<dyn Likelihood>, Observation<'static>) {
+) -> (Box<dyn OneFunction>, Observation<'static>) {
     let y = match kind.target_kind() {
         TargetKind::Real => 10.0 * (d - 0.5),
         TargetKind::Positive => 10.0 * scale(d),
@@ -75,13 +80,13 @@ pub fn every_kind() -> impl Iterator<Item = LikelihoodKind> {
     kinds.filter(|kind: &LikelihoodKind| !kind.is_joint())
 }
 
-pub fn own_values(likelihood: &dyn Likelihood) -> Vec<f64> {
+pub fn own_values(likelihood: &dyn OneFunction) -> Vec<f64> {
     let mut values = Vec::new();
     likelihood.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
     values
 }
 
-pub fn log_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> (f64, f64) {
+pub fn log_density(likelihood: &dyn OneFunction, at: Observation, f: f64) -> (f64, f64) {
     let (mut value, mut first) = ([0.0], [0.0]);
     likelihood.log_density(at, &[f], &mut value, &mut first);
     (value[0], first[0])

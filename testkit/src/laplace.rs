@@ -4,7 +4,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::functions::normal;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{LatentMarginal, Likelihood, Local, Observation, TargetKind};
+use sparsegp::likelihood::{LatentMarginal, Local, Observation, OneFunction, TargetKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 
 /// `p(y|f) = e^{−|y − f|/b}/2b`. Because of the kink, quadrature would need thousands of
@@ -29,7 +29,7 @@ fn log_phi(u: f64) -> f64 {
     normal::log_density(u, 0.0, 1.0)
 }
 
-impl Likelihood for Laplace {
+impl OneFunction for Laplace {
     fn name(&self) -> &'static str {
         "laplace"
     }
@@ -106,16 +106,16 @@ impl Likelihood for Laplace {
         }
     }
 
-    fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+    fn conditional_moments(&self, _: Observation, f: f64) -> (f64, f64) {
         (f, 2.0 * self.b() * self.b())
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
-        let tail = 0.5 * (-(y - f).abs() / self.b()).exp();
-        if y < f { tail } else { 1.0 - tail }
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        let tail = 0.5 * (-(at.y - f).abs() / self.b()).exp();
+        if at.y < f { tail } else { 1.0 - tail }
     }
 
-    fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, _: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
         let u = random.random::<f64>() - 0.5;
         f - self.b() * u.signum() * (1.0 - 2.0 * u.abs()).ln()
     }
@@ -134,9 +134,5 @@ impl Likelihood for Laplace {
 
     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         visit(&mut self.scale);
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
     }
 }

@@ -7,7 +7,7 @@ use sparsegp::gradient::Batch;
 use sparsegp::kernels::Parameter;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::{
-    LatentMarginal, Likelihood, LikelihoodKind, Local, Observation, PoissonExp, TargetKind,
+    LatentMarginal, LikelihoodKind, Local, Observation, ObservationModel, OneFunction, PoissonExp, TargetKind,
 };
 use sparsegp::model::{FitSummary, LatentModel};
 use sparsegp::objective::{DensityMoments, Estimator, Loss, Objective, failure_at, samples_for_step};
@@ -25,7 +25,7 @@ struct Counted {
     integrals: Arc<AtomicUsize>,
 }
 
-impl Likelihood for Counted {
+impl OneFunction for Counted {
     fn name(&self) -> &'static str {
         "counted"
     }
@@ -61,16 +61,16 @@ impl Likelihood for Counted {
         PoissonExp.log_predictive(at, latent, own, integrator)
     }
 
-    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
-        PoissonExp.conditional_moments(f, exposure)
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        PoissonExp.conditional_moments(at, f)
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
-        PoissonExp.conditional_cdf(y, f, exposure)
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        PoissonExp.conditional_cdf(at, f)
     }
 
-    fn sample(&self, f: f64, exposure: f64, random: &mut rand_chacha::ChaCha8Rng) -> f64 {
-        PoissonExp.sample(f, exposure, random)
+    fn sample(&self, at: Observation, f: f64, random: &mut rand_chacha::ChaCha8Rng) -> f64 {
+        PoissonExp.sample(at, f, random)
     }
 
     fn initialise(&mut self, _: &[f64], _: &[f64]) -> f64 {
@@ -80,13 +80,9 @@ impl Likelihood for Counted {
     fn for_each_parameter<'a>(&'a self, _: &mut dyn FnMut(&'a Parameter)) {}
 
     fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
-
-    fn boxed_clone(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
-fn with(likelihood: Box<dyn Likelihood>, d: usize, m: usize) -> LatentModel {
+fn with(likelihood: impl Into<ObservationModel>, d: usize, m: usize) -> LatentModel {
     LatentModel { likelihood: likelihood.into(), ..model(3, "rbf", d, m, Jitter::Relative(1e-6)) }
 }
 
@@ -118,7 +114,7 @@ fn sampled_estimators_compute_no_integral() {
     for estimator in ["bmc:3", "bmc-price:3", "smooth-bmc:3:0.1", "ups:3"] {
         let likelihood = Counted::default();
         let integrals = likelihood.integrals.clone();
-        let model = with(Box::new(likelihood), 2, 6);
+        let model = with(likelihood, 2, 6);
         let objective = log_predictive(estimator.parse().expect("an estimator"));
         let mut svgp = VariationalModel::new(model, posterior(2, 6), objective, 60).with_seed(4);
         assert!(svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true).is_finite(), "{estimator}");
@@ -262,11 +258,10 @@ fn more_samples_come_closer_to_the_exact_log_loss() {
 
 #[test]
 fn the_samples_of_corollary_5_follow_their_formula() {
-    let poisson = LikelihoodKind::Poisson.build(0);
+    let poisson = PoissonExp;
     let at = Observation::of(2.0);
     let bounds = poisson.density_bounds(at).expect("bounds");
-    let moments =
-        DensityMoments::at(poisson.as_ref(), at, LatentMarginal::new(0.3, 0.5), &mut Integrator::default());
+    let moments = DensityMoments::at(&poisson, at, LatentMarginal::new(0.3, 0.5), &mut Integrator::default());
     // Estimates the three moments by Monte Carlo.
     let (mut normals, n) = (Normals::new(1), 400_000);
     let mut sums = [0.0; 3];

@@ -5,8 +5,7 @@ use faer::Mat;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::collapsed::Dataset;
-use sparsegp::likelihood::joint::JointLikelihood;
-use sparsegp::likelihood::{LikelihoodKind, ObservationModel, TargetKind};
+use sparsegp::likelihood::{LikelihoodKind, Observation, TargetKind};
 use sparsegp::model::Model;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
@@ -22,24 +21,18 @@ fn families() -> Vec<LikelihoodKind> {
     all
 }
 
-fn joint(kind: LikelihoodKind) -> Box<dyn JointLikelihood> {
-    match sparsegp::Registry::default().likelihood(kind, 3).expect("a likelihood") {
-        ObservationModel::Joint(joint) => joint,
-        ObservationModel::One(_) => panic!("{kind} has one function"),
-    }
-}
-
 /// Returns inputs, and targets that the family draws at smooth functions of the inputs.
 fn problem(kind: LikelihoodKind, n: usize) -> (Mat<f64>, Vec<f64>) {
-    let (likelihood, (x, f)) = (joint(kind), data(3, 2, n));
+    let (likelihood, (x, f)) = (kind.build(3), data(3, 2, n));
     let mut random = ChaCha8Rng::seed_from_u64(7);
-    let functions = likelihood.functions().len();
+    let functions = likelihood.functions();
     let y = f.iter().enumerate().map(|(i, f)| {
         let at = |c: usize| match c {
             0 => 0.5 + f,
             c => -0.5 + 0.4 * (c as f64 * x[(0, i)]).sin(),
         };
-        let y = likelihood.sample(&(0..functions).map(at).collect::<Vec<_>>(), 1.0, &mut random);
+        let y =
+            likelihood.sample(Observation::of(1.0), &(0..functions).map(at).collect::<Vec<_>>(), &mut random);
         // 0 and 1 are not valid targets.
         if kind.target_kind() == TargetKind::UnitInterval { y.clamp(1e-9, 1.0 - 1e-9) } else { y }
     });
@@ -111,7 +104,7 @@ fn every_family_is_trained_in_every_way() {
             Estimator::Product { samples: 3 },
         ];
         for estimator in estimators {
-            let bounded = joint(kind).peak(sparsegp::likelihood::Observation::of(1.0)).is_some();
+            let bounded = kind.build(3).highest(Observation::of(1.0)).is_some();
             let options = FitOptions {
                 objective: ObjectiveKind::DlmLog,
                 hyper: Some(Hyper::Joint),

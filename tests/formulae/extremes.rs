@@ -6,7 +6,7 @@ use proptest::test_runner::{TestError, TestRunner};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::likelihood::TargetKind;
-use sparsegp::likelihood::{LatentMarginal, Likelihood, LikelihoodKind, Observation};
+use sparsegp::likelihood::{LatentMarginal, LikelihoodKind, Observation, OneFunction};
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::families::{expectation, family, log_density};
 
@@ -58,7 +58,7 @@ impl Case {
         }
     }
 
-    fn build(&self, kind: LikelihoodKind) -> (Box<dyn Likelihood>, Observation<'_>) {
+    fn build(&self, kind: LikelihoodKind) -> (Box<dyn OneFunction>, Observation<'_>) {
         let counts = kind.target_kind() == TargetKind::Count;
         let exposure = if counts { 10f64.powf(self.log_exposure) } else { 1.0 };
         (family(kind, self.own), Observation::exposed(self.target(kind), exposure))
@@ -153,14 +153,14 @@ fn check_distribution(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseEr
     let (likelihood, at) = case.build(kind);
     let marginal = LatentMarginal::new(case.mu, case.v);
     let mut integrator = Integrator::new(None);
-    let mut cdf = |y: f64| likelihood.predictive_cdf(y, marginal, at.exposure, &mut integrator);
+    let mut cdf = |y: f64| likelihood.predictive_cdf(at.with(y), marginal, &mut integrator);
     let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
     let below = around.map(&mut cdf);
     prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
     prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{at:?} {below:?}");
     let mut before = f64::NEG_INFINITY;
     for p in [1e-6, 0.05, 0.5, 0.95, 1.0 - 1e-6] {
-        let y = likelihood.predictive_quantile(p, marginal, at.exposure, &mut Integrator::new(None));
+        let y = likelihood.predictive_quantile(p, at, marginal, &mut Integrator::new(None));
         prop_assert!(admissible(kind, y), "{at:?}: quantile {y} of {p}");
         prop_assert!(
             y >= before || y >= before - 1e-9 * before.abs(),
@@ -183,11 +183,8 @@ fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     let (likelihood, at) = case.build(kind);
     let mut random = ChaCha8Rng::seed_from_u64(case.place.to_bits());
     for v in [0.0, case.v] {
-        let (mean, variance) = likelihood.predictive_moments(
-            LatentMarginal::new(case.mu, v),
-            at.exposure,
-            &mut Integrator::new(None),
-        );
+        let (mean, variance) =
+            likelihood.predictive_moments(at, LatentMarginal::new(case.mu, v), &mut Integrator::new(None));
         prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?} v {v}: mean {mean}, variance {variance}");
         let ends = [(TargetKind::UnitInterval, 1.0), (TargetKind::Binary, 1.0), (TargetKind::Ordinal, 3.0)];
         let end = ends.iter().find(|(of, _)| *of == kind.target_kind()).map_or(f64::INFINITY, |end| end.1);
@@ -196,9 +193,9 @@ fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     }
     for z in [-2.0, 0.0, 2.0] {
         let f = case.mu + case.v.sqrt() * z;
-        let y = likelihood.sample(f, at.exposure, &mut random);
+        let y = likelihood.sample(at, f, &mut random);
         prop_assert!(admissible(kind, y), "{at:?}: {y} drawn at f = {f}");
-        let (mean, variance) = likelihood.conditional_moments(f, at.exposure);
+        let (mean, variance) = likelihood.conditional_moments(at, f);
         prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?} f {f}: mean {mean}, variance {variance}");
     }
     Ok(())
@@ -212,7 +209,7 @@ fn log_trapezoid(values: &[f64], step: f64) -> f64 {
 
 /// Returns `log ∫ p(y|f) N(f; μ, v) df` of a log-concave density by a sum over very many points,
 /// between the points on both sides of the maximum at which the logarithm has fallen by 40.
-fn slow_log_predictive(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> f64 {
+fn slow_log_predictive(likelihood: &dyn OneFunction, at: Observation, latent: LatentMarginal) -> f64 {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let sd = v.sqrt();
     let g = |z: f64| log_density(likelihood, at, mu + sd * z).0 - 0.5 * z * z;
@@ -245,7 +242,7 @@ fn slow_log_predictive(likelihood: &dyn Likelihood, at: Observation, latent: Lat
 
 /// Returns `E log p(y|f)` by very many evenly spaced points within nine standard deviations, and
 /// the sum of the absolute terms.
-fn slow_expectation(likelihood: &dyn Likelihood, at: Observation, latent: LatentMarginal) -> (f64, f64) {
+fn slow_expectation(likelihood: &dyn OneFunction, at: Observation, latent: LatentMarginal) -> (f64, f64) {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let sd = v.sqrt();
     let half = (9.0 * sd / (0.1 * likelihood.resolution(at).step).min(0.05)).clamp(2000.0, 5e5).ceil() as i32;

@@ -10,7 +10,7 @@ use sparsegp::effects::Effects;
 use sparsegp::kernels::kernel::Scratch;
 use sparsegp::latent::{InducingPrior, Jitter, LatentLayer, LinearLayer};
 use sparsegp::likelihood::{
-    BernoulliLogit, BernoulliProbit, Gamma, Gaussian, Likelihood, NegativeBinomial, ObservationModel,
+    BernoulliLogit, BernoulliProbit, Gamma, Gaussian, NegativeBinomial, ObservationModel, OneFunction,
     PoissonExp, StudentT,
 };
 use sparsegp::model::LatentModel;
@@ -98,7 +98,7 @@ proptest! {
 /// steps in natural parameters from the prior mean. Returns minus the ELBO, μ and the diagonal of
 /// S.
 fn dense_posterior(
-    likelihood: &dyn Likelihood,
+    likelihood: &dyn OneFunction,
     y: &[f64],
     offset: f64,
     v: &Mat<f64>,

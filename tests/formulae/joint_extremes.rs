@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use sparsegp::likelihood::joint::{
-    BetaPrecise, GammaShaped, GaussianHeteroskedastic, JointIntegrator, JointLikelihood, Marginal,
-    NegativeBinomialDispersed, Slopes, Softmax, StudentTHeteroskedastic, ZeroAltered,
+use sparsegp::likelihood::{
+    BetaPrecise, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal, NegativeBinomialDispersed,
+    Observation, Slopes, Softmax, StudentTHeteroskedastic, TargetKind, ZeroAltered,
 };
-use sparsegp::likelihood::{Observation, TargetKind};
+use sparsegp::quadrature::Integrator;
 
 /// Marginals of up to four functions, the position of the target in its domain from 0 to 1, and an
 /// exposure.
@@ -35,7 +35,7 @@ fn any_case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    fn observation(&self, likelihood: &dyn JointLikelihood) -> Observation<'_> {
+    fn observation(&self, likelihood: &dyn Likelihood) -> Observation<'_> {
         let from_middle = 2.0 * (self.place - 0.5);
         let y = match likelihood.target_kind() {
             TargetKind::Real => (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle),
@@ -51,19 +51,19 @@ impl Case {
         Observation::exposed(y, if counts { 10f64.powf(self.log_exposure) } else { 1.0 })
     }
 
-    fn marginal(&self, likelihood: &dyn JointLikelihood) -> Marginal<'_> {
-        let n = likelihood.functions().len();
+    fn marginal(&self, likelihood: &dyn Likelihood) -> Marginal<'_> {
+        let n = likelihood.functions();
         Marginal { mean: &self.mean[..n], variance: &self.variance[..n] }
     }
 }
 
 /// Checks that expectations are finite unless the exact values overflow, and satisfy Jensen's
 /// inequality.
-fn check_expectations(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(), TestCaseError> {
+fn check_expectations(likelihood: &dyn Likelihood, case: &Case) -> Result<(), TestCaseError> {
     let (at, marginal) = (case.observation(likelihood), case.marginal(likelihood));
     let n = marginal.mean.len();
     let widest = marginal.variance.iter().copied().fold(0.0, f64::max);
-    let mut integrator = JointIntegrator::new(None);
+    let mut integrator = Integrator::new(None);
     let mut values = [0.0; 2];
     for predictive in [false, true] {
         let (mut mean, mut variance) = (vec![f64::NAN; n], vec![f64::NAN; n]);
@@ -109,7 +109,7 @@ fn check_expectations(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(
 
 /// Checks that distribution functions rise from 0 to 1, moments are finite, draws are in the
 /// domain, and probabilities sum to 1.
-fn check_predictions(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(), TestCaseError> {
+fn check_predictions(likelihood: &dyn Likelihood, case: &Case) -> Result<(), TestCaseError> {
     // With two wide marginals, a distribution function would take a tenth of a second, so variances
     // are limited.
     let mut case = case.clone();
@@ -117,12 +117,12 @@ fn check_predictions(likelihood: &dyn JointLikelihood, case: &Case) -> Result<()
         case.variance = case.variance.map(|v| v.min(30.0));
     }
     let (at, marginal) = (case.observation(likelihood), case.marginal(likelihood));
-    let mut integrator = JointIntegrator::new(None);
+    let mut integrator = Integrator::new(None);
     let mut random = ChaCha8Rng::seed_from_u64(case.place.to_bits());
     for z in [-2.0, 0.0, 2.0] {
         let f: Vec<f64> =
             (0..marginal.mean.len()).map(|c| marginal.mean[c] + z * marginal.variance[c].sqrt()).collect();
-        let y = likelihood.sample(&f, at.exposure, &mut random);
+        let y = likelihood.sample(at, &f, &mut random);
         let inside = match likelihood.target_kind() {
             TargetKind::Real => !y.is_nan(),
             TargetKind::Positive => y >= 0.0,
@@ -143,23 +143,23 @@ fn check_predictions(likelihood: &dyn JointLikelihood, case: &Case) -> Result<()
         );
         return Ok(());
     }
-    let (mean, variance) = likelihood.predictive_moments(marginal, at.exposure, &mut integrator);
+    let (mean, variance) = likelihood.predictive_moments(at, marginal, &mut integrator);
     prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?}: mean {mean}, variance {variance}");
     let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
-    let below = around.map(|y| likelihood.predictive_cdf(y, marginal, at.exposure, &mut integrator));
+    let below = around.map(|y| likelihood.predictive_cdf(at.with(y), marginal, &mut integrator));
     prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
     prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-4), "{at:?} {below:?}");
     for which in 0..likelihood.details().len() {
-        let detail = likelihood.detail(which, 1.0, marginal, &mut integrator);
+        let detail = likelihood.detail(which, Observation::of(1.0), marginal, &mut integrator);
         prop_assert!(detail >= 0.0, "{} is {detail}", likelihood.details()[which]);
     }
     Ok(())
 }
 
 /// A property that must hold for a case of a family.
-type Check = fn(&dyn JointLikelihood, &Case) -> Result<(), TestCaseError>;
+type Check = fn(&dyn Likelihood, &Case) -> Result<(), TestCaseError>;
 
-fn check(likelihood: &dyn JointLikelihood, cases: u32) {
+fn check(likelihood: &dyn Likelihood, cases: u32) {
     let checks: [(&str, u32, Check); 2] =
         [("expectations", cases, check_expectations), ("predictions", cases / 4, check_predictions)];
     for (name, cases, run) in checks {

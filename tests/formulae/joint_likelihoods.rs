@@ -2,15 +2,15 @@
 //! kit, and extremes.
 
 use serde_json::Value;
-use sparsegp::likelihood::Observation;
-use sparsegp::likelihood::joint::testkit::check_joint_likelihood;
-use sparsegp::likelihood::joint::{
-    BetaPrecise, GammaShaped, GaussianHeteroskedastic, JointIntegrator, JointLikelihood, Marginal,
-    NegativeBinomialDispersed, Slopes, Softmax, StudentTHeteroskedastic, ZeroAltered,
+use sparsegp::likelihood::testkit::check_likelihood;
+use sparsegp::likelihood::{
+    BetaPrecise, GammaShaped, GaussianHeteroskedastic, Likelihood, Marginal, NegativeBinomialDispersed,
+    Observation, Slopes, Softmax, StudentTHeteroskedastic, ZeroAltered,
 };
+use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::reference::*;
 
-fn family(name: &str, params: &Value) -> Box<dyn JointLikelihood> {
+fn family(name: &str, params: &Value) -> Box<dyn Likelihood> {
     let alpha = || number(&params["alpha"]);
     match name {
         "softmax_3" => Box::new(Softmax::new(3)),
@@ -35,7 +35,7 @@ fn error(got: f64, want: f64, floor: f64) -> f64 {
 #[test]
 fn expectations_agree_with_high_precision() {
     let file = load("multilatent_expectations.json");
-    let mut integrator = JointIntegrator::new(None);
+    let mut integrator = Integrator::new(None);
     let mut failures = Vec::new();
     for case in file["cases"].as_array().expect("cases") {
         let name = case["name"].as_str().expect("name");
@@ -87,9 +87,9 @@ fn expectations_agree_with_high_precision() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-fn kit(likelihood: &dyn JointLikelihood, targets: &[f64], exposure: f64) {
+fn kit(likelihood: &dyn Likelihood, targets: &[f64], exposure: f64) {
     let observations: Vec<Observation> = targets.iter().map(|&y| Observation::exposed(y, exposure)).collect();
-    if let Err(why) = check_joint_likelihood(likelihood, &observations) {
+    if let Err(why) = check_likelihood(likelihood, &observations) {
         panic!("{}: {why}", likelihood.name());
     }
 }
@@ -111,7 +111,7 @@ fn coarse_integrals_are_close_to_exact_ones() {
             let at = |coarse: bool| {
                 let (mut by_mean, mut by_variance) = ([0.0; 4], [0.0; 4]);
                 let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut [] };
-                let mut tools = JointIntegrator::new(None).coarsely(coarse);
+                let mut tools = Integrator::new(None).coarsely(coarse);
                 let marginal = Marginal { mean: &mean, variance: &variance };
                 let value = softmax.expected_log_density(Observation::of(1.0), marginal, slopes, &mut tools);
                 (value, by_mean, by_variance)

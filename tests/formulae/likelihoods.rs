@@ -6,9 +6,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
-use sparsegp::likelihood::{Gamma, LatentMarginal, Likelihood, LikelihoodKind, Observation, StudentT};
+use sparsegp::likelihood::{
+    Gamma, LatentMarginal, LikelihoodKind, Marginal, Observation, OneFunction, StudentT,
+};
 use sparsegp::quadrature::Integrator;
-use sparsegp_testkit::families::{any_family, any_kind, every_kind, expectation, log_density};
+use sparsegp_testkit::families::{any_family, any_kind, every_kind, expectation, log_density, one};
 
 fn unit() -> impl Strategy<Value = [f64; 4]> {
     prop::array::uniform4(0.001..0.999f64)
@@ -24,7 +26,7 @@ proptest! {
     #[test]
     fn derivatives_of_the_density_match_differences(kind in any_kind(), u in unit(), f in -6.0..6.0f64) {
         let (likelihood, at) = any_family(kind, u);
-        let verdict = check_density(&*likelihood, at, f);
+        let verdict = check_density(likelihood.as_likelihood(), at, &[f]);
         prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
     }
 
@@ -33,7 +35,7 @@ proptest! {
         kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -5.0..2.0f64,
     ) {
         let (likelihood, at) = any_family(kind, u);
-        let verdict = check_expectations(&*likelihood, at, LatentMarginal::new(mu, log_v.exp()));
+        let verdict = check_expectations(likelihood.as_likelihood(), at, Marginal { mean: &[mu], variance: &[log_v.exp()] });
         prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
     }
 
@@ -108,17 +110,17 @@ proptest! {
                 prop_assert!(own.iter().all(|own| own.is_finite()), "{kind} {predictive} own {own:?}");
             }
         }
-        let below = likelihood.predictive_cdf(at.y, marginal, at.exposure, &mut integrator);
+        let below = likelihood.predictive_cdf(at, marginal, &mut integrator);
         prop_assert!((0.0..=1.0).contains(&below), "{kind} cdf {below}");
-        let (mean, variance) = likelihood.predictive_moments(marginal, at.exposure, &mut integrator);
+        let (mean, variance) = likelihood.predictive_moments(at, marginal, &mut integrator);
         prop_assert!(!mean.is_nan() && !variance.is_nan(), "{kind} moments {mean} {variance}");
     }
 }
 
 /// Returns a likelihood of a family with an exposure and a marginal, with moderate counts and
 /// finite fourth moments.
-fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn Likelihood>, f64, LatentMarginal) {
-    let likelihood: Box<dyn Likelihood> = match kind {
+fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn OneFunction>, f64, LatentMarginal) {
+    let likelihood: Box<dyn OneFunction> = match kind {
         LikelihoodKind::StudentT => Box::new(StudentT::new(0.7, 9.0)),
         LikelihoodKind::Gamma => Box::new(Gamma::new(2.5)),
         _ => any_family(kind, [0.5, 0.4, 0.5, 0.5]).0,
@@ -128,13 +130,13 @@ fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn Likelihood>, f64, Latent
 }
 
 /// Returns draws from the predictive distribution.
-fn draws(likelihood: &dyn Likelihood, exposure: f64, latent: LatentMarginal, count: usize) -> Vec<f64> {
+fn draws(likelihood: &dyn OneFunction, exposure: f64, latent: LatentMarginal, count: usize) -> Vec<f64> {
     let LatentMarginal { mean: mu, variance: v } = latent;
     let mut random = ChaCha8Rng::seed_from_u64(20);
     (0..count)
         .map(|_| {
             let z: f64 = StandardNormal.sample(&mut random);
-            likelihood.sample(mu + v.sqrt() * z, exposure, &mut random)
+            likelihood.sample(Observation::exposed(1.0, exposure), mu + v.sqrt() * z, &mut random)
         })
         .collect()
 }
@@ -153,7 +155,7 @@ fn every_family_keeps_the_contract() {
             TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 3.0],
         };
         let observations = observations.map(|y| Observation::exposed(y, exposure));
-        check_likelihood(&*likelihood, &observations)
+        check_likelihood(likelihood.as_likelihood(), &observations)
             .unwrap_or_else(|violation| panic!("{kind}: {violation}"));
     }
 }
@@ -165,9 +167,10 @@ fn starting_values_come_from_the_targets() {
     for kind in every_kind() {
         let (truth, exposure, LatentMarginal { mean: f, .. }) = predictive_setting(kind);
         let y = draws(&*truth, exposure, LatentMarginal::new(f, 0.0), 5000);
-        let mut likelihood = kind.build(4);
+        let mut likelihood = one(&*kind.build(4));
         let mean = likelihood.initialise(&y, &vec![exposure; y.len()]);
-        let centre = |l: &dyn Likelihood, f: f64| l.conditional_moments(f, exposure).0;
+        let centre =
+            |l: &dyn OneFunction, f: f64| l.conditional_moments(Observation::exposed(1.0, exposure), f).0;
         let (got, want) = (centre(&*likelihood, mean), centre(&*truth, f));
         let ordinal = kind == LikelihoodKind::Ordinal;
         assert!(ordinal || close(got, want, 0.1, 0.0), "{kind}: mean {got} instead of {want}");
@@ -188,7 +191,7 @@ fn extreme_arguments_cause_no_panic() {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut integrator = Integrator::new(None);
     for kind in every_kind() {
-        let likelihood = kind.build(3);
+        let likelihood = one(&*kind.build(3));
         let mut own = vec![0.0; likelihood.own_len()];
         for y in odd {
             for f in odd {
@@ -200,9 +203,9 @@ fn extreme_arguments_cause_no_panic() {
                     likelihood.peak(at);
                     likelihood.working_response(at);
                     likelihood.resolution(at);
-                    likelihood.conditional_moments(f, exposure);
-                    likelihood.conditional_cdf(y, f, exposure);
-                    likelihood.sample(f, exposure, &mut random);
+                    likelihood.conditional_moments(at, f);
+                    likelihood.conditional_cdf(at, f);
+                    likelihood.sample(at, f, &mut random);
                     for v in [0.0, 1.0, 1e300, f64::NAN] {
                         likelihood.expected_log_density(
                             at,
@@ -211,8 +214,8 @@ fn extreme_arguments_cause_no_panic() {
                             &mut integrator,
                         );
                         likelihood.log_predictive(at, LatentMarginal::new(f, v), &mut own, &mut integrator);
-                        likelihood.predictive_cdf(y, LatentMarginal::new(f, v), exposure, &mut integrator);
-                        likelihood.predictive_moments(LatentMarginal::new(f, v), exposure, &mut integrator);
+                        likelihood.predictive_cdf(at, LatentMarginal::new(f, v), &mut integrator);
+                        likelihood.predictive_moments(at, LatentMarginal::new(f, v), &mut integrator);
                     }
                 }
             }
@@ -230,7 +233,7 @@ fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
             let (mut low, mut high) = (-60.0, 60.0);
             for _ in 0..200 {
                 let middle: f64 = 0.5 * (low + high);
-                let below = likelihood.conditional_moments(middle, 1.0).0 < mean;
+                let below = likelihood.conditional_moments(Observation::of(1.0), middle).0 < mean;
                 (low, high) = if below { (middle, high) } else { (low, middle) };
             }
             low

@@ -6,7 +6,7 @@ use sparsegp::gradient::Batch;
 use sparsegp::hyper::Constraints;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LatentMarginal;
-use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::{LikelihoodKind, OneFunction, PoissonExp};
 use sparsegp::model::{LatentModel, LatentPrior};
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
@@ -75,7 +75,7 @@ fn a_weight_is_a_number_of_rows() {
 #[test]
 fn an_exposure_is_an_offset_in_the_log_rate() {
     let (_, y) = counts(4, 30);
-    let likelihood = LikelihoodKind::Poisson.build(0);
+    let likelihood = PoissonExp;
     let mut integrator = sparsegp::quadrature::Integrator::default();
     for (i, &y) in y.iter().enumerate() {
         let (e, mu, v) = (0.3 + i as f64, 0.2 * i as f64 - 1.0, 0.1 + 0.05 * i as f64);
@@ -96,8 +96,8 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
             assert_same(&[a.value, a.mean, a.variance], &[b.value, b.mean, b.variance], 1e-9, "offset");
         }
         let (a, b) = (
-            likelihood.predictive_moments(latent, e, &mut integrator),
-            likelihood.predictive_moments(at, 1.0, &mut integrator),
+            likelihood.predictive_moments(exposed, latent, &mut integrator),
+            likelihood.predictive_moments(plain, at, &mut integrator),
         );
         assert_same(&[a.0, a.1], &[b.0, b.1], 1e-12, "moments");
     }

@@ -96,8 +96,9 @@ fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value,
     let likelihood = posterior.likelihood().one().expect("one function");
     let mut integrator = Integrator::default();
     let at = |i: usize| LatentMarginal::new(marginals.mean[i], marginals.variance[i]);
-    let moments: Vec<(f64, f64)> =
-        (0..means.len()).map(|i| likelihood.predictive_moments(at(i), 1.0, &mut integrator)).collect();
+    let moments: Vec<(f64, f64)> = (0..means.len())
+        .map(|i| likelihood.predictive_moments(Observation::of(1.0), at(i), &mut integrator))
+        .collect();
     if !want["predict_y_mean"].is_null() {
         let (mean, var): (Vec<f64>, Vec<f64>) = moments.into_iter().unzip();
         assert_vector(&mean, &want["predict_y_mean"], VALUE_TOLERANCE, &format!("{what} y mean"));

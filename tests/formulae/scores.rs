@@ -5,16 +5,22 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp::likelihood::testkit::check_scores;
 use sparsegp::likelihood::{
-    BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, LatentMarginal, Likelihood, NegativeBinomial,
-    Observation, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
+    BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, LatentMarginal, Marginal, NegativeBinomial,
+    Observation, OneFunction, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
 };
 use sparsegp::quadrature::Integrator;
-use sparsegp_testkit::families::{any_family, every_kind};
+use sparsegp_testkit::families::{any_family, every_kind, one};
+use std::slice::from_ref;
 
 /// A likelihood, an exposure, and mean and variance of f.
-type Case = (Box<dyn Likelihood>, f64, LatentMarginal);
+type Case = (Box<dyn OneFunction>, f64, LatentMarginal);
 
-fn score(likelihood: &dyn Likelihood, y: f64, latent: LatentMarginal) -> f64 {
+/// Returns the marginal as one of several functions.
+fn of(latent: &LatentMarginal) -> Marginal<'_> {
+    Marginal { mean: from_ref(&latent.mean), variance: from_ref(&latent.variance) }
+}
+
+fn score(likelihood: &dyn OneFunction, y: f64, latent: LatentMarginal) -> f64 {
     likelihood.crps(Observation::of(y), latent, &mut Integrator::default())
 }
 
@@ -42,7 +48,7 @@ fn every_family_agrees_with_slow_integration() {
             ([0.3, 0.6, 0.7, 0.5], LatentMarginal::new(0.1, 0.0)),
         ] {
             let (likelihood, at) = any_family(kind, u);
-            let verdict = check_scores(&*likelihood, at.exposure, marginal);
+            let verdict = check_scores(likelihood.as_likelihood(), at.exposure, of(&marginal));
             failures.extend(verdict.err().map(|error| format!("{kind} {u:?}: {error}")));
         }
     }
@@ -73,7 +79,7 @@ fn extreme_parameters_and_marginals_agree_with_slow_integration() {
         (Box::new(NegativeBinomial::new(0.5)), 20.0, LatentMarginal::new(1.0, 0.01)),
     ];
     let check = |(likelihood, exposure, marginal): &Case| {
-        let verdict = check_scores(&**likelihood, *exposure, *marginal);
+        let verdict = check_scores(likelihood.as_likelihood(), *exposure, of(marginal));
         verdict.err().map(|error| format!("{} with exposure {exposure}: {error}", likelihood.name()))
     };
     assert_eq!(cases.iter().filter_map(check).collect::<Vec<_>>(), Vec::<String>::new());
@@ -142,7 +148,7 @@ fn classes_have_the_brier_score_and_levels_the_ranked_probability_score() {
         let (likelihood, _) = any_family(kind, [0.5, 0.4, 0.5, 0.5]);
         let mut integrator = Integrator::default();
         let marginal = LatentMarginal::new(0.7, 1.3);
-        let mut cdf = |y: f64| likelihood.predictive_cdf(y, marginal, 1.0, &mut integrator);
+        let mut cdf = |y: f64| likelihood.predictive_cdf(Observation::of(y), marginal, &mut integrator);
         match kind.target_kind() {
             TargetKind::Binary => {
                 let p = 1.0 - cdf(0.0);
@@ -172,7 +178,7 @@ fn the_score_is_proper() {
         let (mut sum, mut squares) = (0.0, 0.0);
         for _ in 0..draws {
             let z: f64 = StandardNormal.sample(&mut random);
-            let y = likelihood.sample(mu + v.sqrt() * z, 1.0, &mut random);
+            let y = likelihood.sample(Observation::of(1.0), mu + v.sqrt() * z, &mut random);
             let mut score =
                 |mu: f64| likelihood.crps(Observation::of(y), LatentMarginal::new(mu, v), &mut integrator);
             let loss = score(mu - 2.0) - score(mu);
@@ -187,7 +193,7 @@ fn the_score_is_proper() {
 #[test]
 fn targets_that_are_not_finite_have_no_score() {
     for kind in every_kind() {
-        let likelihood = kind.build(3);
+        let likelihood = one(&*kind.build(3));
         assert!(score(&*likelihood, f64::NAN, LatentMarginal::new(0.1, 0.2)).is_nan(), "{kind}: y");
         if kind.target_kind() != TargetKind::Binary {
             assert!(score(&*likelihood, 1.0, LatentMarginal::new(f64::NAN, 0.2)).is_nan(), "{kind}: μ");

@@ -7,10 +7,10 @@ use sparsegp::gradient::{Batch, BatchPass, Form, Problem, Wanted};
 use sparsegp::hyper::{Event, Session};
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingPrior, Jitter, Layer, LayerGradient};
-use sparsegp::likelihood::joint::{
-    JointIntegrator, JointLikelihood, Marginal, Mixed, Outputs, Slopes, testkit::check_joint_likelihood,
+use sparsegp::likelihood::{
+    Gaussian, LatentMarginal, Likelihood, Marginal, Mixed, Observation, OneFunction, Outputs, PoissonExp,
+    Slopes, StudentT, testkit::check_likelihood,
 };
-use sparsegp::likelihood::{Gaussian, LatentMarginal, Likelihood, Observation, PoissonExp, StudentT};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::options::FitOptions;
@@ -29,7 +29,7 @@ fn number(document: &Value, place: &str) -> f64 {
 
 #[test]
 fn an_output_keeps_the_contract_of_likelihoods() {
-    let families: [(Box<dyn Likelihood>, &[f64]); 3] = [
+    let families: [(Box<dyn OneFunction>, &[f64]); 3] = [
         (Box::new(Gaussian::new(0.4)), &[-1.3, 0.4, 2.5]),
         (Box::new(PoissonExp), &[0.0, 2.0]),
         (Box::new(StudentT::new(4.0, 0.7)), &[-0.6, 1.9]),
@@ -37,14 +37,14 @@ fn an_output_keeps_the_contract_of_likelihoods() {
     for (family, targets) in families {
         let output = Mixed::new(family, vec![0.7, -0.4], 0.2);
         let observations: Vec<Observation> = targets.iter().map(|&y| Observation::of(y)).collect();
-        check_joint_likelihood(&output, &observations).expect("the contract");
+        check_likelihood(&output, &observations).expect("the contract");
     }
 }
 
 /// Expectations over outputs are sums over the observed outputs, each under its own marginal, whichever other cells are missing.
 #[test]
 fn outputs_are_sums_of_single_ones() {
-    let families = || -> [Box<dyn Likelihood>; 3] {
+    let families = || -> [Box<dyn OneFunction>; 3] {
         [Box::new(Gaussian::new(0.3)), Box::new(PoissonExp), Box::new(Gaussian::new(0.8))]
     };
     let weights = [[0.9, -0.2], [0.3, 0.5], [-1.1, 0.4]];
@@ -56,15 +56,15 @@ fn outputs_are_sums_of_single_ones() {
     let outputs = Outputs::new(named.collect());
     let (mean, variance) = ([0.4, -0.7], [0.5, 0.2]);
     let marginal = Marginal { mean: &mean, variance: &variance };
-    let (mut tools, mut integrator) = (JointIntegrator::default(), Integrator::default());
+    let mut integrator = Integrator::default();
     for cells in [[0.5, 2.0, -1.0], [f64::NAN, 3.0, f64::NAN], [f64::NAN; 3]] {
         let at = Observation { outputs: &cells, ..Observation::of(0.0) };
         for predictive in [false, true] {
             let (mut by_mean, mut by_variance) = ([f64::NAN; 2], [f64::NAN; 2]);
             let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut [] };
             let got = match predictive {
-                true => outputs.log_predictive(at, marginal, slopes, &mut tools),
-                false => outputs.expected_log_density(at, marginal, slopes, &mut tools),
+                true => outputs.log_predictive(at, marginal, slopes, &mut integrator),
+                false => outputs.expected_log_density(at, marginal, slopes, &mut integrator),
             };
             let (mut value, mut first, mut second) = (0.0, [0.0; 2], [0.0; 2]);
             for (p, family) in families().iter().enumerate().filter(|(p, _)| !cells[*p].is_nan()) {
@@ -303,8 +303,8 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
                 targets.chunks_exact(3).flat_map(|row| outputs.iter().map(|&p| row[p])).collect();
             let first: Vec<f64> = targets.chunks_exact(3).map(|row| row[outputs[0]]).collect();
             let all = Targets { outputs: &chosen, weights, ..Targets::of(&first) };
-            let gaussian = |noise: &f64| -> Box<dyn Likelihood> { Box::new(Gaussian::new(*noise)) };
-            let joint: Box<dyn JointLikelihood> = Box::new(Outputs::apart(
+            let gaussian = |noise: &f64| -> Box<dyn OneFunction> { Box::new(Gaussian::new(*noise)) };
+            let joint: Box<dyn Likelihood> = Box::new(Outputs::apart(
                 noises.iter().map(|noise| (String::new(), gaussian(noise))).collect(),
             ));
             let model = LatentModel::new(layer(&x, &means), joint, false);

@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::{Event, Session};
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
+use sparsegp::likelihood::{LikelihoodKind, Observation, TargetKind};
 use sparsegp::model::{Marginals, Model, Nearby};
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{ModelBuilder, Start, TrainingData, fit_arrays, update};
@@ -22,7 +22,8 @@ fn problem(kind: LikelihoodKind, n: usize) -> (Mat<f64>, Vec<f64>) {
     let functions = likelihood.functions();
     let draw = |(i, f): (usize, &f64)| {
         let at = |c: usize| if c == 0 { 0.5 + f } else { -0.5 + 0.4 * (c as f64 * x[(0, i)]).sin() };
-        let y = likelihood.sample(&(0..functions).map(at).collect::<Vec<_>>(), 1.0, &mut random);
+        let y =
+            likelihood.sample(Observation::of(1.0), &(0..functions).map(at).collect::<Vec<_>>(), &mut random);
         if kind.target_kind() == TargetKind::UnitInterval { y.clamp(1e-9, 1.0 - 1e-9) } else { y }
     };
     let y = f.iter().enumerate().map(draw).collect();

@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{LatentMarginal, Likelihood, Observation, RowNodes, TargetKind};
+use sparsegp::likelihood::{LatentMarginal, Observation, OneFunction, RowNodes, TargetKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 use std::fmt;
 use std::sync::Arc;
@@ -108,21 +108,21 @@ impl CustomLikelihood {
     }
 
     /// Returns the means and variances of y at every f.
-    fn moments(&self, f: &[f64], exposure: f64) -> Option<(Vec<f64>, Vec<f64>)> {
+    fn moments(&self, at: Observation, f: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
         self.own.call(|object| {
             let py = object.py();
-            let arguments = (PyArray1::from_slice(py, f), self.keywords(py, exposure)?);
+            let arguments = (PyArray1::from_slice(py, f), self.keywords(py, at.exposure)?);
             let found = object.call_method1("_moments", arguments)?;
             let (means, variances): (LentVector<'_>, LentVector<'_>) = found.extract()?;
             Ok((means.as_array().to_vec(), variances.as_array().to_vec()))
         })
     }
 
-    /// Returns `P(Y ≤ y | f)` at every f.
-    fn distribution(&self, y: f64, f: &[f64], exposure: f64) -> Option<Vec<f64>> {
+    /// Returns `P(Y ≤ at.y | f)` at every f.
+    fn distribution(&self, at: Observation, f: &[f64]) -> Option<Vec<f64>> {
         self.own.call(|object| {
             let py = object.py();
-            let arguments = (y, PyArray1::from_slice(py, f), self.keywords(py, exposure)?);
+            let arguments = (at.y, PyArray1::from_slice(py, f), self.keywords(py, at.exposure)?);
             let found: LentVector<'_> = object.call_method1("_cdf", arguments)?.extract()?;
             Ok(found.as_array().to_vec())
         })
@@ -155,7 +155,7 @@ impl fmt::Debug for CustomLikelihood {
     }
 }
 
-impl Likelihood for CustomLikelihood {
+impl OneFunction for CustomLikelihood {
     fn name(&self) -> &'static str {
         self.own.name
     }
@@ -262,52 +262,46 @@ impl Likelihood for CustomLikelihood {
         self.number("_peak", at, 0.1)
     }
 
-    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
-        self.moments(&[f], exposure).map_or((f64::NAN, f64::NAN), |(mean, variance)| (mean[0], variance[0]))
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        self.moments(at, &[f]).map_or((f64::NAN, f64::NAN), |(mean, variance)| (mean[0], variance[0]))
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
-        self.distribution(y, &[f], exposure).map_or(f64::NAN, |found| found[0])
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        self.distribution(at, &[f]).map_or(f64::NAN, |found| found[0])
     }
 
-    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
         if self.samples {
             let seed = random.next_u64();
             let found = self.own.call(|object| {
-                object.call_method1("_sample", (f, seed, self.keywords(object.py(), exposure)?))?.extract()
+                object.call_method1("_sample", (f, seed, self.keywords(object.py(), at.exposure)?))?.extract()
             });
             return found.unwrap_or(f64::NAN);
         }
         // The middle of one of 2⁵³ equal intervals, which is neither 0 nor 1.
         let p = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-        self.predictive_quantile(p, LatentMarginal::new(f, 0.0), exposure, &mut Integrator::default())
+        self.predictive_quantile(p, at, LatentMarginal::new(f, 0.0), &mut Integrator::default())
     }
 
     fn predictive_moments(
         &self,
+        at: Observation,
         latent: LatentMarginal,
-        exposure: f64,
         integrator: &mut Integrator,
     ) -> (f64, f64) {
-        let strip = self.resolution(Observation::exposed(1.0, exposure)).strip;
+        let strip = self.resolution(at).strip;
         let nodes = nodes(integrator, latent, strip);
-        let Some((means, variances)) = self.moments(&nodes, exposure) else { return (f64::NAN, f64::NAN) };
+        let Some((means, variances)) = self.moments(at, &nodes) else { return (f64::NAN, f64::NAN) };
         let mean = average(integrator, latent, strip, &means);
         let second = |(m, v): (&f64, &f64)| v + (m - mean) * (m - mean);
         let second: Vec<f64> = means.iter().zip(&variances).map(second).collect();
         (mean, average(integrator, latent, strip, &second))
     }
 
-    fn predictive_cdf(
-        &self,
-        y: f64,
-        latent: LatentMarginal,
-        exposure: f64,
-        integrator: &mut Integrator,
-    ) -> f64 {
-        let strip = self.cdf_strip(Observation::exposed(y, exposure));
+    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, integrator: &mut Integrator) -> f64 {
+        let strip = self.cdf_strip(at);
         let nodes = nodes(integrator, latent, strip);
-        let Some(values) = self.distribution(y, &nodes, exposure) else { return f64::NAN };
+        let Some(values) = self.distribution(at, &nodes) else { return f64::NAN };
         average(integrator, latent, strip, &values).clamp(0.0, 1.0)
     }
 
@@ -333,9 +327,5 @@ impl Likelihood for CustomLikelihood {
 
     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.parameters.iter_mut().for_each(visit);
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
     }
 }

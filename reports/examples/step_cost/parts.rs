@@ -69,7 +69,7 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
 
     let objective = Objective::elbo(1.0);
     let own = model.likelihood.own_len();
-    let (likelihood, mut losses) = (model.likelihood.clone(), LossScratch::new(&objective, own));
+    let (likelihood, mut losses) = (model.likelihood.clone(), LossScratch::new(&objective));
     let mut random = generator(0, Purpose::Estimator, 0);
     let (mu, v) = (vec![0.1; columns], vec![0.5; columns]);
     let [mut g, mut h, mut residual, mut bend] = [0; 4].map(|_| vec![0.0; columns]);

@@ -76,7 +76,7 @@ impl Problem {
 
     /// Returns the likelihood.
     pub fn likelihood(&self) -> LikelihoodKind {
-        LikelihoodKind::of(&self.model.likelihood)
+        LikelihoodKind::of(&*self.model.likelihood)
     }
 
     /// The first `rows` inputs.

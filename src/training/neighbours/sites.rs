@@ -11,7 +11,7 @@
 //!
 //! The site is equivalent to a target λ/Λ with noise variance 1/Λ.
 
-use crate::likelihood::{LatentMarginal, Likelihood};
+use crate::likelihood::{LatentMarginal, OneFunction};
 use crate::objective::Targets;
 use crate::quadrature::Integrator;
 use crate::threads::PerThread;
@@ -55,7 +55,7 @@ pub(super) struct SiteValues {
 /// A likelihood with observed data.
 #[derive(Clone, Copy)]
 pub(super) struct Observed<'a> {
-    pub likelihood: &'a dyn Likelihood,
+    pub likelihood: &'a dyn OneFunction,
     pub targets: Targets<'a>,
 }
 

@@ -53,7 +53,7 @@ impl TableModel {
     pub fn check_averages(&self, grid: &Grid, parts: usize) -> Result<usize> {
         let likelihood = &self.latent().likelihood;
         let of_target = likelihood.target_kind() == TargetKind::Real && likelihood.functions() == 1;
-        let is_mixture = likelihood.joint().is_some_and(|joint| joint.mixing().is_some());
+        let is_mixture = likelihood.mixing().is_some();
         if !(of_target || is_mixture) {
             let name = likelihood.name();
             return Err(Error::usage(format!(

@@ -12,10 +12,9 @@ use sparsegp::data::{Affine, Purpose, Scaling, generator};
 use sparsegp::error::Result;
 use sparsegp::functions::normal;
 use sparsegp::hyper::Session;
-use sparsegp::likelihood::joint::{JointLikelihood, Softmax};
 use sparsegp::likelihood::{
     BernoulliProbit, Gaussian, LikelihoodKind, NegativeBinomial, Observation, ObservationModel, Ordinal,
-    PoissonExp, Task,
+    PoissonExp, Softmax, Task,
 };
 use sparsegp::metrics::{Compared, Metrics};
 use sparsegp::model::ConstantModel;
@@ -187,7 +186,7 @@ fn linear_rows(model: &TableModel) -> Option<usize> {
 fn linear_likelihood(model: &TableModel) -> LikelihoodKind {
     match model.task() {
         Task::Regression => LikelihoodKind::Gaussian,
-        Task::Classification | Task::Count | Task::Ordinal => LikelihoodKind::of(&model.latent().likelihood),
+        Task::Classification | Task::Count | Task::Ordinal => LikelihoodKind::of(&*model.latent().likelihood),
     }
 }
 
@@ -318,10 +317,7 @@ fn shares(targets: Targets<'_>, codes: usize) -> Vec<f64> {
 fn classes(shares: &[f64]) -> (ObservationModel, Vec<f64>) {
     match *shares {
         [zero, _] => (BernoulliProbit.into(), vec![-normal::quantile(zero)]),
-        _ => {
-            let softmax: Box<dyn JointLikelihood> = Box::new(Softmax::new(shares.len()));
-            (softmax.into(), shares.iter().map(|share| share.ln()).collect())
-        }
+        _ => (Softmax::new(shares.len()).into(), shares.iter().map(|share| share.ln()).collect()),
     }
 }
 

@@ -463,7 +463,7 @@ impl TableOutputs {
 
 /// Returns the row of W of an output that mixes processes, in the units of its target.
 fn weights_of(model: &TableModel) -> Option<Vec<f64>> {
-    let weights = model.latent().likelihood.joint()?.mixing()?;
+    let weights = model.latent().likelihood.mixing()?;
     let scale = model.scaling().target.scale;
     Some(weights.iter().map(|weight| scale * weight).collect())
 }

@@ -24,7 +24,7 @@ pub(super) fn resolved(
     }
     let likelihood = match start {
         Some(start) => {
-            let known = LikelihoodKind::of(&start.latent().likelihood);
+            let known = LikelihoodKind::of(&*start.latent().likelihood);
             if let Some(asked) = options.likelihood.filter(|&asked| asked != known) {
                 return Err(Error::usage(format!(
                     "the start model has the {known} likelihood, but ⟨likelihood⟩ is {asked}"

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sparsegp::likelihood::{
     BernoulliLogit, BernoulliProbit, BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, LatentMarginal,
-    Likelihood, NegativeBinomial, Observation, Ordinal, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
+    NegativeBinomial, Observation, OneFunction, Ordinal, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
 };
 use sparsegp::quadrature::Integrator;
 use sparsegp_testkit::reference::*;
@@ -16,7 +16,7 @@ const FLOOR: f64 = 1e-3;
 
 /// One case of the reference file.
 struct Case {
-    likelihood: Box<dyn Likelihood>,
+    likelihood: Box<dyn OneFunction>,
     /// True if `E log p` and `log E p`, respectively, have a closed form.
     closed: [bool; 2],
     /// The names of the likelihood's parameters in the reference, in the order of this crate,
@@ -26,7 +26,7 @@ struct Case {
 
 fn case(name: &str, params: &Value) -> Case {
     let value = |key: &str| number(&params[key]);
-    let (likelihood, closed, names): (Box<dyn Likelihood>, [bool; 2], &[&str]) = match name {
+    let (likelihood, closed, names): (Box<dyn OneFunction>, [bool; 2], &[&str]) = match name {
         "gaussian" => (Box::new(Gaussian::new(value("variance"))), [true, true], &["variance"]),
         "bernoulli_probit" => (Box::new(BernoulliProbit), [false, true], &[]),
         "bernoulli_logit" => (Box::new(BernoulliLogit), [false, false], &[]),

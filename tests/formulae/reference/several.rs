@@ -5,10 +5,10 @@ use faer::{Mat, MatRef};
 use serde_json::Value;
 use sparsegp::gradient::Batch;
 use sparsegp::latent::{InducingPrior, Jitter, Layer};
-use sparsegp::likelihood::joint::{JointIntegrator, Marginal, Mixed, Outputs, Slopes};
-use sparsegp::likelihood::{Gaussian, LikelihoodKind, Observation, ObservationModel};
+use sparsegp::likelihood::{Gaussian, LikelihoodKind, Marginal, Mixed, Observation, Outputs, Slopes};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
+use sparsegp::quadrature::Integrator;
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{NaturalGradient, Normal, Rules, UpdateRule};
 use sparsegp_testkit::reference::*;
@@ -84,7 +84,7 @@ fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
         false => means.iter().enumerate().map(|(i, mean)| layer(i, vec![*mean])).collect(),
     };
     let likelihood = if mixes {
-        ObservationModel::Joint(Box::new(outputs(inputs)))
+        outputs(inputs).into()
     } else {
         let name = inputs["likelihood"].as_str().expect("a name").replace('_', "-");
         let kind: LikelihoodKind = name.parse().expect("a likelihood");
@@ -237,8 +237,8 @@ fn expectations_of_several_functions_at_those_marginals() {
     for case in cases(&file).iter().filter(|case| !has_outputs(&case["inputs"])) {
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
         let (model, _) = start(&file["inputs"], inputs);
-        let likelihood = model.likelihood.joint().expect("several functions");
-        let mut tools = JointIntegrator::default();
+        let likelihood = &model.likelihood;
+        let mut tools = Integrator::default();
         for (i, y) in numbers(&inputs["y"]).into_iter().enumerate() {
             let (mu, v) = (numbers(&want["f_mean"][i]), numbers(&want["f_var"][i]));
             let marginal = Marginal { mean: &mu, variance: &v };

@@ -5,7 +5,9 @@ use faer::Mat;
 use serde_json::Value;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Layer, LayerScratch, Layers, LinearLayer};
-use sparsegp::likelihood::{BernoulliLogit, LatentMarginal, Likelihood, LikelihoodKind, Observation};
+use sparsegp::likelihood::{
+    BernoulliLogit, LatentMarginal, Likelihood, LikelihoodKind, Observation, OneFunction,
+};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
 use sparsegp::quadrature::Integrator;
@@ -43,13 +45,13 @@ fn likelihood(inputs: &Value) -> Box<dyn Likelihood> {
 }
 
 /// Returns the likelihood of a model with one function.
-fn one(model: &LatentModel) -> &dyn Likelihood {
+fn one(model: &LatentModel) -> &dyn OneFunction {
     model.likelihood.one().expect("one function")
 }
 
 /// Returns the reference gradient in the likelihood's parameters, in the order of this crate;
 /// `None` for parameters that it lacks.
-fn own_gradient(likelihood: &dyn Likelihood, reference: &Value) -> Vec<Option<f64>> {
+fn own_gradient(likelihood: &dyn OneFunction, reference: &Value) -> Vec<Option<f64>> {
     let edges = reference.get("bin_edges").map(numbers);
     let mut own = Vec::new();
     likelihood.for_each_parameter(&mut |p| match (p.name.as_str(), &edges) {

@@ -37,7 +37,7 @@ fn start(data: &Data) -> Result<LatentModel> {
     let mut kernel = parse("rbf", x.ncols()).map_err(|error| sparsegp::Error::usage(error.to_string()))?;
     kernel.initialise(&vec![1.0; x.ncols()], 1.0);
     let mut likelihood = LikelihoodKind::Poisson.build(0);
-    let mean = likelihood.initialise(&data.y, &[]);
+    let mean = likelihood.initialise(&data.y, &[])[0];
     let z = choose_inducing(x, INDUCING, InducingInit::KMeans, kernel.as_ref(), 0)?;
     let layer = InducingPrior::new(kernel, z, Jitter::DEFAULT)?.with_mean(mean, false);
     let model = LatentModel::new(layer.into(), likelihood, false);

@@ -90,10 +90,11 @@ impl Problem {
             let mut hessian = Mat::<f64>::identity(d, d);
             for (x, y) in x.col_iter().zip(&self.data.y) {
                 let (at, f) = (Observation::of(*y), x.iter().zip(&self.mode).map(|(x, w)| x * w).sum());
-                let (mut value, mut slope) = ([0.0], [0.0]);
+                let (mut value, mut slope, mut curvature) = ([0.0], [0.0], [0.0]);
                 self.likelihood.log_density(at, &[f], &mut value, &mut slope);
                 gradient.iter_mut().zip(x.iter()).for_each(|(g, x)| *g -= x * slope[0]);
-                hessian -= faer::Scale(self.likelihood.curvature(at, f)) * x * x.transpose();
+                self.likelihood.curvature(at, &[f], &mut curvature);
+                hessian -= faer::Scale(curvature[0]) * x * x.transpose();
             }
             Factorizer::new(d).cholesky(hessian.as_mut()).map_err(|_| Error::fit("no mode"))?;
             solve_factored(hessian.as_ref(), &mut gradient);

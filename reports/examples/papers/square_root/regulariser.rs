@@ -3,7 +3,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{BernoulliLogit, Likelihood, Observation, TargetKind};
+use sparsegp::likelihood::{BernoulliLogit, Observation, OneFunction, TargetKind};
 use sparsegp::quadrature::Resolution;
 
 /// The target of a pseudo-observation of a coefficient.
@@ -13,7 +13,7 @@ pub const COEFFICIENT: f64 = 2.0;
 #[derive(Clone, Copy, Debug)]
 pub struct Regularised(pub f64);
 
-impl Likelihood for Regularised {
+impl OneFunction for Regularised {
     fn name(&self) -> &'static str {
         "regularised-logit"
     }
@@ -52,16 +52,16 @@ impl Likelihood for Regularised {
         if at.y == COEFFICIENT { 0.0 } else { BernoulliLogit.peak(at) }
     }
 
-    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
-        BernoulliLogit.conditional_moments(f, exposure)
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        BernoulliLogit.conditional_moments(at, f)
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
-        BernoulliLogit.conditional_cdf(y, f, exposure)
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        BernoulliLogit.conditional_cdf(at, f)
     }
 
-    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
-        BernoulliLogit.sample(f, exposure, random)
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
+        BernoulliLogit.sample(at, f, random)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
@@ -71,8 +71,4 @@ impl Likelihood for Regularised {
     fn for_each_parameter<'a>(&'a self, _: &mut dyn FnMut(&'a Parameter)) {}
 
     fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
-
-    fn boxed_clone(&self) -> Box<dyn Likelihood> {
-        Box::new(*self)
-    }
 }

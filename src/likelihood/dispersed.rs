@@ -3,10 +3,8 @@
 //! Given f_2, the family with one function provides everything, so an expectation over both functions is an expectation over f_2 of its
 //! results. A family here adds its density with derivatives in both functions, and closed forms.
 
-use super::rule::{self, Average, Point};
-use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
-use crate::likelihood::{LatentMarginal, Likelihood, Local, Observation, TargetKind};
-use crate::quadrature::Integrator;
+use super::{LatentMarginal, Likelihood, Local, Marginal, Observation, OneFunction, Slopes, TargetKind};
+use crate::quadrature::{Average, Integrator, Point};
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
 use std::fmt::Debug;
@@ -46,7 +44,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
     const POWER: f64;
 
     /// The family with one function; ψ is its first own parameter.
-    fn family() -> Box<dyn Likelihood>;
+    fn family() -> Box<dyn OneFunction>;
 
     /// The density; `own` is the own parameter besides ψ, or 0.
     fn density(at: Observation, f: [f64; 2], own: f64) -> Density;
@@ -55,7 +53,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
     fn expected(
         at: Observation,
         marginal: Marginal<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> Option<(f64, [f64; 2], [f64; 2])> {
         let _ = (at, marginal, integrator);
         None
@@ -68,23 +66,18 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
     }
 
     /// Mean and variance of y under the predictive distribution.
-    fn moments(
-        marginal: Marginal<'_>,
-        exposure: f64,
-        own: f64,
-        integrator: &mut JointIntegrator,
-    ) -> (f64, f64);
+    fn moments(at: Observation, marginal: Marginal<'_>, own: f64, integrator: &mut Integrator) -> (f64, f64);
 
     /// Returns `P(Y ≤ y)` given f_2. `family` is the family with one function, with ψ set.
     fn cdf_given(
-        family: &dyn Likelihood,
+        family: &dyn OneFunction,
         at: Observation,
         f: LatentMarginal,
         psi: f64,
         integrator: &mut Integrator,
     ) -> f64 {
         let _ = psi;
-        family.predictive_cdf(at.y, f, at.exposure, integrator)
+        family.predictive_cdf(at, f, integrator)
     }
 
     /// Returns the additional value of a prediction that is not a moment of y.
@@ -107,7 +100,7 @@ pub trait Driven: Copy + Debug + Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Dispersed<D> {
     /// The family with one function; its ψ determines starting values.
-    family: Box<dyn Likelihood>,
+    family: Box<dyn OneFunction>,
     driven: PhantomData<D>,
 }
 
@@ -135,6 +128,12 @@ impl<D: Driven> Dispersed<D> {
         values
     }
 
+    /// Returns the densities at some nodes.
+    fn densities(&self, at: Observation, f: &[f64]) -> impl Iterator<Item = Density> {
+        let own = self.values()[1];
+        f.as_chunks().0.iter().map(move |&f| D::density(at, f, own))
+    }
+
     /// ψ and dψ/df_2.
     fn psi(f2: f64) -> (f64, f64) {
         let (low, high) = D::RANGE;
@@ -154,13 +153,13 @@ impl<D: Driven> Dispersed<D> {
         at: Observation,
         marginal: Marginal<'_>,
         wanted: bool,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> Average {
         let f1 = marginal.of(0);
-        let JointIntegrator { outer, inner, nodes, family, .. } = integrator;
-        let family = lent(family, &*self.family);
+        let mut kept = integrator.kept::<Option<Box<dyn OneFunction>>>();
+        let family = lent(&mut kept, &*self.family);
         let own = self.values();
-        let mut given = |f2: f64| {
+        let mut given = |f2: f64, integrator: &mut Integrator| {
             if predictive && let Some((local, first)) = D::predictive_given(at, f1, f2) {
                 return Point { value: local.value, first, rest: [local.mean, local.variance, 0.0] };
             }
@@ -170,27 +169,28 @@ impl<D: Driven> Dispersed<D> {
             let slots = if wanted { &mut bar[..family.own_len()] } else { &mut [] };
             let marginal = LatentMarginal { mean: f1.mean + D::SHIFT * f2, ..f1 };
             let local = if predictive {
-                family.log_predictive(at, marginal, slots, inner)
+                family.log_predictive(at, marginal, slots, integrator)
             } else {
-                family.expected_log_density(at, marginal, slots, inner)
+                family.expected_log_density(at, marginal, slots, integrator)
             };
             let fixed = slope == 0.0 || predictive && f2 > D::HIGHEST;
             let first = if fixed { 0.0 } else { bar[0] * slope };
             let rest = [local.mean, local.variance, bar[1]];
             Point { value: local.value, first: first + D::SHIFT * local.mean, rest }
         };
-        let step = rule::fixed_step(outer);
-        if predictive {
-            rule::log_expected(nodes, step, marginal.of(1), &mut given)
+        let average = if predictive {
+            integrator.nested_log_expectation(marginal.of(1), &mut given)
         } else {
-            rule::expected(nodes, step, marginal.of(1), &mut given)
-        }
+            integrator.nested_expectation(marginal.of(1), &mut given)
+        };
+        integrator.keep(kept);
+        average
     }
 }
 
 /// Returns a copy of the family that can be changed; it reuses the copy in `slot` if that is of the
 /// same family.
-fn lent<'a>(slot: &'a mut Option<Box<dyn Likelihood>>, family: &dyn Likelihood) -> &'a mut dyn Likelihood {
+fn lent<'a>(slot: &'a mut Option<Box<dyn OneFunction>>, family: &dyn OneFunction) -> &'a mut dyn OneFunction {
     if slot.as_ref().is_none_or(|copy| copy.name() != family.name()) {
         *slot = None;
     }
@@ -198,7 +198,7 @@ fn lent<'a>(slot: &'a mut Option<Box<dyn Likelihood>>, family: &dyn Likelihood) 
 }
 
 /// Sets own parameters, as many as there are.
-fn set(family: &mut dyn Likelihood, values: [f64; 2]) {
+fn set(family: &mut dyn OneFunction, values: [f64; 2]) {
     let mut values = values.into_iter();
     family.for_each_parameter_mut(&mut |parameter| {
         if let Some(value) = values.next() {
@@ -216,7 +216,7 @@ fn take(mut slopes: Slopes<'_>, average: &Average) {
     }
 }
 
-impl<D: Driven> JointLikelihood for Dispersed<D> {
+impl<D: Driven> Likelihood for Dispersed<D> {
     fn name(&self) -> &'static str {
         D::NAME
     }
@@ -225,28 +225,29 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
         self.family.target_kind()
     }
 
-    fn functions(&self) -> Vec<String> {
+    fn function_names(&self) -> Vec<String> {
         D::FUNCTIONS.map(str::to_owned).to_vec()
     }
 
-    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
-        let density = D::density(at, [f[0], f[1]], self.values()[1]);
-        slope.iter_mut().zip(density.first).for_each(|(slope, first)| *slope = first);
-        density.value
-    }
-
-    fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]) {
-        let density = D::density(at, [f[0], f[1]], self.values()[1]);
-        out.iter_mut().zip(density.second).for_each(|(out, second)| *out = second);
-    }
-
-    fn own_gradient(&self, at: Observation, f: &[f64], weight: f64, own: &mut [f64]) {
-        if let Some(own) = own.first_mut() {
-            *own += weight * D::density(at, [f[0], f[1]], self.values()[1]).own;
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], slope: &mut [f64]) {
+        let slopes = slope.as_chunks_mut().0;
+        for ((density, value), slope) in self.densities(at, f).zip(value).zip(slopes) {
+            (*value, *slope) = (density.value, density.first);
         }
     }
 
-    fn peak(&self, at: Observation) -> Option<f64> {
+    fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]) {
+        let out = out.as_chunks_mut().0;
+        self.densities(at, f).zip(out).for_each(|(density, out)| *out = density.second);
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        if let Some(own) = own.first_mut() {
+            self.densities(at, f).zip(weights).for_each(|(density, weight)| *own += weight * density.own);
+        }
+    }
+
+    fn highest(&self, at: Observation) -> Option<f64> {
         D::peak(at)
     }
 
@@ -255,7 +256,7 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
         at: Observation,
         marginal: Marginal<'_>,
         slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         let average = match D::expected(at, marginal, integrator) {
             Some((value, mean, variance)) => {
@@ -272,7 +273,7 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
         at: Observation,
         marginal: Marginal<'_>,
         slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         let average = self.integrate(true, at, marginal, slopes.wanted(), integrator);
         take(slopes, &average);
@@ -281,45 +282,41 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
 
     fn predictive_moments(
         &self,
+        at: Observation,
         marginal: Marginal<'_>,
-        exposure: f64,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> (f64, f64) {
-        D::moments(marginal, exposure, self.values()[1], integrator)
+        D::moments(at, marginal, self.values()[1], integrator)
     }
 
-    fn predictive_cdf(
-        &self,
-        y: f64,
-        marginal: Marginal<'_>,
-        exposure: f64,
-        integrator: &mut JointIntegrator,
-    ) -> f64 {
+    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
         let f1 = marginal.of(0);
-        let JointIntegrator { outer, inner, nodes, family, .. } = integrator;
-        let family = lent(family, &*self.family);
+        let mut kept = integrator.kept::<Option<Box<dyn OneFunction>>>();
+        let family = lent(&mut kept, &*self.family);
         let own = self.values();
-        let mut given = |f2: f64| {
+        let mut given = |f2: f64, integrator: &mut Integrator| {
             let (psi, _) = Self::psi(f2.min(D::HIGHEST));
             set(family, [psi, own[1]]);
             let f = LatentMarginal { mean: f1.mean + D::SHIFT * f2, ..f1 };
-            D::cdf_given(family, Observation::exposed(y, exposure), f, psi, inner)
+            D::cdf_given(family, at, f, psi, integrator)
         };
-        rule::average(nodes, rule::fixed_step(outer), marginal.of(1), &mut given).clamp(0.0, 1.0)
+        let below = integrator.nested_average(marginal.of(1), &mut given).clamp(0.0, 1.0);
+        integrator.keep(kept);
+        below
     }
 
     fn details(&self) -> &'static [&'static str] {
         const { &[D::DETAIL] }
     }
 
-    fn detail(&self, _: usize, _: f64, marginal: Marginal<'_>, _: &mut JointIntegrator) -> f64 {
+    fn detail(&self, _: usize, _: Observation, marginal: Marginal<'_>, _: &mut Integrator) -> f64 {
         D::detail(marginal, self.values()[1])
     }
 
-    fn sample(&self, f: &[f64], exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {
         let mut family = self.family.boxed_clone();
         set(&mut *family, [Self::psi(f[1]).0, self.values()[1]]);
-        family.sample(f[0] + D::SHIFT * f[1], exposure, random)
+        family.sample(at, f[0] + D::SHIFT * f[1], random)
     }
 
     fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
@@ -356,9 +353,5 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
                 visit(parameter);
             }
         });
-    }
-
-    fn boxed_clone(&self) -> Box<dyn JointLikelihood> {
-        Box::new(self.clone())
     }
 }

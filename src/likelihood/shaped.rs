@@ -1,16 +1,14 @@
 //! Positive targets, proportions and counts whose second function is the logarithm of a shape, a precision or a dispersion.
 
+use super::bernoulli::logistic;
 use super::dispersed::{Density, Dispersed, Driven};
-use super::rule::{self, Point};
-use super::{JointIntegrator, Marginal};
+use super::log_rate::log_normal;
+use super::poisson::{log_ratio, poisson_deviance};
+use super::threshold::Threshold;
+use super::{BetaLogit, Gamma, LatentMarginal, Marginal, NegativeBinomial, Observation, OneFunction};
 use crate::functions::gamma::{ln_gamma_1p, ln_rising, rising_curvature, stirling_excess, trigamma_1p};
 use crate::functions::normal;
-use crate::likelihood::bernoulli::logistic;
-use crate::likelihood::log_rate::log_normal;
-use crate::likelihood::poisson::{log_ratio, poisson_deviance};
-use crate::likelihood::threshold::Threshold;
-use crate::likelihood::{BetaLogit, Gamma, LatentMarginal, Likelihood, NegativeBinomial, Observation};
-use crate::quadrature::Integrator;
+use crate::quadrature::{Integrator, Point};
 use pulp::Scalar;
 use statrs::function::gamma::ln_gamma;
 
@@ -34,7 +32,7 @@ impl Driven for Dispersion {
     const RANGE: (f64, f64) = (-20.0, 230.0);
     const POWER: f64 = 1.0;
 
-    fn family() -> Box<dyn Likelihood> {
+    fn family() -> Box<dyn OneFunction> {
         Box::new(NegativeBinomial::new(0.5))
     }
 
@@ -56,7 +54,8 @@ impl Driven for Dispersion {
         }
     }
 
-    fn moments(marginal: Marginal<'_>, exposure: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
+    fn moments(at: Observation, marginal: Marginal<'_>, _: f64, _: &mut Integrator) -> (f64, f64) {
+        let Observation { exposure, .. } = at;
         let (mean, _, variance) = log_normal(marginal.of(0));
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_alpha, variance: spread } = marginal.of(1);
@@ -66,7 +65,7 @@ impl Driven for Dispersion {
     }
 
     fn cdf_given(
-        family: &dyn Likelihood,
+        family: &dyn OneFunction,
         at: Observation,
         f: LatentMarginal,
         alpha: f64,
@@ -80,7 +79,7 @@ impl Driven for Dispersion {
         let offset = exposure.ln() + alpha.ln();
         let threshold = Threshold::LogOdds(y.floor() + 1.0, 1.0 / alpha);
         let quick = threshold.average(|u| u - offset, |_| 1.0, f, integrator);
-        quick.unwrap_or_else(|| family.predictive_cdf(y, f, exposure, integrator))
+        quick.unwrap_or_else(|| family.predictive_cdf(at, f, integrator))
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
@@ -117,7 +116,7 @@ impl Driven for Shape {
     const HIGHEST: f64 = 25.0;
     const POWER: f64 = 1.0;
 
-    fn family() -> Box<dyn Likelihood> {
+    fn family() -> Box<dyn OneFunction> {
         Box::new(Gamma::new(1.0))
     }
 
@@ -142,7 +141,7 @@ impl Driven for Shape {
     fn expected(
         at: Observation,
         marginal: Marginal<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> Option<(f64, [f64; 2], [f64; 2])> {
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_shape, variance: spread } = marginal.of(1);
@@ -157,8 +156,7 @@ impl Driven for Shape {
         } else {
             (-product, product)
         };
-        let step = rule::fixed_step(&integrator.outer);
-        let bracket = rule::expected(&mut integrator.nodes, step, marginal.of(1), &mut |f| {
+        let bracket = integrator.nested_expectation(marginal.of(1), &mut |f, _| {
             let (value, first) = stirling_excess(f.clamp(Self::RANGE.0, Self::RANGE.1).exp());
             Point { value, first, ..Point::default() }
         });
@@ -169,7 +167,7 @@ impl Driven for Shape {
         ))
     }
 
-    fn moments(marginal: Marginal<'_>, _: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
+    fn moments(_: Observation, marginal: Marginal<'_>, _: f64, _: &mut Integrator) -> (f64, f64) {
         let (mean, _, variance) = log_normal(marginal.of(0));
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_shape, variance: spread } = marginal.of(1);
@@ -178,7 +176,7 @@ impl Driven for Shape {
 
     /// `Y ≤ y` if f is at most log y minus the logarithm of a gamma variable.
     fn cdf_given(
-        family: &dyn Likelihood,
+        family: &dyn OneFunction,
         at: Observation,
         f: LatentMarginal,
         shape: f64,
@@ -189,7 +187,7 @@ impl Driven for Shape {
         }
         let log_y = at.y.ln();
         let quick = Threshold::LogGamma(shape).average(|u| log_y - u, |_| 1.0, f, integrator);
-        quick.unwrap_or_else(|| family.predictive_cdf(at.y, f, 1.0, integrator))
+        quick.unwrap_or_else(|| family.predictive_cdf(at, f, integrator))
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
@@ -210,15 +208,14 @@ pub type BetaPrecise = Dispersed<Precision>;
 
 impl Precision {
     /// `E 1/(1 + s)`.
-    fn shrinkage(latent: LatentMarginal, integrator: &mut JointIntegrator) -> f64 {
+    fn shrinkage(latent: LatentMarginal, integrator: &mut Integrator) -> f64 {
         expectation(LatentMarginal { mean: -latent.mean, ..latent }, integrator, logistic)
     }
 }
 
 /// `E g(f)`.
-fn expectation(marginal: LatentMarginal, integrator: &mut JointIntegrator, g: impl Fn(f64) -> f64) -> f64 {
-    let step = rule::fixed_step(&integrator.outer);
-    rule::average(&mut integrator.nodes, step, marginal, &mut |f| g(f))
+fn expectation(marginal: LatentMarginal, integrator: &mut Integrator, g: impl Fn(f64) -> f64) -> f64 {
+    integrator.nested_average(marginal, &mut |f, _| g(f))
 }
 
 impl Driven for Precision {
@@ -230,7 +227,7 @@ impl Driven for Precision {
     const HIGHEST: f64 = 23.0;
     const POWER: f64 = 1.0;
 
-    fn family() -> Box<dyn Likelihood> {
+    fn family() -> Box<dyn OneFunction> {
         Box::new(BetaLogit::new(4.0))
     }
 
@@ -265,7 +262,7 @@ impl Driven for Precision {
         }
     }
 
-    fn moments(marginal: Marginal<'_>, _: f64, _: f64, integrator: &mut JointIntegrator) -> (f64, f64) {
+    fn moments(_: Observation, marginal: Marginal<'_>, _: f64, integrator: &mut Integrator) -> (f64, f64) {
         let f = marginal.of(0);
         let mean = expectation(f, integrator, logistic).clamp(0.0, 1.0);
         let spread = expectation(f, integrator, |f| (logistic(f) - mean).powi(2));
@@ -275,7 +272,7 @@ impl Driven for Precision {
 
     /// A beta variable of large shapes is a normal one in its log odds, with a variance of 1/(s y (1 − y)).
     fn cdf_given(
-        family: &dyn Likelihood,
+        family: &dyn OneFunction,
         at: Observation,
         latent: LatentMarginal,
         s: f64,
@@ -287,10 +284,10 @@ impl Driven for Precision {
             let log_odds = at.y.ln() - (-at.y).ln_1p();
             return normal::cdf((log_odds - mu) / (v + 1.0 / weight).sqrt());
         }
-        family.predictive_cdf(at.y, latent, 1.0, integrator)
+        family.predictive_cdf(at, latent, integrator)
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
-        1.0 / Self::shrinkage(marginal.of(1), &mut JointIntegrator::default()) - 1.0
+        1.0 / Self::shrinkage(marginal.of(1), &mut Integrator::default()) - 1.0
     }
 }

@@ -1,9 +1,8 @@
 //! Real targets with a location f_1 and a scale e^{f_2}: heteroskedastic normal and Student-t noise.
 
 use super::dispersed::{Density, Dispersed, Driven};
-use super::{JointIntegrator, Marginal};
+use super::{Gaussian, LatentMarginal, Local, Marginal, Observation, OneFunction, StudentT};
 use crate::functions::normal;
-use crate::likelihood::{Gaussian, LatentMarginal, Likelihood, Local, Observation, StudentT};
 use crate::quadrature::Integrator;
 use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
@@ -29,7 +28,7 @@ impl Driven for NormalNoise {
     const RANGE: (f64, f64) = (-340.0, 340.0);
     const POWER: f64 = 2.0;
 
-    fn family() -> Box<dyn Likelihood> {
+    fn family() -> Box<dyn OneFunction> {
         Box::new(Gaussian::new(0.1))
     }
 
@@ -47,7 +46,7 @@ impl Driven for NormalNoise {
     fn expected(
         at: Observation,
         marginal: Marginal<'_>,
-        _: &mut JointIntegrator,
+        _: &mut Integrator,
     ) -> Option<(f64, [f64; 2], [f64; 2])> {
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_scale, variance: spread } = marginal.of(1);
@@ -74,14 +73,14 @@ impl Driven for NormalNoise {
         Some((local, 2.0 * slope * (log_noise - log_total).exp()))
     }
 
-    fn moments(marginal: Marginal<'_>, _: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
+    fn moments(_: Observation, marginal: Marginal<'_>, _: f64, _: &mut Integrator) -> (f64, f64) {
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let LatentMarginal { mean: log_scale, variance: spread } = marginal.of(1);
         (mu, v + (2.0 * (log_scale + spread)).exp())
     }
 
     fn cdf_given(
-        _: &dyn Likelihood,
+        _: &dyn OneFunction,
         at: Observation,
         latent: LatentMarginal,
         noise: f64,
@@ -115,7 +114,7 @@ impl Driven for StudentNoise {
     const RANGE: (f64, f64) = (-150.0, 150.0);
     const POWER: f64 = 1.0;
 
-    fn family() -> Box<dyn Likelihood> {
+    fn family() -> Box<dyn OneFunction> {
         Box::new(StudentT::new(0.3, 4.0))
     }
 
@@ -139,7 +138,7 @@ impl Driven for StudentNoise {
         }
     }
 
-    fn moments(marginal: Marginal<'_>, _: f64, df: f64, _: &mut JointIntegrator) -> (f64, f64) {
+    fn moments(_: Observation, marginal: Marginal<'_>, df: f64, _: &mut Integrator) -> (f64, f64) {
         let LatentMarginal { mean: mu, variance: v } = marginal.of(0);
         let sd = Self::detail(marginal, df);
         (if df > 1.0 { mu } else { f64::NAN }, v + sd * sd)

@@ -1,8 +1,8 @@
 //! One output as a combination of latent processes, `f = b + Σ_l w_l g_l`, seen through a
 //! likelihood of one latent function.
 
-use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
-use crate::likelihood::{LatentMarginal, Likelihood, Observation, TargetKind};
+use super::{LatentMarginal, Likelihood, Marginal, Observation, OneFunction, Slopes, TargetKind};
+use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::{Parameter, Transform};
 
@@ -12,7 +12,7 @@ use sparsegp_kernels::{Parameter, Transform};
 /// Its functions are the L processes, so that expectations are those of the likelihood under `N(b + Σ w_l μ_l, Σ w_l² v_l)`.
 #[derive(Clone, Debug)]
 pub struct Mixed {
-    likelihood: Box<dyn Likelihood>,
+    likelihood: Box<dyn OneFunction>,
     weights: Parameter,
     offset: Parameter,
 }
@@ -20,7 +20,7 @@ pub struct Mixed {
 impl Mixed {
     /// Creates an output with one weight per process and an offset; both are trained unless they
     /// are fixed.
-    pub fn new(likelihood: Box<dyn Likelihood>, weights: Vec<f64>, offset: f64) -> Mixed {
+    pub fn new(likelihood: Box<dyn OneFunction>, weights: Vec<f64>, offset: f64) -> Mixed {
         let parameter = |name: &str, values| Parameter {
             name: name.to_owned(),
             values,
@@ -38,7 +38,7 @@ impl Mixed {
     }
 
     /// Creates the output that equals one of `processes` processes, with fixed weights and offset.
-    pub(super) fn alone(likelihood: Box<dyn Likelihood>, which: usize, processes: usize) -> Mixed {
+    pub(super) fn alone(likelihood: Box<dyn OneFunction>, which: usize, processes: usize) -> Mixed {
         let unit = (0..processes).map(|process| f64::from(u8::from(process == which))).collect();
         let mut output = Mixed::new(likelihood, unit, 0.0).fixed();
         output.offset.fixed = true;
@@ -46,13 +46,13 @@ impl Mixed {
     }
 
     /// The likelihood of the output.
-    pub fn likelihood(&self) -> &dyn Likelihood {
+    pub fn likelihood(&self) -> &dyn OneFunction {
         &*self.likelihood
     }
 
     /// Returns the likelihood without the mixing.
     pub(crate) fn into_likelihood(self) -> Box<dyn Likelihood> {
-        self.likelihood
+        self.likelihood.as_likelihood().boxed_clone()
     }
 
     /// The weights of the processes.
@@ -73,7 +73,7 @@ impl Mixed {
 
     /// The number of own parameter values.
     pub(super) fn own_len(&self) -> usize {
-        (self as &dyn JointLikelihood).own_len()
+        (self as &dyn Likelihood).own_len()
     }
 
     /// Returns f, given the values of the processes.
@@ -95,15 +95,15 @@ impl Mixed {
         at: Observation,
         marginal: Marginal<'_>,
         slopes: &mut Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         let f = self.marginal(marginal);
         let processes = self.weights().len();
         let (mixing, own) = slopes.own.split_at_mut(slopes.own.len().min(processes + 1));
         let local = if predictive {
-            self.likelihood.log_predictive(at, f, own, &mut integrator.outer)
+            self.likelihood.log_predictive(at, f, own, integrator)
         } else {
-            self.likelihood.expected_log_density(at, f, own, &mut integrator.outer)
+            self.likelihood.expected_log_density(at, f, own, integrator)
         };
         for (l, w) in self.weights().iter().enumerate() {
             if let (Some(mean), Some(variance)) = (slopes.mean.get_mut(l), slopes.variance.get_mut(l)) {
@@ -120,21 +120,27 @@ impl Mixed {
         local.value
     }
 
-    /// Adds to `∂_{g_l}` or `∂²_{g_l}` of `log p(y|f)`.
-    pub(super) fn add_slopes(&self, at: Observation, processes: &[f64], slope: &mut [f64]) -> f64 {
+    /// Adds to `log p(y|f)` and `∂_{g_l}`, or to `∂²_{g_l}`, at every node.
+    pub(super) fn add_slopes(&self, at: Observation, nodes: &[f64], values: &mut [f64], slopes: &mut [f64]) {
+        let processes = self.weights().len();
         let (mut value, mut first) = ([0.0], [0.0]);
-        self.likelihood.log_density(at, &[self.mix(processes)], &mut value, &mut first);
-        slope.iter_mut().zip(self.weights()).for_each(|(slope, w)| *slope += w * first[0]);
-        value[0]
+        for ((g, sum), slopes) in nodes.chunks(processes).zip(values).zip(slopes.chunks_mut(processes)) {
+            self.likelihood.log_density(at, &[self.mix(g)], &mut value, &mut first);
+            *sum += value[0];
+            slopes.iter_mut().zip(self.weights()).for_each(|(slope, w)| *slope += w * first[0]);
+        }
     }
 
-    pub(super) fn add_curvature(&self, at: Observation, processes: &[f64], out: &mut [f64]) {
-        let curvature = self.likelihood.curvature(at, self.mix(processes));
-        out.iter_mut().zip(self.weights()).for_each(|(out, w)| *out += w * w * curvature);
+    pub(super) fn add_curvature(&self, at: Observation, nodes: &[f64], out: &mut [f64]) {
+        let processes = self.weights().len();
+        for (g, out) in nodes.chunks(processes).zip(out.chunks_mut(processes)) {
+            let curvature = self.likelihood.curvature(at, self.mix(g));
+            out.iter_mut().zip(self.weights()).for_each(|(out, w)| *out += w * w * curvature);
+        }
     }
 }
 
-impl JointLikelihood for Mixed {
+impl Likelihood for Mixed {
     fn mixing(&self) -> Option<&[f64]> {
         Some(self.weights())
     }
@@ -147,7 +153,7 @@ impl JointLikelihood for Mixed {
         self.likelihood.target_kind()
     }
 
-    fn functions(&self) -> Vec<String> {
+    fn function_names(&self) -> Vec<String> {
         process_names(self.weights().len())
     }
 
@@ -159,9 +165,10 @@ impl JointLikelihood for Mixed {
         (which == 0).then(|| self.clone())
     }
 
-    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], slope: &mut [f64]) {
+        value.fill(0.0);
         slope.fill(0.0);
-        self.add_slopes(at, f, slope)
+        self.add_slopes(at, f, value, slope);
     }
 
     fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]) {
@@ -169,15 +176,18 @@ impl JointLikelihood for Mixed {
         self.add_curvature(at, f, out);
     }
 
-    fn own_gradient(&self, at: Observation, f: &[f64], weight: f64, own: &mut [f64]) {
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let (mut value, mut first) = ([0.0], [0.0]);
-        let mixed = self.mix(f);
-        self.likelihood.log_density(at, &[mixed], &mut value, &mut first);
-        let (mixing, own) = own.split_at_mut(own.len().min(f.len() + 1));
-        for (by_weight, g) in mixing.iter_mut().zip(f.iter().chain(&[1.0])) {
-            *by_weight += weight * first[0] * g;
+        let processes = self.weights().len();
+        let (mixing, own) = own.split_at_mut(own.len().min(processes + 1));
+        for (f, weight) in f.chunks(processes).zip(weights) {
+            let mixed = self.mix(f);
+            self.likelihood.log_density(at, &[mixed], &mut value, &mut first);
+            for (by_weight, g) in mixing.iter_mut().zip(f.iter().chain(&[1.0])) {
+                *by_weight += weight * first[0] * g;
+            }
+            self.likelihood.own_gradient(at, &[mixed], &[*weight], own);
         }
-        self.likelihood.own_gradient(at, &[mixed], &[weight], own);
     }
 
     fn expected_log_density(
@@ -185,7 +195,7 @@ impl JointLikelihood for Mixed {
         at: Observation,
         marginal: Marginal<'_>,
         mut slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         slopes.clear();
         self.add(false, at, marginal, &mut slopes, integrator)
@@ -196,7 +206,7 @@ impl JointLikelihood for Mixed {
         at: Observation,
         marginal: Marginal<'_>,
         mut slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         slopes.clear();
         self.add(true, at, marginal, &mut slopes, integrator)
@@ -204,39 +214,33 @@ impl JointLikelihood for Mixed {
 
     fn predictive_moments(
         &self,
+        at: Observation,
         marginal: Marginal<'_>,
-        exposure: f64,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> (f64, f64) {
-        self.likelihood.predictive_moments(self.marginal(marginal), exposure, &mut integrator.outer)
+        self.likelihood.predictive_moments(at, self.marginal(marginal), integrator)
     }
 
-    fn predictive_cdf(
-        &self,
-        y: f64,
-        marginal: Marginal<'_>,
-        exposure: f64,
-        integrator: &mut JointIntegrator,
-    ) -> f64 {
-        self.likelihood.predictive_cdf(y, self.marginal(marginal), exposure, &mut integrator.outer)
+    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
+        self.likelihood.predictive_cdf(at, self.marginal(marginal), integrator)
     }
 
     fn predictive_quantile(
         &self,
         p: f64,
+        at: Observation,
         marginal: Marginal<'_>,
-        exposure: f64,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
-        self.likelihood.predictive_quantile(p, self.marginal(marginal), exposure, &mut integrator.outer)
+        self.likelihood.predictive_quantile(p, at, self.marginal(marginal), integrator)
     }
 
-    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
-        self.likelihood.crps(at, self.marginal(marginal), &mut integrator.outer)
+    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
+        self.likelihood.crps(at, self.marginal(marginal), integrator)
     }
 
-    fn sample(&self, f: &[f64], exposure: f64, random: &mut ChaCha8Rng) -> f64 {
-        self.likelihood.sample(self.mix(f), exposure, random)
+    fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {
+        self.likelihood.sample(at, self.mix(f), random)
     }
 
     fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
@@ -272,10 +276,6 @@ impl JointLikelihood for Mixed {
         visit(&mut self.weights);
         visit(&mut self.offset);
         self.likelihood.for_each_parameter_mut(visit);
-    }
-
-    fn boxed_clone(&self) -> Box<dyn JointLikelihood> {
-        Box::new(self.clone())
     }
 }
 

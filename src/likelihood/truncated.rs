@@ -1,16 +1,14 @@
 //! Counts above 0: `p(y|f)/(1 − p(0|f))` for y = 1, 2, …, of any family of counts with one function.
 
-use super::rule::{self, Nodes};
-use crate::likelihood::{LatentMarginal, Likelihood, Local, Observation, TargetKind, crps};
+use super::{LatentMarginal, Local, Observation, OneFunction, TargetKind, crps, own_parameters_of};
 use crate::quadrature::{Integrator, Resolution, smallest};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use sparsegp_kernels::Parameter;
 
 /// Positive counts.
 #[derive(Clone, Debug)]
 pub(super) struct Truncated {
-    pub counts: Box<dyn Likelihood>,
+    pub counts: Box<dyn OneFunction>,
     /// True if the logarithm of the truncated density is concave in f, which is so if f is the
     /// natural parameter of the counts.
     pub concave: bool,
@@ -20,14 +18,10 @@ pub(super) struct Truncated {
 const SUMMED: f64 = 64.0;
 
 impl Truncated {
-    fn zero(at: Observation) -> Observation {
-        Observation { y: 0.0, ..at }
-    }
-
     /// `log p(0|f)` and its slope.
     fn log_zero(&self, at: Observation, f: f64) -> (f64, f64) {
         let (mut value, mut first) = ([0.0], [0.0]);
-        self.counts.log_density(Self::zero(at), &[f], &mut value, &mut first);
+        self.counts.log_density(at.with(0.0), &[f], &mut value, &mut first);
         (value[0], first[0])
     }
 
@@ -48,18 +42,17 @@ impl Truncated {
             return (-f - at.exposure.ln(), -1.0);
         }
         if !own.is_empty() && odds > 0.0 {
-            self.counts.own_gradient(Self::zero(at), &[f], &[weight * odds], own);
+            self.counts.own_gradient(at.with(0.0), &[f], &[weight * odds], own);
         }
         (rest, if odds == 0.0 { 0.0 } else { odds * slope })
     }
 
     /// Returns the amounts by which `E Y` and `E Y²` exceed those of counts with zeros, averaged
     /// over f.
-    fn beyond(&self, marginal: LatentMarginal, exposure: f64, nodes: &mut Nodes) -> [f64; 2] {
-        let at = Observation::exposed(0.0, exposure);
-        let mut beyond = |power: i32| {
-            let mut point = |f: f64| {
-                let (mean, variance) = self.counts.conditional_moments(f, exposure);
+    fn beyond(&self, at: Observation, marginal: LatentMarginal) -> [f64; 2] {
+        let beyond = |power: i32| {
+            let mut point = |f: f64, _: &mut Integrator| {
+                let (mean, variance) = self.counts.conditional_moments(at, f);
                 let [_, odds, _] = Self::rest(self.log_zero(at, f).0);
                 // The ratio of the rate to the probability of a positive count tends to 1 as both vanish.
                 let single = if odds.is_finite() && mean > 0.0 { mean * odds } else { 1.0 };
@@ -67,13 +60,13 @@ impl Truncated {
                     if power == 1 || mean == 0.0 { single } else { single * (variance / mean + mean) };
                 if odds == 0.0 { 0.0 } else { value }
             };
-            rule::average(nodes, None, marginal, &mut point)
+            Integrator::default().nested_average(marginal, &mut point)
         };
         [beyond(1), beyond(2)]
     }
 }
 
-impl Likelihood for Truncated {
+impl OneFunction for Truncated {
     fn name(&self) -> &'static str {
         self.counts.name()
     }
@@ -95,7 +88,7 @@ impl Likelihood for Truncated {
         let (log_zero, slope) = self.log_zero(at, f);
         let [_, odds, again] = Self::rest(log_zero);
         let own = self.counts.curvature(at, f);
-        let bend = odds * self.counts.curvature(Self::zero(at), f) + again * slope * slope;
+        let bend = odds * self.counts.curvature(at.with(0.0), f) + again * slope * slope;
         if bend.is_finite() { own + bend } else { own }
     }
 
@@ -133,9 +126,9 @@ impl Likelihood for Truncated {
         local
     }
 
-    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
-        let (mean, variance) = self.counts.conditional_moments(f, exposure);
-        let above = -self.log_zero(Observation::exposed(0.0, exposure), f).0.exp_m1();
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64) {
+        let (mean, variance) = self.counts.conditional_moments(at, f);
+        let above = -self.log_zero(at, f).0.exp_m1();
         if above == 1.0 {
             return (mean, variance);
         }
@@ -146,24 +139,23 @@ impl Likelihood for Truncated {
         (truncated, (truncated * (variance / mean + mean - truncated)).max(0.0))
     }
 
-    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
-        if y < 1.0 {
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64 {
+        if at.y < 1.0 {
             return 0.0;
         }
-        let log_zero = self.log_zero(Observation::exposed(0.0, exposure), f).0;
+        let log_zero = self.log_zero(at, f).0;
         let above = -log_zero.exp_m1();
         if above > 1e-4 {
-            let below = self.counts.conditional_cdf(y, f, exposure);
+            let below = self.counts.conditional_cdf(at, f);
             return ((below - log_zero.exp()) / above).clamp(0.0, 1.0);
         }
         let (mut total, mut value, mut first) = (0.0, [0.0], [0.0]);
-        for k in 1..=y.min(SUMMED) as i32 {
-            self.log_density(Observation::exposed(f64::from(k), exposure), &[f], &mut value, &mut first);
+        for k in 1..=at.y.min(SUMMED) as i32 {
+            self.log_density(at.with(f64::from(k)), &[f], &mut value, &mut first);
             total += value[0].exp();
         }
-        if y > SUMMED {
-            let beyond = self.counts.conditional_cdf(y, f, exposure)
-                - self.counts.conditional_cdf(SUMMED, f, exposure);
+        if at.y > SUMMED {
+            let beyond = self.counts.conditional_cdf(at, f) - self.counts.conditional_cdf(at.with(SUMMED), f);
             total += if above > 0.0 { beyond / above } else { 0.0 };
         }
         total.clamp(0.0, 1.0)
@@ -172,15 +164,14 @@ impl Likelihood for Truncated {
     /// Poisson counts with a non-negligible probability of zero have practically no mass beyond 31.
     fn smooth_count_cdf(
         &self,
-        k: f64,
+        at: Observation,
         marginal: LatentMarginal,
-        exposure: f64,
         integrator: &mut Integrator,
     ) -> f64 {
-        if self.concave && k >= crps::SMOOTH {
-            return self.counts.smooth_count_cdf(k, marginal, exposure, integrator);
+        if self.concave && at.y >= crps::SMOOTH {
+            return self.counts.smooth_count_cdf(at, marginal, integrator);
         }
-        crps::between(k, &mut |y| self.predictive_cdf(y, marginal, exposure, integrator))
+        crps::between(at.y, &mut |y| self.predictive_cdf(at.with(y), marginal, integrator))
     }
 
     fn cdf_strip(&self, at: Observation) -> f64 {
@@ -189,24 +180,24 @@ impl Likelihood for Truncated {
 
     fn predictive_moments(
         &self,
+        at: Observation,
         marginal: LatentMarginal,
-        exposure: f64,
         integrator: &mut Integrator,
     ) -> (f64, f64) {
-        let (mean, variance) = self.counts.predictive_moments(marginal, exposure, integrator);
-        let [first, second] = self.beyond(marginal, exposure, &mut Nodes::default());
+        let (mean, variance) = self.counts.predictive_moments(at, marginal, integrator);
+        let [first, second] = self.beyond(at, marginal);
         (mean + first, (variance + second - 2.0 * mean * first - first * first).max(0.0))
     }
 
     /// Draws counts until one is positive, or by inversion if that would take long.
-    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
-        let above = -self.log_zero(Observation::exposed(0.0, exposure), f).0.exp_m1();
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64 {
+        let above = -self.log_zero(at, f).0.exp_m1();
         if above.is_nan() {
             return f64::NAN;
         }
         if above > 0.05 {
             loop {
-                let y = self.counts.sample(f, exposure, random);
+                let y = self.counts.sample(at, f, random);
                 if y != 0.0 {
                     return y;
                 }
@@ -216,7 +207,7 @@ impl Likelihood for Truncated {
         let (mut value, mut first) = ([0.0], [0.0]);
         let mut y = 1.0;
         loop {
-            self.log_density(Observation::exposed(y, exposure), &[f], &mut value, &mut first);
+            self.log_density(at.with(y), &[f], &mut value, &mut first);
             left -= value[0].exp();
             if left <= 0.0 || left.is_nan() || y > 1e4 {
                 return y;
@@ -237,7 +228,8 @@ impl Likelihood for Truncated {
             return 0.0;
         }
         let expected = |f: f64| -> f64 {
-            let of = |i: usize| self.conditional_moments(f, exposure.get(i).copied().unwrap_or(1.0)).0;
+            let exposed = |i: usize| Observation::exposed(0.0, exposure.get(i).copied().unwrap_or(1.0));
+            let of = |i: usize| self.conditional_moments(exposed(i), f).0;
             (0..y.len()).map(of).sum()
         };
         let (mut low, mut high) = (-12.0, 12.0);
@@ -248,15 +240,5 @@ impl Likelihood for Truncated {
         0.5 * (low + high)
     }
 
-    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        self.counts.for_each_parameter(visit);
-    }
-
-    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        self.counts.for_each_parameter_mut(visit);
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
+    own_parameters_of!(counts);
 }

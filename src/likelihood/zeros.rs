@@ -11,18 +11,18 @@
 //! `log P(0) = log(1 + e^{−f_2}·e^{−t}) − log(1 + e^{−f_2})`, so that it is `A(μ_2) − E A(μ_2 + t)`
 //! for `A(m) = E log 1/(1 + e^{−f})`, f ~ N(m, v_2): an expectation over f_1 of one over f_2.
 
-use super::rule::{self, Point};
+use super::bernoulli::logistic;
 use super::truncated::Truncated;
-use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
-use crate::likelihood::bernoulli::logistic;
-use crate::likelihood::{
-    BernoulliLogit, LatentMarginal, Likelihood, Local, NegativeBinomial, Observation, PoissonExp, TargetKind,
-    crps,
+use super::{
+    BernoulliLogit, LatentMarginal, Likelihood, Local, Marginal, NegativeBinomial, Observation, OneFunction,
+    PoissonExp, Slopes, TargetKind, crps, own_parameters_of,
 };
-use crate::quadrature::Integrator;
+use crate::quadrature::{Integrator, Point};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use sparsegp_kernels::Parameter;
+
+/// The presence of an additional zero as a class.
+const GATE: &dyn OneFunction = &BernoulliLogit;
 
 /// The origin of zeros.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +43,7 @@ pub struct ZeroAltered {
     name: &'static str,
     zeros: Zeros,
     /// The counts, or those above 0 of a hurdle.
-    counts: Box<dyn Likelihood>,
+    counts: Box<dyn OneFunction>,
 }
 
 impl ZeroAltered {
@@ -100,15 +100,14 @@ impl ZeroAltered {
         at: Observation,
         marginal: Marginal<'_>,
         mut slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
-        let JointIntegrator { outer, inner, nodes, .. } = integrator;
         let gate = marginal.of(1);
-        let alone = log_chance(gate, inner);
+        let alone = log_chance(gate, integrator);
         let wanted = !slopes.own.is_empty();
-        let mut given = |f1: f64| {
+        let mut given = |f1: f64, integrator: &mut Integrator| {
             let (log_zero, slope) = self.count(at, f1);
-            let local = log_chance(LatentMarginal { mean: gate.mean - log_zero, ..gate }, inner);
+            let local = log_chance(LatentMarginal { mean: gate.mean - log_zero, ..gate }, integrator);
             let mut own = [0.0];
             if wanted {
                 self.counts.own_gradient(at, &[f1], &[local.mean], &mut own);
@@ -118,7 +117,7 @@ impl ZeroAltered {
             let value = alone.value - local.value;
             Point { value, first, rest: [alone.mean - local.mean, alone.variance - local.variance, own[0]] }
         };
-        let average = rule::expected(nodes, rule::fixed_step(outer), marginal.of(0), &mut given);
+        let average = integrator.nested_expectation(marginal.of(0), &mut given);
         let [mean, variance, own] = average.rest;
         slopes.set([(average.mean, average.variance), (mean, variance)]);
         if let Some(slot) = slopes.own.first_mut() {
@@ -135,8 +134,8 @@ impl ZeroAltered {
         mut slopes: Slopes<'_>,
         integrator: &mut Integrator,
     ) -> f64 {
-        let [gate, counts] = [1.0, 0.0]
-            .map(|y| BernoulliLogit.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator));
+        let [gate, counts] =
+            [1.0, 0.0].map(|y| GATE.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator));
         let mut own = [0.0];
         let bar = if slopes.own.is_empty() { &mut [][..] } else { &mut own[..] };
         let zero = self.counts.log_predictive(at, marginal.of(0), bar, integrator);
@@ -169,10 +168,10 @@ impl ZeroAltered {
         let zero = Observation::of(f64::from(u8::from(at.y == 0.0)));
         let counted = at.y != 0.0;
         let (gate, count) = if predictive {
-            let gate = BernoulliLogit.log_predictive(zero, marginal.of(1), &mut [], integrator);
+            let gate = GATE.log_predictive(zero, marginal.of(1), &mut [], integrator);
             (gate, counted.then(|| self.counts.log_predictive(at, marginal.of(0), slopes.own, integrator)))
         } else {
-            let gate = BernoulliLogit.expected_log_density(zero, marginal.of(1), &mut [], integrator);
+            let gate = GATE.expected_log_density(zero, marginal.of(1), &mut [], integrator);
             let count =
                 counted.then(|| self.counts.expected_log_density(at, marginal.of(0), slopes.own, integrator));
             (gate, count)
@@ -182,11 +181,42 @@ impl ZeroAltered {
         gate.value + count.value
     }
 
+    /// `log p(y|f)` and its slopes.
+    fn density(&self, at: Observation, [f1, f2]: [f64; 2]) -> (f64, [f64; 2]) {
+        if self.mixes(at) {
+            let (log_zero, first) = self.count(at, f1);
+            let (value, share) = Self::mixed(log_zero, f2);
+            let of_count = if share == 0.0 { 0.0 } else { share * first };
+            (value, [of_count, logistic(f2 - log_zero) - logistic(f2)])
+        } else {
+            let zero = at.y == 0.0;
+            let sign = if zero { 1.0 } else { -1.0 };
+            let gate = (sign * f2).min(0.0) - (-f2.abs()).exp().ln_1p();
+            let (count, first) = if zero { (0.0, 0.0) } else { self.count(at, f1) };
+            (gate + count, [first, sign * logistic(-sign * f2)])
+        }
+    }
+
+    /// The curvatures of `log p(y|f)`.
+    fn bend(&self, at: Observation, [f1, f2]: [f64; 2]) -> [f64; 2] {
+        let gate = -logistic(f2) * logistic(-f2);
+        if self.mixes(at) {
+            let (log_zero, first) = self.count(at, f1);
+            let (share, rest) = (logistic(log_zero - f2), logistic(f2 - log_zero));
+            let count = if share == 0.0 {
+                0.0
+            } else {
+                share * (self.counts.curvature(at, f1) + rest * first * first)
+            };
+            [count, share * rest + gate]
+        } else {
+            [if at.y == 0.0 { 0.0 } else { self.counts.curvature(at, f1) }, gate]
+        }
+    }
+
     /// `log E w` and `log E (1 − w)`.
     fn log_shares(marginal: Marginal<'_>, integrator: &mut Integrator) -> [f64; 2] {
-        [1.0, 0.0].map(|y| {
-            BernoulliLogit.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator).value
-        })
+        [1.0, 0.0].map(|y| GATE.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator).value)
     }
 
     /// Returns `P(Y ≤ y)`, given `P(Y ≤ y)` of the counts.
@@ -201,10 +231,10 @@ fn log_chance(latent: LatentMarginal, integrator: &mut Integrator) -> Local {
     if latent.mean > 45.0 + 45.0 * latent.variance.max(0.0).sqrt() {
         return Local::default();
     }
-    BernoulliLogit.expected_log_density(Observation::of(1.0), latent, &mut [], integrator)
+    GATE.expected_log_density(Observation::of(1.0), latent, &mut [], integrator)
 }
 
-impl JointLikelihood for ZeroAltered {
+impl Likelihood for ZeroAltered {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -213,60 +243,36 @@ impl JointLikelihood for ZeroAltered {
         TargetKind::Count
     }
 
-    fn functions(&self) -> Vec<String> {
+    fn function_names(&self) -> Vec<String> {
         vec!["rate".into(), "zero".into()]
     }
 
-    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
-        let (f1, f2) = (f[0], f[1]);
-        let (value, slopes) = if self.mixes(at) {
-            let (log_zero, first) = self.count(at, f1);
-            let (value, share) = Self::mixed(log_zero, f2);
-            let of_count = if share == 0.0 { 0.0 } else { share * first };
-            (value, [of_count, logistic(f2 - log_zero) - logistic(f2)])
-        } else {
-            let zero = at.y == 0.0;
-            let sign = if zero { 1.0 } else { -1.0 };
-            let gate = (sign * f2).min(0.0) - (-f2.abs()).exp().ln_1p();
-            let (count, first) = if zero { (0.0, 0.0) } else { self.count(at, f1) };
-            (gate + count, [first, sign * logistic(-sign * f2)])
-        };
-        slope.iter_mut().zip(slopes).for_each(|(slot, slope)| *slot = slope);
-        value
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], slope: &mut [f64]) {
+        for ((f, value), slope) in f.as_chunks().0.iter().zip(value).zip(slope.as_chunks_mut().0) {
+            (*value, *slope) = self.density(at, *f);
+        }
     }
 
     fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]) {
-        let (f1, f2) = (f[0], f[1]);
-        let gate = -logistic(f2) * logistic(-f2);
-        let curvatures = if self.mixes(at) {
-            let (log_zero, first) = self.count(at, f1);
-            let (share, rest) = (logistic(log_zero - f2), logistic(f2 - log_zero));
-            let count = if share == 0.0 {
-                0.0
-            } else {
-                share * (self.counts.curvature(at, f1) + rest * first * first)
-            };
-            [count, share * rest + gate]
-        } else {
-            [if at.y == 0.0 { 0.0 } else { self.counts.curvature(at, f1) }, gate]
-        };
-        out.iter_mut().zip(curvatures).for_each(|(slot, curvature)| *slot = curvature);
+        f.as_chunks().0.iter().zip(out.as_chunks_mut().0).for_each(|(f, out)| *out = self.bend(at, *f));
     }
 
-    fn own_gradient(&self, at: Observation, f: &[f64], weight: f64, own: &mut [f64]) {
-        let share = if self.mixes(at) {
-            logistic(self.count(at, f[0]).0 - f[1])
-        } else {
-            f64::from(u8::from(at.y != 0.0))
-        };
-        if share > 0.0 {
-            self.counts.own_gradient(at, &f[..1], &[share * weight], own);
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        for (&[f1, f2], weight) in f.as_chunks().0.iter().zip(weights) {
+            let share = if self.mixes(at) {
+                logistic(self.count(at, f1).0 - f2)
+            } else {
+                f64::from(u8::from(at.y != 0.0))
+            };
+            if share > 0.0 {
+                self.counts.own_gradient(at, &[f1], &[share * weight], own);
+            }
         }
     }
 
     /// Returns 0 for a zero, which an additional zero explains with probability 1; for other
     /// counts, the peak of their density without additional zeros.
-    fn peak(&self, at: Observation) -> Option<f64> {
+    fn highest(&self, at: Observation) -> Option<f64> {
         Some(if at.y == 0.0 { 0.0 } else { self.count(at, self.counts.peak(at)).0 })
     }
 
@@ -275,12 +281,12 @@ impl JointLikelihood for ZeroAltered {
         at: Observation,
         marginal: Marginal<'_>,
         slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         if self.mixes(at) {
             self.expected_mixed(at, marginal, slopes, integrator)
         } else {
-            self.separate(false, at, marginal, slopes, &mut integrator.outer)
+            self.separate(false, at, marginal, slopes, integrator)
         }
     }
 
@@ -289,12 +295,12 @@ impl JointLikelihood for ZeroAltered {
         at: Observation,
         marginal: Marginal<'_>,
         slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         if self.mixes(at) {
-            self.predicted_mixed(at, marginal, slopes, &mut integrator.outer)
+            self.predicted_mixed(at, marginal, slopes, integrator)
         } else {
-            self.separate(true, at, marginal, slopes, &mut integrator.outer)
+            self.separate(true, at, marginal, slopes, integrator)
         }
     }
 
@@ -302,38 +308,31 @@ impl JointLikelihood for ZeroAltered {
     /// of the counts and the average of w.
     fn predictive_moments(
         &self,
+        at: Observation,
         marginal: Marginal<'_>,
-        exposure: f64,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> (f64, f64) {
-        let [zero, count] = Self::log_shares(marginal, &mut integrator.outer).map(f64::exp);
-        let (mean, variance) =
-            self.counts.predictive_moments(marginal.of(0), exposure, &mut integrator.outer);
+        let [zero, count] = Self::log_shares(marginal, integrator).map(f64::exp);
+        let (mean, variance) = self.counts.predictive_moments(at, marginal.of(0), integrator);
         // 0 times an infinite rate counts as 0.
         let times = |share: f64, x: f64| if share == 0.0 { 0.0 } else { share * x };
         (times(count, mean), times(count, variance + times(zero, mean * mean)))
     }
 
-    fn predictive_cdf(
-        &self,
-        y: f64,
-        marginal: Marginal<'_>,
-        exposure: f64,
-        integrator: &mut JointIntegrator,
-    ) -> f64 {
-        let shares = Self::log_shares(marginal, &mut integrator.outer);
-        let counts = self.counts.predictive_cdf(y, marginal.of(0), exposure, &mut integrator.outer);
-        Self::below(shares, y, counts)
+    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
+        let shares = Self::log_shares(marginal, integrator);
+        let counts = self.counts.predictive_cdf(at, marginal.of(0), integrator);
+        Self::below(shares, at.y, counts)
     }
 
-    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
-        let Observation { y, exposure, .. } = at;
-        if !y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite()) {
+    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
+        if !at.y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite())
+        {
             return f64::NAN;
         }
-        let shares = Self::log_shares(marginal, &mut integrator.outer);
-        crps::counts(y, &mut |k| {
-            let counts = self.counts.smooth_count_cdf(k, marginal.of(0), exposure, &mut integrator.outer);
+        let shares = Self::log_shares(marginal, integrator);
+        crps::counts(at.y, &mut |k| {
+            let counts = self.counts.smooth_count_cdf(at.with(k), marginal.of(0), integrator);
             Self::below(shares, k, counts)
         })
     }
@@ -348,22 +347,21 @@ impl JointLikelihood for ZeroAltered {
     fn detail(
         &self,
         which: usize,
-        exposure: f64,
+        at: Observation,
         marginal: Marginal<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         match (which, self.zeros) {
             (0, Zeros::Inflated) => {
-                let zero = Observation::exposed(0.0, exposure);
-                self.log_predictive(zero, marginal, Slopes::none(), integrator).exp()
+                self.log_predictive(at.with(0.0), marginal, Slopes::none(), integrator).exp()
             }
-            _ => Self::log_shares(marginal, &mut integrator.outer)[0].exp(),
+            _ => Self::log_shares(marginal, integrator)[0].exp(),
         }
     }
 
-    fn sample(&self, f: &[f64], exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {
         let u: f64 = random.random();
-        if u < logistic(f[1]) { 0.0 } else { self.counts.sample(f[0], exposure, random) }
+        if u < logistic(f[1]) { 0.0 } else { self.counts.sample(at, f[0], random) }
     }
 
     fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
@@ -388,7 +386,7 @@ impl JointLikelihood for ZeroAltered {
         let mut explained = 0.0;
         if self.zeros == Zeros::Inflated {
             let mut above = Truncated { counts: self.counts.boxed_clone(), concave: false };
-            rate = above.initialise(&counted, &exposures);
+            rate = OneFunction::initialise(&mut above, &counted, &exposures);
             self.counts = above.counts;
             explained =
                 (0..y.len()).map(|i| self.count(Observation::exposed(0.0, exposed(i)), rate).0.exp()).sum();
@@ -401,15 +399,5 @@ impl JointLikelihood for ZeroAltered {
         vec![rate, (share / (1.0 - share)).ln()]
     }
 
-    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        self.counts.for_each_parameter(visit);
-    }
-
-    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        self.counts.for_each_parameter_mut(visit);
-    }
-
-    fn boxed_clone(&self) -> Box<dyn JointLikelihood> {
-        Box::new(self.clone())
-    }
+    own_parameters_of!(counts);
 }

@@ -88,7 +88,7 @@ pub(super) fn curve(a: f64, v: f64) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{LatentMarginal, Likelihood, Observation, PoissonExp};
+    use crate::likelihood::{LatentMarginal, Observation, OneFunction, PoissonExp};
     use crate::quadrature::Integrator;
 
     #[test]

@@ -2,8 +2,8 @@
 //! likelihood.
 
 use super::mixed::process_names;
-use super::{JointIntegrator, JointLikelihood, Marginal, Mixed, Slopes};
-use crate::likelihood::{Likelihood, Observation, TargetKind};
+use super::{Likelihood, Marginal, Mixed, Observation, OneFunction, Slopes, TargetKind};
+use crate::quadrature::Integrator;
 use faer::Mat;
 use faer::linalg::solvers::Solve;
 use rand_chacha::ChaCha8Rng;
@@ -33,9 +33,9 @@ impl Outputs {
     }
 
     /// Creates a likelihood of outputs that are separate processes, all with one kernel and the same inducing inputs.
-    pub fn apart(outputs: Vec<(String, Box<dyn Likelihood>)>) -> Outputs {
+    pub fn apart(outputs: Vec<(String, Box<dyn OneFunction>)>) -> Outputs {
         let processes = outputs.len();
-        let alone = |(which, (name, likelihood)): (usize, (String, Box<dyn Likelihood>))| {
+        let alone = |(which, (name, likelihood)): (usize, (String, Box<dyn OneFunction>))| {
             (name, Mixed::alone(likelihood, which, processes))
         };
         Outputs { apart: true, ..Outputs::new(outputs.into_iter().enumerate().map(alone).collect()) }
@@ -66,7 +66,7 @@ impl Outputs {
         at: Observation,
         marginal: Marginal<'_>,
         mut slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         slopes.clear();
         let mut value = 0.0;
@@ -79,7 +79,7 @@ impl Outputs {
     }
 }
 
-impl JointLikelihood for Outputs {
+impl Likelihood for Outputs {
     fn name(&self) -> &'static str {
         "outputs"
     }
@@ -88,7 +88,7 @@ impl JointLikelihood for Outputs {
         TargetKind::Real
     }
 
-    fn functions(&self) -> Vec<String> {
+    fn function_names(&self) -> Vec<String> {
         process_names(self.processes())
     }
 
@@ -104,9 +104,10 @@ impl JointLikelihood for Outputs {
         Some(output)
     }
 
-    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], slope: &mut [f64]) {
+        value.fill(0.0);
         slope.fill(0.0);
-        self.observed(at).map(|(output, at, _)| output.add_slopes(at, f, slope)).sum()
+        self.observed(at).for_each(|(output, at, _)| output.add_slopes(at, f, value, slope));
     }
 
     fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]) {
@@ -114,8 +115,9 @@ impl JointLikelihood for Outputs {
         self.observed(at).for_each(|(output, at, _)| output.add_curvature(at, f, out));
     }
 
-    fn own_gradient(&self, at: Observation, f: &[f64], weight: f64, own: &mut [f64]) {
-        self.observed(at).for_each(|(output, at, place)| output.own_gradient(at, f, weight, &mut own[place]));
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        self.observed(at)
+            .for_each(|(output, at, place)| output.own_gradient(at, f, weights, &mut own[place]));
     }
 
     fn expected_log_density(
@@ -123,7 +125,7 @@ impl JointLikelihood for Outputs {
         at: Observation,
         marginal: Marginal<'_>,
         slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         self.add(false, at, marginal, slopes, integrator)
     }
@@ -134,20 +136,12 @@ impl JointLikelihood for Outputs {
         at: Observation,
         marginal: Marginal<'_>,
         slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         self.add(true, at, marginal, slopes, integrator)
     }
 
-    fn predictive_moments(&self, _: Marginal<'_>, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
-        (f64::NAN, f64::NAN)
-    }
-
-    fn predictive_cdf(&self, _: f64, _: Marginal<'_>, _: f64, _: &mut JointIntegrator) -> f64 {
-        f64::NAN
-    }
-
-    fn sample(&self, _: &[f64], _: f64, _: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, _: Observation, _: &[f64], _: &mut ChaCha8Rng) -> f64 {
         f64::NAN
     }
 
@@ -180,9 +174,5 @@ impl JointLikelihood for Outputs {
 
     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         self.outputs.iter_mut().for_each(|output| output.for_each_parameter_mut(visit));
-    }
-
-    fn boxed_clone(&self) -> Box<dyn JointLikelihood> {
-        Box::new(self.clone())
     }
 }

@@ -16,8 +16,8 @@ mod integrals;
 mod pointwise;
 mod wide;
 
-use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
-use crate::likelihood::{LatentMarginal, Observation, TargetKind};
+use super::{LatentMarginal, Likelihood, Marginal, Observation, Slopes, TargetKind};
+use crate::quadrature::Integrator;
 use curve::{Accuracy, Block, Curve, How, LANES, Lanes, Panel, STEP, WIDEST, WIDEST_SUMMED, stride};
 use integrals::{Density, Ends, LogSum, Running, Share, add, multiply};
 use rand::RngExt;
@@ -111,7 +111,7 @@ impl Grid {
 
 /// The buffers of integrals over classes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scratch {
+struct Scratch {
     curves: Vec<Curve>,
     /// The curves at `μ_c + v_c`.
     tilted: Vec<Curve>,
@@ -291,7 +291,13 @@ fn all_probabilities(grid: Grid, scratch: &mut Scratch) {
     scratch.running.iter_mut().for_each(|running| running.finish(grid));
 }
 
-impl JointLikelihood for Softmax {
+/// Returns the largest number, and the sum of `e^{f_c}` divided by its exponential.
+fn top_and_total(f: &[f64]) -> (f64, f64) {
+    let top = f.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (top, f.iter().map(|f| (f - top).exp()).sum())
+}
+
+impl Likelihood for Softmax {
     fn name(&self) -> &'static str {
         "softmax"
     }
@@ -300,7 +306,7 @@ impl JointLikelihood for Softmax {
         TargetKind::Class
     }
 
-    fn functions(&self) -> Vec<String> {
+    fn function_names(&self) -> Vec<String> {
         (0..self.classes).map(|class| format!("class_{class}")).collect()
     }
 
@@ -312,27 +318,29 @@ impl JointLikelihood for Softmax {
         self.classes
     }
 
-    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
-        let top = f.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let total: f64 = f.iter().map(|f| (f - top).exp()).sum();
-        let class = self.class(at.y);
-        for (c, (slope, f)) in slope.iter_mut().zip(f).enumerate() {
-            *slope = f64::from(u8::from(class == Some(c))) - (f - top).exp() / total;
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], slope: &mut [f64]) {
+        let (class, nodes) = (self.class(at.y), f.chunks(self.classes).zip(slope.chunks_mut(self.classes)));
+        for ((f, slope), value) in nodes.zip(value) {
+            let (top, total) = top_and_total(f);
+            for (c, (slope, f)) in slope.iter_mut().zip(f).enumerate() {
+                *slope = f64::from(u8::from(class == Some(c))) - (f - top).exp() / total;
+            }
+            *value = class.and_then(|class| f.get(class)).map_or(f64::NAN, |f| f - top - total.ln());
         }
-        class.and_then(|class| f.get(class)).map_or(f64::NAN, |f| f - top - total.ln())
     }
 
     /// `−p_c (1 − p_c)`.
     fn curvature(&self, _: Observation, f: &[f64], out: &mut [f64]) {
-        let top = f.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let total: f64 = f.iter().map(|f| (f - top).exp()).sum();
-        for (out, f) in out.iter_mut().zip(f) {
-            let own = (f - top).exp();
-            *out = -own / total * ((total - own) / total);
+        for (f, out) in f.chunks(self.classes).zip(out.chunks_mut(self.classes)) {
+            let (top, total) = top_and_total(f);
+            for (out, f) in out.iter_mut().zip(f) {
+                let own = (f - top).exp();
+                *out = -own / total * ((total - own) / total);
+            }
         }
     }
 
-    fn peak(&self, _: Observation) -> Option<f64> {
+    fn highest(&self, _: Observation) -> Option<f64> {
         Some(0.0)
     }
 
@@ -341,15 +349,16 @@ impl JointLikelihood for Softmax {
         at: Observation,
         marginal: Marginal<'_>,
         slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         let Slopes { mean, variance, .. } = slopes;
         let (Some(class), Some(grid)) = (self.class(at.y), Grid::of(marginal, self.classes)) else {
             mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
             return f64::NAN;
         };
-        let grid = grid.summed(marginal, integrator.coarse);
-        let scratch = &mut integrator.classes;
+        let grid = grid.summed(marginal, integrator.is_coarse());
+        let mut kept = integrator.kept::<Scratch>();
+        let scratch = &mut *kept;
         scratch.set(grid, marginal, |_| false);
         let log_sum = expected_log_sum(grid, !mean.is_empty(), scratch);
         for (c, (mean, variance)) in mean.iter_mut().zip(variance).enumerate() {
@@ -357,6 +366,7 @@ impl JointLikelihood for Softmax {
             *mean = f64::from(u8::from(c == class)) - first;
             *variance = 0.5 * second;
         }
+        integrator.keep(kept);
         marginal.mean[class] - marginal.mean[grid.top] - log_sum
     }
 
@@ -365,14 +375,15 @@ impl JointLikelihood for Softmax {
         at: Observation,
         marginal: Marginal<'_>,
         slopes: Slopes<'_>,
-        integrator: &mut JointIntegrator,
+        integrator: &mut Integrator,
     ) -> f64 {
         let Slopes { mean, variance, .. } = slopes;
         let (Some(class), Some(grid)) = (self.class(at.y), Grid::of(marginal, self.classes)) else {
             mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
             return f64::NAN;
         };
-        let scratch = &mut integrator.classes;
+        let mut kept = integrator.kept::<Scratch>();
+        let scratch = &mut *kept;
         scratch.set(grid, marginal, |c| c == class);
         let found = probability(grid, class, !mean.is_empty(), scratch);
         let scale = 1.0 / found.total;
@@ -387,32 +398,27 @@ impl JointLikelihood for Softmax {
         if let Some(mean) = mean.get_mut(class) {
             *mean = -others;
         }
+        integrator.keep(kept);
         (found.log() + grid.beyond(marginal, class)).min(0.0)
     }
 
-    fn predictive_moments(&self, _: Marginal<'_>, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
-        (f64::NAN, f64::NAN)
-    }
-
-    fn predictive_cdf(&self, _: f64, _: Marginal<'_>, _: f64, _: &mut JointIntegrator) -> f64 {
-        f64::NAN
-    }
-
-    fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut JointIntegrator, out: &mut [f64]) {
+    fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut Integrator, out: &mut [f64]) {
         let Some(grid) = Grid::of(marginal, self.classes) else {
             out.fill(f64::NAN);
             return;
         };
-        let scratch = &mut integrator.classes;
+        let mut kept = integrator.kept::<Scratch>();
+        let scratch = &mut *kept;
         scratch.set(grid, marginal, |_| true);
         all_probabilities(grid, scratch);
         for (c, (out, running)) in out.iter_mut().zip(&scratch.running).enumerate() {
             *out = (running.log() + grid.beyond(marginal, c)).exp().clamp(0.0, 1.0);
         }
+        integrator.keep(kept);
     }
 
     /// Gumbel's trick: the largest of `f_c` plus independent Gumbel variables.
-    fn sample(&self, f: &[f64], _: f64, random: &mut ChaCha8Rng) -> f64 {
+    fn sample(&self, _: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {
         let mut best = (f64::NAN, f64::NEG_INFINITY);
         for (c, f) in f.iter().enumerate() {
             let u: f64 = random.random();
@@ -445,9 +451,5 @@ impl JointLikelihood for Softmax {
         let logs: Vec<f64> = counts.iter().map(|count: &f64| count.ln()).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
         logs.into_iter().map(|log| log - mean).collect()
-    }
-
-    fn boxed_clone(&self) -> Box<dyn JointLikelihood> {
-        Box::new(self.clone())
     }
 }

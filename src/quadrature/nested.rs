@@ -4,15 +4,14 @@
 //! Trapezoidal rules on nested grids of `f = μ + √v z`: the step is halved until the last halving changes next to nothing. The error falls
 //! exponentially in 1/step, so it is about the square of that change.
 
-use crate::likelihood::LatentMarginal;
-use crate::quadrature::{Integrator, REACH, smallest};
+use super::{Integrator, LatentMarginal, REACH, smallest};
 
 /// The number of values that are averaged in addition to the value and its slope.
-pub(super) const REST: usize = 3;
+const REST: usize = 3;
 
 /// A function of f at a node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Point {
+pub(crate) struct Point {
     pub value: f64,
     /// The value's derivative in f.
     pub first: f64,
@@ -22,7 +21,7 @@ pub(super) struct Point {
 
 /// Averages over the nodes; for logarithms, with the additional weights `e^value`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Average {
+pub(crate) struct Average {
     pub value: f64,
     /// `∂/∂μ`.
     pub mean: f64,
@@ -73,31 +72,50 @@ const CELLS: usize = 32;
 const LOOKS: usize = 40;
 const REFINEMENTS: u32 = 8;
 
-/// `E g(f)` under N(μ, v) with derivatives through `f = μ + √v z`. The nodes cover the range in which the terms matter, so an exponential
-/// in g only shifts the nodes.
-pub(super) fn expected(
-    nodes: &mut Nodes,
-    step: Option<f64>,
-    marginal: LatentMarginal,
-    g: &mut dyn FnMut(f64) -> Point,
-) -> Average {
-    refined(nodes, step, HALVINGS, marginal, g)
-}
-
-/// `E g(f)` under N(μ, v).
-pub(super) fn average(
-    nodes: &mut Nodes,
-    step: Option<f64>,
-    marginal: LatentMarginal,
-    g: &mut dyn FnMut(f64) -> f64,
-) -> f64 {
-    if step.is_none()
-        && let Some(average) = calm_average(marginal, g)
-    {
-        return average;
+impl Integrator {
+    /// `E g(f)` under N(μ, v) with derivatives through `f = μ + √v z`; g may take other expectations with the integrator. The nodes
+    /// cover the range in which the terms matter, so an exponential in g only shifts the nodes.
+    pub(crate) fn nested_expectation(
+        &mut self,
+        latent: LatentMarginal,
+        g: &mut dyn FnMut(f64, &mut Integrator) -> Point,
+    ) -> Average {
+        self.nested(|nodes, step, inner| refined(nodes, step, HALVINGS, latent, &mut |f| g(f, inner)))
     }
-    let mut point = |f: f64| Point { value: g(f), ..Point::default() };
-    refined(nodes, step, BOUNDED_HALVINGS, marginal, &mut point).value
+
+    /// `log E e^{g(f)}` under N(μ, v), with derivatives; g may take other expectations with the integrator.
+    pub(crate) fn nested_log_expectation(
+        &mut self,
+        latent: LatentMarginal,
+        g: &mut dyn FnMut(f64, &mut Integrator) -> Point,
+    ) -> Average {
+        self.nested(|nodes, step, inner| log_expected(nodes, step, latent, &mut |f| g(f, inner)))
+    }
+
+    /// `E g(f)` under N(μ, v) of a bounded g, which may take other expectations with the integrator.
+    pub(crate) fn nested_average(
+        &mut self,
+        latent: LatentMarginal,
+        g: &mut dyn FnMut(f64, &mut Integrator) -> f64,
+    ) -> f64 {
+        self.nested(|nodes, step, inner| {
+            if step.is_none()
+                && let Some(average) = calm_average(latent, &mut |f| g(f, inner))
+            {
+                return average;
+            }
+            let mut point = |f: f64| Point { value: g(f, inner), ..Point::default() };
+            refined(nodes, step, BOUNDED_HALVINGS, latent, &mut point).value
+        })
+    }
+
+    /// Lends the nodes of the outer expectation, and the requested step, if there is one.
+    fn nested<T>(&mut self, run: impl FnOnce(&mut Nodes, Option<f64>, &mut Integrator) -> T) -> T {
+        let mut nodes = std::mem::take(&mut self.nested);
+        let found = run(&mut nodes, self.fixed.as_ref().map(|rule| rule.step), self);
+        self.nested = nodes;
+        found
+    }
 }
 
 /// Returns the average by Gauss–Hermite rules of three and five nodes, if f hardly varies and both
@@ -177,8 +195,7 @@ fn refined(
     average
 }
 
-/// `log E e^{g(f)}` under N(μ, v), with derivatives.
-pub(super) fn log_expected(
+fn log_expected(
     nodes: &mut Nodes,
     step: Option<f64>,
     latent: LatentMarginal,
@@ -322,9 +339,4 @@ impl Nodes {
         }
         step
     }
-}
-
-/// Returns the requested step, if there is one.
-pub(super) fn fixed_step(integrator: &Integrator) -> Option<f64> {
-    integrator.fixed.as_ref().map(|rule| rule.step)
 }

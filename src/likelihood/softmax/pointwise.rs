@@ -96,7 +96,7 @@ impl Pass for Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::{LatentMarginal, Likelihood, Observation, PoissonExp};
+    use crate::likelihood::{LatentMarginal, Observation, OneFunction, PoissonExp};
     use crate::quadrature::Integrator;
 
     #[test]

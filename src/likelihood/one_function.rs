@@ -1,0 +1,396 @@
+//! Likelihoods with one latent function, and what makes them likelihoods with any number of functions.
+
+use super::{
+    DensityBounds, LatentMarginal, Likelihood, Local, Marginal, Observation, RowNodes, Slopes, TargetKind,
+    crps, peak, quantile,
+};
+use crate::quadrature::{Integrator, Resolution};
+use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::Parameter;
+use std::fmt::Debug;
+
+/// A likelihood with one latent function; every one that is [`Clone`] is a [`Likelihood`].
+///
+/// A family defines its log density in f. Expectations follow by quadrature unless it overrides them with closed forms, and predictions by
+/// averages of its functions of y given f. [`testkit::check_likelihood`] compares them.
+///
+/// f is on the scale the model sees: that of the [standardised](OneFunction::scales_target) target for real targets. `own` slices follow
+/// the order of [`OneFunction::for_each_parameter`], are in natural units, accumulate, and are empty if they are not requested. No input
+/// may cause a panic; numerical trouble gives NaN or infinity.
+pub trait OneFunction: OneFunctionBox + Send + Sync + Debug {
+    /// Returns the unique name in options, reports and model files, such as `gaussian`.
+    fn name(&self) -> &'static str;
+
+    /// The targets it is defined on.
+    fn target_kind(&self) -> TargetKind;
+
+    /// Returns true if fits standardise the target, which is valid if f and the own parameters absorb its location and scale.
+    fn scales_target(&self) -> bool {
+        self.target_kind() == TargetKind::Real
+    }
+
+    /// Returns σ² if `p(y|f) = N(y; f, σ²)` and σ² is the only own parameter. The best q, and
+    /// bounds without a q, then have closed forms, which fits use. `None` for all other
+    /// likelihoods.
+    fn gaussian_noise(&self) -> Option<f64> {
+        None
+    }
+
+    /// Returns the variance of an observation on the scale of f, given the mean of the targets: the variance of the noise, or the
+    /// distribution-specific variance of Nakagawa & Schielzeth (2010). Intraclass correlations are shares in a sum with it. `None` if the
+    /// family has no such variance.
+    fn observation_variance(&self, mean: f64) -> Option<f64> {
+        let _ = mean;
+        self.gaussian_noise()
+    }
+
+    /// `log p(y|f_k)` and `∂_f log p(y|f_k)` at every `f_k`.
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]);
+
+    /// `∂²_f log p(y|f)`, which must be exact: steps towards modes and estimators of gradients use
+    /// it.
+    fn curvature(&self, at: Observation, f: f64) -> f64;
+
+    /// Returns bounds on p(y|f) and its first two derivatives over all f, or `None` if they are unknown or infinite.
+    fn density_bounds(&self, at: Observation) -> Option<DensityBounds> {
+        let _ = at;
+        None
+    }
+
+    /// Returns θ_min and θ_max: the smallest and the largest `−∂²_f log p(y|f)` over all f and
+    /// targets of the kind, or `None` if they are unknown or unbounded.
+    fn loss_curvature(&self) -> Option<(f64, f64)> {
+        None
+    }
+
+    /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` to `own` for the likelihood's own parameters ψ, natural units; nothing without any.
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let _ = (at, f, weights, own);
+    }
+
+    /// Returns true if one call for the nodes of many rows is much quicker than a call per row, for example because every call is slow to begin.
+    /// Losses then call [`log_densities`](Self::log_densities), [`own_gradients`](Self::own_gradients) and [`peaks`](Self::peaks), and
+    /// integrate by quadrature even if closed forms exist.
+    fn prefers_many_rows(&self) -> bool {
+        false
+    }
+
+    /// Like [`log_density`](Self::log_density), at the nodes of many rows.
+    fn log_densities(&self, nodes: RowNodes<'_>, value: &mut [f64], first: &mut [f64]) {
+        for (row, at) in nodes.iter() {
+            self.log_density(*row, &nodes.f[at.clone()], &mut value[at.clone()], &mut first[at]);
+        }
+    }
+
+    /// Like [`own_gradient`](Self::own_gradient), at the nodes of many rows.
+    fn own_gradients(&self, nodes: RowNodes<'_>, weights: &[f64], own: &mut [f64]) {
+        for (row, at) in nodes.iter() {
+            self.own_gradient(*row, &nodes.f[at.clone()], &weights[at], own);
+        }
+    }
+
+    /// Like [`peak`](Self::peak), for many rows.
+    fn peaks(&self, rows: &[Observation<'_>], out: &mut [f64]) {
+        rows.iter().zip(out).for_each(|(row, out)| *out = self.peak(*row));
+    }
+
+    /// Returns the resolution that quadrature needs for this likelihood.
+    fn resolution(&self, at: Observation) -> Resolution;
+
+    /// Returns the f that maximises `p(y|f)`, which has a single peak, or a finite f near the
+    /// supremum if that is at infinity. By default it is found by bisection of the slope; a formula
+    /// is much quicker.
+    fn peak(&self, at: Observation) -> f64 {
+        peak::climb(&mut |f| {
+            let (mut value, mut first) = ([0.0], [0.0]);
+            self.log_density(at, &[f], &mut value, &mut first);
+            first[0]
+        })
+    }
+
+    /// `E_{N(f; μ, v)} log p(y|f)`.
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        latent: LatentMarginal,
+        own: &mut [f64],
+        integrator: &mut Integrator,
+    ) -> Local {
+        integrator.expected_log_density(self, at, latent, own)
+    }
+
+    /// `log E_{N(f; μ, v)} p(y|f)`.
+    fn log_predictive(
+        &self,
+        at: Observation,
+        latent: LatentMarginal,
+        own: &mut [f64],
+        integrator: &mut Integrator,
+    ) -> Local {
+        integrator.log_predictive(self, at, latent, own)
+    }
+
+    /// Returns mean and variance of y given f, for a row like `at` of unknown y; infinite or NaN if they do not exist.
+    fn conditional_moments(&self, at: Observation, f: f64) -> (f64, f64);
+
+    /// Returns the unit deviance of a count y from a mean: twice the log ratio of the density of y under the best mean to that under this
+    /// mean. NaN for other families.
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        let _ = (y, mean);
+        f64::NAN
+    }
+
+    /// `P(Y ≤ at.y | f)`.
+    fn conditional_cdf(&self, at: Observation, f: f64) -> f64;
+
+    /// A draw of y given f, for a row like `at` of unknown y.
+    fn sample(&self, at: Observation, f: f64, random: &mut ChaCha8Rng) -> f64;
+
+    /// Mean and variance of y under the predictive distribution, for a row like `at` of unknown y.
+    fn predictive_moments(
+        &self,
+        at: Observation,
+        latent: LatentMarginal,
+        integrator: &mut Integrator,
+    ) -> (f64, f64) {
+        let LatentMarginal { mean: mu, variance: v } = latent;
+        let strip = self.resolution(at.with(1.0)).strip;
+        let mut average = |g: &mut dyn FnMut(f64) -> f64| integrator.average(mu, v, strip, g);
+        let mean = average(&mut |f| self.conditional_moments(at, f).0);
+        let variance = average(&mut |f| {
+            let (m, v) = self.conditional_moments(at, f);
+            v + (m - mean) * (m - mean)
+        });
+        (mean, variance)
+    }
+
+    /// `P(Y ≤ at.y)` under the predictive distribution.
+    fn predictive_cdf(&self, at: Observation, latent: LatentMarginal, integrator: &mut Integrator) -> f64 {
+        let LatentMarginal { mean: mu, variance: v } = latent;
+        integrator.average(mu, v, self.cdf_strip(at), &mut |f| self.conditional_cdf(at, f)).clamp(0.0, 1.0)
+    }
+
+    /// Returns the half-width of the strip in which `P(Y ≤ at.y | f)` is analytic in f, or practically
+    /// so.
+    fn cdf_strip(&self, at: Observation) -> f64 {
+        self.resolution(at).strip
+    }
+
+    /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1) and a row like `at` of unknown y.
+    fn predictive_quantile(
+        &self,
+        p: f64,
+        at: Observation,
+        latent: LatentMarginal,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let mut cdf = |y| self.predictive_cdf(at.with(y), latent, integrator);
+        quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
+    }
+
+    /// Returns the continuous ranked probability score of an observation under the predictive
+    /// distribution, `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), in units of the
+    /// target as the model sees it. For counts and levels it is the sum over them (Epstein 1969),
+    /// for classes `(P(y = 1) − y)²`. By default it is computed by quadrature of the predictive
+    /// distribution function; NaN if that function is NaN.
+    fn crps(&self, at: Observation, marginal: LatentMarginal, integrator: &mut Integrator) -> f64 {
+        if ![at.y, marginal.mean, marginal.variance].iter().all(|value| value.is_finite()) {
+            return f64::NAN;
+        }
+        match self.target_kind() {
+            TargetKind::Binary => (self.predictive_moments(at, marginal, integrator).0 - at.y).powi(2),
+            TargetKind::Count => {
+                crps::counts(at.y, &mut |k| self.smooth_count_cdf(at.with(k), marginal, integrator))
+            }
+            kind => crps::score(kind, at.y, self.levels(), &mut |y| {
+                self.predictive_cdf(at.with(y), marginal, integrator)
+            }),
+        }
+    }
+
+    /// `P(Y ≤ at.y)` of counts under the predictive distribution as a function of a real number, which must be smooth from 31 on.
+    fn smooth_count_cdf(
+        &self,
+        at: Observation,
+        marginal: LatentMarginal,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        crps::between(at.y, &mut |y| self.predictive_cdf(at.with(y), marginal, integrator))
+    }
+
+    /// The number of ordered levels, for likelihoods that have them; 2 for classes.
+    fn levels(&self) -> usize {
+        2
+    }
+
+    /// Returns a value of f that explains the observation well; regressions for a start use it.
+    fn working_response(&self, at: Observation) -> f64 {
+        self.peak(at)
+    }
+
+    /// Chooses starting values of own parameters, other than fixed or given ones, from the targets (and exposures, none for all
+    /// 1); returns the latent mean that fits them best.
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64;
+
+    /// Visits the likelihood's own parameters in the fixed order that flat gradients use; by default there are no parameters.
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        let _ = visit;
+    }
+
+    /// Visits the own parameters mutably, in the same order.
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        let _ = visit;
+    }
+}
+
+/// Copies of likelihoods with one function behind a box, which all that are [`Clone`] have.
+pub trait OneFunctionBox {
+    /// A copy behind a new box.
+    fn boxed_clone(&self) -> Box<dyn OneFunction>;
+
+    /// Returns the likelihood as one with any number of functions.
+    fn as_likelihood(&self) -> &dyn Likelihood;
+}
+
+impl<L: OneFunction + Clone + 'static> OneFunctionBox for L {
+    fn boxed_clone(&self) -> Box<dyn OneFunction> {
+        Box::new(self.clone())
+    }
+
+    fn as_likelihood(&self) -> &dyn Likelihood {
+        self
+    }
+}
+
+impl Clone for Box<dyn OneFunction> {
+    fn clone(&self) -> Self {
+        self.as_ref().boxed_clone()
+    }
+}
+
+impl dyn OneFunction + '_ {
+    /// The number of own parameter values.
+    pub fn own_len(&self) -> usize {
+        let mut own = 0;
+        self.for_each_parameter(&mut |p| own += p.values.len());
+        own
+    }
+}
+
+impl<L: OneFunction + Clone + 'static> Likelihood for L {
+    fn name(&self) -> &'static str {
+        OneFunction::name(self)
+    }
+
+    fn target_kind(&self) -> TargetKind {
+        OneFunction::target_kind(self)
+    }
+
+    fn one(&self) -> Option<&dyn OneFunction> {
+        Some(self)
+    }
+
+    fn scales_target(&self) -> bool {
+        OneFunction::scales_target(self)
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], slope: &mut [f64]) {
+        OneFunction::log_density(self, at, f, value, slope);
+    }
+
+    fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]) {
+        f.iter().zip(out).for_each(|(f, out)| *out = OneFunction::curvature(self, at, *f));
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        OneFunction::own_gradient(self, at, f, weights, own);
+    }
+
+    fn highest(&self, at: Observation) -> Option<f64> {
+        let (mut value, mut slope) = ([0.0], [0.0]);
+        OneFunction::log_density(self, at, &[OneFunction::peak(self, at)], &mut value, &mut slope);
+        Some(value[0])
+    }
+
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        slopes.set_one(|own| OneFunction::expected_log_density(self, at, marginal.of(0), own, integrator))
+    }
+
+    fn log_predictive(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        slopes.set_one(|own| OneFunction::log_predictive(self, at, marginal.of(0), own, integrator))
+    }
+
+    fn predictive_moments(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        integrator: &mut Integrator,
+    ) -> (f64, f64) {
+        OneFunction::predictive_moments(self, at, marginal.of(0), integrator)
+    }
+
+    fn predictive_cdf(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
+        OneFunction::predictive_cdf(self, at, marginal.of(0), integrator)
+    }
+
+    fn predictive_quantile(
+        &self,
+        p: f64,
+        at: Observation,
+        marginal: Marginal<'_>,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        OneFunction::predictive_quantile(self, p, at, marginal.of(0), integrator)
+    }
+
+    fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut Integrator, out: &mut [f64]) {
+        if let ([zero, one], TargetKind::Binary) = (out, OneFunction::target_kind(self)) {
+            *one = OneFunction::predictive_moments(self, Observation::of(1.0), marginal.of(0), integrator).0;
+            *zero = 1.0 - *one;
+        }
+    }
+
+    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut Integrator) -> f64 {
+        OneFunction::crps(self, at, marginal.of(0), integrator)
+    }
+
+    fn sample(&self, at: Observation, f: &[f64], random: &mut ChaCha8Rng) -> f64 {
+        OneFunction::sample(self, at, f[0], random)
+    }
+
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        OneFunction::unit_deviance(self, y, mean)
+    }
+
+    fn levels(&self) -> usize {
+        OneFunction::levels(self)
+    }
+
+    fn working_response(&self, at: Observation, out: &mut [f64]) {
+        out[0] = OneFunction::working_response(self, at);
+    }
+
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> Vec<f64> {
+        vec![OneFunction::initialise(self, y, exposure)]
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        OneFunction::for_each_parameter(self, visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        OneFunction::for_each_parameter_mut(self, visit);
+    }
+}

@@ -1,0 +1,383 @@
+//! The contract of predictions: distribution functions, moments, quantiles, scores, probabilities and samples against each other.
+
+use super::{STEPS, Verdict, close, ensure, is_discrete, log_density, marginals, slope, slow_nodes};
+use crate::likelihood::{Likelihood, Marginal, Observation, OneFunction, Slopes, TargetKind};
+use crate::quadrature::Integrator;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+/// The number of draws with which moments and the distribution function are compared. By chance
+/// they differ more than allowed once in a million times (moments, 5 standard errors) or once in
+/// 1500 times (Kolmogorov's distance, 2/√n); the seed is fixed.
+const DRAWS: usize = 20_000;
+
+/// The probabilities at which distributions of likelihoods with one and with several functions are checked.
+const LEVELS_OF_ONE: [f64; 7] = [0.001, 0.025, 0.3, 0.5, 0.8, 0.975, 0.9999];
+const LEVELS: [f64; 5] = [0.01, 0.3, 0.5, 0.8, 0.99];
+
+/// The predictive distribution of a row.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    likelihood: &'a dyn Likelihood,
+    at: Observation<'a>,
+    marginal: Marginal<'a>,
+}
+
+impl Row<'_> {
+    fn cdf(self, y: f64) -> f64 {
+        self.likelihood.predictive_cdf(self.at.with(y), self.marginal, &mut Integrator::default())
+    }
+
+    fn quantile(self, p: f64) -> f64 {
+        self.likelihood.predictive_quantile(p, self.at, self.marginal, &mut Integrator::default())
+    }
+
+    fn moments(self) -> (f64, f64) {
+        self.likelihood.predictive_moments(self.at, self.marginal, &mut Integrator::default())
+    }
+
+    fn score(self, y: f64) -> f64 {
+        self.likelihood.crps(self.at.with(y), self.marginal, &mut Integrator::default())
+    }
+
+    fn density(self, y: f64) -> f64 {
+        let mut integrator = Integrator::default();
+        self.likelihood.log_predictive(self.at.with(y), self.marginal, Slopes::none(), &mut integrator).exp()
+    }
+
+    /// Returns draws of y.
+    fn draws(self) -> Vec<f64> {
+        let mut random = ChaCha8Rng::seed_from_u64(20);
+        let draw = |_| {
+            let latent = self.marginal.mean.iter().zip(self.marginal.variance);
+            let f: Vec<f64> = latent
+                .map(|(mu, v)| {
+                    let z: f64 = StandardNormal.sample(&mut random);
+                    mu + v.sqrt() * z
+                })
+                .collect();
+            self.likelihood.sample(self.at, &f, &mut random)
+        };
+        (0..DRAWS).map(draw).collect()
+    }
+
+    /// The distance of y from the ends of the domain.
+    fn room(self, y: f64) -> f64 {
+        match self.likelihood.target_kind() {
+            TargetKind::Positive => y,
+            TargetKind::UnitInterval => y.min(1.0 - y),
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Returns true if y is so close to 1 that floats are too coarse for a density that rises there.
+    fn is_coarse(self, y: f64) -> bool {
+        self.likelihood.target_kind() == TargetKind::UnitInterval && y > 1.0 - 1e-9
+    }
+}
+
+/// Checks the predictive distribution at exposures of the observations: quantiles and the density against the distribution function,
+/// moments, scores and probabilities against samples and slow integration, and for one function averages over f.
+pub(super) fn check_predictions(likelihood: &dyn Likelihood, observations: &[Observation]) -> Verdict {
+    let Some(one) = likelihood.one() else {
+        let exposure = observations.first().map_or(1.0, |at| at.exposure);
+        let at = Observation::exposed(1.0, exposure);
+        return marginals(likelihood.functions()).iter().take(2).try_for_each(|(mean, variance)| {
+            let row = Row { likelihood, at, marginal: Marginal { mean, variance } };
+            if likelihood.target_kind() == TargetKind::Class {
+                return check_classes(row);
+            }
+            check_quantiles(row, &LEVELS)?;
+            check_rises(row)?;
+            check_samples(row)
+        });
+    };
+    for exposure in if likelihood.target_kind() == TargetKind::Count { &[1.0, 2.5][..] } else { &[1.0] } {
+        for (mean, variance) in [(0.6, 0.3), (-0.8, 0.05)] {
+            let at = Observation::exposed(1.0, *exposure);
+            let row = Row { likelihood, at, marginal: Marginal { mean: &[mean], variance: &[variance] } };
+            let certain = Row { marginal: Marginal { variance: &[0.0], ..row.marginal }, ..row };
+            check_conditional(one, certain)?;
+            check_moments(one, certain)?;
+            check_averages(one, row)?;
+            check_quantiles(row, &LEVELS_OF_ONE)?;
+            check_row_scores(row)?;
+            check_samples(row)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks for a row of certain f that the derivative of the distribution function given f is the density (or its jumps are
+/// the probabilities), and that the predictive distribution equals it.
+fn check_conditional(one: &dyn OneFunction, certain: Row<'_>) -> Verdict {
+    let (f, at) = (certain.marginal.mean[0], certain.at);
+    let middle = certain.quantile(0.75) - certain.quantile(0.25);
+    // Not the median, where a symmetric density may have a kink.
+    let points = [0.1, 0.3, 0.46, 0.7, 0.9].map(|p| certain.quantile(p));
+    for y in points {
+        let density = log_density(certain.likelihood, at.with(y), &[f]).0.exp();
+        let mut cdf = |y| one.conditional_cdf(at.with(y), f);
+        let (got, scale) = if is_discrete(certain.likelihood) {
+            (cdf(y) - cdf(y - 1.0), 1.0)
+        } else {
+            let h = 1e-3 * middle.min(certain.room(y));
+            (slope(&mut cdf, y, h), 1e-6 / h)
+        };
+        ensure(close(got, density, 1e-6, scale), || {
+            format!(
+                "given f = {f}, the distribution function rises by {got} at y = {y}, the density is {density}"
+            )
+        })?;
+        let (known, given) = (certain.cdf(y), one.conditional_cdf(at.with(y), f));
+        ensure(close(known, given, 1e-12, 1.0), || {
+            format!("P(Y ≤ {y}) is {given} given f = {f}, but {known} predicted at v = 0")
+        })?;
+    }
+    let (known, given) = (certain.moments(), one.conditional_moments(at, f));
+    let same = |a: f64, b: f64| a == b || close(a, b, 1e-12, 0.0) || (a.is_nan() && b.is_nan());
+    ensure(same(known.0, given.0) && same(known.1, given.1), || {
+        format!("mean and variance are {given:?} given f = {f}, but {known:?} predicted at v = 0")
+    })
+}
+
+/// Checks for a row of certain f that mean and variance given f, if they are finite, agree with the distribution function:
+/// with a centre c, S = 1 − F above it and S = F below it, `E(Y − c) = ±∫ S dy` and
+/// `E(Y − c)² = 2 ∫ |y − c| S dy`.
+fn check_moments(one: &dyn OneFunction, certain: Row<'_>) -> Verdict {
+    let f = certain.marginal.mean[0];
+    let (mean, variance) = one.conditional_moments(certain.at, f);
+    if !(mean.is_finite() && variance.is_finite()) {
+        return Ok(());
+    }
+    let [low, centre, high] = [1e-13, 0.5, 1.0 - 1e-13].map(|p| certain.quantile(p));
+    let cdf = |y| one.conditional_cdf(certain.at.with(y), f);
+    let (mut first, mut second) = (0.0, 0.0);
+    if is_discrete(certain.likelihood) {
+        let mut y = 0.0;
+        while y <= high {
+            let p = cdf(y) - cdf(y - 1.0);
+            (first, second) = (first + p * (y - centre), second + p * (y - centre).powi(2));
+            y += 1.0;
+        }
+    } else {
+        for (sign, reach) in [(1.0, high - centre), (-1.0, centre - low)] {
+            // Steps that grow with the distance from the centre, as tails are long.
+            let width = variance.sqrt().min(reach);
+            let step = (reach / width).asinh() / STEPS as f64;
+            for k in 0..=STEPS {
+                let t = k as f64 * step;
+                let distance = width * t.sinh();
+                let below = cdf(centre + sign * distance);
+                let weight = if k == 0 || k == STEPS { 1.0 } else { 2.0 + 2.0 * (k % 2) as f64 };
+                let mass =
+                    weight * step / 3.0 * width * t.cosh() * if sign > 0.0 { 1.0 - below } else { below };
+                (first, second) = (first + sign * mass, second + 2.0 * distance * mass);
+            }
+        }
+    }
+    let (got, want) = ((mean, variance), (centre + first, second - first * first));
+    let sd = variance.sqrt();
+    ensure((got.0 - want.0).abs() <= 1e-4 * sd && close(got.1, want.1, 1e-3, 0.0), || {
+        format!("given f = {f}, mean and variance are {got:?}, but the distribution function has {want:?}")
+    })
+}
+
+/// Checks that predictive moments and the distribution function are averages over f of those given
+/// f.
+fn check_averages(one: &dyn OneFunction, row: Row<'_>) -> Verdict {
+    let (mean, variance) = row.moments();
+    let average = |kink: f64, g: &dyn Fn(f64) -> f64| {
+        let mut total = 0.0;
+        slow_nodes(row.marginal, kink, &mut |f, weights| {
+            total += f.iter().zip(weights).map(|(f, weight)| weight * g(*f)).sum::<f64>();
+        });
+        total
+    };
+    let want = average(row.marginal.mean[0], &|f| one.conditional_moments(row.at, f).0);
+    ensure(mean.is_nan() || close(mean, want, 1e-7, 1e-3), || {
+        format!("the predictive mean is {mean} instead of {want}")
+    })?;
+    let want = average(row.marginal.mean[0], &|f| {
+        let (m, v) = one.conditional_moments(row.at, f);
+        v + (m - mean) * (m - mean)
+    });
+    ensure(!variance.is_finite() || close(variance, want, 1e-6, 1e-3), || {
+        format!("the predictive variance is {variance} instead of {want}")
+    })?;
+    for p in LEVELS_OF_ONE {
+        let y = row.quantile(p);
+        // If the density has a kink, the distribution function as a function of f has a kink at y.
+        let (got, want) = (row.cdf(y), average(y, &|f| one.conditional_cdf(row.at.with(y), f)));
+        ensure(close(got, want, 1e-6, 1.0), || format!("P(Y ≤ {y}) is {got} instead of {want}"))?;
+    }
+    Ok(())
+}
+
+/// Checks that quantiles invert the distribution function.
+fn check_quantiles(row: Row<'_>, levels: &[f64]) -> Verdict {
+    let tolerance = if row.likelihood.one().is_some() { 1e-9 } else { 1e-8 };
+    for &p in levels {
+        let y = row.quantile(p);
+        let below = row.cdf(y);
+        let inverts = if is_discrete(row.likelihood) {
+            below >= p && (y == 0.0 || row.cdf(y - 1.0) < p)
+        } else {
+            (below - p).abs() < tolerance || row.is_coarse(y)
+        };
+        ensure(inverts, || format!("{below} is below the quantile {y} of {p}, {:?}", row.marginal))?;
+    }
+    Ok(())
+}
+
+/// Checks that the distribution function rises by the predictive density.
+fn check_rises(row: Row<'_>) -> Verdict {
+    for y in LEVELS.map(|p| row.quantile(p)).into_iter().filter(|y| !row.is_coarse(*y)) {
+        let rise = if is_discrete(row.likelihood) {
+            row.cdf(y) - row.cdf(y - 1.0)
+        } else {
+            slope(&mut |y| row.cdf(y), y, 1e-3 * row.room(y).min(1.0))
+        };
+        let density = row.density(y);
+        ensure(close(rise, density, 1e-6, 1.0), || {
+            format!(
+                "the distribution function rises by {rise} at y = {y}, {:?}: the density is {density}",
+                row.marginal
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks the continuous ranked probability score, at quantiles of the predictive distribution and
+/// at a target far in its tail. It is compared with slow integration of the predictive distribution
+/// function, or with the sum if the target is discrete.
+///
+/// # Errors
+///
+/// Describes the first target for which the score is wrong.
+pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: Marginal<'_>) -> Verdict {
+    check_row_scores(Row { likelihood, at: Observation::exposed(1.0, exposure), marginal })
+}
+
+fn check_row_scores(row: Row<'_>) -> Verdict {
+    for p in [1e-4, 0.3, 0.9, 1.0 - 1e-7] {
+        let y = row.quantile(p);
+        let (got, want) = (row.score(y), slow_score(row, y));
+        ensure(close(got, want, 1e-6, 0.0) || (got.is_nan() && want.is_nan()), || {
+            format!("the score of y = {y}, {:?}, is {got} instead of {want}", row.marginal)
+        })?;
+    }
+    Ok(())
+}
+
+/// `∫ (F(t) − 1{y ≤ t})² dt` by Simpson's rule on either side of y, or the sum.
+fn slow_score(row: Row<'_>, y: f64) -> f64 {
+    let [centre, low, high] = [0.5, 1e-11, 1.0 - 1e-11].map(|p| row.quantile(p));
+    let width = row.quantile(0.75) - row.quantile(0.25);
+    if is_discrete(row.likelihood) {
+        let last = high.max(y) as u64;
+        let error = |k: u64| row.cdf(k as f64) - f64::from(u8::from(y <= k as f64));
+        return (0..=last).map(error).map(|error| error * error).sum();
+    }
+    let kind = row.likelihood.target_kind();
+    // An even grid in x gives steps in t that grow with the distance from the centre, or from the
+    // ends of the range.
+    let x = |t: f64| match kind {
+        TargetKind::Positive => t.ln(),
+        TargetKind::UnitInterval => t.ln() - (-t).ln_1p(),
+        _ => ((t - centre) / width).asinh(),
+    };
+    let place = |x: f64| match kind {
+        TargetKind::Positive => (x.exp(), x.exp()),
+        TargetKind::UnitInterval => (1.0 / (1.0 + (-x).exp()), 0.25 / (0.5 * x).cosh().powi(2)),
+        _ => (centre + width * x.sinh(), width * x.cosh()),
+    };
+    let side = |from: f64, to: f64, above: f64| {
+        let step = (x(to) - x(from)).max(0.0) / STEPS as f64;
+        let term = |k: usize| {
+            let (t, slope) = place(x(from) + k as f64 * step);
+            let weight = if k == 0 || k == STEPS { 1.0 } else { 2.0 + 2.0 * (k % 2) as f64 };
+            weight * step / 3.0 * slope * (row.cdf(t) - above).powi(2)
+        };
+        (0..=STEPS).map(term).sum::<f64>()
+    };
+    // Next to the ends of a range there is nothing to integrate.
+    let (low, high) = match kind {
+        TargetKind::Positive => (low.max(1e-14 * y), high),
+        TargetKind::UnitInterval => (low.max(1e-14 * y), high.min(1.0 - 1e-15)),
+        _ => (low, high),
+    };
+    side(low, y, 0.0) + side(y, high, 1.0)
+}
+
+/// Checks that samples have the predictive moments and distribution and, for several functions, score.
+fn check_samples(row: Row<'_>) -> Verdict {
+    let several = row.likelihood.one().is_none();
+    let mut sample = row.draws();
+    let n = DRAWS as f64;
+    let (mean, variance) = row.moments();
+    if variance.is_finite() {
+        let about = |power: i32| sample.iter().map(|y| (y - mean).powi(power)).sum::<f64>() / n;
+        let error = about(1).abs() / (variance / n).sqrt();
+        ensure(error < 5.0, || {
+            format!("the mean {mean} is {error} standard errors from that of samples, {:?}", row.marginal)
+        })?;
+        let (spread, fourth) = (about(2), about(4));
+        // For long tails the spread of the samples is unreliable.
+        let reference = if several { spread } else { variance };
+        let error = (spread - variance).abs() / ((fourth - reference * reference).max(0.0) / n).sqrt();
+        ensure(error < 5.0 || several && fourth > 300.0 * spread * spread, || {
+            format!(
+                "the variance {variance} is {error} standard errors from that of samples, {:?}",
+                row.marginal
+            )
+        })?;
+    }
+    if several {
+        let y = sample[0];
+        let terms: Vec<f64> = sample
+            .chunks_exact(2)
+            .map(|pair| 0.5 * ((pair[0] - y).abs() + (pair[1] - y).abs() - (pair[0] - pair[1]).abs()))
+            .collect();
+        let score = terms.iter().sum::<f64>() / terms.len() as f64;
+        let spread = terms.iter().map(|term| (term - score).powi(2)).sum::<f64>() / terms.len() as f64;
+        let got = row.score(y);
+        ensure((got - score).abs() <= 5.0 * (spread / terms.len() as f64).sqrt() + 1e-12, || {
+            format!("the score of y = {y}, {:?} is {got}, that of samples {score}", row.marginal)
+        })?;
+    }
+    sample.sort_by(f64::total_cmp);
+    let mut before = 0.0;
+    for &y in sample.iter().step_by(DRAWS / if several { 50 } else { 200 }) {
+        let below = row.cdf(y);
+        ensure(several || below >= before, || format!("the distribution function falls to {below} at {y}"))?;
+        before = below;
+        let share = sample.partition_point(|x| *x <= y) as f64 / n;
+        ensure((below - share).abs() < 2.0 / n.sqrt(), || {
+            format!("P(Y ≤ {y}) is {below}, the share of samples is {share}, {:?}", row.marginal)
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that the probabilities of classes sum to 1 and agree with those of single observations
+/// and with the shares of samples.
+fn check_classes(row: Row<'_>) -> Verdict {
+    let mut probabilities = vec![f64::NAN; row.likelihood.levels()];
+    row.likelihood.probabilities(row.marginal, &mut Integrator::default(), &mut probabilities);
+    let total: f64 = probabilities.iter().sum();
+    ensure((total - 1.0).abs() < 1e-12, || format!("probabilities {probabilities:?} sum to {total}"))?;
+    let sample = row.draws();
+    for (class, &p) in probabilities.iter().enumerate() {
+        let one = row.density(class as f64);
+        ensure((one / p - 1.0).abs() < 1e-9, || {
+            format!("class {class} has probability {p} among all and {one} by itself")
+        })?;
+        let share = sample.iter().filter(|y| **y == class as f64).count() as f64 / DRAWS as f64;
+        let error = (share - p).abs() / (p * (1.0 - p) / DRAWS as f64).sqrt();
+        ensure(error < 5.0, || format!("class {class} of probability {p} is {share} of samples"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! The loss of one row and its derivatives, exact or from samples of f for the row.
+
+use super::latent_samples::Averaging;
+use super::rejection::{ProductSampler, reject};
+use super::{Estimator, EstimatorCounts, Loss, Objective, PiecewiseBound};
+use crate::likelihood::{LatentMarginal, Likelihood, Local, Marginal, Observation, Slopes};
+use crate::quadrature::Integrator;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+/// The buffers of one row with C functions: C numbers of each kind, C for each sample of f.
+#[derive(Clone, Debug)]
+pub(super) struct RowScratch {
+    pub integrator: Integrator,
+    piecewise: Option<PiecewiseBound>,
+    pub mean: Vec<f64>,
+    pub variance: Vec<f64>,
+    pub by_mean: Vec<f64>,
+    pub by_variance: Vec<f64>,
+    /// `∂²/∂μ²`.
+    pub by_mean_twice: Vec<f64>,
+    /// The derivatives in own parameters.
+    pub own: Vec<f64>,
+    /// The samples of f with their log densities or weights, slopes and curvatures.
+    samples: Vec<f64>,
+    value: Vec<f64>,
+    slope: Vec<f64>,
+    curved: Vec<f64>,
+}
+
+/// `∂²/∂μ²` of a gain from its other derivatives. For an expected log density it is `2 ∂/∂v` (Price); for a log predictive density
+/// `L = log E p` it is `2 ∂L/∂v − (∂L/∂μ)²`, since `∂_v E p = ½ ∂²_μ E p`. For a log-concave likelihood the latter is never positive, even if
+/// `∂L/∂v` is.
+pub(super) fn curvature(predictive: bool, mean: f64, variance: f64) -> f64 {
+    if predictive { 2.0 * variance - mean * mean } else { 2.0 * variance }
+}
+
+impl RowScratch {
+    /// Creates buffers for an objective.
+    pub fn new(objective: &Objective) -> Self {
+        let piecewise = match objective.estimator() {
+            Estimator::Piecewise { pieces } => PiecewiseBound::new(pieces).ok(),
+            _ => None,
+        };
+        let [mean, variance, by_mean, by_variance, by_mean_twice, own, samples, value, slope, curved] =
+            Default::default();
+        RowScratch {
+            integrator: Integrator::new(objective.nodes).coarsely(objective.coarse),
+            piecewise,
+            mean,
+            variance,
+            by_mean,
+            by_variance,
+            by_mean_twice,
+            own,
+            samples,
+            value,
+            slope,
+            curved,
+        }
+    }
+
+    /// Makes room for the functions and own parameter values of a likelihood.
+    pub fn resize(&mut self, functions: usize, own: usize) {
+        let RowScratch { mean, variance, by_mean, by_variance, by_mean_twice, .. } = self;
+        for numbers in [mean, variance, by_mean, by_variance, by_mean_twice] {
+            numbers.resize(functions, 0.0);
+        }
+        self.own.resize(own, 0.0);
+    }
+
+    /// Returns `−ℓ` of one row, and leaves its derivatives in the scratch.
+    pub fn gain(
+        &mut self,
+        loss: Loss,
+        likelihood: &dyn Likelihood,
+        at: Observation,
+        counts: &mut EstimatorCounts,
+        random: &mut ChaCha8Rng,
+    ) -> f64 {
+        let Loss::LogPredictive(estimator) = loss else {
+            return match &self.piecewise {
+                Some(bound) => {
+                    let latent = LatentMarginal::new(self.mean[0], self.variance[0]);
+                    let Local { value, mean, variance } = bound.expectation(at.y, latent);
+                    (self.by_mean[0], self.by_variance[0]) = (mean, variance);
+                    self.curve(false);
+                    value
+                }
+                None => self.exact(false, likelihood, at),
+            };
+        };
+        match estimator {
+            Estimator::Biased { samples } => self.average(likelihood, at, Averaging::path(samples), random),
+            Estimator::BiasedPrice { samples } => {
+                self.average(likelihood, at, Averaging::price(samples), random)
+            }
+            Estimator::Smoothed { samples, nu, .. } => {
+                self.average(likelihood, at, Averaging { nu, ..Averaging::path(samples) }, random)
+            }
+            Estimator::Product { samples } => self.product(likelihood, at, samples, counts, random),
+            _ => self.exact(true, likelihood, at),
+        }
+    }
+
+    /// `E log p(y|f)` or `log E p(y|f)` with its derivatives.
+    fn exact(&mut self, predictive: bool, likelihood: &dyn Likelihood, at: Observation) -> f64 {
+        let RowScratch { integrator, mean, variance, by_mean, by_variance, own, .. } = self;
+        let (marginal, slopes) =
+            (Marginal { mean, variance }, Slopes { mean: by_mean, variance: by_variance, own });
+        let value = if predictive {
+            likelihood.log_predictive(at, marginal, slopes, integrator)
+        } else {
+            likelihood.expected_log_density(at, marginal, slopes, integrator)
+        };
+        self.curve(predictive);
+        value
+    }
+
+    /// Computes `∂²/∂μ²` of every function from the other derivatives.
+    fn curve(&mut self, predictive: bool) {
+        let slopes = self.by_mean.iter().zip(&self.by_variance);
+        for (twice, (mean, variance)) in self.by_mean_twice.iter_mut().zip(slopes) {
+            *twice = curvature(predictive, *mean, *variance);
+        }
+    }
+
+    /// bMC and smooth-bMC: `log (ν + mean φ)` over samples of f with its derivatives, φ = p(y|f) (Wei, Sheth & Khardon 2021).
+    fn average(
+        &mut self,
+        likelihood: &dyn Likelihood,
+        at: Observation,
+        averaging: Averaging,
+        random: &mut ChaCha8Rng,
+    ) -> f64 {
+        let RowScratch { samples: f, value, slope, curved, .. } = self;
+        f.clear();
+        for _ in 0..averaging.samples {
+            f.extend(draw(&self.mean, &self.variance, random));
+        }
+        value.resize(averaging.samples, 0.0);
+        slope.resize(f.len(), 0.0);
+        curved.resize(f.len(), 0.0);
+        likelihood.log_density(at, f, value, slope);
+        for numbers in [&mut self.by_mean, &mut self.by_variance, &mut self.by_mean_twice] {
+            numbers.fill(0.0);
+        }
+        let Some(log_average) = averaging.weigh(value) else {
+            self.by_mean.fill(f64::NAN);
+            return f64::NAN;
+        };
+        likelihood.curvature(at, f, curved);
+        let functions = self.mean.len();
+        let nodes =
+            f.chunks_exact(functions).zip(slope.chunks_exact(functions)).zip(curved.chunks_exact(functions));
+        // A sample of weight 0 may have derivatives that overflow.
+        for (&weight, ((f, slope), curved)) in value.iter().zip(nodes).filter(|(weight, _)| **weight > 0.0) {
+            for c in 0..functions {
+                // φ″/φ = (log φ)″ + ((log φ)′)².
+                let second = curved[c] + slope[c] * slope[c];
+                let latent = LatentMarginal::new(self.mean[c], self.variance[c]);
+                self.by_mean[c] += weight * slope[c];
+                self.by_mean_twice[c] += weight * second;
+                self.by_variance[c] += weight * averaging.variance_slope(f[c], latent, slope[c], second);
+            }
+        }
+        if !self.own.is_empty() {
+            curved.clear();
+            let weighted = f.chunks_exact(functions).zip(&*value).filter(|(_, weight)| **weight > 0.0);
+            weighted.for_each(|(f, _)| curved.extend_from_slice(f));
+            value.retain(|weight| *weight > 0.0);
+            likelihood.own_gradient(at, curved, value, &mut self.own);
+        }
+        self.by_mean_twice.iter_mut().zip(&self.by_mean).for_each(|(twice, mean)| *twice -= mean * mean);
+        log_average
+    }
+
+    /// uPS: `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` over samples of the product `N(f) p(y|f)`; the value is the log of the average
+    /// acceptance, which estimates `E p(y|f)` without bias. The exact value and derivatives replace samples that several functions lack,
+    /// whose expectation they are.
+    fn product(
+        &mut self,
+        likelihood: &dyn Likelihood,
+        at: Observation,
+        samples: usize,
+        counts: &mut EstimatorCounts,
+        random: &mut ChaCha8Rng,
+    ) -> f64 {
+        let RowScratch { samples: f, integrator, mean, variance, .. } = self;
+        let (mut value, missing) = match (likelihood.one(), likelihood.highest(at)) {
+            (Some(one), _) => {
+                let sampler = ProductSampler::new(one, at, LatentMarginal::new(mean[0], variance[0]));
+                (sampler.draw(samples, f, counts, integrator, random), 0)
+            }
+            (None, Some(highest)) => {
+                let propose =
+                    |random: &mut ChaCha8Rng, out: &mut Vec<f64>| out.extend(draw(mean, variance, random));
+                reject(likelihood, at, highest, samples, propose, f, counts, random)
+            }
+            (None, None) => return self.exact(true, likelihood, at),
+        };
+        if missing > 0 {
+            value = self.exact(true, likelihood, at);
+        }
+        let (share, exact) = (1.0 / samples as f64, missing as f64 / samples as f64);
+        for numbers in [&mut self.by_mean, &mut self.by_variance, &mut self.own] {
+            numbers.iter_mut().for_each(|number| *number = if missing > 0 { *number * exact } else { 0.0 });
+        }
+        for f in self.samples.chunks_exact(self.mean.len()) {
+            for (c, f) in f.iter().enumerate() {
+                let (d, v) = (f - self.mean[c], self.variance[c]);
+                self.by_mean[c] += share * d / v;
+                self.by_variance[c] += share * 0.5 * (d * d / v - 1.0) / v;
+            }
+        }
+        if !self.own.is_empty() {
+            self.value.clear();
+            self.value.resize(samples - missing, share);
+            likelihood.own_gradient(at, &self.samples, &self.value, &mut self.own);
+        }
+        self.curve(true);
+        value
+    }
+}
+
+/// Draws f from its marginals.
+fn draw<'a>(
+    mean: &'a [f64],
+    variance: &'a [f64],
+    random: &'a mut ChaCha8Rng,
+) -> impl Iterator<Item = f64> + use<'a> {
+    mean.iter().zip(variance).map(|(mean, variance)| {
+        let z: f64 = StandardNormal.sample(random);
+        mean + variance.max(0.0).sqrt() * z
+    })
+}
