@@ -148,11 +148,11 @@ fn check(by: Solver, epochs: usize, least: usize) {
         }
     }
     assert!(interrupted + 2 >= most, "{interrupted} interruptions of {most}");
-    // Repeated interruptions, each after some more polls. A resumed fit repeats the line search that was interrupted.
+    // Repeated interruptions, each after more polls than the last: a resumed fit repeats the line search that was interrupted.
     let (path, mut attempts) = (path("again"), 0);
     let last = loop {
         attempts += 1;
-        if let (Some(last), _) = attempt(by, &path, epochs, 15 + attempts % 3) {
+        if let (Some(last), _) = attempt(by, &path, epochs, 9 + 2 * attempts) {
             break last;
         }
     };
