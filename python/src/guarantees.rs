@@ -137,16 +137,23 @@ impl Curvature {
 ///     The constant a of E‖g‖² ≤ a‖θ − θ*‖² + b.
 /// floor : float
 ///     The constant b of the same inequality.
-/// gradient : float
-///     The squared gradient at the optimum of the part that is differentiated; 0 for projected gradients.
+/// gradient : float, optional
+///     The squared gradient at the optimum of the part that is differentiated, for proximal gradients (Theorem 6); None for projected
+///     gradients (Theorem 9).
 #[pyclass(frozen, module = "sparsegp.guarantees")]
 pub struct DistanceBound(engine::DistanceBound);
 
 #[pymethods]
 impl DistanceBound {
     #[new]
-    #[pyo3(signature = (curvature, initial, noise, floor, gradient=0.0))]
-    fn new(curvature: Curvature, initial: f64, noise: f64, floor: f64, gradient: f64) -> PyResult<Self> {
+    #[pyo3(signature = (curvature, initial, noise, floor, gradient=None))]
+    fn new(
+        curvature: Curvature,
+        initial: f64,
+        noise: f64,
+        floor: f64,
+        gradient: Option<f64>,
+    ) -> PyResult<Self> {
         let bound =
             curvature.0.distance_bound(initial, engine::NoiseConstants { constant: noise, floor }, gradient);
         bound.map(DistanceBound).map_err(raised)
@@ -311,7 +318,7 @@ impl ConjugateAsymptotic {
 
 /// Bounds on E KL(q* ‖ q_T) in nats, of natural gradients with and without projection.
 ///
-/// Propositions 4 and 5 of Guilmeau, Hendrikx & Forbes 2026.
+/// Propositions 4 and 5 of Guilmeau, Hendrikx & Forbes 2026. They hold only for steps that the upper limit of ``q_bounds`` never shortens.
 ///
 /// Parameters
 /// ----------
@@ -355,15 +362,22 @@ impl ProjectedBound {
 ///     The precision of the target.
 /// start_cov : array-like of shape (d, d)
 ///     The covariance of q at the start.
+/// limits : tuple of float, optional
+///     The smallest and the largest eigenvalue of the covariance that the steps allow. Limits that may bind are refused.
 ///
 /// Returns
 /// -------
 /// float
 ///     V in nats.
 #[pyfunction]
-pub fn price_noise(precision: &Bound<'_, PyAny>, start_cov: &Bound<'_, PyAny>) -> PyResult<f64> {
+#[pyo3(signature = (precision, start_cov, limits=(0.0, f64::INFINITY)))]
+pub fn price_noise(
+    precision: &Bound<'_, PyAny>,
+    start_cov: &Bound<'_, PyAny>,
+    limits: (f64, f64),
+) -> PyResult<f64> {
     let (precision, start) = (matrix(precision)?, matrix(start_cov)?);
-    engine::price_noise(precision.as_ref(), start.as_ref()).map_err(raised)
+    engine::price_noise(precision.as_ref(), start.as_ref(), limits).map_err(raised)
 }
 
 /// The linear rate of square-root variational Newton with constant steps that are not shortened.

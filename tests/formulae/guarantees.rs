@@ -168,7 +168,7 @@ fn estimate(values: &[f64]) -> (f64, f64) {
 }
 
 #[test]
-fn the_bound_of_wu_and_gardner_is_the_reference_number() {
+fn the_constants_of_wu_and_gardner_are_the_reference_numbers() {
     let file = load("blr.json");
     for case in file["cases"].as_array().expect("cases") {
         let (inputs, want) = (&case["inputs"], &case["outputs"]["V2"]);
@@ -178,9 +178,9 @@ fn the_bound_of_wu_and_gardner_is_the_reference_number() {
         let y = numbers(&inputs["y"]);
         let bound = ConjugateBound::new(x.as_ref(), &y, prior_cov.as_ref(), noise, batch).expect("valid");
         let values = [
-            ("V2", bound.v2),
             ("nu", bound.nu),
-            ("b", bound.kappa),
+            // The paper's b lacks 1/σ², and so does its V₂.
+            ("b", bound.kappa * noise),
             ("s1", bound.s1),
             ("s2", bound.s2),
             ("prior_cov_norm2", bound.prior_norm),
@@ -190,6 +190,44 @@ fn the_bound_of_wu_and_gardner_is_the_reference_number() {
             assert!((got - want).abs() <= 1e-10 * want.abs(), "{name}: {got} instead of {want}");
         }
         assert_eq!(bound.at(99), 4.0 * bound.v2 / 100.0);
+    }
+}
+
+/// Enumerates all sequences of batches of one datum for y ~ N(xw, σ²), w ~ N(0, 1): the mean KL of the averaged q from the posterior stays
+/// below the bound at any noise variance.
+#[test]
+fn the_conjugate_bound_covers_every_sequence_of_batches() {
+    let problems = [
+        ([0.01145, 0.02457], [5.734, 2.683], 7.8e-4),
+        ([0.2, 0.01], [0.0, 100.0], 0.01),
+        ([1.0, -0.5], [2.0, 1.0], 1e-3),
+        ([0.3, 2.0], [1.0, -4.0], 50.0),
+    ];
+    for (x, y, noise) in problems {
+        let inputs = Mat::from_fn(2, 1, |i, _| x[i]);
+        let bound = ConjugateBound::new(inputs.as_ref(), &y, Mat::<f64>::identity(1, 1).as_ref(), noise, 1)
+            .expect("a bound");
+        let batch = [0, 1].map(|i| (2.0 * x[i] * y[i] / noise, 1.0 + 2.0 * x[i] * x[i] / noise));
+        let posterior = (0.5 * (batch[0].0 + batch[1].0), 0.5 * (batch[0].1 + batch[1].1));
+        for steps in 1..=8 {
+            let one = |sequence: usize| {
+                let (mut eta, mut precision) = (0.0, 1.0);
+                let mut average = IterateAverage::new(Average::Expectation);
+                for t in 0..steps {
+                    let (rho, chosen) = (2.0 / (t as f64 + 2.0), batch[sequence >> t & 1]);
+                    eta += rho * (chosen.0 - eta);
+                    precision += rho * (chosen.1 - precision);
+                    average.push(&[eta / precision], &[1.0 / precision]).expect("one number each");
+                }
+                let (mean, variance) = average.result().expect("iterates");
+                let off = mean[0] - posterior.0 / posterior.1;
+                let share = variance[0] * posterior.1;
+                0.5 * (off * off * posterior.1 + share - 1.0 - share.ln())
+            };
+            let count = 1 << steps;
+            let mean = (0..count).map(one).sum::<f64>() / count as f64;
+            assert!(mean <= bound.at(steps), "σ² {noise}, {steps} steps: {mean}, bound {}", bound.at(steps));
+        }
     }
 }
 
@@ -351,14 +389,14 @@ impl Target {
         let norm = c.squared_norm_l2();
         let (constants, gradient) = if self.symmetric {
             let constant = curvature.noise_constant_energy_entropy(d);
-            (NoiseConstants { constant, floor: curvature.noise_floor_energy_entropy(d, norm, 1.0) }, 0.0)
+            (NoiseConstants { constant, floor: curvature.noise_floor_energy_entropy(d, norm, 1.0) }, None)
         } else {
             let gradient = (0..d).map(|i| c[(i, i)].powi(-2)).sum();
             let constant = curvature.noise_constant_energy(d);
-            (NoiseConstants { constant, floor: curvature.noise_floor_energy(d, norm) }, gradient)
+            (NoiseConstants { constant, floor: curvature.noise_floor_energy(d, norm) }, Some(gradient))
         };
         let bound = curvature.distance_bound(initial, constants, gradient).expect("valid");
-        (bound, curvature.step_schedule(constants.constant))
+        (bound, bound.schedule())
     }
 }
 
@@ -418,9 +456,9 @@ fn the_closed_bound_covers_the_recursion_and_its_first_phase_ends_where_the_sche
         let curvature = Curvature { smoothness, strong_convexity };
         let noise = curvature.noise_constant_energy(d);
         let bound = curvature
-            .distance_bound(2.0, NoiseConstants { constant: noise, floor: 1.5 }, 0.3)
+            .distance_bound(2.0, NoiseConstants { constant: noise, floor: 1.5 }, Some(0.3))
             .expect("valid");
-        let (schedule, turn) = (curvature.step_schedule(noise), bound.constant_phase() as usize);
+        let (schedule, turn) = (bound.schedule(), bound.constant_phase() as usize);
         let constant = strong_convexity / (2.0 * noise);
         assert!(schedule.at(turn - 1) == constant && schedule.at(turn + 1) < constant);
         assert!((turn as f64) < 4.0 * noise / strong_convexity.powi(2));
@@ -430,8 +468,28 @@ fn the_closed_bound_covers_the_recursion_and_its_first_phase_ends_where_the_sche
     }
     let curvature = Curvature { smoothness: 2.0, strong_convexity: 1.0 };
     let noise = |constant| NoiseConstants { constant, floor: 1.0 };
-    assert!(curvature.distance_bound(1.0, noise(0.4), 0.0).is_err());
-    assert!(curvature.distance_bound(-1.0, noise(10.0), 0.0).is_err());
+    assert!(curvature.distance_bound(1.0, noise(0.4), Some(0.0)).is_err());
+    assert!(curvature.distance_bound(-1.0, noise(10.0), Some(0.0)).is_err());
+}
+
+/// Theorems 6 and 9 at ϖ = 1, a = 10, b = 3 and D₀ = 2: their steps at t = 0 and 99, and eq. 12 and 13.
+#[test]
+fn projected_gradients_take_the_steps_of_their_own_theorem() {
+    let curvature = Curvature { smoothness: 2.0, strong_convexity: 1.0 };
+    let bound = |gradient| {
+        let noise = NoiseConstants { constant: 10.0, floor: 3.0 };
+        curvature.distance_bound(2.0, noise, gradient).expect("valid")
+    };
+    let (proximal, projected) = (bound(Some(0.0)), bound(None));
+    for (bound, late) in [(proximal, 0.0199), (projected, 0.0398)] {
+        assert_eq!(bound.schedule().at(0), 0.05);
+        assert!((bound.schedule().at(99) - late).abs() < 1e-12);
+    }
+    let constant = 0.985f64.powi(100) * 2.0 + 2.0 * 0.03 * 3.0;
+    assert!((projected.with_constant_step(0.03, 100) - constant).abs() < 1e-12);
+    // Late, eq. 13 is 16b/(ϖ²T).
+    assert!((1e9 * projected.at(1_000_000_000) - 48.0).abs() < 1e-3);
+    assert!([100, 1000, 10_000].iter().all(|&steps| projected.recursion(steps) <= projected.at(steps)));
 }
 
 #[test]

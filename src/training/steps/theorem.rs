@@ -67,7 +67,7 @@ pub(in crate::training) fn with_proven_steps(
         ));
     }
     let proven = Proven::new(theorem, curvature, beta, svgp.q(), &sums)?;
-    options.step = curvature.step_schedule(proven.noise);
+    options.step = proven.bound.schedule();
     options.rule.smoothness = Some(curvature.smoothness);
     Ok((options, Some(proven)))
 }
@@ -142,12 +142,12 @@ impl Proven {
             Theorem::Proximal => (
                 curvature.noise_constant_energy(d),
                 curvature.noise_floor_energy(d, spread),
-                curvature.smoothness.powi(2) * spread,
+                Some(curvature.smoothness.powi(2) * spread),
             ),
             Theorem::Projected => (
                 curvature.noise_constant_energy_entropy(d),
                 curvature.noise_floor_energy_entropy(d, spread, beta),
-                0.0,
+                None,
             ),
         };
         // The distance from (m_0, C_0) to θ* is at most the way through θ̄, with ‖C_0‖² = tr S_0.

@@ -5,7 +5,9 @@ use super::{Natural, inverse, kl};
 use faer::Mat;
 use sparsegp::linalg::{Factorizer, dot, matvec, symmetric_eigen};
 use sparsegp::variational::research::guarantees::{Curvature, ProjectedBound, SquareRootRate, price_noise};
-use sparsegp::variational::{DataGradient, Family, Guard, MatrixRef, Normal, SquareRoot, UpdateRule};
+use sparsegp::variational::{
+    DataGradient, Family, Guard, MatrixRef, Normal, QUpdate, RuleOptions, SquareRoot, UpdateRule,
+};
 use sparsegp_testkit::problems::Normals;
 
 /// For SR-VN on a quadratic, without shortened steps, F − F* falls by at least the contraction in
@@ -67,7 +69,7 @@ fn projected_natural_gradients_stay_below_their_bounds() {
     let precision = Mat::from_fn(d, d, |i, j| if i == j { [1.0, 3.0, 10.0][i] } else { 0.2 });
     let start_cov = Mat::<f64>::identity(d, d) * faer::Scale(2.0);
     let mode = [1.0, -1.0, 0.5];
-    let noise = price_noise(precision.as_ref(), start_cov.as_ref()).expect("V");
+    let noise = price_noise(precision.as_ref(), start_cov.as_ref(), (0.0, f64::INFINITY)).expect("V");
     let (target_cov, _) = inverse(&precision, &mut Factorizer::new(d));
     for decreasing in [false, true] {
         let mut sums = vec![0.0; steps + 1];
@@ -105,6 +107,55 @@ fn projected_natural_gradients_stay_below_their_bounds() {
             };
             assert!(*got <= 1.05 * most, "after {t} steps: {got}, bound {most}");
         }
+    }
+}
+
+/// Exact gradients of a target N(3, 0.4) under the library's rule: the upper limit 0.1 of the variance keeps q far above the geometric rate,
+/// so that no V is given; limits that never bind allow the bound.
+#[test]
+fn a_binding_upper_limit_has_no_bound() {
+    let kl_after = |limits: (f64, f64), best: f64| {
+        let options = RuleOptions { bounds: limits, ..RuleOptions::of(QUpdate::ProjectedNgvi) };
+        let mut q = Normal::new(vec![0.0], Mat::from_fn(1, 1, |_, _| 0.1)).expect("a start");
+        let kl = |q: &Normal| {
+            let (m, s) = (q.mean()[0], q.cov().full()[(0, 0)]);
+            0.5 * ((m - 3.0).powi(2) / s + best / s - 1.0 - (best / s).ln())
+        };
+        let (mut rule, first) = (options.build(&q), kl(&q));
+        let cov = Mat::from_fn(1, 1, |_, _| 0.75);
+        for _ in 0..50 {
+            let mean = [1.5 * q.mean()[0] - 7.5];
+            let cov = MatrixRef::Full(cov.as_ref());
+            rule.step(&mut q, DataGradient { mean: &mean, cov, curvature: None, path: None }, 1.0, 0.1);
+        }
+        (first, kl(&q))
+    };
+    let precision = Mat::from_fn(1, 1, |_, _| 2.5);
+    let start = Mat::from_fn(1, 1, |_, _| 0.1);
+    let bound = |first| ProjectedBound::new(1.0, 0.0, first).expect("constants").constant(0.1, 1.0, 50);
+    let (first, last) = kl_after((1e-4, 0.1), 0.1);
+    assert!((first - 45.0).abs() < 1e-9 && (last - 2.906).abs() < 1e-3, "{first} to {last}");
+    assert!(last > 10.0 * bound(first));
+    assert!(price_noise(precision.as_ref(), start.as_ref(), (1e-4, 0.1)).is_err());
+    let (first, last) = kl_after((1e-4, 1e4), 0.4);
+    assert!(last <= bound(first), "{last}, bound {}", bound(first));
+    assert!(price_noise(precision.as_ref(), start.as_ref(), (1e-4, 1e4)).is_ok());
+}
+
+/// The paper's one-step inequality, `D₊ ≤ (1 − mη) D + η²V/N_t` with N_t = (t + 1)^γ, iterated as an equality: `growing` is an upper bound
+/// on it, and a close one.
+#[test]
+fn growing_samples_have_a_close_bound() {
+    for (m, step, exponent) in [(1.0, 0.1, 1.0), (0.5, 0.01, 0.5), (1.0, 0.8, 2.0), (0.2, 0.3, 0.25)] {
+        let bound = ProjectedBound::new(m, 7.0, 2.0).expect("constants");
+        let mut distance = 2.0;
+        for t in 0..3000 {
+            distance = (1.0 - m * step) * distance + step * step * 7.0 / f64::from(t + 1).powf(exponent);
+            let most = bound.growing(step, exponent, t as usize + 1);
+            assert!(distance <= most * (1.0 + 1e-12), "after {t} steps: {distance}, bound {most}");
+        }
+        let last = bound.growing(step, exponent, 3000);
+        assert!(last <= 5.0 * distance, "{last} after 3000 steps, {distance} by the recursion");
     }
 }
 

@@ -34,19 +34,23 @@ word_option! {
 /// ```
 ///
 /// If this is multiplied by t + 1 and summed over t = 0, …, n − 1, the divergences telescope, and
-/// `V Σ 2(t + 1)/(t + 2) ≤ 2 V n` remains. Division by the sum of the weights, ½ n (n + 1), gives
-/// 4V/(n + 1). V/(n + 1) is too small: see the test of the one-dimensional case.
+/// `V Σ 2(t + 1)/(t + 2) = 2 V (n + 1 − H_{n+1}) ≤ 2 V n` remains, with the harmonic number H. Division by the sum of the weights,
+/// ½ n (n + 1), gives 4V/(n + 1). If V bounds the noise of the first step only, V/(n + 1) is too small (see the test of the
+/// one-dimensional case); the paper's V bounds the noise at all iterates, for which no counterexample is known.
 ///
 /// ```text
 /// V₂ = (ν s₁ + ½ν² s₂ + 2ν² κ √(s₁s₂) n + ν³ κ² s₂ n²) n²/(σ⁴ b)
 /// ```
+///
+/// Their Lemma 9 and Corollary 1 take ‖y_i x_i‖ for κ. The first natural parameter of a batch is `n/(bσ²) Σ y_i x_i`, so κ has to
+/// contain 1/σ²; without it the bound is false for σ² < 1.
 ///
 /// The bound is loose by orders of magnitude; [`ConjugateAsymptotic`] gives the actual limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ConjugateBound {
     /// `ν = max(1, ‖P‖₂)`.
     pub nu: f64,
-    /// `κ = max_i ‖y_i x_i‖`.
+    /// `κ = max_i ‖y_i x_i‖/σ²`.
     pub kappa: f64,
     /// `s₁ = mean_i ‖y_i x_i − mean‖²`.
     pub s1: f64,
@@ -78,7 +82,7 @@ impl ConjugateBound {
         require_positive("the batch size", batch as f64)?;
         let prior_norm = largest_eigenvalue(prior_cov, x.nrows())?;
         let nu = prior_norm.max(1.0);
-        let norms = x.col_iter().zip(y).map(|(x, y)| y.abs() * x.norm_l2());
+        let norms = x.col_iter().zip(y).map(|(x, y)| y.abs() * x.norm_l2() / noise_variance);
         let kappa = norms.fold(0.0, f64::max);
         let (s1, s2) = scatter(x, y);
         let n = x.ncols() as f64;

@@ -55,7 +55,8 @@ impl ConvexBound {
         1.0 / (1.0 + self.noise * step * step)
     }
 
-    /// Returns the step 1/(𝓜√T) of the theorems for a horizon of T steps.
+    /// Returns the step 1/(𝓜√T) of Theorem 7 for a horizon of T steps. Theorem 10, on projected gradients, allows any step; its example is
+    /// 1/√T, which depends on the units of the parameters.
     ///
     /// # Errors
     ///

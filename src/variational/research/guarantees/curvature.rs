@@ -127,24 +127,17 @@ impl Curvature {
         self.noise_constant_energy_entropy(d) * squared_distance + 2.0 * beta * d as f64 * self.smoothness
     }
 
-    /// Returns the schedule `min{ϖ/(2a), (2t + 1)/(ϖ (t + 1)²)}` for the noise constant a.
-    pub fn step_schedule(&self, noise: f64) -> Schedule {
-        Schedule::Domke { strong_convexity: self.strong_convexity, noise }
-    }
-
     /// Returns `√(β/𝓜)`: no eigenvalue of the optimal C is below it, so projected gradients may
     /// clip there.
     pub fn eigenvalue_floor(&self, beta: f64) -> f64 {
         (beta / self.smoothness).sqrt()
     }
 
-    /// Returns the bound on the distance from the optimum with [`Curvature::step_schedule`]; see
-    /// [`DistanceBound`].
+    /// Returns the bound on the distance from the optimum with [`DistanceBound::schedule`].
     ///
-    /// `initial` is `‖θ_0 − θ*‖²`, `noise` has the constants a and b, and `gradient` is `‖∇l(θ*)‖²`
-    /// of the part l whose gradient is taken. It is 0 for projected gradients of the whole
-    /// objective; for proximal gradients it balances the gradient of the entropy,
-    /// `β² Σ_i 1/(C*_ii)²`.
+    /// `initial` is `‖θ_0 − θ*‖²`, and `noise` has the constants a and b. For proximal gradients (Theorem 6) `gradient` is `‖∇l(θ*)‖²` of
+    /// the part l whose gradient is taken; it balances the gradient of the entropy, `β² Σ_i 1/(C*_ii)²`. `None` stands for projected
+    /// gradients of the whole objective (Theorem 9).
     ///
     /// Returns a usage error if ϖ or a is not positive, another argument is negative, or `2a < ϖ²`,
     /// which is impossible for such a g.
@@ -152,7 +145,7 @@ impl Curvature {
         &self,
         initial: f64,
         noise: NoiseConstants,
-        gradient: f64,
+        gradient: Option<f64>,
     ) -> Result<DistanceBound> {
         let NoiseConstants { constant: noise, floor } = noise;
         let strong_convexity = self.strong_convexity;
@@ -160,13 +153,21 @@ impl Curvature {
         require_positive("the noise constant a", noise)?;
         require_non_negative("the squared distance at the start", initial)?;
         require_non_negative("the noise constant b", floor)?;
-        require_non_negative("the squared gradient at the optimum", gradient)?;
+        require_non_negative("the squared gradient at the optimum", gradient.unwrap_or(0.0))?;
         if 2.0 * noise < strong_convexity * strong_convexity {
             return Err(Error::usage(format!(
                 "the noise constant {noise} is below half the square of the strong convexity {strong_convexity}"
             )));
         }
-        Ok(DistanceBound { strong_convexity, noise, variance: floor + gradient, initial })
+        Ok(match gradient {
+            Some(gradient) => DistanceBound { strong_convexity, noise, variance: floor + gradient, initial },
+            None => DistanceBound {
+                strong_convexity: 0.5 * strong_convexity,
+                noise: 0.5 * noise,
+                variance: 0.5 * floor,
+                initial,
+            },
+        })
     }
 }
 
@@ -179,8 +180,9 @@ pub struct NoiseConstants {
     pub floor: f64,
 }
 
-/// A bound on `D_T = E‖θ_T − θ*‖²` for proximal and projected stochastic gradients with the steps
-/// `γ_t = min{ϖ/(2a), (2t + 1)/(ϖ (t + 1)²)}`, of the form of Domke, Gower & Garrigos 2023; derived here.
+/// A bound on `D_T = E‖θ_T − θ*‖²` for stochastic gradients of the form of Domke, Gower & Garrigos 2023: proximal ones with the steps
+/// `γ_t = min{ϖ/(2a), (2t + 1)/(ϖ (t + 1)²)}` (Theorem 6, constants derived here), and projected ones with the steps
+/// `γ_t = min{ϖ/(2a), 2(2t + 1)/(ϖ (t + 1)²)}` (Theorem 9).
 ///
 /// Let F = l + h with l ϖ-strongly convex and h convex (`−β log det C`, or the constraint), and g an unbiased estimate
 /// of ∇l with `E‖g‖² ≤ a ‖θ − θ*‖² + b`. The step is `θ₊ = prox_γh(θ − γ g)`, and `θ* = prox_γh(θ* − γ ∇l(θ*))`. A
@@ -197,6 +199,9 @@ pub struct NoiseConstants {
 /// ```text
 /// D_T ≤ q^T D_0 + V/a    (T ≤ t₀),        D_T ≤ q^t₀ t₀² D_0/T² + 8 V/(ϖ² T)    (T > t₀)
 /// ```
+///
+/// A projected gradient of the whole objective has `D_{t+1} ≤ (1 − γϖ + γ²a) D_t + γ²b`, because `⟨∇F(θ), θ − θ*⟩ ≥ ½ϖ ‖θ − θ*‖²`. These
+/// are the recursion and the steps above for ½ϖ, ½a and ½b in place of ϖ, a and V.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DistanceBound {
     strong_convexity: f64,
@@ -207,6 +212,11 @@ pub struct DistanceBound {
 }
 
 impl DistanceBound {
+    /// Returns the decreasing steps of the theorem.
+    pub fn schedule(&self) -> Schedule {
+        Schedule::Domke { strong_convexity: self.strong_convexity, noise: self.noise }
+    }
+
     /// Returns the closed bound on `E‖θ_T − θ*‖²` after `steps` steps.
     pub fn at(&self, steps: usize) -> f64 {
         let (w, a, t) = (self.strong_convexity, self.noise, steps as f64);
@@ -217,16 +227,15 @@ impl DistanceBound {
         contraction.powf(last) * (last / t).powi(2) * self.initial + 8.0 * self.variance / (w * w * t)
     }
 
-    /// Returns t₀, the number of steps of size ϖ/(2a): the least t with
-    /// `(2t + 1)/(t + 1)² ≤ ϖ²/(2a)`.
+    /// Returns t₀, the number of steps of size ϖ/(2a) before they decrease.
     pub fn constant_phase(&self) -> f64 {
         // With s = t + 1 and r = ϖ²/(2a) ≤ 1 the condition is r s² − 2s + 1 ≥ 0, s beyond the larger root.
         let r = self.strong_convexity * self.strong_convexity / (2.0 * self.noise);
         ((1.0 + (1.0 - r).max(0.0).sqrt()) / r - 1.0).ceil().max(0.0)
     }
 
-    /// Returns the bound for a constant step γ of at most ϖ/(2a): `(1 − γϖ)^T D_0 + 2γV/ϖ`, like
-    /// eq. 10 of Domke, Garrigos & Gower 2023. For larger steps it is infinite.
+    /// Returns the bound for a constant step γ of at most ϖ/(2a): `(1 − γϖ)^T D_0 + 2γV/ϖ` for proximal gradients, like eq. 10 of Domke,
+    /// Garrigos & Gower 2023, and their eq. 12, `(1 − ½γϖ)^T D_0 + 2γb/ϖ`, for projected ones. For larger steps it is infinite.
     pub fn with_constant_step(&self, step: f64, steps: usize) -> f64 {
         let w = self.strong_convexity;
         if step > w / (2.0 * self.noise) {
@@ -239,7 +248,7 @@ impl DistanceBound {
     /// bound, and its cost is linear in `steps`.
     pub fn recursion(&self, steps: usize) -> f64 {
         let (w, a) = (self.strong_convexity, self.noise);
-        let schedule = Schedule::Domke { strong_convexity: w, noise: a };
+        let schedule = self.schedule();
         (0..steps).fold(self.initial, |distance, t| {
             let step = schedule.at(t);
             (1.0 - 2.0 * step * w + 2.0 * step * step * a) * distance + 2.0 * step * step * self.variance

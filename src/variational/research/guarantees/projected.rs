@@ -4,13 +4,17 @@
 //! All bounds are on `E KL(q* ‖ q_T)` in nats, where q* is the best q of the family within the
 //! constraints. The divergence has this direction, not that of KL(q_T ‖ q*).
 
-use super::{inverse_factor, require_non_negative, require_positive, require_symmetric};
+use super::{extreme_eigenvalues, inverse_factor, require_non_negative, require_positive, require_symmetric};
 use crate::error::{Error, Result};
 use crate::linalg::{Factorizer, Operand, Part, product, symmetric_eigen};
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
 
-/// The constants of the bounds: for an objective that is m-strongly convex relative to the mirror map of the family (m = 1 for a
+/// The constants of the bounds, which hold for steps that the upper limit of eigenvalues never shortens. The covariances below an upper
+/// limit are not a convex set of expectation parameters `(m, S + mmᵀ)`, which the paper assumes (A2): where the limit binds, KL can
+/// exceed the bounds by an order of magnitude.
+///
+/// The bounds are for an objective that is m-strongly convex relative to the mirror map of the family (m = 1 for a
 /// target in the family, or that extends it linearly), with gradients from N samples whose variance term is at most V/N.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ProjectedBound {
@@ -42,12 +46,15 @@ impl ProjectedBound {
             + step * self.noise / (self.strong_convexity * samples)
     }
 
-    /// Returns `(1 − mη)^T KL_0 + V/(mη) ((1 − mη)^{(T+1)/2} + (2/T)^γ)`: constant steps η ≤ 1/m
-    /// and (t + 1)^γ samples (Proposition 4, Corollary 1 (ii)).
+    /// Returns `(1 − mη)^T KL_0 + ηV/m ((1 − mη)^{(T+1)/2} + (2/T)^γ)`: constant steps η ≤ 1/m
+    /// and (t + 1)^γ samples (Corollary 1 (ii), and the proof of Proposition 4, whose statement has V/(mη)).
+    ///
+    /// With contraction c = 1 − mη the noise is `η²V Σ_{t<T} c^{T−1−t} (t + 1)^{−γ}`: terms before T/2 sum to at most
+    /// `c^{(T+1)/2}/(mη)`, later ones to at most `(2/T)^γ/(mη)`.
     pub fn growing(&self, step: f64, exponent: f64, steps: usize) -> f64 {
         let time = steps as f64;
         let late = self.contraction(step, 0.5 * (time + 1.0)) + (2.0 / time).powf(exponent);
-        self.contraction(step, time) * self.initial + self.noise / (self.strong_convexity * step) * late
+        self.contraction(step, time) * self.initial + step * self.noise / self.strong_convexity * late
     }
 
     /// Returns `4V/(m² T (T + 1)) Σ_{t<T} 1/N_t`: steps 1/(m(t/2 + 1)), with the numbers of samples
@@ -66,9 +73,10 @@ impl ProjectedBound {
     }
 }
 
-/// Returns V for unconstrained Bonnet–Price gradients of a Gaussian target of precision P, from a
+/// Returns V for Bonnet–Price gradients of a Gaussian target of precision P, from a
 /// start of covariance S₀ (both `d × d`): `½ Σ_i max(1, λ_i)²` with the eigenvalues λ of
-/// `P^½ S₀ P^½`, in nats. Proposition 7 states that such a V exists; this one is derived here.
+/// `P^½ S₀ P^½`, in nats. Proposition 7 states that such a V exists; this one is derived here, for steps whose `limits`, the
+/// smallest and largest eigenvalue of a covariance, never bind.
 ///
 /// The Hessian has no noise, and the noise of the mean's gradient has covariance `P S_t P/N`. In
 /// natural parameters, in which KL(q* ‖ q) is the Bregman divergence of the log-partition function,
@@ -77,8 +85,12 @@ impl ProjectedBound {
 ///
 /// # Errors
 ///
-/// Usage errors for matrices that are not symmetric and positive definite, or of different sizes.
-pub fn price_noise(precision: MatRef<'_, f64>, start_cov: MatRef<'_, f64>) -> Result<f64> {
+/// Usage errors for matrices that are not symmetric and positive definite, or of different sizes, and for limits that may bind.
+pub fn price_noise(
+    precision: MatRef<'_, f64>,
+    start_cov: MatRef<'_, f64>,
+    limits: (f64, f64),
+) -> Result<f64> {
     let d = precision.nrows();
     require_symmetric("the precision of the target", precision, d)?;
     require_symmetric("the covariance of the start", start_cov, d)?;
@@ -87,6 +99,16 @@ pub fn price_noise(precision: MatRef<'_, f64>, start_cov: MatRef<'_, f64>) -> Re
         Error::usage(format!("the precision of the target is not positive definite (pivot {})", e.pivot))
     })?;
     inverse_factor("the covariance of the start", start_cov.to_owned())?;
+    // Every S_t⁻¹ is a mixture of S₀⁻¹ and P, so the eigenvalues of S_t are between the extremes of both.
+    let (start, target) = (extreme_eigenvalues(start_cov)?, extreme_eigenvalues(precision)?);
+    let (least, most) = (start.0.min(1.0 / target.1), start.1.max(1.0 / target.0));
+    if !(limits.0 <= least && limits.1 >= most) {
+        return Err(Error::usage(format!(
+            "the eigenvalues of the covariance are limited to {} … {}, expected a range that contains {least} … {most}: no bound is \
+             known for steps that are cut short at a limit",
+            limits.0, limits.1
+        )));
+    }
     // P^½ S₀ P^½ has the same eigenvalues as Lᵀ S₀ L with L Lᵀ = P.
     let (mut half, mut whole) = (Mat::zeros(d, d), Mat::zeros(d, d));
     let lower = Operand::lower(factor.as_ref());

@@ -46,7 +46,7 @@ fn target() -> (Data, Mat<f64>) {
 pub fn gaussian(paper: &mut Paper, runs: u64) -> Result<()> {
     let (data, precision) = target();
     let covariance = Scale(START) * Mat::<f64>::identity(10, 10);
-    let noise = price_noise(precision.as_ref(), covariance.as_ref())?;
+    let noise = price_noise(precision.as_ref(), covariance.as_ref(), (0.0, f64::INFINITY))?;
     let problem = Problem::new(data, 1.0, Estimator::Price { samples: SIZE }, noise)?;
     paper.settings(format!(
         "Gaussian target: d = 10, condition number 100, start of random mean in [−5, 5] and covariance 10 I, {runs} runs of {STEPS} \

@@ -145,10 +145,10 @@ impl Problem {
         let start = squared(&method.parameters(&Normal::standard(Family::Full, d))?, &best);
         let (noise, floor, gradient) = if method.lower() {
             let entropy = (0..d).map(|i| best.1[(i, i)].powi(-2)).sum();
-            (curvature.noise_constant_energy(d), curvature.noise_floor_energy(d, from_mode), entropy)
+            (curvature.noise_constant_energy(d), curvature.noise_floor_energy(d, from_mode), Some(entropy))
         } else {
             let floor = curvature.noise_floor_energy_entropy(d, from_mode, 1.0);
-            (curvature.noise_constant_energy_entropy(d), floor, 0.0)
+            (curvature.noise_constant_energy_entropy(d), floor, None)
         };
         Ok(Constants { best, start, noise, floor, gradient })
     }
@@ -202,7 +202,7 @@ pub struct Constants {
     /// The constant b of the noise.
     pub floor: f64,
     /// The squared gradient, at the optimum, of the part of the objective that is differentiated.
-    pub gradient: f64,
+    pub gradient: Option<f64>,
 }
 
 /// m and C.

@@ -37,11 +37,12 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
     let at = record_at(steps, 8);
     let last = at.len() - 1;
     let mut lines: Vec<CurveSeries> = Vec::new();
+    let mut schedule = Schedule::Theorem;
     for (method, (decreasing, constant)) in METHODS.iter().zip([("(11)", "(10)"), ("(13)", "(12)")]) {
         let known = problem.constants(method)?;
         let noise = NoiseConstants { constant: known.noise, floor: known.floor };
         let bound = problem.curvature.distance_bound(known.start, noise, known.gradient)?;
-        let schedule = problem.curvature.step_schedule(known.noise);
+        schedule = bound.schedule();
         let measured = mean(problem, (method, schedule), count, &at)?;
         let recursion: Vec<f64> = at.iter().map(|&t| bound.recursion(t)).collect();
         let closed: Vec<f64> = at.iter().map(|&t| bound.at(t)).collect();
@@ -92,8 +93,8 @@ pub fn run(paper: &mut Paper, problem: &Problem, (model, steps, count): (&str, u
             lines.push(series(&format!("{}: {name}", method.name), points(&at, values).into_iter()));
         }
     }
-    let known = problem.constants(&METHODS[1])?;
-    let landing = mean(problem, (&LANDING, problem.curvature.step_schedule(known.noise)), count, &at)?;
+    // The steps of the last method, projected gradients.
+    let landing = mean(problem, (&LANDING, schedule), count, &at)?;
     let energy = lines[3].points[last].1;
     paper.claim(
         &format!("{model}: sticking the landing may have less noise (remark)"),
