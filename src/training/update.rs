@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The maximum number of natural-gradient steps on q, and the gain in nats per new row below which
 /// they end.
-const LIMITS: SolveLimits = SolveLimits { steps: 200, tolerance: 1e-9 };
+const LIMITS: SolveLimits = SolveLimits { steps: 200, tolerance: 1e-9, end: None };
 
 /// The number of rows that are evaluated at once.
 const PART: usize = 1024;

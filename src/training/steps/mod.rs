@@ -96,8 +96,8 @@ pub(super) fn train(
     let inference = InferenceOptions::of(steps, &svgp.model, plan.seed);
     let (inference, proven) = with_proven_steps(inference, &svgp, rows.in_memory(), !free.is_empty())?;
     let before = match closed {
-        // Steps on all rows never raise the objective.
-        _ if on_all_rows => None,
+        // Steps on all rows never raise the objective, and a fit whose time is over takes none.
+        _ if on_all_rows || monitor.is_late() => None,
         Some(train) => with_best_q(svgp.model.clone(), train, plan.beta),
         None => Some(admitted(&mut svgp, &inference, sample)?),
     };
@@ -178,7 +178,7 @@ pub(super) fn polished(
     };
     let mut summed = None;
     if most > 0 {
-        let limits = SolveLimits { steps: most, tolerance: 0.1 * plan.limits.tolerance };
+        let limits = SolveLimits { steps: most, tolerance: 0.1 * plan.limits.tolerance, end: None };
         let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, None)?;
         outcome.rollbacks += counts.rollbacks;
         summed = Some(value);
