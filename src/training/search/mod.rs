@@ -4,7 +4,7 @@ mod beta;
 mod growth;
 mod restarts;
 
-pub use beta::{GridFit, beta_curve, fit_beta_grid, grid_validation, refit_options};
+pub use beta::{GridFit, beta_curve, fit_beta_grid, grid_validation, longer_options, refit_options};
 pub(super) use growth::fit_grown;
 pub(super) use restarts::fit_restarted;
 
