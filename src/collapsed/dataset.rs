@@ -46,6 +46,6 @@ impl<'a> Dataset<'a> {
 pub enum Weighting {
     /// `ω_i` is the sample weight.
     Unit,
-    /// `ω_i = 1 / (r_i + σ²)` with this σ² (FITC's Λ⁻¹).
+    /// `ω_i = 1 / (r_i + σ²)` with this σ² (FITC's Λ⁻¹), times the sample weight.
     Residual(f64),
 }

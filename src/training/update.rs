@@ -12,7 +12,7 @@ use crate::hyper::{Limits, Session};
 use crate::model::{LatentModel, Model, Nearby, Update, Warning};
 use crate::objective::{Estimator, Targets};
 use crate::options::{FitOptions, LossKind, Plan, Way};
-use crate::variational::{Evidence, MatrixRef, Normal};
+use crate::variational::{Evidence, Family, MatrixRef, Normal};
 use std::sync::Arc;
 
 /// The maximum number of natural-gradient steps on q, and the gain in nats per new row below which
@@ -28,14 +28,15 @@ const FAR: f64 = 1e3;
 
 /// Returns the model updated by the new `rows` (in the user's units, classes and levels coded as in
 /// the fit of the model). q minimises `Σ_new ℓ_i + β KL(q ‖ q_before)` (Bui, Nguyen & Turner 2017,
-/// with fixed inducing inputs). `forget` is the share of the precision of `q_before` that is
+/// with fixed inducing inputs). With Gaussian noise and ⟨objective dlm-log⟩, whose minimum would depend on the order of updates, q is the
+/// posterior `∝ q_before Π_new p(y_i | w)^(1/β)` for the densities of predictions, `N(y_i; o_i + a_iᵀw, r_i + σ²)`. `forget` is the share of the precision of `q_before` that is
 /// forgotten: 0 forgets nothing, 1 everything except hyper-parameters and inducing inputs.
 ///
 /// A model with neighbours adds the new rows to its kept rows; if it keeps a limited number, it
 /// keeps a random sample of all of them. Forgetting divides the noise variance of the kept rows by
 /// `1 − forget`, and drops them at 1.
 ///
-/// With Gaussian noise, the posterior does not depend on how the rows are divided into updates. The
+/// With Gaussian noise, the posterior does not depend on the order of the rows, nor on how they are divided into updates. The
 /// session receives every step, and may interrupt the update.
 ///
 /// # Errors
@@ -156,11 +157,14 @@ fn closed_form(
     earlier: &[Evidence],
 ) -> Option<Result<Vec<Normal>>> {
     let noise = latent.likelihood.gaussian_noise()?;
-    if !options.is_collapsed() {
+    let loss = options.objective.loss();
+    let sums_up = options.is_collapsed() || loss == LossKind::Log && options.steps.family == Family::Full;
+    if !sums_up {
         return None;
     }
-    let (weighting, weight) = match options.objective.loss() {
+    let (weighting, weight) = match loss {
         LossKind::Fitc => (Weighting::Residual(noise), 1.0),
+        LossKind::Log => (Weighting::Residual(noise), 1.0 / options.beta),
         _ => (Weighting::Unit, 1.0 / (options.beta * noise)),
     };
     let layer = &**latent.layer();

@@ -446,8 +446,12 @@ fn forward_block(
         }
         Weighting::Residual(noise) => {
             block.residual += block.base[..len].iter().sum::<f64>();
-            for ((w, r), c) in weight.iter_mut().zip(&block.base).zip(c.iter_mut()) {
+            for (w, r) in weight.iter_mut().zip(&block.base) {
                 *w = 1.0 / (r + noise);
+            }
+            let weights = part.targets.weights;
+            weight.iter_mut().zip(weights).for_each(|(w, sample)| *w *= sample);
+            for (w, c) in weight.iter_mut().zip(c.iter_mut()) {
                 block.log_weight += w.ln();
                 block.cc += *w * *c * *c;
                 *c *= *w;
