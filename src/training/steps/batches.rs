@@ -23,6 +23,8 @@ pub(in crate::training) struct BatchTraining<'a> {
     free: FreeVector,
     natural: Vec<f64>,
     theta: Vec<f64>,
+    /// The point before the last move.
+    theta_before: Vec<f64>,
     /// The prior terms of the last step.
     prior_terms: f64,
     validation: Option<Dataset<'a>>,
@@ -41,6 +43,7 @@ impl<'a> BatchTraining<'a> {
         let natural = model.model.natural();
         BatchTraining {
             theta: free.pack(&natural),
+            theta_before: free.pack(&natural),
             natural,
             prior_terms: 0.0,
             inference: Inference::of(model, source, options),
@@ -102,7 +105,16 @@ impl<'a> BatchTraining<'a> {
             }
         };
         self.prior_terms = 0.0;
-        if value.is_finite() && train_theta {
+        if !value.is_finite() {
+            // The inference may have taken back its last step.
+            let natural = self.inference.model().model.natural();
+            if natural != self.natural {
+                self.theta.copy_from_slice(&self.theta_before);
+                self.natural = natural;
+            }
+            return f64::NAN;
+        }
+        if train_theta {
             let flat = self.inference.model_mut().theta_gradient();
             self.prior_terms = self.free.pull_back(&self.natural, flat, gradient);
         }
@@ -134,6 +146,7 @@ impl<'a> BatchTraining<'a> {
             false
         };
         if moved {
+            self.theta_before.copy_from_slice(&self.theta);
             self.theta.copy_from_slice(theta);
         } else {
             self.free.unpack(&self.theta, &mut self.natural);
@@ -189,6 +202,7 @@ impl StochasticObjective for BatchTraining<'_> {
         // The model may be a step behind the point of the solver.
         self.natural = self.inference.model().model.natural();
         archive.numbers(&mut self.theta);
+        archive.numbers(&mut self.theta_before);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::model::VariationalModel;
 use super::solve::{Sweep, full_objective};
+use super::watch::Watch;
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::data::BatchPlan;
@@ -65,7 +66,9 @@ impl InferenceOptions {
 
 /// Variational inference of q on the batches of some rows, with fixed θ and Z.
 ///
-/// If a batch cannot be evaluated, q returns to its value an epoch before, and the following steps are halved.
+/// If a batch cannot be evaluated, the step before it is taken back, and the following steps are halved; if the next batch cannot be
+/// evaluated either, q returns to its value an epoch before. A step that trains θ, too, is also taken back if it raises the objective far
+/// beyond the noise of batches.
 pub struct Inference<'a> {
     source: Box<dyn BatchSource + 'a>,
     model: VariationalModel,
@@ -79,6 +82,9 @@ pub struct Inference<'a> {
     samples_used: usize,
     rollbacks: usize,
     safe: Vec<Normal>,
+    /// θ, Z and q before the last step; `None` once the step was taken back.
+    before: Option<(Vec<f64>, Vec<Normal>)>,
+    watch: Watch,
     shrink: f64,
     pending: Option<Pending>,
 }
@@ -121,6 +127,8 @@ impl<'a> Inference<'a> {
             samples_used: 0,
             rollbacks: 0,
             safe: model.posteriors().to_vec(),
+            before: None,
+            watch: Watch::default(),
             shrink: 1.0,
             pending: None,
             model,
@@ -212,6 +220,7 @@ impl<'a> Inference<'a> {
         train_theta: bool,
     ) -> Result<f64> {
         let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
+        let own = other.is_none();
         let batch = match other {
             Some(rows) => Portion::Here(rows),
             None => self.source.next_batch()?,
@@ -228,18 +237,38 @@ impl<'a> Inference<'a> {
         let remember = self.iterations.is_multiple_of(per_epoch);
         self.iterations += 1;
         let value = self.model.evaluate_with(batch, scale, train_theta, self.rules.factor())?;
-        if value.is_finite() {
-            self.pending = Some(Pending { step, remember });
+        let per_row = value / n as f64;
+        // The batch after a step that was taken back is accepted at any value, and rows of the caller may differ from earlier ones.
+        let rises = own && train_theta && self.before.is_some() && self.watch.is_far_above(per_row);
+        if !value.is_finite() || rises {
+            self.take_back();
+            return Ok(f64::NAN);
+        }
+        self.watch.accept(per_row);
+        self.shrink = (Self::RECOVERY * self.shrink).min(1.0);
+        self.pending = Some(Pending { step, remember });
+        Ok(value)
+    }
+
+    /// The factor by which steps that were halved grow again with every step that succeeds.
+    const RECOVERY: f64 = 1.01;
+
+    /// Returns to θ, Z and q before the last step, at which another batch could be evaluated, or if that step was taken back already, to the
+    /// q of an epoch before.
+    fn take_back(&mut self) {
+        self.shrink *= 0.5;
+        let returned = self.before.take().is_some_and(|(natural, q)| self.model.return_to(&natural, q));
+        if returned {
+            self.rules.restart(self.model.posteriors());
         } else {
             self.replace_q(self.safe.clone());
-            self.shrink *= 0.5;
         }
-        Ok(value)
     }
 
     /// Runs the second half of a step, if one has begun: moves q along the gradient of the batch.
     pub(in crate::training) fn complete_step(&mut self) -> StepInfo {
         let Some(pending) = self.pending.take() else { return StepInfo { step: 0.0, rollbacks: 0 } };
+        self.remember();
         let info = self.model.update_all(&mut self.rules, pending.step);
         self.finish(pending, info);
         info
@@ -252,9 +281,18 @@ impl<'a> Inference<'a> {
         let Some(pending) = self.pending.take() else {
             return self.model.set_natural_under(natural, &mut self.rules);
         };
+        self.remember();
         let (info, moved) = self.model.advance(&mut self.rules, pending.step, natural);
         self.finish(pending, info);
         moved
+    }
+
+    /// Stores the state before a step.
+    fn remember(&mut self) {
+        let (natural, q) = self.before.get_or_insert_default();
+        *natural = self.model.model.natural();
+        q.clear();
+        q.extend_from_slice(self.model.posteriors());
     }
 
     fn finish(&mut self, pending: Pending, info: StepInfo) {
@@ -318,6 +356,16 @@ impl<'a> Inference<'a> {
             average.archive(archive, m, second);
         }
         self.safe.iter_mut().for_each(|q| q.archive(archive));
+        let like = (self.model.model.natural(), self.model.posteriors().to_vec());
+        archive.option(
+            &mut self.before,
+            || like,
+            |(natural, q), archive| {
+                archive.numbers(natural);
+                q.iter_mut().for_each(|q| q.archive(archive));
+            },
+        );
+        archive.value(&mut self.watch);
         archive.value(&mut self.shrink);
         archive.count(&mut self.rows_used);
         archive.count(&mut self.samples_used);

@@ -8,6 +8,7 @@ mod inference;
 mod model;
 mod solve;
 mod theorem;
+mod watch;
 
 use super::collapsed::CollapsedObjective;
 use super::failure::diverged;
