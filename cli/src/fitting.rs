@@ -112,10 +112,9 @@ pub fn clock(options: &FitOptions, started: Instant) -> Option<Clock> {
 }
 
 /// Fits the baselines for the test rows. They are optional, so a failure or an interruption returns `None`.
-pub fn baselines(request: &FitRequest<'_>, started: Instant, model: &TableModel) -> Option<Baselines> {
+pub fn baselines(request: &FitRequest<'_>, clock: Option<Clock>, model: &TableModel) -> Option<Baselines> {
     let mut quiet = |_: &Event| {};
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
-    let clock = clock(request.options, started);
     Baselines::of(request, model, &mut session.until(clock, Clock::BASELINES)).ok()
 }
 
@@ -169,7 +168,7 @@ pub fn fit(
             if !args.output.quiet && started.elapsed() > LONG {
                 output::note("test rows: fitting baselines, then predicting");
             }
-            *baselines = self::baselines(&request, started, &fit.model).map(Box::new);
+            *baselines = self::baselines(&request, clock(request.options, started), &fit.model).map(Box::new);
         } else if args.output.wants_page() {
             let mut rows = KeptRows::new(&fit.model);
             let labelled = table.with_values(fit.model.schema().target_name());

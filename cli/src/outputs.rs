@@ -130,7 +130,8 @@ fn test_figures(
     };
     let (file, unseen) = (&args.held_out.test, args.held_out.unseen);
     let any = file.is_some() || fit.test.is_some();
-    let baselines = any.then(|| fitting::baselines(&request, started, model)).flatten();
+    let baselines =
+        any.then(|| fitting::baselines(&request, fitting::clock(request.options, started), model)).flatten();
     if let Some(path) = file {
         return evaluate(model, baselines.as_ref(), path, args.columns.delimiter, unseen).map(Some);
     }

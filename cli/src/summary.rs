@@ -104,7 +104,7 @@ fn fitted(model: &TableModel) -> Vec<Vec<String>> {
         }
         Layer::Linear(layer) => fitted.extend([
             row("model", format!("linear (glm), coefficients: {}", words::coefficient_count(layer))),
-            row("prior", words::prior(options)),
+            row("prior", words::prior(options, layer)),
         ]),
     }
     fitted.extend(words::place_rows(model));

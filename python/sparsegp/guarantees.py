@@ -10,7 +10,7 @@ in these coordinates.
 >>> curvature
 Curvature(smoothness=1.25, strong_convexity=1)
 >>> noise = curvature.noise_constant_energy(2)
->>> bound = DistanceBound(curvature, initial=1.0, noise=noise, floor=noise)
+>>> bound = DistanceBound(curvature, initial=1.0, noise=noise, floor=noise, gradient=1.0)
 >>> bound.recursion(100) <= bound.at(100)
 True
 """

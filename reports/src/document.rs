@@ -2,6 +2,7 @@
 
 use super::baselines::{BaselineReport, TrainFigures};
 use super::cross::CrossValidation;
+use super::words::prior_variance;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 use sparsegp::effects::{Ends, VarianceComponent};
@@ -240,7 +241,7 @@ fn model_config(model: &TableModel) -> Value {
         "model": model.model_kind(),
         "mean": options.mean,
         "prior_mean": glm(options.prior_mean),
-        "prior_variance": glm(options.prior_variance),
+        "prior_variance": model.latent().layer().linear().map(|layer| prior_variance(options, layer)),
         "kernel": gp(json!(options.kernel)),
         "inducing": gp(json!(options.inducing)),
         "inducing_auto": gp(json!(options.growth.is_some())),

@@ -65,6 +65,9 @@ impl Adam {
     /// The factor by which a plateau reduces the rate.
     const PLATEAU_CUT: f64 = 0.3;
 
+    /// The factor by which a rate that failures have halved grows again with every step that succeeds.
+    const RECOVERY: f64 = 1.01;
+
     /// Starts at `start`, with no steps taken.
     pub fn new(start: Vec<f64>, options: AdamOptions) -> Self {
         Adam {
@@ -117,6 +120,7 @@ impl Adam {
 
     fn descend(&mut self, gradient: &[f64], pace: Pace) -> Taken {
         self.failures_in_a_row = 0;
+        self.shrink = (Self::RECOVERY * self.shrink).min(1.0);
         match &mut self.last_good {
             Some(good) => good.copy_from_slice(&self.theta),
             none => *none = Some(self.theta.clone()),
@@ -130,7 +134,7 @@ impl Adam {
         self.failures_in_a_row += 1;
         self.rollbacks += 1;
         self.shrink *= 0.5;
-        self.moments.reset();
+        // The moments stay: without them the next step would move every coordinate by the whole rate, in the direction of noise.
         if let Some(good) = &self.last_good {
             self.theta.copy_from_slice(good);
         }

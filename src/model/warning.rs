@@ -273,7 +273,7 @@ impl fmt::Display for Marked<'_> {
             ),
             Warning::HyperSteps { count, of, halved: true } => write!(
                 f,
-                "{count} of {of} steps on hyper-parameters could not be evaluated and were taken back, each halving the learning rate; try a smaller ⟨learning_rate⟩"
+                "{count} of {of} steps on hyper-parameters could not be evaluated or raised the objective far beyond its noise, and were taken back, each halving the learning rate; try a smaller ⟨learning_rate⟩"
             ),
             Warning::HyperSteps { count, of, halved: false } => write!(
                 f,

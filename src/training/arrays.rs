@@ -4,7 +4,7 @@
 use super::check::{check_data, check_groups};
 use super::rows::{TrainingData, TrainingRows};
 use super::run::{Fitted, Job, fit_from};
-use super::search::{fit_grown, fit_restarted};
+use super::search::{fit_grown, fit_restarted, trained_prior_variance};
 use super::start::{Prototype, Start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
@@ -110,6 +110,16 @@ pub fn fit_rows(
             fit_restarted(memory(rows, train), options, &prototype, session)
         }
         whole => {
+            let variance = match whole {
+                Some(train) => trained_prior_variance(train, options, &prototype, session)?,
+                None => None,
+            };
+            let plan = match variance {
+                Some(prior_variance) => {
+                    Plan::new(&FitOptions { prior_variance, ..options.clone() }, &prototype.likelihood, n)?
+                }
+                None => plan,
+            };
             let mut model = initial_model(rows.start_sample(), &plan, &prototype)?;
             if whole.is_none() {
                 model = of_all_coefficients(model);

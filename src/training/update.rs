@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 use crate::gradient::{Form, Problem, ProcessSums, Wanted};
 use crate::hyper::{Limits, Session};
 use crate::model::{LatentModel, Model, Nearby, Update, Warning};
-use crate::objective::{Estimator, Targets};
+use crate::objective::{Estimator, Objective, Targets};
 use crate::options::{FitOptions, LossKind, Plan, Way};
 use crate::variational::{Evidence, Family, Normal};
 use std::sync::Arc;
 
 /// The maximum number of natural-gradient steps on q, and the gain in nats per new row below which
 /// they end.
-const LIMITS: SolveLimits = SolveLimits { steps: 200, tolerance: 1e-9 };
+const LIMITS: SolveLimits = SolveLimits { steps: 200, tolerance: 1e-9, end: None };
 
 /// The number of rows that are evaluated at once.
 const PART: usize = 1024;
@@ -30,14 +30,15 @@ const FAR: f64 = 1e3;
 
 /// Returns the model updated by the new `rows` (in the user's units, classes and levels coded as in
 /// the fit of the model). q minimises `Σ_new ℓ_i + β KL(q ‖ q_before)` (Bui, Nguyen & Turner 2017,
-/// with fixed inducing inputs). `forget` is the share of the precision of `q_before` that is
+/// with fixed inducing inputs). With Gaussian noise and ⟨objective dlm-log⟩, whose minimum would depend on the order of updates, q is the
+/// posterior `∝ q_before Π_new p(y_i | w)^(1/β)` for the densities of predictions, `N(y_i; o_i + a_iᵀw, r_i + σ²)`. `forget` is the share of the precision of `q_before` that is
 /// forgotten: 0 forgets nothing, 1 everything except hyper-parameters and inducing inputs.
 ///
 /// A model with neighbours adds the new rows to its kept rows; if it keeps a limited number, it
 /// keeps a random sample of all of them. Forgetting divides the noise variance of the kept rows by
 /// `1 − forget`, and drops them at 1.
 ///
-/// With Gaussian noise, the posterior does not depend on how the rows are divided into updates. The
+/// With Gaussian noise, the posterior does not depend on the order of the rows, nor on how they are divided into updates. The
 /// session receives every step, and may interrupt the update.
 ///
 /// # Errors
@@ -157,11 +158,15 @@ fn closed_form(
     rows: Dataset<'_>,
     earlier: &[Evidence],
 ) -> Option<Result<Vec<Normal>>> {
-    if !options.is_collapsed() || latent.likelihood.gaussian_noise().is_none() {
+    let (loss, beta) = (options.objective.loss(), options.beta);
+    let sums_up = options.is_collapsed() || loss == LossKind::Log && options.steps.family == Family::Full;
+    if !sums_up || latent.likelihood.gaussian_noise().is_none() {
         return None;
     }
-    let Way::Collapsed(objective) = Plan::new(options, &latent.likelihood, rows.len()).ok()?.way else {
-        return None;
+    let objective = match loss {
+        LossKind::Fitc => Objective::fitc(),
+        LossKind::Log => Objective { beta, ..Objective::fitc() },
+        LossKind::Elbo | LossKind::Square => Objective::elbo(beta),
     };
     let q: Vec<Normal> =
         earlier.iter().map(|evidence| Normal::standard(Family::Full, evidence.shift.len())).collect();

@@ -84,7 +84,7 @@ pub(super) fn warm_start(
     let batch = steps.batch_size.min(subset.len());
     let objective = Objective { nodes: steps.objective.nodes, ..Objective::elbo(plan.beta.max(1e-2)) };
     let mut svgp = VariationalModel::new(model, q, objective, batch);
-    let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4 };
+    let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4, end: monitor.end() };
     let (value, solved) = solve_q(&mut svgp, Sweep::of(&subset, batch), steps.guard, limits, None)?;
     if !value.is_finite() {
         return Err(failed_start());
@@ -252,7 +252,7 @@ pub(super) fn gaussian_start(
     let mut objective = CollapsedObjective::new(model, subset, Objective::elbo(beta.clamp(0.1, 10.0)));
     let mut theta = objective.start();
     let mut counts = UpdateCounts::default();
-    if iterations > 0 && !theta.is_empty() {
+    if iterations > 0 && !theta.is_empty() && !monitor.is_late() {
         let limits = Limits {
             epochs: iterations,
             seconds: monitor.limits().seconds.map(|s| 0.5 * s),

@@ -21,6 +21,19 @@ fn number(document: &Value, pointer: &str) -> f64 {
     document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {document}"))
 }
 
+/// Every part would take a fit after the limit; two are enough for a score.
+#[test]
+fn a_time_limit_is_that_of_all_parts_together() {
+    let work = Work::empty();
+    work.write("data.csv", &table(0..ROWS));
+    let run = work.run("fit data.csv --target y --features x --cv 5 --max-seconds 0.001 --json").ok();
+    let said = run.stderr();
+    assert!(said.contains("--max-seconds ended the cross-validation after 2 of 5 parts"), "{said}");
+    let document = run.json();
+    assert_eq!(document["cross_validation"]["folds"].as_array().map(Vec::len), Some(2));
+    assert_eq!(document["fit"]["stop_reason"], "max_seconds");
+}
+
 #[test]
 fn parts_in_time_are_predicted_from_the_rows_before_them() {
     let work = Work::empty();

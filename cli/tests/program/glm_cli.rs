@@ -1,6 +1,12 @@
 //! Linear models from the command line: fit, inspect, predict, evaluate, compare, and every combination that is refused.
 
+use faer::Mat;
 use serde_json::Value;
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::linalg::{Factorizer, dot, log_det, matvec};
+use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::training::ModelBuilder;
+use sparsegp_testkit::problems::Normals;
 use sparsegp_testkit::program::Work;
 use std::fmt::Write as _;
 
@@ -26,6 +32,86 @@ fn work() -> Work {
     let work = Work::empty();
     work.write("data.csv", &table(150));
     work
+}
+
+/// Returns the mean negative log predictive density of test rows under the ridge regression of largest evidence: y of mean 0 and variance 1
+/// has the covariance `v X Xᵀ + 100 11ᵀ + σ² I`, and v and σ² are the best of a grid.
+fn ridge_by_evidence(x: &Mat<f64>, y: &[f64], test: (&Mat<f64>, &[f64])) -> f64 {
+    let (n, p) = x.shape();
+    let moments = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        (mean, variance.sqrt())
+    };
+    let columns: Vec<(f64, f64)> =
+        (0..p).map(|j| moments(&x.col(j).iter().copied().collect::<Vec<_>>())).collect();
+    let scaled = |x: &Mat<f64>| Mat::from_fn(x.nrows(), p, |i, j| (x[(i, j)] - columns[j].0) / columns[j].1);
+    let (centre, sd) = moments(y);
+    let target: Vec<f64> = y.iter().map(|y| (y - centre) / sd).collect();
+    let (x, others) = (scaled(x), scaled(test.0));
+    let (gram, cross) = (&x * x.transpose(), &x * others.transpose());
+    let solve = |variance: f64, noise: f64| {
+        let mut factor =
+            Mat::from_fn(n, n, |i, j| variance * gram[(i, j)] + 100.0 + if i == j { noise } else { 0.0 });
+        let mut inverse = Mat::zeros(n, n);
+        Factorizer::new(n)
+            .cholesky_with_inverse(factor.as_mut(), inverse.as_mut())
+            .expect("positive definite");
+        let mut half = vec![0.0; n];
+        matvec(inverse.as_ref(), &target, &mut half);
+        (-0.5 * (dot(&half, &half) + log_det(factor.as_ref())), half, inverse)
+    };
+    let mut best = (f64::NEG_INFINITY, 0.0, 0.0);
+    for variance in (0..41).map(|k| 10f64.powf(-5.0 + 0.125 * f64::from(k))) {
+        for noise in (0..45).map(|k| 10f64.powf(-5.0 + 0.125 * f64::from(k))) {
+            let (evidence, ..) = solve(variance, noise);
+            best = if evidence > best.0 { (evidence, variance, noise) } else { best };
+        }
+    }
+    let (_, variance, noise) = best;
+    let (_, half, inverse) = solve(variance, noise);
+    let nll = |row: usize| {
+        let covariances: Vec<f64> = (0..n).map(|i| variance * cross[(i, row)] + 100.0).collect();
+        let mut image = vec![0.0; n];
+        matvec(inverse.as_ref(), &covariances, &mut image);
+        let own = variance * others.row(row).iter().map(|x| x * x).sum::<f64>() + 100.0 + noise;
+        let (mean, spread) = (centre + sd * dot(&image, &half), sd * sd * (own - dot(&image, &image)));
+        0.5 * ((std::f64::consts::TAU * spread).ln() + (test.1[row] - mean).powi(2) / spread)
+    };
+    (0..test.1.len()).map(nll).sum::<f64>() / test.1.len() as f64
+}
+
+/// With more columns than rows, the evidence trains the prior variance of the coefficients: Gaussian fits predict as ridge regression by
+/// evidence does, and other likelihoods predict better than with a variance of 1.
+#[test]
+fn more_columns_than_rows_train_the_prior() {
+    for p in [100, 400] {
+        let mut normals = Normals::new(p as u64);
+        let (x, test) = (normals.mat(60, p), normals.mat(300, p));
+        let mut target = |x: &Mat<f64>| -> Vec<f64> {
+            let signal = |i: usize| (0..5).map(|j| x[(i, j)] * [1.0, -1.5, 1.0, 0.5, -1.0][j]).sum::<f64>();
+            (0..x.nrows()).map(|i| 3.0 + signal(i) + 0.5 * normals.next()).collect()
+        };
+        let (y, truth) = (target(&x), target(&test));
+        let nll = |options: FitOptions, y: &[f64], truth: &[f64]| {
+            let options = FitOptions { model: ModelKind::Glm, ..options };
+            let model = ModelBuilder::new().options(options).fit(x.as_ref(), y).expect("a fit");
+            let predictions = model.predict(test.as_ref(), &[]).expect("predictions");
+            -(0..truth.len()).map(|i| predictions.log_density(i, truth[i])).sum::<f64>() / truth.len() as f64
+        };
+        let (found, wanted) =
+            (nll(FitOptions::default(), &y, &truth), ridge_by_evidence(&x, &y, (&test, &truth)));
+        assert!((found - wanted).abs() < 0.02, "{p} columns: {found}, ridge by evidence {wanted}");
+        let classes = |y: &[f64]| y.iter().map(|&y| f64::from(y > 3.0)).collect::<Vec<_>>();
+        let logit = FitOptions { likelihood: Some(LikelihoodKind::BernoulliLogit), ..FitOptions::default() };
+        let (y, truth) = (classes(&y), classes(&truth));
+        let fixed = nll(FitOptions { prior_variance: 1.0001, ..logit.clone() }, &y, &truth);
+        let trained = nll(logit, &y, &truth);
+        assert!(
+            trained < fixed - 0.02,
+            "{p} columns, classes: {trained}, with a prior variance of 1 {fixed}"
+        );
+    }
 }
 
 const REGRESSION: &str = "fit data.csv --target y --exclude ill,visits --model glm --quiet";

@@ -1,6 +1,9 @@
 //! Classification, counts, ordered levels and the other likelihoods from the command line, and errors about invalid targets.
 
 use serde_json::Value;
+use sparsegp::model::BetaPoint;
+use sparsegp::options::{Betas, FitOptions};
+use sparsegp::training::search::{GridFit, fit_beta_grid};
 use sparsegp_testkit::program::{QUICK, Work, quick};
 use std::fmt::Write as _;
 
@@ -252,6 +255,34 @@ fn beta_is_chosen_on_held_out_rows_and_reported() {
     let auto = fit(&work, "--betas auto --epochs 1 --warm-start 2");
     let grid = auto["fit"]["beta_curve"]["points"].as_array().expect("the curve").len();
     assert_eq!(grid, 15, "120, 60, …, 0.0146, 0.01");
+}
+
+/// A short fit of the grid has a third of the epochs of the fit itself, by default or by an option; the grid ends when its time is over; and
+/// the final fit trains nothing that no held-out rows judge.
+#[test]
+fn a_grid_of_betas_is_limited_like_its_fits() {
+    let grid = |epochs, is_late: bool| {
+        let options = FitOptions { epochs, ..FitOptions::default() };
+        let mut fit = |options: &FitOptions, _from: Option<&FitOptions>| {
+            let point = BetaPoint { beta: options.beta, score: Some(options.beta), seconds: 0.0 };
+            Ok(GridFit { point, fit: options.clone() })
+        };
+        let fits = fit_beta_grid(&options, &Betas::List(vec![1.0, 0.1]), 500, &mut fit, &|| is_late);
+        fits.expect("fits").into_iter().map(|fit| fit.fit.epochs).collect::<Vec<_>>()
+    };
+    assert_eq!(grid(None, false), [None, Some(67)]);
+    // The default of 200 iterations, as the help says.
+    assert_eq!(grid(Some(200), false), [Some(200), Some(67)]);
+    assert_eq!(grid(None, true), [None]);
+
+    let work = Work::empty();
+    work.write("data.csv", &rows("y", 120, &|row, a| format!("{}", a.sin() + 0.3 * wobble(row))));
+    let fit = |options: &str| {
+        work.run(&format!("fit data.csv --target y --auto none --inducing 20 --json --quiet {options}"))
+            .json()
+    };
+    let judged = fit("--beta 0.02 --validation-fraction 0.2");
+    assert_eq!(judged["hyperparameters"], fit("--betas 0.02")["hyperparameters"]);
 }
 
 #[test]

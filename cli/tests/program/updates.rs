@@ -78,6 +78,8 @@ fn gaussian_rows_add_up() {
         FitOptions { objective: ObjectiveKind::Fitc, ..gaussian.clone() },
         FitOptions { hyper: Some(Hyper::Alternating), ..gaussian.clone() },
         FitOptions { hyper: Some(Hyper::Dual), beta: 2.0, ..gaussian.clone() },
+        FitOptions { objective: ObjectiveKind::DlmLog, ..gaussian.clone() },
+        FitOptions { objective: ObjectiveKind::DlmLog, beta: 0.5, ..gaussian.clone() },
         FitOptions { model: ModelKind::Glm, inducing: None, ..gaussian },
     ];
     for options in ways {
@@ -85,7 +87,7 @@ fn gaussian_rows_add_up() {
         let model = fit(100).expect("a fit");
         let at_once = absorb(&model, (x, y), 0..240, 1.0);
         let alone = absorb(&model, (x, y), 0..100, 1.0);
-        let parts = [100..103, 103..180, 180..240];
+        let parts = [180..240, 100..103, 103..180];
         let in_parts = parts.into_iter().fold(alone, |model, rows| absorb(&model, (x, y), rows, 0.0));
         let (mean, variance) = differences(&at_once, &in_parts, x);
         assert!(mean < 1e-8 && variance < 1e-8, "{:?}: {mean} {variance}", options.objective);

@@ -14,7 +14,7 @@ pub(crate) use coefficients::coefficient_table;
 pub use coefficients::coefficient_text;
 pub use groups::group_rows;
 pub(super) use groups::{correlations, interval_words, with_interval};
-pub use overview::{coefficient_count, ended, evidence, objective, overview, prior, stopped};
+pub use overview::{coefficient_count, ended, evidence, objective, overview, prior, prior_variance, stopped};
 pub use places::place_rows;
 pub(super) use search::search_figure;
 pub use search::search_rows;

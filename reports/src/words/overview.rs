@@ -89,7 +89,7 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
             vec![
                 row("model", "linear (glm)".to_owned()),
                 row("coefficients", coefficient_count(layer)),
-                row("prior", prior(options)),
+                row("prior", prior(options, layer)),
             ]
         }
     }
@@ -111,12 +111,20 @@ pub fn coefficient_count(layer: &LinearLayer) -> String {
     format!("{}{intercept}", layer.coefficient_count())
 }
 
+/// Returns the prior variance of the coefficients, which is trained if there are more of them than rows.
+pub fn prior_variance(options: &FitOptions, layer: &LinearLayer) -> f64 {
+    let inputs = layer.coefficient_count() - usize::from(layer.has_intercept());
+    let trained = layer.prior_deviations().filter(|_| inputs > 0).map(|deviations| deviations[0].powi(2));
+    let asked = options.prior_variance;
+    trained.filter(|_| asked == FitOptions::default().prior_variance).unwrap_or(asked)
+}
+
 /// Describes the prior of the coefficients.
-pub fn prior(options: &FitOptions) -> String {
+pub fn prior(options: &FitOptions, layer: &LinearLayer) -> String {
     if !options.effects.is_empty() {
         return "flat (fixed effects)".to_owned();
     }
-    let (mean, variance) = (number(options.prior_mean), number(options.prior_variance));
+    let (mean, variance) = (number(options.prior_mean), number(prior_variance(options, layer)));
     let scale = if options.standardize { ", on standardised inputs" } else { "" };
     format!("mean {mean}, variance {variance}{scale}")
 }

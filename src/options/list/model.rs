@@ -123,7 +123,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::Number,
         value: "VARIANCE",
         help: "Prior variance of every coefficient on standardised columns, except the intercept (glm) \
-               [default: 1]",
+               [default: 1, or trained if there are more columns than rows]",
         effect: Effect::Linear,
         excludes: &["from"],
         ..Entry::DEFAULT

@@ -2,7 +2,6 @@
 //! options of the final fit.
 
 use crate::error::{Error, Result};
-use crate::hyper::StopReason;
 use crate::model::{BetaCurve, BetaPoint};
 use crate::options::{Betas, FitOptions, Hyper, LossKind};
 use crate::training::failure::unless_failed;
@@ -28,7 +27,7 @@ pub struct GridFit<F> {
 pub(crate) type FitWith<'a, F> = dyn FnMut(&FitOptions, Option<&F>) -> Result<GridFit<F>> + 'a;
 
 /// Fits with every β of the grid for `n` rows; results are in the order of the grid. The β nearest to 1 is fitted first, from scratch; the
-/// others continue from their neighbour, with a third of the epochs.
+/// others continue from their neighbour, with a third of the epochs. `is_late` returns true once the time of the grid is over, which ends it.
 ///
 /// # Errors
 ///
@@ -38,6 +37,7 @@ pub fn fit_beta_grid<F>(
     betas: &Betas,
     n: usize,
     fit: &mut FitWith<'_, F>,
+    is_late: &dyn Fn() -> bool,
 ) -> Result<Vec<GridFit<F>>> {
     let base = FitOptions { validation_fraction: grid_validation(options), ..options.clone() };
     let grid = betas.grid(n);
@@ -45,10 +45,15 @@ pub fn fit_beta_grid<F>(
         .min_by(|&a, &b| grid[a].ln().abs().total_cmp(&grid[b].ln().abs()))
         .ok_or_else(|| Error::usage("⟨betas⟩ is empty, expected at least one value"))?;
     let middle = fit(&FitOptions { beta: grid[first], ..base.clone() }, None)?;
-    let short = FitOptions { epochs: Some(base.epoch_limit().div_ceil(3)), ..base };
+    // The default limit depends on the way to fit, which the number of rows decides.
+    let epochs = base.decided_for(n).epoch_limit_for(n).div_ceil(3);
+    let short = FitOptions { epochs: Some(epochs), ..base };
     let mut chain = |betas: &mut dyn Iterator<Item = f64>| -> Result<Vec<GridFit<F>>> {
         let mut fits: Vec<GridFit<F>> = Vec::new();
         for beta in betas {
+            if is_late() {
+                break;
+            }
             let neighbour = fits.last().unwrap_or(&middle);
             let options = FitOptions { beta, ..short.clone() };
             fits.extend(unless_failed(fit(&options, Some(&neighbour.fit)))?);
@@ -77,15 +82,19 @@ pub fn beta_curve(points: Vec<BetaPoint>, loss: LossKind, validation_rows: usize
     Ok(BetaCurve { squared_error: loss == LossKind::Square, validation_rows, points, chosen })
 }
 
-/// Returns the options of the fit on all training rows with the best β, whose fit of the grid ended for `reason`. The fit trains q, and
-/// also the hyper-parameters if the validation score was still improving; otherwise more training would leave the chosen point.
-pub fn refit_options(options: &FitOptions, chosen: f64, reason: Option<StopReason>) -> FitOptions {
-    let stopped = reason == Some(StopReason::EarlyStop);
+/// Returns the options of a fit that continues the best fit of the grid, still judged on the held-out rows, with the whole limit of epochs.
+pub fn longer_options(options: &FitOptions, chosen: f64) -> FitOptions {
+    FitOptions { beta: chosen, validation_fraction: grid_validation(options), ..options.clone() }
+}
+
+/// Returns the options of the fit on all training rows with the best β. The fit trains q alone: held-out rows have judged the
+/// hyper-parameters, and none are left that could judge others.
+pub fn refit_options(options: &FitOptions, chosen: f64) -> FitOptions {
     FitOptions {
         beta: chosen,
         validation_fraction: 0.0,
-        hyper: if stopped { Some(Hyper::Fixed) } else { options.hyper },
-        hyper_optimizer: options.hyper_optimizer.filter(|_| !stopped),
+        hyper: Some(Hyper::Fixed),
+        hyper_optimizer: None,
         ..options.clone()
     }
 }

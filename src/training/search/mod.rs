@@ -1,11 +1,13 @@
-//! Searches around a fit: growth of the inducing inputs, comparison of starts, the choice of β.
+//! Searches around a fit: growth of the inducing inputs, comparison of starts, the choice of β and of the prior of a linear model.
 
 mod beta;
 mod growth;
+mod prior;
 mod restarts;
 
-pub use beta::{GridFit, beta_curve, fit_beta_grid, grid_validation, refit_options};
+pub use beta::{GridFit, beta_curve, fit_beta_grid, grid_validation, longer_options, refit_options};
 pub(super) use growth::fit_grown;
+pub(super) use prior::trained_prior_variance;
 pub(super) use restarts::fit_restarted;
 
 use crate::options::FitOptions;

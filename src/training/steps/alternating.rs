@@ -250,7 +250,7 @@ pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor
         // For few rows, a larger tolerance per row still determines the sum well enough.
         tolerance = tolerance.max(KNOWN / train.count() as f64);
     }
-    let limits = SolveLimits { steps: MOST_STEPS, tolerance };
+    let limits = SolveLimits { steps: MOST_STEPS, tolerance, end: monitor.end() };
     let mut objective = Alternating::new(svgp, free, rows, steps.guard, limits);
     let start = objective.start();
     let mut outcome = minimize(&mut objective, start, train.count() as f64, &plan.hyper, monitor);

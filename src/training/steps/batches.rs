@@ -22,6 +22,8 @@ pub(in crate::training) struct BatchTraining<'a> {
     free: FreeVector,
     natural: Vec<f64>,
     theta: Vec<f64>,
+    /// The point before the last move.
+    theta_before: Vec<f64>,
     /// The prior terms of the last step.
     prior_terms: f64,
     validation: Option<Dataset<'a>>,
@@ -40,6 +42,7 @@ impl<'a> BatchTraining<'a> {
         let natural = model.model.natural();
         BatchTraining {
             theta: free.pack(&natural),
+            theta_before: free.pack(&natural),
             natural,
             prior_terms: 0.0,
             inference: Inference::of(model, source, options),
@@ -101,7 +104,16 @@ impl<'a> BatchTraining<'a> {
             }
         };
         self.prior_terms = 0.0;
-        if value.is_finite() && train_theta {
+        if !value.is_finite() {
+            // The inference may have taken back its last step.
+            let natural = self.inference.model().model.natural();
+            if natural != self.natural {
+                self.theta.copy_from_slice(&self.theta_before);
+                self.natural = natural;
+            }
+            return f64::NAN;
+        }
+        if train_theta {
             let flat = self.inference.model_mut().theta_gradient();
             self.prior_terms = self.free.pull_back(&self.natural, flat, gradient);
         }
@@ -133,6 +145,7 @@ impl<'a> BatchTraining<'a> {
             false
         };
         if moved {
+            self.theta_before.copy_from_slice(&self.theta);
             self.theta.copy_from_slice(theta);
         } else {
             self.free.unpack(&self.theta, &mut self.natural);
@@ -175,16 +188,17 @@ impl StochasticObjective for BatchTraining<'_> {
     }
 
     fn state(&mut self) -> Vec<u8> {
-        encode(&(self.inference.state(), &self.best, &self.theta))
+        encode(&(self.inference.state(), &self.best, &self.theta, &self.theta_before))
     }
 
     fn restore(&mut self, state: &[u8]) -> bool {
-        type State = (InferenceState, Option<(Vec<f64>, Vec<Normal>)>, Vec<f64>);
-        let Some((inference, best, theta)) = decode::<State>(state) else { return false };
-        let suits = theta.len() == self.theta.len() && self.inference.restore(inference);
+        type State = (InferenceState, Option<(Vec<f64>, Vec<Normal>)>, Vec<f64>, Vec<f64>);
+        let Some((inference, best, theta, theta_before)) = decode::<State>(state) else { return false };
+        let lengths = theta.len() == self.theta.len() && theta_before.len() == self.theta_before.len();
+        let suits = lengths && self.inference.restore(inference);
         // The model may be a step behind the point of the solver.
         self.natural = self.inference.model().model.natural();
-        (self.best, self.theta) = (best, theta);
+        (self.best, self.theta, self.theta_before) = (best, theta, theta_before);
         let q = self.inference.model().posteriors();
         suits
             && self

@@ -245,7 +245,8 @@ pub(in crate::training) fn descend_together(
     let mut descent = Descent { at, value, history: History::default(), share: 1.0, counts };
     let mut gain = f64::INFINITY;
     for _ in 0..limits.steps {
-        if !descent.value.is_finite() || monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some()) {
+        let stopped = monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some());
+        if !descent.value.is_finite() || stopped || limits.is_over() {
             break;
         }
         if gain > NEAR {

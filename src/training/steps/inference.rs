@@ -3,6 +3,7 @@
 
 use super::model::{ModelState, VariationalModel};
 use super::solve::{Sweep, full_objective};
+use super::watch::Watch;
 use crate::checkpoint::MOST;
 use crate::collapsed::Dataset;
 use crate::data::BatchPlan;
@@ -66,7 +67,9 @@ impl InferenceOptions {
 
 /// Variational inference of q on the batches of some rows, with fixed θ and Z.
 ///
-/// If a batch cannot be evaluated, q returns to its value an epoch before, and the following steps are halved.
+/// If a batch cannot be evaluated, the step before it is taken back, and the following steps are halved; if the next batch cannot be
+/// evaluated either, q returns to its value an epoch before. A step that trains θ, too, is also taken back if it raises the objective far
+/// beyond the noise of batches.
 pub struct Inference<'a> {
     source: Box<dyn BatchSource + 'a>,
     model: VariationalModel,
@@ -77,6 +80,9 @@ pub struct Inference<'a> {
     flat: Vec<f64>,
     done: Done,
     safe: Vec<Normal>,
+    /// θ, Z and q before the last step; `None` once the step was taken back.
+    before: Option<(Vec<f64>, Vec<Normal>)>,
+    watch: Watch,
     shrink: f64,
     pending: Option<Pending>,
 }
@@ -98,6 +104,8 @@ pub(in crate::training) struct InferenceState {
     averages: Vec<IterateAverage>,
     done: Done,
     safe: Vec<Normal>,
+    before: Option<(Vec<f64>, Vec<Normal>)>,
+    watch: Watch,
     shrink: f64,
 }
 
@@ -136,6 +144,8 @@ impl<'a> Inference<'a> {
             flat: Vec::new(),
             done: Done::default(),
             safe: model.posteriors().to_vec(),
+            before: None,
+            watch: Watch::default(),
             shrink: 1.0,
             pending: None,
             model,
@@ -177,13 +187,15 @@ impl<'a> Inference<'a> {
             averages: self.averages.clone(),
             done: self.done,
             safe: self.safe.clone(),
+            before: self.before.clone(),
+            watch: self.watch,
             shrink: self.shrink,
         }
     }
 
     /// Continues from a state; returns false if it does not suit the inference, whose state is then undefined.
     pub(in crate::training) fn restore(&mut self, state: InferenceState) -> bool {
-        let InferenceState { model, rules, averages, done, safe, shrink } = state;
+        let InferenceState { model, rules, averages, done, safe, before, watch, shrink } = state;
         let counts = [done.iterations, done.rows, done.samples, done.rollbacks];
         let suits = |(average, q): (&IterateAverage, &Normal)| {
             let m = q.dim();
@@ -192,11 +204,15 @@ impl<'a> Inference<'a> {
         let suits = self.model.restore(model)
             && self.rules.restore(&rules)
             && Normal::are_like(self.model.posteriors(), &safe)
+            && before.as_ref().is_none_or(|(natural, q)| {
+                natural.len() == self.model.model.natural().len() && Normal::are_like(self.model.posteriors(), q)
+            })
             && averages.len() == safe.len()
             && averages.iter().zip(&safe).all(suits)
             && counts.iter().all(|&count| count <= MOST);
         if suits {
             (self.averages, self.done, self.safe, self.shrink) = (averages, done, safe, shrink);
+            (self.before, self.watch) = (before, watch);
         }
         suits && self.seek(done.iterations).is_ok()
     }
@@ -251,6 +267,7 @@ impl<'a> Inference<'a> {
         train_theta: bool,
     ) -> Result<f64> {
         let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
+        let own = other.is_none();
         let batch = match other {
             Some(rows) => Portion::Here(rows),
             None => self.source.next_batch()?,
@@ -267,18 +284,38 @@ impl<'a> Inference<'a> {
         let remember = self.done.iterations.is_multiple_of(per_epoch);
         self.done.iterations += 1;
         let value = self.model.evaluate_with(batch, scale, train_theta, self.rules.factor())?;
-        if value.is_finite() {
-            self.pending = Some(Pending { step, remember });
+        let per_row = value / n as f64;
+        // The batch after a step that was taken back is accepted at any value, and rows of the caller may differ from earlier ones.
+        let rises = own && train_theta && self.before.is_some() && self.watch.is_far_above(per_row);
+        if !value.is_finite() || rises {
+            self.take_back();
+            return Ok(f64::NAN);
+        }
+        self.watch.accept(per_row);
+        self.shrink = (Self::RECOVERY * self.shrink).min(1.0);
+        self.pending = Some(Pending { step, remember });
+        Ok(value)
+    }
+
+    /// The factor by which steps that were halved grow again with every step that succeeds.
+    const RECOVERY: f64 = 1.01;
+
+    /// Returns to θ, Z and q before the last step, at which another batch could be evaluated, or if that step was taken back already, to the
+    /// q of an epoch before.
+    fn take_back(&mut self) {
+        self.shrink *= 0.5;
+        let returned = self.before.take().is_some_and(|(natural, q)| self.model.return_to(&natural, q));
+        if returned {
+            self.rules.restart(self.model.posteriors());
         } else {
             self.replace_q(self.safe.clone());
-            self.shrink *= 0.5;
         }
-        Ok(value)
     }
 
     /// Runs the second half of a step, if one has begun: moves q along the gradient of the batch.
     pub(in crate::training) fn complete_step(&mut self) -> StepInfo {
         let Some(pending) = self.pending.take() else { return StepInfo { step: 0.0, rollbacks: 0 } };
+        self.remember();
         let info = self.model.update_all(&mut self.rules, pending.step);
         self.finish(pending, info);
         info
@@ -291,9 +328,18 @@ impl<'a> Inference<'a> {
         let Some(pending) = self.pending.take() else {
             return self.model.set_natural_under(natural, &mut self.rules);
         };
+        self.remember();
         let (info, moved) = self.model.advance(&mut self.rules, pending.step, natural);
         self.finish(pending, info);
         moved
+    }
+
+    /// Stores the state before a step.
+    fn remember(&mut self) {
+        let (natural, q) = self.before.get_or_insert_default();
+        *natural = self.model.model.natural();
+        q.clear();
+        q.extend_from_slice(self.model.posteriors());
     }
 
     fn finish(&mut self, pending: Pending, info: StepInfo) {

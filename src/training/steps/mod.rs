@@ -7,6 +7,7 @@ mod extrapolation;
 mod inference;
 mod model;
 mod solve;
+mod watch;
 
 use super::collapsed::CollapsedObjective;
 use super::failure::diverged;
@@ -94,8 +95,8 @@ pub(super) fn train(
         free.is_empty() && steps.all_rows_will_do && n <= ALL_ROWS_WILL_DO && rows.in_memory().is_some();
     let inference = InferenceOptions::of(steps, &svgp.model, plan.seed);
     let before = match closed {
-        // Steps on all rows never raise the objective.
-        _ if on_all_rows => None,
+        // Steps on all rows never raise the objective, and a fit whose time is over takes none.
+        _ if on_all_rows || monitor.is_late() => None,
         Some(train) => with_best_q(svgp.model.clone(), train, plan.beta),
         None => Some(admitted(&mut svgp, &inference, sample)?),
     };
@@ -175,7 +176,7 @@ pub(super) fn polished(
     };
     let mut summed = None;
     if most > 0 {
-        let limits = SolveLimits { steps: most, tolerance: 0.1 * plan.limits.tolerance };
+        let limits = SolveLimits { steps: most, tolerance: 0.1 * plan.limits.tolerance, end: None };
         let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, None)?;
         outcome.rollbacks += counts.rollbacks;
         summed = Some(value);

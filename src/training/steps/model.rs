@@ -380,6 +380,15 @@ impl VariationalModel {
         self.move_to(values, Some(rules))
     }
 
+    /// Moves θ, Z and q to an earlier state; returns false, and changes nothing, if θ and Z cannot be moved.
+    pub(in crate::training) fn return_to(&mut self, values: &[f64], q: Vec<Normal>) -> bool {
+        let moved = self.model.set_natural(values).is_ok();
+        if moved {
+            self.q = q;
+        }
+        moved
+    }
+
     fn move_to(&mut self, values: &[f64], rules: Option<&mut Rules>) -> bool {
         on_pool(self.step_work(), || {
             self.remember();

@@ -5,7 +5,7 @@ use super::extrapolation::descend_together;
 use super::model::VariationalModel;
 use super::{Stepped, Stepping};
 use crate::error::Result;
-use crate::hyper::{Monitor, Outcome, StopReason};
+use crate::hyper::{Limits, Monitor, Outcome, StopReason};
 use crate::training::failure::failed_start;
 use crate::training::outcome::TakenBack;
 use crate::training::rows::AllRows;
@@ -14,6 +14,7 @@ use crate::variational::{
     DataGradient, Evidence, Family, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules,
 };
 use serde::{Deserialize, Serialize};
+use std::time::Instant;
 
 /// Evaluation and rollback counts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -38,6 +39,15 @@ pub(in crate::training) struct SolveLimits {
     /// after three smaller improvements in a row, with several functions as soon as a step would
     /// gain less.
     pub tolerance: f64,
+    /// The time after which no further step begins.
+    pub end: Option<Instant>,
+}
+
+impl SolveLimits {
+    /// Returns true if the time is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
 }
 
 /// A pass over all rows.
@@ -211,7 +221,8 @@ fn descend(
     let (mut step, mut small) = (1.0, 0);
     let mut rules = Rules::of_all(&RuleOptions { guard, ..RuleOptions::of(QUpdate::Ngd) }, svgp.posteriors());
     for _ in 0..limits.steps {
-        if !value.is_finite() || monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some()) {
+        let stopped = monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some());
+        if !value.is_finite() || stopped || limits.is_over() {
             break;
         }
         let before = svgp.posteriors().to_vec();
@@ -254,7 +265,9 @@ fn descend(
 /// Trains q by steps on all rows in memory, with fixed hyper-parameters.
 pub(super) fn train(stepping: Stepping<'_>, job: &Job<'_>, monitor: &mut Monitor<'_>) -> Result<Stepped> {
     let Stepping { mut svgp, steps, .. } = stepping;
-    let limits = SolveLimits { steps: job.plan.limits.epochs, tolerance: job.plan.limits.tolerance };
+    // The monitor ends the steps, and knows why.
+    let Limits { epochs, tolerance, .. } = job.plan.limits;
+    let limits = SolveLimits { steps: epochs, tolerance, end: None };
     let all = Sweep::of(job.rows.all(), steps.batch_size);
     let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, Some(monitor))?;
     if !value.is_finite() {
