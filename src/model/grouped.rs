@@ -104,7 +104,7 @@ impl Model {
         for (term, of) in self.latent.effects.terms().iter().enumerate() {
             let own: Vec<f64> = of.units(&units).iter().map(|unit| scale / unit).collect();
             for level in 0..of.levels {
-                let (means, covariance) = posterior.level(term, level);
+                let (means, covariance) = posterior.level_at_origin(term, level);
                 out.extend((0..of.width()).map(|effect| LevelEffect {
                     term,
                     level,

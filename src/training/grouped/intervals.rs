@@ -165,6 +165,28 @@ impl<'a> Surface<'a> {
         }
     }
 
+    /// Returns true if the user's 0 of a term's slopes is not the 0 of its factor.
+    fn is_moved(&self, term: usize) -> bool {
+        self.components.effects.terms()[term].moved_origins().is_some()
+    }
+
+    /// Returns the loss of removing the intercepts at the user's 0 of a term's slopes, if all effects of the term are free.
+    fn loss_at_origin(&mut self, term: usize) -> Option<f64> {
+        let widths = 0..self.components.effects.terms()[term].width();
+        let are_free = widths.into_iter().all(|effect| self.coordinates.place(Row { term, effect }).is_some());
+        let place = self.objective.place();
+        let mut natural = place.natural_at(&self.coordinates.theta(&self.best.at, None));
+        place.model.read_components(&natural, &mut self.components.likelihood, &mut self.components.effects);
+        self.components.effects.remove_intercept_at_origin(term);
+        let mut values = Vec::new();
+        self.components.effects.for_each_parameter(&mut |p| values.extend_from_slice(&p.values));
+        let first = natural.len() - values.len();
+        natural[first..].copy_from_slice(&values);
+        let theta = place.pack(&natural);
+        let value = self.objective.value_and_gradient(&theta, &mut vec![0.0; theta.len()]);
+        (are_free && value.is_finite()).then_some(value - self.best.value)
+    }
+
     /// Returns the coordinates of effects whose estimate is 0.
     fn gone(&self) -> Vec<usize> {
         let rows = self.losses.iter().enumerate().flat_map(|(term, losses)| {
@@ -223,8 +245,15 @@ impl<'a> Surface<'a> {
 
     /// Returns the interval of a quantity, if its parameters are free and it has one.
     fn interval(&mut self, quantity: Quantity) -> Option<Ends> {
-        let own = row_of(quantity);
-        let loss = own.and_then(|row| self.losses[row.term][row.effect]).unwrap_or(f64::INFINITY);
+        let row = row_of(quantity);
+        let moved = row.filter(|row| row.effect == 0 && self.is_moved(row.term));
+        let loss = match moved {
+            Some(Row { term, .. }) => self.loss_at_origin(term),
+            None => row.and_then(|row| self.losses[row.term][row.effect]),
+        };
+        let loss = loss.unwrap_or(f64::INFINITY);
+        // The intercept at the user's 0 depends on several rows of the factor, all of which move linearly.
+        let own = row.filter(|_| moved.is_none() || loss < NOTHING);
         let from = Start { at: self.best.at.clone(), inverse: self.inverse.clone(), own };
         if let Some(row) = own.filter(|_| loss < NOTHING) {
             return self.above_zero(quantity, row, from);

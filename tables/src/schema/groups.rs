@@ -193,6 +193,7 @@ impl Schema {
                 .filter_map(|slope| slopes.iter().position(|known| known == slope))
                 .map(|place| self.groups.len() + place)
                 .collect(),
+            origins: Vec::new(),
             correlated: group.correlated,
         };
         self.groups.iter().enumerate().map(term).collect()
