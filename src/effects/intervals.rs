@@ -186,9 +186,8 @@ impl Components {
     pub fn share(&self, term: usize) -> Option<f64> {
         let observation = self.likelihood.one()?.observation_variance(self.target_mean)?;
         let effects = &self.effects;
-        let own = |term: usize| {
-            effects.terms()[term].intercept.then(|| effects.covariance_at_origin(term)[(0, 0)])
-        };
+        let own =
+            |term: usize| effects.terms()[term].intercept.then(|| effects.covariance_at_origin(term)[(0, 0)]);
         let all: f64 = (0..self.effects.terms().len()).filter_map(own).sum();
         Some(own(term)? / (all + observation))
     }

@@ -208,16 +208,25 @@ impl Effects {
                 -origins.iter().enumerate().map(|(slope, o)| o * factor[(1 + slope, k)]).sum::<f64>();
         }
         let mut rest = &factor * factor.transpose();
-        let FactorParameters { sd, below } = &mut self.parameters[term];
-        for j in 0..sd.values.len() {
-            let variance = (0..factor.ncols()).map(|k| factor[(j, k)].powi(2)).sum::<f64>();
-            sd.values[j] = rest[(j, j)].max(LEAST * variance).sqrt();
-            let column: Vec<f64> = (0..sd.values.len()).map(|i| rest[(i, j)] / sd.values[j]).collect();
-            for i in j + 1..sd.values.len() {
-                below.values[i * (i - 1) / 2 + j] = column[i];
-                (j + 1..=i).for_each(|k| rest[(i, k)] -= column[i] * column[k]);
+        let r = factor.nrows();
+        for j in 0..r {
+            let variance = (0..r).map(|k| factor[(j, k)].powi(2)).sum::<f64>();
+            let pivot = rest[(j, j)].max(LEAST * variance).sqrt();
+            (j..r).for_each(|i| rest[(i, j)] /= pivot);
+            rest[(j, j)] = pivot;
+            for i in j + 1..r {
+                (j + 1..=i).for_each(|k| rest[(i, k)] -= rest[(i, j)] * rest[(k, j)]);
             }
         }
+        self.set_factor(term, rest.as_ref());
+    }
+
+    /// Sets the factor F of a term (`r × r`, of which the lower triangle counts).
+    pub(crate) fn set_factor(&mut self, term: usize, factor: MatRef<'_, f64>) {
+        let FactorParameters { sd, below } = &mut self.parameters[term];
+        sd.values.iter_mut().enumerate().for_each(|(i, sd)| *sd = factor[(i, i)]);
+        let pairs = (0..factor.nrows()).flat_map(|i| (0..i).map(move |j| (i, j)));
+        below.values.iter_mut().zip(pairs).for_each(|(value, (i, j))| *value = factor[(i, j)]);
     }
 
     /// Returns the variance of one effect of a term, `Σ_kk`.

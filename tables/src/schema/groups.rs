@@ -168,7 +168,7 @@ impl Schema {
     }
 
     /// The columns that grouped effects use.
-    pub(super) fn group_names(&self) -> impl Iterator<Item = &str> {
+    pub fn group_names(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().flat_map(|group| group.columns.iter().chain(&group.slopes)).map(String::as_str)
     }
 
