@@ -20,7 +20,6 @@ use sparsegp::model::Predictions;
 use sparsegp_tables::report::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
 use sparsegp_tables::tabular::{Baselines, NamedEffect, TableModel, TrainingSample};
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -326,7 +325,15 @@ impl Model {
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (schema, columns) = (self.model.schema(), PyDict::new(py));
         let features: Vec<&String> = schema.features().iter().flat_map(|feature| feature.columns()).collect();
-        columns.set_item("features", &features)?;
+        // Predictions also need the columns of groups and slopes.
+        let mut more: Vec<String> = Vec::new();
+        for name in schema.group_names() {
+            if !features.iter().any(|own| own.as_str() == name) && !more.iter().any(|own| own == name) {
+                more.push(name.to_owned());
+            }
+        }
+        columns.set_item("group_columns", more)?;
+        columns.set_item("features", features)?;
         let place = schema.place_inputs();
         let place = place.map(|(places, inputs)| (places.columns.to_vec(), inputs.collect::<Vec<usize>>()));
         columns.set_item("place", place)?;
@@ -339,12 +346,6 @@ impl Model {
         // The inputs of grouped effects are not inputs of the function.
         inputs.truncate(schema.feature_dims());
         columns.set_item("inputs", inputs)?;
-        // The columns that predictions need besides the features.
-        let mut more: Vec<&str> =
-            schema.group_names().filter(|name| !features.iter().any(|own| own == name)).collect();
-        let mut seen = HashSet::new();
-        more.retain(|name| seen.insert(*name));
-        columns.set_item("group_columns", more)?;
         columns.set_item("groups", schema.groups().iter().map(|group| group.name()).collect::<Vec<_>>())?;
         let (scaling, layer) =
             (self.model.scaling(), self.model.latent().layers.iter().find_map(Layer::inducing));

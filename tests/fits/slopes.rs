@@ -16,85 +16,19 @@ const AGES: [f64; 24] = [
 ];
 
 /// Rows of group, input and target, for which a search in the logarithms of the factor may end at a boundary.
-const STEEP: [(f64, f64, f64); 27] = [
-    (0.0, 0, 2.277),
-    (0.0, 1.08, 3.0747),
-    (0.0, 1.84, 3.2356),
-    (1.0, 0.01, 1.9523),
-    (1.0, 0.97, 2.7288),
-    (1.0, 4.95, 4.9575),
-    (2.0, 3.93, 3.8985),
-    (2.0, 0.61, 2.7841),
-    (2.0, 1.13, 2.7323),
-    (3.0, 3.83, 4.0456),
-    (3.0, 4.58, 4.7113),
-    (3.0, 1.77, 2.765),
-    (4.0, 3.93, 4.3405),
-    (4.0, 0.73, 2.6456),
-    (4.0, 2.71, 4.0469),
-    (5.0, 2.98, 2.8842),
-    (5.0, 3.95, 3.2251),
-    (5.0, 1.39, 2.4427),
-    (6.0, 2.07, 3.8562),
-    (6.0, 1.88, 3.6959),
-    (6.0, 0.69, 3.1352),
-    (7.0, 3.38, 3.4974),
-    (7.0, 2.79, 2.9693),
-    (7.0, 2.53, 2.5937),
-    (8.0, 3.13, 4.6243),
-    (8.0, 3.03, 3.9583),
-    (8.0, 0.37, 3.008),
-];
-const FLAT: [(f64, f64, f64); 48] = [
-    (0.0, 3.59, 5.8483),
-    (0.0, 1.4, 2.6495),
-    (0.0, 0.41, 2.138),
-    (0.0, 4.85, 7.5784),
-    (1.0, 2.82, -1.2941),
-    (1.0, 3.22, -1.8337),
-    (1.0, 2.88, -2.0014),
-    (1.0, 2.38, -0.612),
-    (2.0, 0.61, 2.451),
-    (2.0, 1.57, 1.9298),
-    (2.0, 3.68, 5.6192),
-    (2.0, 4.54, 5.0444),
-    (3.0, 4.44, 3.9568),
-    (3.0, 4.74, 4.8432),
-    (3.0, 0.13, 0.8548),
-    (3.0, 3.69, 3.1826),
-    (4.0, 3.36, 4.6922),
-    (4.0, 3.13, 2.463),
-    (4.0, 3.19, 3.2736),
-    (4.0, 0.63, 3.4633),
-    (5.0, 3.13, 4.6259),
-    (5.0, 3.94, 4.0724),
-    (5.0, 0.04, 1.9356),
-    (5.0, 4.61, 5.8301),
-    (6.0, 0.65, 2.1358),
-    (6.0, 1.88, 4.9974),
-    (6.0, 2.75, 6.8443),
-    (6.0, 3.04, 7.1558),
-    (7.0, 2.75, 4.1509),
-    (7.0, 1.94, 2.8283),
-    (7.0, 4.4, 3.513),
-    (7.0, 1.98, 2.9256),
-    (8.0, 4.37, 6.2081),
-    (8.0, 1.65, 2.9467),
-    (8.0, 3.13, 4.971),
-    (8.0, 4.25, 5.8875),
-    (9.0, 0.6, 3.7739),
-    (9.0, 0.85, 4.2268),
-    (9.0, 3.64, 4.9793),
-    (9.0, 0.63, 0.4176),
-    (10.0, 0.09, 1.6022),
-    (10.0, 0.95, 3.3708),
-    (10.0, 1.97, 3.6263),
-    (10.0, 3.51, 6.3999),
-    (11.0, 3.5, 4.1083),
-    (11.0, 1.07, 1.9583),
-    (11.0, 1.12, 2.2602),
-    (11.0, 0.26, 1.284),
-];
+const STEEP: &str = "\
+    0 0 2.277, 0 1.08 3.0747, 0 1.84 3.2356, 1 0.01 1.9523, 1 0.97 2.7288, 1 4.95 4.9575, 2 3.93 3.8985, 2 0.61 2.7841, 2 \
+    1.13 2.7323, 3 3.83 4.0456, 3 4.58 4.7113, 3 1.77 2.765, 4 3.93 4.3405, 4 0.73 2.6456, 4 2.71 4.0469, 5 2.98 2.8842, 5 \
+    3.95 3.2251, 5 1.39 2.4427, 6 2.07 3.8562, 6 1.88 3.6959, 6 0.69 3.1352, 7 3.38 3.4974, 7 2.79 2.9693, 7 2.53 2.5937, 8 \
+    3.13 4.6243, 8 3.03 3.9583, 8 0.37 3.008";
+const FLAT: &str = "\
+    0 3.59 5.8483, 0 1.4 2.6495, 0 0.41 2.138, 0 4.85 7.5784, 1 2.82 -1.2941, 1 3.22 -1.8337, 1 2.88 -2.0014, 1 2.38 -0.612, \
+    2 0.61 2.451, 2 1.57 1.9298, 2 3.68 5.6192, 2 4.54 5.0444, 3 4.44 3.9568, 3 4.74 4.8432, 3 0.13 0.8548, 3 3.69 3.1826, 4 \
+    3.36 4.6922, 4 3.13 2.463, 4 3.19 3.2736, 4 0.63 3.4633, 5 3.13 4.6259, 5 3.94 4.0724, 5 0.04 1.9356, 5 4.61 5.8301, 6 \
+    0.65 2.1358, 6 1.88 4.9974, 6 2.75 6.8443, 6 3.04 7.1558, 7 2.75 4.1509, 7 1.94 2.8283, 7 4.4 3.513, 7 1.98 2.9256, 8 \
+    4.37 6.2081, 8 1.65 2.9467, 8 3.13 4.971, 8 4.25 5.8875, 9 0.6 3.7739, 9 0.85 4.2268, 9 3.64 4.9793, 9 0.63 0.4176, 10 \
+    0.09 1.6022, 10 0.95 3.3708, 10 1.97 3.6263, 10 3.51 6.3999, 11 3.5 4.1083, 11 1.07 1.9583, 11 1.12 2.2602, 11 0.26 \
+    1.284";
 
 fn slopes(name: &str, levels: usize, code: usize, values: &[usize]) -> EffectTerm {
     EffectTerm {
@@ -135,10 +69,12 @@ fn ages_and_years_have_the_likelihood_of_dense_algebra() {
 #[test]
 fn fits_with_slopes_do_not_end_at_a_boundary_below_the_maximum() {
     // The values are found like the value of the ages.
-    for (rows, want) in [(&STEEP[..], -9.202_601_515), (&FLAT, -74.379_608_806)] {
-        let levels = rows.iter().fold(0.0, |most: f64, row| most.max(row.0)) as usize + 1;
-        let x = Mat::from_fn(rows.len(), 3, |i, j| if j == 1 { rows[i].0 } else { rows[i].1 });
-        let y: Vec<f64> = rows.iter().map(|row| row.2).collect();
+    for (text, want) in [(STEEP, -9.202_601_515), (FLAT, -74.379_608_806)] {
+        let row = |row: &str| row.split(' ').map(|cell| cell.parse().expect("a number")).collect();
+        let rows: Vec<Vec<f64>> = text.split(", ").map(row).collect();
+        let levels = rows.iter().fold(0.0, |most: f64, row| most.max(row[0])) as usize + 1;
+        let x = Mat::from_fn(rows.len(), 3, |i, j| rows[i][usize::from(j != 1)]);
+        let y: Vec<f64> = rows.iter().map(|row| row[2]).collect();
         let options = linear(vec![slopes("g", levels, 0, &[1])]);
         for restarts in [1, 3] {
             let found = log_likelihood(&fit(&FitOptions { restarts, ..options.clone() }, &x, &y));
@@ -200,14 +136,16 @@ fn origins_and_units_of_slopes_change_no_likelihood_and_no_prediction() {
         ("counts", kind(LikelihoodKind::Poisson)),
         ("amounts", kind(LikelihoodKind::Gamma)),
         ("a function", gp.clone()),
-        ("neighbours", FitOptions { neighbours: Some(6), ..gp }),
+        // Long searches amplify rounding until they end at different points.
+        ("neighbours", FitOptions { neighbours: Some(6), epochs: Some(3), ..gp }),
     ];
     let (shifts, units) = ([4096.0, -512.0], [0.125, 4.0]);
-    let moved = Mat::from_fn(140, 6, |i, j| match j {
-        2 | 3 => x[(i, j)],
-        _ => units[j % 4] * (shifts[j % 4] + x[(i, j)]),
-    });
     for (what, options) in cases {
+        let moved = Mat::from_fn(140, 6, |i, j| match j {
+            4 | 5 => units[j - 4] * (shifts[j - 4] + x[(i, j)]),
+            0 | 1 => units[j] * (shifts[j] + x[(i, j)]),
+            _ => x[(i, j)],
+        });
         let y = observed(options.likelihood_kind(), &eta);
         let [own, other] = [&x, &moved].map(|x| fit(&options, x, &y));
         // The restricted likelihood has the units of the fixed effects.
@@ -244,8 +182,9 @@ fn independent_slopes_far_from_zero_are_at_least_as_likely_as_each_alone() {
             (0..40).map(|i| a[i % 8] + 0.4 * b[i % 8] * (age[i] - 50.0) + 0.3 * normals.next()).collect();
         let both = EffectTerm { correlated: false, ..slopes("g", 8, 0, &[1]) };
         let alone = EffectTerm { intercept: false, ..both.clone() };
-        let [both, alone, intercepts] = [both, alone, EffectTerm::intercepts("g", 8, 0)]
-            .map(|term| log_likelihood(&fit(&linear(vec![term]), &x, &y)));
+        let [both, alone] = [both, alone].map(|term| log_likelihood(&fit(&linear(vec![term]), &x, &y)));
+        let narrow = x.subcols(0, 2).to_owned();
+        let intercepts = log_likelihood(&fit(&linear(vec![EffectTerm::intercepts("g", 8, 0)]), &narrow, &y));
         assert!(both > alone.max(intercepts) - 1e-3, "{seed}: {both} {alone} {intercepts}");
     }
 }
@@ -308,7 +247,8 @@ fn a_level_with_one_class_has_finite_coefficients_and_predictions() {
             .collect();
         let options =
             FitOptions { likelihood: Some(kind), ..linear(vec![EffectTerm::intercepts("g", 12, 0)]) };
-        let predictions = fit(&options, &x, &y).predict(x.as_ref(), &[]).expect("predictions");
+        let model = fit(&options, &x, &y);
+        let predictions = model.predict(x.as_ref(), &[]).expect("predictions");
         for row in 0..n {
             let found = predictions.row(row);
             assert!(found.mean.is_finite() && found.variance.is_finite(), "{kind}: {found:?}");

@@ -55,7 +55,7 @@ const ZERO: f64 = -25.0;
 const FIRST: f64 = -5.0;
 
 /// The search for all intervals may take at least this long, and otherwise as long as the fit.
-const LEAST_TIME: Duration = Duration::from_secs(5);
+const LEAST_TIME: Duration = Duration::from_secs(30);
 
 /// The distance from the estimate in the unbounded quantity beyond which an end counts as infinite.
 const BEYOND: f64 = 12.0;
