@@ -101,11 +101,9 @@ class Estimator(Shown):
         they are given."""
         model = self._fitted()
         own = self.__dict__.get("_group_column")
-        grouped = self._columns["group_columns"]
-        if groups is not None and self.__dict__.get("_loaded") and len(grouped) == 1:
-            own = grouped[0]
-            if _tables.is_pandas(X) and own not in X.columns:
-                X = X.assign(**{own: np.asarray(groups)})
+        if groups is not None and self.__dict__.get("_loaded") and len(self._columns["group_columns"]) == 1:
+            own = self._columns["group_columns"][0]
+            X = X.assign(**{own: np.asarray(groups)}) if _tables.is_pandas(X) and own not in X.columns else X
         table, _ = self._rows(X, reset=False)
         if groups is not None and own is None:
             raise ValueError("groups is given, but the model was not fitted with an array of groups")
@@ -386,11 +384,9 @@ class Estimator(Shown):
 
     def _with_model(self, model, kernels=(), likelihoods=()):
         self._take_model(model, kernels=kernels, likelihoods=likelihoods)
-        features, grouped = list(self._columns["features"]), list(self._columns["group_columns"])
-        if len(grouped) == 1 and features == _tables.default_names(len(features)) and grouped != [f"x{len(features)}"]:
-            # An array of inputs with an array of groups.
-            self._group_column, grouped = grouped[0], []
-        names = features + grouped
+        names, own = _tables.needed_names(self._columns["features"], self._columns["group_columns"])
+        if own is not None:
+            self._group_column = own
         self.n_features_in_ = len(names)
         if sorted(names) != sorted(_tables.default_names(len(names))):
             self._loaded, self.feature_names_in_ = True, np.array(names, dtype=object)
