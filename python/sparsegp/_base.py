@@ -74,8 +74,7 @@ class Estimator(Shown):
             return _tables.matrix_table(X, names).called("X"), True
         table = _tables.named_table(X).called("X", _tables.row_labels(X))
         if _tables.is_pandas(X):
-            if not reset and self.__dict__.get("_loaded") and self._columns["group_columns"]:
-                # The file knows the columns of the model, but not the other columns and the order of the frame of the fit.
+            if not reset and self.__dict__.get("_loaded") and self._columns["group_columns"]:  # Files lack the order of the frame.
                 X = X[[name for name in self.feature_names_in_ if name in X.columns]]
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
@@ -235,8 +234,7 @@ class Estimator(Shown):
             "groups": _tables.names_of(groups) if _tables.is_formula(groups) else [],
             "positive_label": self._positive_label(),
         }
-        for name in ("_group_column", "_loaded"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_group_column", None), self.__dict__.pop("_loaded", None)
         if not _tables.is_formula(groups):
             check_consistent_length(np.empty(len(table)), groups)
             self._group_column = _tables.free_name("group", taken)
@@ -384,9 +382,7 @@ class Estimator(Shown):
 
     def _with_model(self, model, kernels=(), likelihoods=()):
         self._take_model(model, kernels=kernels, likelihoods=likelihoods)
-        names, own = _tables.needed_names(self._columns["features"], self._columns["group_columns"])
-        if own is not None:
-            self._group_column = own
+        names, self._group_column = _tables.needed_names(self._columns["features"], self._columns["group_columns"])
         self.n_features_in_ = len(names)
         if sorted(names) != sorted(_tables.default_names(len(names))):
             self._loaded, self.feature_names_in_ = True, np.array(names, dtype=object)
