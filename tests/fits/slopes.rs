@@ -63,6 +63,7 @@ fn ages_and_years_have_the_likelihood_of_dense_algebra() {
             Mat::from_fn(24, 3, |i, j| if j == 1 { (i / 4) as f64 } else { (shift + (i % 4) as f64) * unit });
         let model = fit(&linear(vec![slopes("who", 6, 0, &[1])]), &x, &AGES);
         close(log_likelihood(&model), -34.419_612_241, 1e-6, "log likelihood");
+        assert!(model.variance_components().iter().all(|component| component.interval.is_some()));
     }
 }
 

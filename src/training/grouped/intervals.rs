@@ -296,8 +296,14 @@ impl<'a> Surface<'a> {
         Some([0.0, quantity.bounded(upper)]).filter(|ends| ends[1].is_finite())
     }
 
-    /// Returns the end of an interval on the whole line.
+    /// Returns the end of an interval on the whole line. Where one way to move standard deviations fails, the other may succeed.
     fn end(&mut self, quantity: Quantity, from: &Start, side: Side) -> Option<f64> {
+        let linear = Start { at: from.at.clone(), inverse: from.inverse.clone(), own: None };
+        self.search(quantity, from, side).or_else(|| self.search(quantity, &linear, side))
+    }
+
+    /// Searches for an end as [`Start::own`] says.
+    fn search(&mut self, quantity: Quantity, from: &Start, side: Side) -> Option<f64> {
         let (start, mut inverse, own) = (&from.at[..], from.inverse.clone(), from.own);
         let (middle, goal) = (self.value(quantity, start, own)?, side.sign() * HALF_95);
         let first = Frame::new(self.gradient(quantity, start, own)?, &inverse)?;
