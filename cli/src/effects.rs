@@ -1,9 +1,8 @@
 //! `effects`: the grouped effects of a saved model as a table, one row per level and effect.
 
 use super::args::EffectsArgs;
-use super::output;
+use super::{output, predict};
 use sparsegp::Result;
-use sparsegp::files::AtomicFile;
 use sparsegp_tables::tabular::TableOutputs;
 use std::path::Path;
 
@@ -13,6 +12,6 @@ pub fn run(args: &EffectsArgs) -> Result<()> {
     if to_file {
         output::check_paths(&[&args.out], &[&args.model])?;
     }
-    let text = TableOutputs::load(&args.model)?.effects_csv()?;
-    if to_file { AtomicFile::write_all_to(&args.out, text.as_bytes()) } else { output::print(&text) }
+    let (table, rows) = TableOutputs::load(&args.model)?.effects_table()?;
+    predict::writer(&args.out, None, table)?.write_rows(rows)?.finish()
 }

@@ -74,6 +74,8 @@ class Estimator(Shown):
             return _tables.matrix_table(X, names).called("X"), True
         table = _tables.named_table(X).called("X", _tables.row_labels(X))
         if _tables.is_pandas(X):
+            if not reset and self.__dict__.get("_loaded") and self._columns["group_columns"]:  # Files lack the order of the frame.
+                X = X[[name for name in self.feature_names_in_ if name in X.columns]]
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
             self.feature_names_in_ = np.array(table.names, dtype=object)
@@ -97,13 +99,16 @@ class Estimator(Shown):
         """Returns the model, and the table of rows to predict or to learn from, with columns of targets and weights if
         they are given."""
         model = self._fitted()
-        table, _ = self._rows(X, reset=False)
         own = self.__dict__.get("_group_column")
+        if groups is not None and self.__dict__.get("_loaded") and len(self._columns["group_columns"]) == 1:
+            own = self._columns["group_columns"][0]
+            X = X.assign(**{own: np.asarray(groups)}) if _tables.is_pandas(X) and own not in X.columns else X
+        table, _ = self._rows(X, reset=False)
         if groups is not None and own is None:
             raise ValueError("groups is given, but the model was not fitted with an array of groups")
         if groups is None and own is not None:
             raise ValueError("the model was fitted with groups, but groups is not given: predictions need it too")
-        if own is not None:
+        if own is not None and own not in table.names:
             check_consistent_length(np.empty(len(table)), groups)
             table = table.with_columns(_sparsegp.Table.of_columns("groups", [(own, _tables.column(groups, own))]))
         self._tell_unseen(model, table)
@@ -229,7 +234,7 @@ class Estimator(Shown):
             "groups": _tables.names_of(groups) if _tables.is_formula(groups) else [],
             "positive_label": self._positive_label(),
         }
-        self.__dict__.pop("_group_column", None)
+        self.__dict__.pop("_group_column", None), self.__dict__.pop("_loaded", None)
         if not _tables.is_formula(groups):
             check_consistent_length(np.empty(len(table)), groups)
             self._group_column = _tables.free_name("group", taken)
@@ -377,10 +382,10 @@ class Estimator(Shown):
 
     def _with_model(self, model, kernels=(), likelihoods=()):
         self._take_model(model, kernels=kernels, likelihoods=likelihoods)
-        self.feature_names_in_ = np.array(self._columns["features"], dtype=object)
-        self.n_features_in_ = len(self.feature_names_in_)
-        if list(self.feature_names_in_) == _tables.default_names(self.n_features_in_):
-            del self.feature_names_in_
+        names, self._group_column = _tables.needed_names(self._columns["features"], self._columns["group_columns"])
+        self.n_features_in_ = len(names)
+        if sorted(names) != sorted(_tables.default_names(len(names))):
+            self._loaded, self.feature_names_in_ = True, np.array(names, dtype=object)
         return self
 
     @property

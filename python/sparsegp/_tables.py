@@ -26,6 +26,14 @@ def default_names(count: int) -> list[str]:
     return [f"x{i}" for i in range(count)]
 
 
+def needed_names(features: list[str], grouped: list[str]) -> tuple[list[str], str | None]:
+    """The columns that a saved model needs, and the name of the column of groups if it belongs to an array of groups beside an array."""
+    count = len(features)
+    if len(grouped) == 1 and features == default_names(count) and grouped != [f"x{count}"]:
+        return features, grouped[0]
+    return features + grouped, None
+
+
 def matrix_table(X: np.ndarray, names=None) -> _sparsegp.Table:
     """The table of an array of numbers."""
     names = default_names(X.shape[1]) if names is None else list(names)

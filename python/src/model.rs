@@ -324,6 +324,14 @@ impl Model {
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (schema, columns) = (self.model.schema(), PyDict::new(py));
         let features: Vec<&String> = schema.features().iter().flat_map(|feature| feature.columns()).collect();
+        // Predictions also need the columns of groups and slopes.
+        let mut more: Vec<String> = Vec::new();
+        for name in schema.group_names() {
+            if !features.iter().any(|own| own.as_str() == name) && !more.iter().any(|own| own == name) {
+                more.push(name.to_owned());
+            }
+        }
+        columns.set_item("group_columns", more)?;
         columns.set_item("features", features)?;
         let place = schema.place_inputs();
         let place = place.map(|(places, inputs)| (places.columns.to_vec(), inputs.collect::<Vec<usize>>()));

@@ -77,6 +77,23 @@ def test_columns_and_arrays_of_levels_make_the_same_model(firms):
         by_array.predict(X.to_numpy())
 
 
+def test_saved_models_predict_from_the_columns_or_the_array_of_their_fit(firms, tmp_path):
+    path, y, levels = tmp_path / "m.model", firms["invest"], firms["firm"].to_numpy()
+    frame = firms[["firm", "value", "year", "capital"]]
+    fitted = BayesianLinearRegressor(keep=["value", "capital"]).fit(frame, y, groups="year | firm")
+    fitted.save(path)
+    loaded = BayesianLinearRegressor.load(path)
+    assert sorted(loaded.feature_names_in_) == ["capital", "firm", "value", "year"]
+    np.testing.assert_array_equal(loaded.predict(frame), fitted.predict(frame))
+    with pytest.raises(ValueError, match="firm"):
+        loaded.predict(frame.drop(columns="firm"))
+    for X in (firms[["value", "capital"]], firms[["value", "capital"]].to_numpy()):
+        fitted = BayesianLinearRegressor().fit(X, y, groups=levels)
+        fitted.save(path)
+        loaded = BayesianLinearRegressor.load(path)
+        np.testing.assert_array_equal(loaded.predict(X, groups=levels), fitted.predict(X, groups=levels))
+
+
 def test_new_levels_have_wider_predictions(firms):
     columns = ["value", "capital", "firm"]
     model = SparseGPRegressor("rbf(ard)", n_inducing=15, epochs=10).fit(firms[columns], firms["invest"], groups="firm")

@@ -170,6 +170,7 @@ impl Document {
 impl FitFigures {
     fn of(model: &TableModel, say: &Say<'_>) -> FitFigures {
         let (summary, search) = (model.summary(), model.search());
+        let (elbo_sum, evidence_upper_bound) = model.log_evidence();
         FitFigures {
             sampling: summary.sampling,
             beta_curve: model.beta_curve().cloned(),
@@ -180,8 +181,8 @@ impl FitFigures {
             objective: summary.objective,
             objective_sum: summary.objective_sum,
             estimated_on: summary.estimated_on,
-            elbo_sum: summary.elbo_sum,
-            evidence_upper_bound: summary.evidence_upper_bound,
+            elbo_sum,
+            evidence_upper_bound,
             epochs: summary.epochs,
             iterations: summary.iterations,
             evaluations: summary.evaluations,

@@ -15,8 +15,40 @@ pub enum WeightPrior {
     Unit,
     /// Fixed effects, at which the likelihood is maximised (ML).
     Profiled,
+    /// Like [`Profiled`](Self::Profiled), under a weak normal prior for all coefficients except the last one if that is an intercept. Without
+    /// it, a likelihood that is not Gaussian may be largest at infinity (separation).
+    Weak {
+        /// True if the last weight is an intercept.
+        intercept: bool,
+    },
     /// Fixed effects with a flat prior, integrated over (REML).
     Integrated,
+}
+
+/// The precision of weak priors, for standardised inputs (Gelman, Jakulin, Pittau & Su 2008: a scale of 2.5).
+const WEAK: f64 = 1.0 / (2.5 * 2.5);
+
+impl WeightPrior {
+    /// Returns the precision of the weight `k` of `count`.
+    fn precision(self, k: usize, count: usize) -> f64 {
+        match self {
+            WeightPrior::Unit => 1.0,
+            WeightPrior::Weak { intercept } if intercept && k + 1 == count => 0.0,
+            WeightPrior::Weak { .. } => WEAK,
+            WeightPrior::Profiled | WeightPrior::Integrated => 0.0,
+        }
+    }
+
+    /// Returns true if the weights are a point at which the objective is minimised.
+    fn is_profiled(self) -> bool {
+        matches!(self, WeightPrior::Profiled | WeightPrior::Weak { .. })
+    }
+
+    /// Returns `½ Σ p_k w_k²` with the precisions p of the prior.
+    pub(crate) fn penalty(self, weights: &[f64]) -> f64 {
+        let of_weight = |(k, w): (usize, &f64)| 0.5 * self.precision(k, weights.len()) * w * w;
+        weights.iter().enumerate().map(of_weight).sum()
+    }
 }
 
 /// The sums that determine the evidence.
@@ -43,7 +75,7 @@ pub struct GroupedEvidence<'a> {
     pub value: f64,
     /// `½ (|E w|² + |E u|² + log|P|)`, plus `Σ r_i/2σ²` for VFE: the value without normalisers and
     /// without the misfit of the targets at the posterior mean, because very distant targets of
-    /// small weight would cost its digits. Fixed effects have no `|E w|²`.
+    /// small weight would cost its digits. Of fixed effects only those with a weak prior have a term of w.
     pub penalty: f64,
     /// The derivative with respect to σ² at fixed sums; 0 under FITC, whose weights contain it.
     pub noise_bar: f64,
@@ -66,12 +98,12 @@ impl GroupedEvidence<'_> {
     /// The posterior moments of w and of the whitened effects.
     pub fn moments(self) -> Moments {
         let (head, levels) = match self.prior {
-            WeightPrior::Profiled => {
+            prior if prior.is_profiled() => {
                 let head = self.solved.head(false);
                 let levels = self.solved.levels(&head);
                 (head, levels)
             }
-            WeightPrior::Unit | WeightPrior::Integrated => self.determinant,
+            _ => self.determinant,
         };
         self.solved.moments(head, levels)
     }
@@ -116,10 +148,9 @@ pub fn grouped_evidence<'a>(
     let value = 0.5 * (quadratic + log_det + normaliser - integrated);
 
     let squares = |values: &[f64]| dot(values, values);
-    let of_weights = if prior == WeightPrior::Unit { squares(&solved.weights) } else { 0.0 };
-    let penalty = 0.5 * (of_weights + squares(&solved.coefficients) + log_det + residual);
+    let penalty = prior.penalty(&solved.weights) + 0.5 * (squares(&solved.coefficients) + log_det + residual);
 
-    let determinant = solved.head(prior == WeightPrior::Profiled);
+    let determinant = solved.head(prior.is_profiled());
     let levels = solved.levels(&determinant);
     let excess = solved.excess(&determinant, &levels);
     let mut factors = Vec::with_capacity(effects.parameter_count());
@@ -134,6 +165,7 @@ pub fn grouped_evidence<'a>(
                 m - linalg::trace(determinant.weights.as_ref()) - dot(&solved.weights, &solved.weights)
             }
             WeightPrior::Profiled => 0.0,
+            WeightPrior::Weak { .. } => -2.0 * prior.penalty(&solved.weights),
             WeightPrior::Integrated => m,
         };
         let squares = quadratic - traces + of_weights;
@@ -215,17 +247,16 @@ impl<'a> Solved<'a> {
         let (shrunk, mut log_det) = shrink(&sums.blocks, rows.terms[rows.eliminated].width)?;
         let loads = Loads::new(rows, sums, &shrunk);
         let mut factor = schur(rows, sums, &loads);
-        let own = if prior == WeightPrior::Unit { 1.0 } else { 0.0 };
         for j in 0..m {
             for i in j..m {
-                let prior = if i == j { own } else { 0.0 };
+                let prior = if i == j { prior.precision(i, m) } else { 0.0 };
                 factor[(others + i, others + j)] += 2.0 * precision * gram[(i, j)] + prior;
             }
         }
         let size = others + m;
         let mut inverse = linalg::spread(size, size);
         Factorizer::new(size).cholesky_with_inverse(factor.as_mut(), inverse.as_mut())?;
-        let counted = if prior == WeightPrior::Profiled { others } else { size };
+        let counted = if prior.is_profiled() { others } else { size };
         log_det += linalg::log_det(factor.as_ref().submatrix(0, 0, counted, counted));
         let response: Vec<f64> = process.mean.iter().map(|x| -precision * x).collect();
         let (weights, coefficients) = means(rows, sums, (&loads, &shrunk), (&inverse, &response));

@@ -191,24 +191,11 @@ impl Scaling {
         self
     }
 
-    /// Leaves the codes of groupings unscaled, and scales slopes by their root mean square without a shift: a shift would change the meaning of
-    /// an intercept that is independent of the slopes.
+    /// Leaves the codes of groupings unscaled.
     pub(crate) fn with_effects(mut self, effects: &[EffectTerm]) -> Scaling {
         let inputs = self.inputs.len() - columns_of(effects);
         for term in effects {
             self.inputs[inputs + term.code] = Affine::IDENTITY;
-            for &value in &term.values {
-                let Affine { shift, scale } = self.inputs[inputs + value];
-                let size = shift.hypot(scale);
-                self.inputs[inputs + value] =
-                    Affine { shift: 0.0, scale: if size > 0.0 { size } else { 1.0 } };
-            }
-            let columns = std::iter::once(&term.code).chain(&term.values);
-            for &column in columns {
-                if let Some(scores) = self.scores.get_mut(inputs + column) {
-                    *scores = None;
-                }
-            }
         }
         self
     }

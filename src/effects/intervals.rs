@@ -85,7 +85,7 @@ impl Effects {
     ) -> Vec<VarianceComponent> {
         let mut out = Vec::new();
         for (index, term) in self.terms().iter().enumerate() {
-            let covariance = self.covariance(index);
+            let covariance = self.covariance_at_origin(index);
             let own: Vec<f64> = term.units(units).iter().map(|unit| scale / unit).collect();
             let correlation = |i: usize, j: usize| {
                 let size = (covariance[(i, i)] * covariance[(j, j)]).sqrt();
@@ -164,9 +164,11 @@ impl Components {
     /// `None` if it is undefined.
     pub fn value(&self, quantity: Quantity) -> Option<f64> {
         let value = match quantity {
-            Quantity::Sd { term, effect } => 0.5 * self.effects.variance(term, effect).ln(),
+            Quantity::Sd { term, effect } => {
+                0.5 * self.effects.covariance_at_origin(term)[(effect, effect)].ln()
+            }
             Quantity::Correlation { term, effect, other } => {
-                let covariance = self.effects.covariance(term);
+                let covariance = self.effects.covariance_at_origin(term);
                 let size = (covariance[(effect, effect)] * covariance[(other, other)]).sqrt();
                 (covariance[(effect, other)] / size).atanh()
             }
@@ -183,7 +185,9 @@ impl Components {
     /// and of an observation on the scale of the effects. `None` for terms without intercepts, and if the likelihood has no such variance.
     pub fn share(&self, term: usize) -> Option<f64> {
         let observation = self.likelihood.one()?.observation_variance(self.target_mean)?;
-        let own = |term: usize| self.effects.terms()[term].intercept.then(|| self.effects.variance(term, 0));
+        let effects = &self.effects;
+        let own =
+            |term: usize| effects.terms()[term].intercept.then(|| effects.covariance_at_origin(term)[(0, 0)]);
         let all: f64 = (0..self.effects.terms().len()).filter_map(own).sum();
         Some(own(term)? / (all + observation))
     }

@@ -5,6 +5,7 @@ use super::moments::{Moments, of_raw_features};
 use super::rows::Entry;
 use super::term::Effects;
 use crate::latent::Layer;
+use crate::linalg;
 use faer::{ColRef, Mat, RowRef};
 
 /// The posterior of the grouped effects of a model with a latent function.
@@ -66,5 +67,14 @@ impl EffectPosterior {
     /// Returns means and covariance of the effects of one level of a term, on the scale the model sees.
     pub fn level(&self, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
         self.moments.level(&self.effects, term, level)
+    }
+
+    /// Returns means and covariance of the effects of one level of a term at the user's 0 of all slopes, on the scale the model sees.
+    pub(crate) fn level_at_origin(&self, term: usize, level: usize) -> (Vec<f64>, Mat<f64>) {
+        let (means, covariance) = self.level(term, level);
+        let moved = self.effects.terms()[term].at_origin();
+        let mut at_origin = vec![0.0; means.len()];
+        linalg::matvec(moved.as_ref(), &means, &mut at_origin);
+        (at_origin, &moved * covariance * moved.transpose())
     }
 }

@@ -28,8 +28,7 @@ impl Entry {
             code if code >= 0.0 && code < term.levels as f64 => code as u32,
             _ => NEW,
         };
-        let values = term.values.iter().map(|&value| columns[value]);
-        Entry { level, z: term.intercept.then_some(1.0).into_iter().chain(values).collect() }
+        Entry { level, z: term.z(columns).collect() }
     }
 
     /// Returns the level, if training knows it.
@@ -154,10 +153,7 @@ fn term_rows(term: &EffectTerm, columns: MatRef<'_, f64>) -> TermRows {
     let (n, width) = (columns.nrows(), term.width());
     let codes = columns.col(term.code).iter().map(|&code| code as u32).collect();
     let mut z = Vec::with_capacity(n * width);
-    for row in 0..n {
-        z.extend(term.intercept.then_some(1.0));
-        z.extend(term.values.iter().map(|&value| columns[(row, value)]));
-    }
+    columns.row_iter().for_each(|row| z.extend(term.z(row)));
     TermRows { codes, z, width, levels: term.levels }
 }
 

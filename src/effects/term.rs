@@ -1,7 +1,7 @@
 //! Terms of grouped effects and the factors F of their covariances, as parameters of a model.
 
 use crate::hyper::Descriptor;
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, RowRef};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Parameter, Transform};
 
@@ -24,6 +24,9 @@ pub struct EffectTerm {
     pub slopes: Vec<String>,
     /// The columns of the slopes' values among the columns behind the inputs of f.
     pub values: Vec<usize>,
+    /// The value, on the scale the model sees, that is 0 in the user's units, for every slope; empty if all are 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<f64>,
     /// True if the effects of one level are correlated.
     pub correlated: bool,
 }
@@ -31,8 +34,58 @@ pub struct EffectTerm {
 impl EffectTerm {
     /// Creates a term with intercepts only; the codes of its levels are in column `code`.
     pub fn intercepts(name: &str, levels: usize, code: usize) -> EffectTerm {
-        let (slopes, values) = (Vec::new(), Vec::new());
-        EffectTerm { name: name.to_owned(), levels, code, intercept: true, slopes, values, correlated: false }
+        EffectTerm {
+            name: name.to_owned(),
+            levels,
+            code,
+            intercept: true,
+            slopes: Vec::new(),
+            values: Vec::new(),
+            origins: Vec::new(),
+            correlated: false,
+        }
+    }
+
+    /// Returns true if the prior of the effects is the same family for every origin of the slopes' columns. These effects are those at the
+    /// value 0 on the scale the model sees; all other effects are those at the user's 0.
+    fn is_free_of_origin(&self) -> bool {
+        self.intercept && self.correlated
+    }
+
+    fn origin(&self, slope: usize) -> f64 {
+        self.origins.get(slope).copied().unwrap_or(0.0)
+    }
+
+    /// Returns z of a row, whose columns behind the inputs of f are given: one number for each effect of a level.
+    pub(super) fn z<'a>(&'a self, columns: RowRef<'a, f64>) -> impl Iterator<Item = f64> + 'a {
+        let from = move |slope: usize| if self.is_free_of_origin() { 0.0 } else { self.origin(slope) };
+        let slopes = self.values.iter().enumerate();
+        let slopes = slopes.map(move |(slope, &value)| columns[value] - from(slope));
+        self.intercept.then_some(1.0).into_iter().chain(slopes)
+    }
+
+    /// Returns the mean of `z²` over rows, whose columns behind the inputs of f are given, for every effect of a level.
+    pub(crate) fn mean_squares(&self, columns: MatRef<'_, f64>) -> Vec<f64> {
+        let mut means = vec![0.0; self.width()];
+        for row in columns.row_iter() {
+            means.iter_mut().zip(self.z(row)).for_each(|(mean, z)| *mean += z * z / columns.nrows() as f64);
+        }
+        means
+    }
+
+    /// Returns the origins that the effects of a level have to be moved by to be those at the user's 0; `None` if there are none.
+    pub(crate) fn moved_origins(&self) -> Option<&[f64]> {
+        let moved = self.is_free_of_origin() && self.origins.iter().any(|origin| *origin != 0.0);
+        moved.then_some(&self.origins)
+    }
+
+    /// Returns the matrix (`r × r`) that takes the effects of a level to those at the user's 0: its intercept is `b_0 + Σ o_k b_k`.
+    pub(crate) fn at_origin(&self) -> Mat<f64> {
+        let mut matrix = Mat::identity(self.width(), self.width());
+        for (slope, origin) in self.moved_origins().unwrap_or_default().iter().enumerate() {
+            matrix[(0, 1 + slope)] = *origin;
+        }
+        matrix
     }
 
     /// Returns the number r of effects of a level.
@@ -139,6 +192,43 @@ impl Effects {
         &factor * factor.transpose()
     }
 
+    /// Returns the covariance of the effects of a level of a term at the user's 0 of all slopes (`r × r`).
+    pub(crate) fn covariance_at_origin(&self, term: usize) -> Mat<f64> {
+        let factor = self.terms[term].at_origin() * self.factor(term);
+        &factor * factor.transpose()
+    }
+
+    /// Sets the variance of the intercepts at the user's 0 of all slopes to 0, and leaves the covariance of the slopes as it is.
+    pub(crate) fn remove_intercept_at_origin(&mut self, term: usize) {
+        /// The least pivot of a singular covariance, relative to the variance.
+        const LEAST: f64 = 1e-12;
+        let (mut factor, origins) = (self.factor(term), self.terms[term].moved_origins().unwrap_or_default());
+        for k in 0..factor.ncols() {
+            factor[(0, k)] =
+                -origins.iter().enumerate().map(|(slope, o)| o * factor[(1 + slope, k)]).sum::<f64>();
+        }
+        let mut rest = &factor * factor.transpose();
+        let r = factor.nrows();
+        for j in 0..r {
+            let variance = (0..r).map(|k| factor[(j, k)].powi(2)).sum::<f64>();
+            let pivot = rest[(j, j)].max(LEAST * variance).sqrt();
+            (j..r).for_each(|i| rest[(i, j)] /= pivot);
+            rest[(j, j)] = pivot;
+            for i in j + 1..r {
+                (j + 1..=i).for_each(|k| rest[(i, k)] -= rest[(i, j)] * rest[(k, j)]);
+            }
+        }
+        self.set_factor(term, rest.as_ref());
+    }
+
+    /// Sets the factor F of a term (`r × r`, of which the lower triangle counts).
+    pub(crate) fn set_factor(&mut self, term: usize, factor: MatRef<'_, f64>) {
+        let FactorParameters { sd, below } = &mut self.parameters[term];
+        sd.values.iter_mut().enumerate().for_each(|(i, sd)| *sd = factor[(i, i)]);
+        let pairs = (0..factor.nrows()).flat_map(|i| (0..i).map(move |j| (i, j)));
+        below.values.iter_mut().zip(pairs).for_each(|(value, (i, j))| *value = factor[(i, j)]);
+    }
+
     /// Returns the variance of one effect of a term, `Σ_kk`.
     pub(crate) fn variance(&self, term: usize, effect: usize) -> f64 {
         let factor = self.factor(term);
@@ -218,6 +308,8 @@ impl Effects {
                 && term.width() > 0
                 && term.levels > 0
                 && term.slopes.len() == term.values.len()
+                && (term.origins.is_empty() || term.origins.len() == term.values.len())
+                && term.origins.iter().all(|origin| origin.is_finite())
                 && term.values.iter().all(|&value| value < columns)
         };
         lengths(&own) == lengths(self)

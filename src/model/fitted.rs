@@ -93,6 +93,14 @@ impl Model {
         }
     }
 
+    /// The lower and the upper bound on the log evidence of the training rows, if they are known: log densities of the target in its own
+    /// units.
+    pub fn log_evidence(&self) -> (Option<f64>, Option<f64>) {
+        let FitSummary { elbo_sum, evidence_upper_bound, log_unit, .. } = self.summary;
+        let unit = log_unit.unwrap_or_else(|| -(self.rows as f64) * self.scaling.target.scale.ln());
+        (elbo_sum.map(|sum| sum + unit), evidence_upper_bound.map(|sum| sum + unit))
+    }
+
     /// The number of inputs D.
     pub fn inputs(&self) -> usize {
         self.scaling.dims()

@@ -84,15 +84,14 @@ impl Model {
     /// likelihood. If the noise is not Gaussian, it is a lower bound in both cases. `None` for
     /// models without grouped effects, and for ⟨beta⟩ other than 1.
     pub fn grouped_log_likelihood(&self) -> Option<f64> {
-        let value = self.summary.elbo_sum.filter(|_| !self.latent.effects.is_empty())?;
-        let (n, scale) = (self.rows as f64, self.scaling.target.scale);
+        let value = self.log_evidence().0.filter(|_| !self.latent.effects.is_empty())?;
         let Some(layer) = self.latent.layer().linear().filter(|_| self.options.reml) else {
-            return Some(value - n * scale.ln());
+            return Some(value);
         };
         // Scales change |XᵀV⁻¹X|; shifts do not, since an intercept absorbs them.
-        let fixed = layer.coefficient_count();
+        let fixed = layer.coefficient_count() as f64 * self.scaling.target.scale.ln();
         let scales = self.scaling.inputs[..layer.input_dims()].iter().map(|input| input.scale.ln());
-        Some(value - (n - fixed as f64) * scale.ln() - scales.sum::<f64>())
+        Some(value + fixed - scales.sum::<f64>())
     }
 
     /// The estimates of all levels, term by term and level by level; empty for models without grouped effects.
@@ -104,7 +103,7 @@ impl Model {
         for (term, of) in self.latent.effects.terms().iter().enumerate() {
             let own: Vec<f64> = of.units(&units).iter().map(|unit| scale / unit).collect();
             for level in 0..of.levels {
-                let (means, covariance) = posterior.level(term, level);
+                let (means, covariance) = posterior.level_at_origin(term, level);
                 out.extend((0..of.width()).map(|effect| LevelEffect {
                     term,
                     level,

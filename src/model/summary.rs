@@ -21,6 +21,10 @@ pub struct FitSummary {
     pub elbo_sum: Option<f64>,
     /// An upper bound on the log evidence at the final parameters, if all rows were used at once.
     pub evidence_upper_bound: Option<f64>,
+    /// The sum over the training rows that turns log densities on the scale the model sees into log densities of the target; `None` in files
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_unit: Option<f64>,
     /// Passes over the data, or iterations of L-BFGS.
     pub epochs: usize,
     /// Steps of the solver.

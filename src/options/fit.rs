@@ -276,7 +276,8 @@ impl FitOptions {
     pub fn weight_prior(&self) -> WeightPrior {
         match (self.model, self.reml) {
             (ModelKind::Gp, _) => WeightPrior::Unit,
-            (ModelKind::Glm, false) => WeightPrior::Profiled,
+            (ModelKind::Glm, false) if self.likelihood_kind().has_gaussian_noise() => WeightPrior::Profiled,
+            (ModelKind::Glm, false) => WeightPrior::Weak { intercept: self.mean == MeanKind::Constant },
             (ModelKind::Glm, true) => WeightPrior::Integrated,
         }
     }

@@ -34,7 +34,6 @@ impl FitOptions {
             (self.reml && self.beta != 1.0, "⟨reml⟩ with ⟨beta⟩".to_owned()),
             (self.estimator.is_sampled(), format!("⟨estimator {}⟩", self.estimator)),
             (self.growth.is_some(), "⟨inducing auto⟩".to_owned()),
-            (self.restarts > 1, "⟨restarts⟩".to_owned()),
             (by_batches, format!("⟨hyper {}⟩", self.hyper_mode())),
             (self.warp_inputs != InputWarp::None, "⟨warp_inputs⟩".to_owned()),
             (self.warp_target != TargetWarp::None, "⟨warp_target⟩".to_owned()),

@@ -175,6 +175,7 @@ impl ModelBuilder {
             )));
         }
         let scaling = scaling_of(&options, x, y)?;
+        let options = options.with_units_of(&scaling);
         rows.scale(&scaling);
         Ok(Prepared { prototype, options, scaling, rows: Arc::new(rows) })
     }

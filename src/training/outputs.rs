@@ -236,6 +236,7 @@ fn of_output(fitted: &Fitted, which: usize) -> Result<Fitted> {
         posterior,
         summary: fitted.summary.clone(),
         search: fitted.search.clone(),
+        targets: (Vec::new(), Vec::new()),
     })
 }
 

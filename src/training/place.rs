@@ -2,6 +2,7 @@
 //! so far.
 
 use crate::checkpoint::decode;
+use crate::effects::Effects;
 use crate::hyper::FreeVector;
 use crate::model::LatentModel;
 
@@ -50,6 +51,22 @@ impl Place {
         let mut natural = self.natural.clone();
         self.free.unpack(theta, &mut natural);
         natural
+    }
+
+    /// Returns the grouped effects at `theta`.
+    pub fn effects_at(&self, theta: &[f64]) -> Effects {
+        let (mut likelihood, mut effects) = (self.model.likelihood.clone(), self.model.effects.clone());
+        self.model.read_components(&self.natural_at(theta), &mut likelihood, &mut effects);
+        effects
+    }
+
+    /// Returns `theta` with the values of other factors of grouped effects.
+    pub fn with_effects(&self, theta: &[f64], effects: &Effects) -> Vec<f64> {
+        let (mut natural, mut values) = (self.natural_at(theta), Vec::new());
+        effects.for_each_parameter(&mut |p| values.extend_from_slice(&p.values));
+        let first = natural.len() - values.len();
+        natural[first..].copy_from_slice(&values);
+        self.free.pack(&natural)
     }
 
     /// Moves to `theta`; returns `None` if the model cannot be evaluated there.

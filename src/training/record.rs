@@ -21,6 +21,7 @@ impl Fitted {
             estimated_on: None,
             elbo_sum: None,
             evidence_upper_bound: None,
+            log_unit: None,
             epochs: 0,
             iterations: 0,
             evaluations: 0,
@@ -36,11 +37,13 @@ impl Fitted {
             effects: None,
         };
         let posterior = Posterior::new(model, q);
-        Fitted { model: model.to_prior(), q: q.to_vec(), posterior, summary, search: Search::default() }
+        let (model, q, search) = (model.to_prior(), q.to_vec(), Search::default());
+        Fitted { model, q, posterior, summary, search, targets: (Vec::new(), Vec::new()) }
     }
 
     /// Returns the final model of this fit with `options` to `rows` rows on this scale.
-    pub fn into_model(self, scaling: Scaling, options: &FitOptions, rows: usize) -> Model {
+    pub fn into_model(mut self, scaling: Scaling, options: &FitOptions, rows: usize) -> Model {
+        self.summary.log_unit = self.log_unit(&scaling, rows);
         Model {
             options: as_used(options, &self, rows),
             scaling,
@@ -53,6 +56,16 @@ impl Fitted {
             beta_curve: None,
             search: self.search,
         }
+    }
+
+    /// Returns the sum over `rows` rows, of which `targets` may be a sample, that turns log densities of scaled targets into those of the target.
+    fn log_unit(&self, scaling: &Scaling, rows: usize) -> Option<f64> {
+        let (targets, weights) = &self.targets;
+        let of_row = |(i, &y): (usize, &f64)| {
+            weights.get(i).copied().unwrap_or(1.0) * scaling.log_density_shift(scaling.unscaled_target(y))
+        };
+        let sum: f64 = targets.iter().enumerate().map(of_row).sum();
+        (!targets.is_empty()).then(|| sum * rows as f64 / targets.len() as f64)
     }
 }
 

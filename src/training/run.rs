@@ -36,6 +36,8 @@ pub struct Fitted {
     pub summary: FitSummary,
     /// The search for the start.
     pub search: Search,
+    /// The scaled targets of the training rows, or of a sample, with their weights (empty if all are 1).
+    pub(super) targets: (Vec<f64>, Vec<f64>),
 }
 
 impl Fitted {
@@ -140,6 +142,7 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
         estimated_on,
         elbo_sum: elbo,
         evidence_upper_bound: upper,
+        log_unit: None,
         epochs: trace.len(),
         iterations: outcome.iterations,
         evaluations: outcome.evaluations,
@@ -154,5 +157,7 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
         updates: Vec::new(),
         effects: known,
     };
-    Fitted { model: model.to_prior(), q, posterior, summary, search: Search::default() }
+    let known = job.rows.check_sample().targets;
+    let targets = (known.y.to_vec(), known.weights.to_vec());
+    Fitted { model: model.to_prior(), q, posterior, summary, search: Search::default(), targets }
 }

@@ -1,6 +1,7 @@
 //! The scaling of inputs and target, from the options and the training rows.
 
 use crate::data::{InputWarp, Scaling, TargetWarp};
+use crate::effects::columns_of;
 use crate::error::Result;
 use crate::options::FitOptions;
 use faer::MatRef;
@@ -26,9 +27,13 @@ pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result
 }
 
 impl FitOptions {
-    /// Returns the options with the units of the columns that constraints name.
+    /// Returns the options with the units of the columns that constraints name, and with the origins of the columns of slopes.
     pub fn with_units_of(mut self, scaling: &Scaling) -> FitOptions {
         self.constraints.columns = self.constraints.columns.scaled(scaling);
+        let columns = &scaling.inputs[scaling.dims() - columns_of(&self.effects)..];
+        for term in &mut self.effects {
+            term.origins = term.values.iter().map(|&value| columns[value].apply(0.0)).collect();
+        }
         self
     }
 }

@@ -1,5 +1,6 @@
 //! Passes objectives of all rows to the solver of the plan.
 
+use super::grouped::search_beyond;
 use super::place::Place;
 use super::run::Job;
 use crate::error::Result;
@@ -30,7 +31,13 @@ pub(super) fn minimize_solved(
 ) -> Result<Outcome> {
     let (n, start) = (job.rows.all().count() as f64, objective.place().start());
     let mut outcome = if job.plan.hyper.trains && !start.is_empty() {
-        minimize(objective, start, n, &job.plan.hyper, monitor)
+        let effects = objective.place().model.effects.clone();
+        let mut found = minimize(objective, start, n, &job.plan.hyper, monitor);
+        // With validation rows the best of all iterations counts.
+        if objective.place().kept().is_none() {
+            search_beyond(objective, &effects, &mut found, (n, &job.plan.hyper), monitor);
+        }
+        found
     } else {
         let value = objective.solve_at(&start)?;
         evaluated_once(start, value, n, monitor)

@@ -60,7 +60,7 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
     let mut model = initial_function(inputs, plan, prototype)?;
     if !plan.effects.is_empty() {
         let responses = working_responses(&model.likelihood, train.targets).concat();
-        start_effects(&mut model, train.x, &responses, &plan.effects);
+        start_effects(&mut model, train.x, &responses, &plan.effects)?;
     }
     model.start_at(&plan.hyper.constraints)?;
     Ok(model)

@@ -237,7 +237,6 @@ fn options_that_cannot_be_combined_are_refused_in_one_line() {
         (FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() }, "objective"),
         (FitOptions { estimator: Estimator::Price { samples: 3 }, ..base.clone() }, "estimator"),
         (FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() }, "hyper"),
-        (FitOptions { restarts: 3, ..base.clone() }, "restarts"),
         (FitOptions { prior_variance: 2.0, ..glm.clone() }, "prior_variance"),
         (FitOptions { reml: true, likelihood: Some(LikelihoodKind::StudentT), ..glm.clone() }, "reml"),
         (FitOptions { reml: true, beta: 0.5, ..glm.clone() }, "reml"),

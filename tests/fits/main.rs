@@ -16,3 +16,4 @@ mod neighbour_sites;
 mod neighbours;
 mod restarts;
 mod several;
+mod slopes;

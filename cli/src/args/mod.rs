@@ -256,7 +256,7 @@ pub struct PredictArgs {
 pub struct EffectsArgs {
     /// Model file
     pub model: PathBuf,
-    /// File for the effects, one row per level and effect (.csv; '-' for standard output)
+    /// File for the effects, one row per level and effect (.csv or .parquet; '-' for CSV on standard output)
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub out: PathBuf,
 }

@@ -90,6 +90,9 @@ fn a_model_with_groups_is_summarised_predicted_evaluated_and_listed() {
     assert!(effects.contains("firm,General Motors,intercept,"), "{effects}");
     work.run("effects m --out effects.csv").ok();
     assert_eq!(work.read("effects.csv"), effects);
+    work.run("effects m --out effects.parquet").ok();
+    work.run("fit effects.parquet --target estimate --features sd --model glm --quiet").ok();
+    work.run("effects m --out effects.txt").fails(2, &["effects.txt", ".parquet"]);
 
     work.write("new.csv", "value,capital,firm\n1000,300,IBM\n1000,300,Acme\n");
     let run = work.run("predict m new.csv --out - --latent");
@@ -123,6 +126,29 @@ fn slopes_and_nested_and_crossed_groupings_are_combined_with_a_function() {
     let text =
         work.run("fit casks.csv --target strength --model glm --group batch/cask --quiet").ok().stdout();
     assert!(text.contains("batch, 10 levels") && text.contains("batch:cask, 30 levels"), "{text}");
+}
+
+#[test]
+fn an_evidence_is_the_one_of_the_target_in_every_output() {
+    // A unit of the target that is 100 times larger raises the log density of 220 rows by 220 ln 100.
+    let work = work();
+    let hundredth = GRUNFELD.lines().enumerate().map(|(line, row)| {
+        let (invest, rest) = row.split_once(',').unwrap_or_else(|| panic!("{row}"));
+        let invest = invest.parse::<f64>().map_or(invest.to_owned(), |value| (value / 100.0).to_string());
+        assert!(line > 0 || invest == "invest", "{row}");
+        format!("{invest},{rest}\n")
+    });
+    work.write("hundredth.csv", &hundredth.collect::<String>());
+    let bound = |file: &str| {
+        let fit =
+            format!("fit {file} --target invest --features value,capital --quiet --auto none --inducing 20 --epochs 20");
+        let document = work.run(&format!("{fit} --json")).ok().json();
+        (number(&document, "/fit/elbo_sum"), number(&document, "/fit/evidence_upper_bound"))
+    };
+    let (own, other) = (bound("grunfeld.csv"), bound("hundredth.csv"));
+    let gain = 220.0 * 100f64.ln();
+    close(other.0 - own.0, gain, 1e-6, "lower bound");
+    close(other.1 - own.1, gain, 1e-6, "upper bound");
 }
 
 /// Returns two measurements of three casks from each of ten batches.

@@ -1,6 +1,7 @@
 //! A model and its history as rows of a name and words.
 
 use super::{count, duration, group_rows, number, place_rows, search_rows};
+use sparsegp::collapsed::WeightPrior;
 use sparsegp::data::Affine;
 use sparsegp::error::Say;
 use sparsegp::latent::{Layer, LinearLayer};
@@ -37,7 +38,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     if !options.is_collapsed() {
         rows.push(row("q", format!("{} covariance, by {}", options.steps.family, options.steps.q_update)));
     }
-    rows.extend(evidence(summary).map(|text| row("log evidence", text)));
+    rows.extend(evidence(model).map(|text| row("log evidence", text)));
     rows.extend(search_rows(model, say));
     rows.extend(summary.updates.iter().map(|update| {
         let forgot =
@@ -58,9 +59,10 @@ pub fn ended(summary: &FitSummary) -> String {
     format!("{} after {epochs} epochs, {time}", reason.word())
 }
 
-/// Returns the bounds on the log evidence, if they are known.
-pub fn evidence(summary: &FitSummary) -> Option<String> {
-    let (lower, upper) = (number(summary.elbo_sum?), number(summary.evidence_upper_bound?));
+/// Returns the bounds on the log evidence in units of the target, if they are known.
+pub fn evidence(model: &TableModel) -> Option<String> {
+    let (lower, upper) = model.log_evidence();
+    let (lower, upper) = (number(lower?), number(upper?));
     Some(if lower == upper { lower } else { format!("between {lower} and {upper}") })
 }
 
@@ -122,7 +124,8 @@ pub fn prior_variance(options: &FitOptions, layer: &LinearLayer) -> f64 {
 /// Describes the prior of the coefficients.
 pub fn prior(options: &FitOptions, layer: &LinearLayer) -> String {
     if !options.effects.is_empty() {
-        return "flat (fixed effects)".to_owned();
+        let weak = matches!(options.weight_prior(), WeightPrior::Weak { .. });
+        return if weak { "weak (fixed effects)" } else { "flat (fixed effects)" }.to_owned();
     }
     let (mean, variance) = (number(options.prior_mean), number(prior_variance(options, layer)));
     let scale = if options.standardize { ", on standardised inputs" } else { "" };

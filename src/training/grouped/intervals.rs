@@ -17,6 +17,7 @@ use crate::hyper::Monitor;
 use crate::linalg::{dot, symmetric_eigen};
 use crate::training::solver::Solved;
 use faer::Mat;
+use std::time::{Duration, Instant};
 
 /// The depth of both ends below the maximum, in nats.
 const DEPTH: f64 = 0.5 * HALF_95 * HALF_95;
@@ -53,6 +54,9 @@ const MOST_EVALUATIONS: usize = 40;
 const ZERO: f64 = -25.0;
 const FIRST: f64 = -5.0;
 
+/// The search for all intervals may take at least this long, and otherwise as long as the fit.
+const LEAST_TIME: Duration = Duration::from_secs(30);
+
 /// The distance from the estimate in the unbounded quantity beyond which an end counts as infinite.
 const BEYOND: f64 = 12.0;
 
@@ -67,13 +71,14 @@ pub(super) fn effect_intervals(
     target_mean: f64,
     monitor: &mut Monitor<'_>,
 ) -> Result<Option<EffectIntervals>> {
-    let Some(mut surface) = Surface::new(objective, target_mean) else { return Ok(None) };
+    let late = until(monitor);
+    let Some(mut surface) = Surface::new(objective, target_mean, late) else { return Ok(None) };
     let mut out = EffectIntervals::default();
     let effects = surface.components.effects.clone();
     out.terms = effects.terms().iter().map(|_| TermIntervals::default()).collect();
     for quantity in Quantity::all(&effects) {
-        // After the time limit the remaining intervals stay unknown.
-        let ends = if monitor.is_late() { None } else { surface.interval(quantity) };
+        // After that time the remaining intervals stay unknown.
+        let ends = if Instant::now() >= late { None } else { surface.interval(quantity) };
         monitor.check()?;
         match quantity {
             Quantity::Sd { term, .. } => out.terms[term].sd.push(ends),
@@ -83,6 +88,19 @@ pub(super) fn effect_intervals(
         }
     }
     Ok(Some(out))
+}
+
+/// Returns the time at which the search ends: at the time limit of the fit, and after at most as long as the fit took.
+fn until(monitor: &Monitor<'_>) -> Instant {
+    let (now, spent) = (Instant::now(), monitor.elapsed());
+    let limit = monitor.limits().seconds.map(|seconds| now + whole(seconds - spent.as_secs_f64()));
+    let ends = [limit, monitor.end(), Some(now + spent.max(LEAST_TIME))];
+    ends.into_iter().flatten().min().unwrap_or(now)
+}
+
+/// Returns a number of seconds as a duration of at most a year; 0 if it is negative.
+fn whole(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds.clamp(0.0, 3.2e7))
 }
 
 /// The direction of an end.
@@ -118,12 +136,14 @@ struct Surface<'a> {
     /// The loss in nats of removing an effect at fixed other parameters, by term and effect; it is
     /// an upper bound on the profile's loss.
     losses: Vec<Vec<Option<f64>>>,
+    /// The time after which nothing is evaluated.
+    late: Instant,
 }
 
 impl<'a> Surface<'a> {
     /// Creates the surface around the start of `objective`, with its curvature and the losses of
     /// removing effects.
-    fn new(objective: &'a mut dyn Solved, target_mean: f64) -> Option<Self> {
+    fn new(objective: &'a mut dyn Solved, target_mean: f64, late: Instant) -> Option<Self> {
         let model = &objective.place().model;
         let components =
             Components { effects: model.effects.clone(), likelihood: model.likelihood.clone(), target_mean };
@@ -131,7 +151,8 @@ impl<'a> Surface<'a> {
         let at = coordinates.start().to_vec();
         let inverse = Mat::zeros(at.len(), at.len());
         let best = Point { at: at.clone(), value: 0.0, gradient: Vec::new() };
-        let mut surface = Surface { objective, components, coordinates, best, inverse, losses: Vec::new() };
+        let losses = Vec::new();
+        let mut surface = Surface { objective, components, coordinates, best, inverse, losses, late };
         surface.best = surface.evaluate(at, None)?;
         surface.remove_effects();
         surface.curve()?;
@@ -140,8 +161,11 @@ impl<'a> Surface<'a> {
         (rest <= NEAR).then_some(surface)
     }
 
-    /// Evaluates the objective; `None` if it is not finite. See [`Coordinates::theta`] for `own`.
+    /// Evaluates the objective; `None` if it is not finite or it is late. See [`Coordinates::theta`] for `own`.
     fn evaluate(&mut self, at: Vec<f64>, own: Option<Row>) -> Option<Point> {
+        if Instant::now() >= self.late {
+            return None;
+        }
         let theta = self.coordinates.theta(&at, own);
         let mut slopes = vec![0.0; theta.len()];
         let value = self.objective.value_and_gradient(&theta, &mut slopes);
@@ -163,6 +187,23 @@ impl<'a> Surface<'a> {
             let losses = losses.collect();
             self.losses.push(losses);
         }
+    }
+
+    /// Returns true if the user's 0 of a term's slopes is not the 0 of its factor.
+    fn is_moved(&self, term: usize) -> bool {
+        self.components.effects.terms()[term].moved_origins().is_some()
+    }
+
+    /// Returns the loss of removing the intercepts at the user's 0 of a term's slopes, if all effects of the term are free.
+    fn loss_at_origin(&mut self, term: usize) -> Option<f64> {
+        let (theta, place) = (self.coordinates.theta(&self.best.at, None), self.objective.place());
+        let mut effects = place.effects_at(&theta);
+        let mut all = 0..effects.terms()[term].width();
+        let are_free = all.all(|effect| self.coordinates.place(Row { term, effect }).is_some());
+        effects.remove_intercept_at_origin(term);
+        let theta = place.with_effects(&theta, &effects);
+        let value = self.objective.value_and_gradient(&theta, &mut vec![0.0; theta.len()]);
+        (are_free && value.is_finite()).then_some(value - self.best.value)
     }
 
     /// Returns the coordinates of effects whose estimate is 0.
@@ -223,8 +264,15 @@ impl<'a> Surface<'a> {
 
     /// Returns the interval of a quantity, if its parameters are free and it has one.
     fn interval(&mut self, quantity: Quantity) -> Option<Ends> {
-        let own = row_of(quantity);
-        let loss = own.and_then(|row| self.losses[row.term][row.effect]).unwrap_or(f64::INFINITY);
+        let row = row_of(quantity);
+        let moved = row.filter(|row| row.effect == 0 && self.is_moved(row.term));
+        let loss = match moved {
+            Some(Row { term, .. }) => self.loss_at_origin(term),
+            None => row.and_then(|row| self.losses[row.term][row.effect]),
+        };
+        let loss = loss.unwrap_or(f64::INFINITY);
+        // The intercept at the user's 0 depends on several rows of the factor, all of which move linearly.
+        let own = row.filter(|_| moved.is_none() || loss < NOTHING);
         let from = Start { at: self.best.at.clone(), inverse: self.inverse.clone(), own };
         if let Some(row) = own.filter(|_| loss < NOTHING) {
             return self.above_zero(quantity, row, from);
@@ -248,8 +296,14 @@ impl<'a> Surface<'a> {
         Some([0.0, quantity.bounded(upper)]).filter(|ends| ends[1].is_finite())
     }
 
-    /// Returns the end of an interval on the whole line.
+    /// Returns the end of an interval on the whole line. Where one way to move standard deviations fails, the other may succeed.
     fn end(&mut self, quantity: Quantity, from: &Start, side: Side) -> Option<f64> {
+        let linear = Start { at: from.at.clone(), inverse: from.inverse.clone(), own: None };
+        self.search(quantity, from, side).or_else(|| self.search(quantity, &linear, side))
+    }
+
+    /// Searches for an end as [`Start::own`] says.
+    fn search(&mut self, quantity: Quantity, from: &Start, side: Side) -> Option<f64> {
         let (start, mut inverse, own) = (&from.at[..], from.inverse.clone(), from.own);
         let (middle, goal) = (self.value(quantity, start, own)?, side.sign() * HALF_95);
         let first = Frame::new(self.gradient(quantity, start, own)?, &inverse)?;

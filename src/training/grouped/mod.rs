@@ -2,6 +2,7 @@
 //!
 //! Noise that is not Gaussian is replaced by sites, which natural-gradient steps move to the best q before every value and gradient.
 
+mod boundaries;
 mod coordinates;
 mod intervals;
 mod sites;
@@ -28,6 +29,7 @@ use crate::model::{LatentModel, Posterior, Score};
 use crate::objective::Objective;
 use crate::options::GroupedBound;
 use crate::variational::{Family, Matrix, Normal};
+pub(super) use boundaries::search_beyond;
 use faer::MatRef;
 use intervals::effect_intervals;
 use sites::{Losses, RowMarginals, SiteValues, Sites};
@@ -430,6 +432,10 @@ pub(super) fn train(
     }
     let outcome = minimize_solved(&mut objective, job, monitor)?;
     let (value, rolled_back) = (outcome.value, objective.rollbacks);
+    let weak = objective.moments.as_ref().map_or(0.0, |moments| match bound.weights {
+        WeightPrior::Weak { .. } => bound.weights.penalty(&moments.weights),
+        _ => 0.0,
+    });
     let (model, q, effects) = objective.into_parts().ok_or_else(failed_start)?;
     // Intervals take as long as many fits, so rows that are not in memory have none.
     let likely = job.plan.hyper.trains && job.plan.beta == 1.0;
@@ -437,7 +443,8 @@ pub(super) fn train(
     let mut again = here.map(|data| GroupedObjective::new(model.clone(), data, bound));
     let summary =
         summarised(job.rows.check_sample(), again.as_mut().map(|again| again as &mut dyn Solved), monitor)?;
-    let elbo = (job.plan.beta == 1.0).then_some(-value);
+    // The likelihood at the estimates does not contain their weak prior.
+    let elbo = (job.plan.beta == 1.0).then_some(weak - value);
     let mut trained = Trained::at(model, vec![q], value, outcome);
     trained.outcome.rollbacks += rolled_back;
     Ok(Trained { elbo, effects: Some((effects, summary)), ..trained })

@@ -3,6 +3,7 @@
 
 use crate::data::Moments;
 use crate::effects::{EffectTerm, Effects, columns_of};
+use crate::error::{Error, Result};
 use crate::latent::Layer;
 use crate::model::LatentPrior;
 use faer::MatRef;
@@ -17,12 +18,16 @@ const SLOPE_SHARE: f64 = 0.05;
 /// Gaussian noise also gets the remaining variance of the targets as its noise variance.
 ///
 /// `responses` has the target of every row, or the value of η that explains it.
+///
+/// # Errors
+///
+/// A data error for a slope whose column is constant.
 pub(in crate::training) fn start_effects(
     model: &mut LatentPrior,
     x: MatRef<'_, f64>,
     responses: &[f64],
     terms: &[EffectTerm],
-) {
+) -> Result<()> {
     let d = x.ncols() - columns_of(terms);
     let mut effects = Effects::new(d, terms.to_vec());
     let total = Moments::of(responses.iter().copied()).variance().filter(|v| *v > 0.0).unwrap_or(1.0);
@@ -34,11 +39,16 @@ pub(in crate::training) fn start_effects(
             rest -= share;
             deviations.push(share.sqrt());
         }
-        deviations.extend(term.values.iter().map(|&value| {
-            let squares = x.col(d + value).iter().map(|value| value * value);
-            let spread = Moments::of(squares).mean().filter(|spread| *spread > 0.0).unwrap_or(1.0);
-            (SLOPE_SHARE * total / spread).sqrt()
-        }));
+        let squares = term.mean_squares(x.subcols(d, x.ncols() - d));
+        for (spread, slope) in squares[usize::from(term.intercept)..].iter().zip(&term.slopes) {
+            if *spread == 0.0 {
+                return Err(Error::data(format!(
+                    "⟨group⟩: the column of the slope '{slope}' of {} is constant, expected values that vary",
+                    term.name
+                )));
+            }
+            deviations.push((SLOPE_SHARE * total / spread).sqrt());
+        }
         effects.start(index, &deviations);
     }
     model.effects = effects;
@@ -46,6 +56,7 @@ pub(in crate::training) fn start_effects(
         let noise = rest.max(0.1 * total);
         model.likelihood.for_each_parameter_mut(&mut |p| p.start(|_| noise));
     }
+    Ok(())
 }
 
 /// Returns the variance of levels by the method of moments, `(MS_between − MS_within)/n₀` (Searle,

@@ -7,12 +7,13 @@ mod objective;
 mod sites;
 
 use super::failure::failed_start;
-use super::grouped::summarised;
+use super::grouped::{search_beyond, summarised};
 use super::outcome::Trained;
 use super::rows::whole;
 use super::run::{Job, hold_amplitude};
 use super::solver::{Solved, minimize};
 use crate::collapsed::Dataset;
+use crate::effects::Effects;
 use crate::error::Result;
 use crate::hyper::{Limits, Monitor, Outcome, StopReason};
 use crate::model::{LatentModel, Score};
@@ -183,21 +184,22 @@ impl<'a> Stage<'a> {
         job: &Job<'_>,
         monitor: &mut Monitor<'_>,
     ) -> Result<Training<'a>> {
-        let plan = job.plan;
+        let (plan, effects) = (job.plan, self.model.effects.clone());
         if job.fresh {
             self.model = warmed(self.model, self.rows, plan, neighbours, monitor)?;
         }
         let mut objective = self.objective(neighbours, plan, monitor)?;
-        let outcome = trained(&mut objective, plan, neighbours, monitor)?;
+        let outcome = trained(&mut objective, plan, (neighbours, &effects), monitor)?;
         Ok(Training { objective, outcome })
     }
 }
 
-/// Trains hyper-parameters, and looks up the neighbours of all rows at the end unless the fit is late.
+/// Trains hyper-parameters, and looks up the neighbours of all rows at the end unless the fit is late. `start` has the effects before any
+/// training.
 fn trained(
     objective: &mut NeighbourObjective<'_>,
     plan: &Plan,
-    neighbours: &NeighbourPlan,
+    (neighbours, start): (&NeighbourPlan, &Effects),
     monitor: &mut Monitor<'_>,
 ) -> Result<Outcome> {
     let n = objective.rows();
@@ -220,7 +222,7 @@ fn trained(
     if !monitor.is_late() {
         objective.look_up(n, neighbours.count);
         if objective.is_evidence() && has_intervals(plan, n) {
-            found.theta = settled(objective, found.theta, plan, monitor)?;
+            found.theta = settled(objective, found.theta, (plan, start), monitor)?;
         }
     }
     Ok(found)
@@ -236,14 +238,15 @@ fn has_intervals(plan: &Plan, n: usize) -> bool {
 fn settled(
     objective: &mut NeighbourObjective<'_>,
     theta: Vec<f64>,
-    plan: &Plan,
+    (plan, start): (&Plan, &Effects),
     monitor: &mut Monitor<'_>,
 ) -> Result<Vec<f64>> {
     let limits = Limits { epochs: plan.limits.epochs, plateaus: 0, target: None, ..*monitor.limits() };
     let (n, mut last) = (objective.rows(), monitor.nested(limits));
-    let found = minimize(objective, theta, n as f64, &plan.hyper, &mut last).theta;
+    let mut found = minimize(objective, theta, n as f64, &plan.hyper, &mut last);
+    search_beyond(objective, start, &mut found, (n as f64, &plan.hyper), monitor);
     monitor.check()?;
-    Ok(found)
+    Ok(found.theta)
 }
 
 /// Returns the model after some rounds on the evidence of few rows each. Inducing inputs stay fixed, because hyper-parameters alone are

@@ -94,7 +94,7 @@ fn choose_start(
             let start = starts.candidates[index].report.start;
             let (round, rounds) = (rung + 1, rungs.len());
             session.enter(Stage::Restart { start, number: index + 1, of: left, round, rounds });
-            starts.advance(index, data, &short, &mut session.silent())?;
+            starts.advance(index, data, &short, &mut session.silent().without_intervals())?;
         }
         starts.sort();
     }

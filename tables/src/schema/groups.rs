@@ -168,7 +168,7 @@ impl Schema {
     }
 
     /// The columns that grouped effects use.
-    pub(super) fn group_names(&self) -> impl Iterator<Item = &str> {
+    pub fn group_names(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().flat_map(|group| group.columns.iter().chain(&group.slopes)).map(String::as_str)
     }
 
@@ -193,6 +193,7 @@ impl Schema {
                 .filter_map(|slope| slopes.iter().position(|known| known == slope))
                 .map(|place| self.groups.len() + place)
                 .collect(),
+            origins: Vec::new(),
             correlated: group.correlated,
         };
         self.groups.iter().enumerate().map(term).collect()

@@ -154,6 +154,19 @@ impl TextColumn {
         TextColumn { levels, codes, numbers: 0, first_text: 0 }
     }
 
+    /// Creates a column from the text of every row.
+    pub(crate) fn of_texts(texts: Vec<String>) -> Self {
+        let (mut places, mut levels) = (HashMap::new(), Vec::new());
+        let code = |text: String| {
+            *places.entry(text.clone()).or_insert_with(|| {
+                levels.push(text);
+                levels.len() - 1
+            })
+        };
+        let codes: Vec<usize> = texts.into_iter().map(code).collect();
+        TextColumn { levels, codes, numbers: 0, first_text: 0 }
+    }
+
     /// Returns the distinct values, in the order of their first rows.
     pub fn levels(&self) -> &[String] {
         &self.levels

@@ -155,6 +155,7 @@ impl TrainingSample {
         let train = self.rows.first(most).without_codes(model.schema());
         let (options, schema) = (linear_options(model), model.schema().without_codes());
         let scaling = scaling_of(&options, train.inputs(), &train.targets)?;
+        let options = options.with_units_of(&scaling);
         let scaled = train.scaled(&scaling);
         let levels = schema.encoding().levels().len();
         let data = TrainingData { levels, ..TrainingData::of(scaled.dataset()) };

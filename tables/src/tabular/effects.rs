@@ -2,7 +2,8 @@
 
 use super::model::TableModel;
 use super::outputs::TableOutputs;
-use crate::tables::csv_text;
+use crate::tables::column::{Column, TextColumn};
+use crate::tables::{PredictedRows, PredictedTable};
 use sparsegp::error::{Error, Result};
 use sparsegp::model::LevelEffect;
 
@@ -36,31 +37,31 @@ impl TableModel {
 }
 
 impl TableOutputs {
-    /// Returns the estimates as the text of a CSV file with the columns group, level, effect, estimate and sd, after the target if there are
-    /// several.
+    /// Returns the estimates as a table with the columns group, level, effect, estimate and sd, after the target if there are several.
     ///
     /// # Errors
     ///
     /// A data error for models without grouped effects.
-    pub fn effects_csv(&self) -> Result<String> {
+    pub fn effects_table(&self) -> Result<(PredictedTable, PredictedRows)> {
         let several = self.models().len() > 1;
-        let target = several.then_some("target");
-        let header: Vec<String> = target
-            .into_iter()
-            .chain(["group", "level", "effect", "estimate", "sd"])
-            .map(str::to_owned)
-            .collect();
-        let mut rows = Vec::new();
+        let names = several.then_some("target").into_iter().chain(["group", "level", "effect"]);
+        let leading: Vec<(String, bool)> = names.map(|name| (name.to_owned(), true)).collect();
+        let (mut texts, mut numbers) = (vec![Vec::new(); leading.len()], Vec::new());
         for model in self.models() {
             let target = several.then(|| model.schema().target_name().to_owned());
-            rows.extend(model.effects().into_iter().map(|NamedEffect { group, level, effect, value }| {
-                let own = [group, level, effect, value.estimate.to_string(), value.sd.to_string()];
-                target.clone().into_iter().chain(own).collect::<Vec<String>>()
-            }));
+            for NamedEffect { group, level, effect, value } in model.effects() {
+                let own = target.clone().into_iter().chain([group, level, effect]);
+                texts.iter_mut().zip(own).for_each(|(texts, own)| texts.push(own));
+                numbers.extend([value.estimate, value.sd]);
+            }
         }
-        if rows.is_empty() {
+        if numbers.is_empty() {
             return Err(Error::data("the model has no grouped effects").hint("fit it with ⟨group⟩"));
         }
-        csv_text(&header, rows.into_iter())
+        let rows = numbers.len() / 2;
+        let columns = texts.into_iter().map(|texts| Column::Text(TextColumn::of_texts(texts))).collect();
+        let numbers_of = ["estimate", "sd"].map(str::to_owned).to_vec();
+        let table = PredictedTable { leading, numbers: numbers_of, csv_safe: false };
+        Ok((table, PredictedRows { leading: columns, numbers, rows }))
     }
 }
