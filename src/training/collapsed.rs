@@ -7,6 +7,7 @@ use super::place::Place;
 use super::rows::whole;
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
+use super::warm_start::rehearsed_exactly;
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundAdjoint, BoundGradient, CollapsedBound, DataStream, Dataset, Statistics, StatisticsAdjoint,
@@ -302,10 +303,14 @@ pub(super) fn train(
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
-    let Job { rows, plan, .. } = *job;
+    let Job { rows, plan, fresh } = *job;
     let mut objective = match rows.all().elsewhere() {
         Some(parts) => CollapsedObjective::of_parts(model, parts, bound),
-        None => CollapsedObjective::new(model, whole(rows, "a collapsed bound")?, bound),
+        None => {
+            let data = whole(rows, "a collapsed bound")?;
+            let model = if fresh { rehearsed_exactly(model, data, plan, monitor)? } else { model };
+            CollapsedObjective::new(model, data, bound)
+        }
     };
     if let Some(validation) = rows.validation() {
         objective = objective.with_validation(validation, Score::of(plan.loss));
