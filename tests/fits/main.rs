@@ -2,6 +2,7 @@
 
 mod alone;
 mod constraints;
+mod defaults;
 mod diagnosis;
 mod dlm;
 mod explain;
