@@ -162,7 +162,8 @@ fn the_mean_of_few_rows_is_uncertain() {
 #[test]
 fn close_rows_keep_what_they_say_about_the_slope() {
     let x = Mat::from_fn(3, 1, |i, _| [0.0, 1.0, 1.001][i]);
-    let values = [("kernel.variance", 40.0), ("kernel.lengthscales", 2.0), ("likelihood.noise_variance", 1e-8)];
+    let values =
+        [("kernel.variance", 40.0), ("kernel.lengthscales", 2.0), ("likelihood.noise_variance", 1e-8)];
     let options = FitOptions {
         kernel: "rbf".into(),
         mean: MeanKind::Zero,
@@ -170,12 +171,18 @@ fn close_rows_keep_what_they_say_about_the_slope() {
         ..FitOptions::default()
     };
     let model = fit(&x, &[1.0, 2.0, 4.0], options);
-    for (at, mean, variance) in
-        [(1.3, 672.991_994, 0.146_974_347), (0.5, -515.887_407, 0.223_946_296), (1.002, 5.999_735, 7.788_65e-8)]
-    {
+    for (at, mean, variance) in [
+        (1.3, 672.991_994, 0.146_974_347),
+        (0.5, -515.887_407, 0.223_946_296),
+        (1.002, 5.999_735, 7.788_65e-8),
+    ] {
         let at = Mat::from_fn(1, 1, |_, _| at);
         let found = model.predict(at.as_ref(), &[]).expect("a prediction").row(0);
         assert!((found.latent_mean / mean - 1.0).abs() < 0.01, "{} {mean}", found.latent_mean);
-        assert!((found.latent_variance / variance - 1.0).abs() < 0.02, "{} {variance}", found.latent_variance);
+        assert!(
+            (found.latent_variance / variance - 1.0).abs() < 0.02,
+            "{} {variance}",
+            found.latent_variance
+        );
     }
 }
