@@ -387,7 +387,8 @@ fn objection(best: &Judged, other: &Judged, least: f64) -> Option<String> {
         Some("may be chance".to_owned())
     } else {
         let rise = 100.0 * best.error_rise_to(other);
-        best.has_less_error_than(other, MORE_ERROR).then(|| format!("squared errors rise by {rise:.0} %"))
+        let worse = best.has_less_error_than(other, MORE_ERROR) && best.has_kind_of(other);
+        worse.then(|| format!("squared errors rise by {rise:.0} %"))
     }
 }
 

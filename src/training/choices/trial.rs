@@ -122,8 +122,7 @@ impl Trials {
         session: &mut Session<'_>,
     ) -> Result<Judged> {
         // Hyper-parameters of numbers have other units than those of counts.
-        let kind = options.likelihood_kind().target_kind();
-        let from = from.filter(|from| from.options.likelihood_kind().target_kind() == kind);
+        let from = from.filter(|from| from.kind() == options.likelihood_kind().target_kind());
         let short = short(options, self.train_rows(), from.is_some());
         let started = Instant::now();
         let scaling = scaling_of(&short, self.train.dataset().x, &self.train.y)?;
@@ -170,6 +169,16 @@ impl Trials {
 }
 
 impl Judged {
+    fn kind(&self) -> TargetKind {
+        self.options.likelihood_kind().target_kind()
+    }
+
+    /// Returns true if both fits take the targets for the same kind. Squared errors say little about numbers beside counts of a wide range:
+    /// a few of the largest counts decide them.
+    pub fn has_kind_of(&self, other: &Judged) -> bool {
+        self.kind() == other.kind()
+    }
+
     /// Returns the mean log loss.
     pub fn loss(&self) -> f64 {
         self.losses.mean()
