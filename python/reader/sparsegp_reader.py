@@ -156,7 +156,7 @@ class Model:
                 root = self._arrays.get(name)
                 if root is not None:
                     variance[rows] += sign * np.sum((root @ k if root.ndim == 2 else root[:, None] * k) ** 2, axis=0)
-        return mean, np.maximum(variance, 0)
+        return mean, np.maximum(variance, self._about.get("mean_variance", 0))
 
     def _inputs(self, rows: Any, exposure: Any) -> tuple[np.ndarray, np.ndarray]:
         """The inputs in original units (n × D) and the exposures."""

@@ -18,6 +18,10 @@ const WOLFE: (f64, f64) = (1e-4, 0.9);
 /// The number of evaluated points that are stored between line searches: a search starts at the end of the last one.
 const LATEST: usize = 2;
 
+/// The gradient, per row, at which the objective counts as minimised if rounding ends all line searches: with curvatures near 1 per row, the
+/// rest of the descent is below 1e-10 nats per row.
+const FLAT: f64 = 1e-5;
+
 /// Settings of L-BFGS.
 #[derive(Clone, Copy, Debug)]
 pub struct LbfgsOptions {
@@ -232,9 +236,11 @@ impl Descent<'_, '_> {
         // After a run that improved the objective the next run starts with the normal step;
         // otherwise with a tenth of the last one.
         state.first_step = if improved { self.options.first_step } else { state.first_step * 0.1 };
-        if norm(&best.gradient) <= 1e-9 * self.data_count {
+        let slope = norm(&best.gradient) / self.data_count;
+        let ended = state.restarts > self.options.max_restarts || state.first_step < 1e-7;
+        if slope <= 1e-9 || (ended && slope <= FLAT) {
             self.monitor.stop(StopReason::Converged);
-        } else if state.restarts > self.options.max_restarts || state.first_step < 1e-7 {
+        } else if ended {
             self.monitor.stop(StopReason::NoProgress);
         }
     }

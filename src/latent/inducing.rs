@@ -26,6 +26,13 @@ impl Jitter {
     /// keeps some nine digits; larger values visibly cost accuracy on low-noise data.
     pub const DEFAULT: Jitter = Jitter::Relative(1e-6);
 
+    /// The default if the inducing inputs are all distinct inputs of an exact GP. The jitter then limits the accuracy for data without noise:
+    /// the bound on the evidence loses the jitter divided by the noise variance for every row.
+    pub const EXACT: Jitter = Jitter::Relative(1e-12);
+
+    /// The first relative jitter that is tried if there was none.
+    const FIRST: f64 = 1e-10;
+
     /// The maximum relative jitter, if factorisation needs more than the requested jitter.
     const CEILING: f64 = 1e-4;
 }
@@ -375,7 +382,8 @@ impl InducingLayer {
             if relative >= Jitter::CEILING {
                 return Err(FactorizationFailure { jitter: relative, not_finite: false });
             }
-            attempt = Jitter::Relative((relative * 10.0).clamp(1e-10, Jitter::CEILING));
+            let more = if relative > 0.0 { 10.0 * relative } else { Jitter::FIRST };
+            attempt = Jitter::Relative(more.min(Jitter::CEILING));
         }
     }
 }

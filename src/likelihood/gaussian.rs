@@ -23,7 +23,7 @@ impl Gaussian {
     ///
     /// Without it a fit to noise-free data tends to σ² = 0, where the collapsed bound's 1/σ² terms
     /// lose all digits.
-    pub const NOISE_FLOOR: f64 = 1e-6;
+    pub const NOISE_FLOOR: f64 = 1e-10;
 
     /// Creates the likelihood with noise variance σ², which must be positive. Training keeps it
     /// above [`Gaussian::NOISE_FLOOR`], or above 0 if it starts below that floor.

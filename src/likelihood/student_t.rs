@@ -29,8 +29,7 @@ impl StudentT {
     pub const DF_RANGE: (f64, f64) = (2.1, 100.0);
 
     /// The floor under the scale during training, in units of the (standardised) target's standard
-    /// deviation: the root of [`Gaussian::NOISE_FLOOR`](super::Gaussian::NOISE_FLOOR). Without it
-    /// the density could grow without bound if many targets are equal.
+    /// deviation. Without it the density could grow without bound if many targets are equal.
     pub const SCALE_FLOOR: f64 = 1e-3;
 
     /// Creates the likelihood with a scale and degrees of freedom, both positive. Training keeps

@@ -78,6 +78,9 @@ struct Description {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     more_log_det_q: Vec<f64>,
     training_rows: usize,
+    /// The variance of the trained constant mean, a lower bound on the variance of f.
+    #[serde(default)]
+    mean_variance: f64,
     /// The number of neighbours per prediction, if the model keeps training rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     neighbours: Option<usize>,
@@ -227,6 +230,7 @@ impl Model {
             log_det_q: self.q[0].log_det(),
             more_log_det_q: self.q[1..].iter().map(Normal::log_det).collect(),
             training_rows: self.rows,
+            mean_variance: self.posterior.mean_variance(),
             neighbours: self.posterior.neighbours().map(|nearby| nearby.count()),
             schema,
             scaling: self.scaling.clone(),
@@ -391,7 +395,9 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     }
     latent.settings = description.settings.clone();
     let (q, factors) = posteriors(&description, &latent, arrays)?;
-    let mut posterior = Posterior::from_factors(&latent, factors);
+    // NaN and negative numbers of a damaged file are no bound.
+    let bound = description.mean_variance.max(0.0);
+    let mut posterior = Posterior::from_factors(&latent, factors).with_mean_variance(bound);
     if !latent.effects.is_empty() {
         posterior = grouped::beside(posterior, &latent, &q[0], arrays)?;
     }

@@ -75,7 +75,7 @@ impl Model {
         let mut summary = self.summary.clone();
         summary.updates.push(update);
         (summary.elbo_sum, summary.evidence_upper_bound) = (None, None);
-        let mut posterior = Posterior::new(&latent, &q);
+        let mut posterior = Posterior::new(&latent, &q).with_mean_variance(self.posterior.mean_variance());
         if let (Some(nearby), Some(layer)) = (nearby, latent.layer().inducing()) {
             posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
         }

@@ -50,6 +50,8 @@ pub struct Posterior {
     likelihood: ObservationModel,
     /// The factors of every latent process.
     factors: Vec<Factors>,
+    /// The variance of the trained constant mean, a lower bound on the variance of f; 0 if it is not known.
+    mean_variance: f64,
     neighbours: Option<Neighbours>,
     effects: Option<Arc<EffectPosterior>>,
 }
@@ -158,7 +160,7 @@ impl Posterior {
     /// Creates the posterior from the stored factors of every process; see [`Posterior::factors`].
     pub(crate) fn from_factors(model: &LatentPrior, factors: Vec<Factors>) -> Self {
         let (layers, likelihood) = (model.layers.clone(), model.likelihood.clone());
-        Posterior { layers, likelihood, factors, neighbours: None, effects: None }
+        Posterior { layers, likelihood, factors, mean_variance: 0.0, neighbours: None, effects: None }
     }
 
     /// Adds training rows as neighbours to the posterior; `q` is the posterior of the whitened
@@ -168,6 +170,38 @@ impl Posterior {
         let joint = self.effects().and_then(|known| known.moments().joint());
         let q = joint.unwrap_or_else(|| q.clone());
         Posterior { neighbours: Some(Neighbours { layer, nearby, q, count }), ..self }
+    }
+
+    /// Takes account of a constant mean that was trained on rows of Gaussian noise, with this total weight W.
+    ///
+    /// q(f) is conditional on the mean. If the mean has a flat prior instead, the prediction of f at any point is a weighted sum of
+    /// targets whose weights sum to 1 (universal kriging), so its variance is at least σ²/W. That matters if the kernel's variance tends
+    /// to 0, where the variance given the mean does, too.
+    pub(crate) fn with_trained_mean(self, total_weight: f64) -> Self {
+        let trained = matches!(&self.layers[..], [Layer::Inducing(layer)] if !layer.mean().fixed);
+        let noise = self.likelihood.gaussian_noise().filter(|_| trained && total_weight > 0.0);
+        self.with_mean_variance(noise.map_or(0.0, |noise| noise / total_weight))
+    }
+
+    /// Sets the lower bound on the variance of f.
+    pub(super) fn with_mean_variance(self, mean_variance: f64) -> Self {
+        Posterior { mean_variance, ..self }
+    }
+
+    /// The lower bound on the variance of f.
+    pub(super) fn mean_variance(&self) -> f64 {
+        self.mean_variance
+    }
+
+    /// Raises variances on the diagonal of a covariance to the lower bound, as an error of the mean at all rows would.
+    fn with_error_of_mean(&self, mut covariance: Mat<f64>) -> Mat<f64> {
+        let n = covariance.nrows();
+        let missing = |i: usize| (self.mean_variance - covariance[(i, i)]).max(0.0).sqrt();
+        let missing: Vec<f64> = (0..n).map(missing).collect();
+        for j in 0..n {
+            (0..n).for_each(|i| covariance[(i, j)] += missing[i] * missing[j]);
+        }
+        covariance
     }
 
     /// Adds grouped effects to the posterior; their columns follow the inputs of f.
@@ -223,7 +257,8 @@ impl Posterior {
     pub fn marginals(&self, x: MatRef<'_, f64>) -> Marginals {
         if let Some((nearby, count, given)) = self.beside() {
             let (mean, variance) = nearby.marginals(given, x, count);
-            let positive = |v: f64| if v.is_nan() { v } else { v.max(f64::MIN_POSITIVE) };
+            let least = self.mean_variance.max(f64::MIN_POSITIVE);
+            let positive = |v: f64| if v.is_nan() { v } else { v.max(least) };
             return Marginals { mean, variance: variance.into_iter().map(positive).collect(), functions: 1 };
         }
         let (n, functions) = (x.nrows(), self.factors.len());
@@ -320,7 +355,9 @@ impl Posterior {
                 // Cancellation can leave a variance below zero, but only by rounding errors of the
                 // prior variance, because the exact value is a quadratic form of a covariance
                 // matrix.
-                variance[process] = own_variance[i].max(f64::EPSILON * base[i]);
+                let rounding = f64::EPSILON * base[i];
+                let least = if self.mean_variance > rounding { self.mean_variance } else { rounding };
+                variance[process] = own_variance[i].max(least);
             }
         }
     }
@@ -366,7 +403,7 @@ impl Posterior {
     /// Returns the covariance of a function.
     pub fn covariance_of(&self, process: usize, x: MatRef<'_, f64>) -> Mat<f64> {
         if let Some((nearby, count, given)) = self.beside() {
-            return nearby.covariance(given, x, count);
+            return self.with_error_of_mean(nearby.covariance(given, x, count));
         }
         let layers = self.layers();
         let layer = layers.get(layers.of(process));
@@ -386,7 +423,7 @@ impl Posterior {
         if let Some(effects) = &self.effects {
             effects.add_covariance(x, k.as_ref(), &mut out);
         }
-        out
+        self.with_error_of_mean(out)
     }
 }
 

@@ -233,15 +233,16 @@ impl fmt::Display for Marked<'_> {
             Warning::Data { text } | Warning::Inducing { text } => f.write_str(text),
             Warning::NoiseExplainsAll { share, sparse } => {
                 let advice = if *sparse { "another ⟨kernel⟩ or ⟨seed⟩" } else { "other columns, or ⟨model gp⟩" };
+                // The noise of a fit to few rows, or around a trained mean, may exceed the variance of the target.
+                let part = if *share < 0.9995 { format!("{:.1} %", 100.0 * share) } else { "all".to_owned() };
                 write!(
                     f,
-                    "the noise variance explains {:.1} % of the target's variance: the inputs were not found to predict it; try {advice}",
-                    100.0 * share
+                    "the noise variance explains {part} of the target's variance: the inputs were not found to predict it; try {advice}"
                 )
             }
             Warning::NoiseAtFloor { noise } => write!(
                 f,
-                "the noise variance {noise:.1e} is at its floor: the target is a nearly exact function of the inputs, or of a column that gives it away; check with ⟨exclude⟩"
+                "the noise variance {noise:.1e} is nearly 0: the target is a nearly exact function of the inputs, or of a column that gives it away; check with ⟨exclude⟩"
             ),
             Warning::IllConditioned { condition, raised_to, close_pairs, inducing } => {
                 write!(f, "K_uu has a condition number of {condition:.0e}")?;

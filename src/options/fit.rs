@@ -136,6 +136,10 @@ pub struct FitOptions {
     ///
     /// [`ModelBuilder::fit`]: crate::training::ModelBuilder::fit
     pub open: Open,
+    /// Hyper-parameters by full name that an earlier fit found, on the scale the model sees. A fit without a start model starts from them
+    /// again if they explain a sample of the rows better than the values that it has ended with. They are not stored with the other options.
+    #[serde(skip)]
+    pub found: Vec<(String, f64)>,
     /// The registry of kernels and likelihoods by name. It is not stored with the other options.
     #[serde(skip)]
     pub registry: Registry,
@@ -187,6 +191,7 @@ impl Default for FitOptions {
             warp_inputs: InputWarp::None,
             warp_target: TargetWarp::None,
             open: Open::NOTHING,
+            found: Vec::new(),
             registry: Registry::default(),
         }
     }
@@ -219,6 +224,9 @@ const MOST_BY_STEPS: usize = 300;
 
 /// The default maximum number of inducing inputs with neighbours, which model local variation.
 const MOST_BESIDE_NEIGHBOURS: usize = 100;
+
+/// The maximum number of rows that are all inducing inputs by default, if the noise is Gaussian: the fit is then an exact GP.
+const EXACT_ROWS: usize = 1000;
 
 /// The maximum number of rows for which an ELBO with Gaussian noise is collapsed by default.
 const COLLAPSED_ROWS: usize = 100_000;
@@ -501,8 +509,30 @@ impl FitOptions {
             return self.inducing.unwrap_or((n / 10).clamp(50, MOST_BESIDE_NEIGHBOURS)).min(n);
         }
         let most = if self.likelihood_kind().has_gaussian_noise() { 500 } else { MOST_BY_STEPS };
+        if self.inducing.is_none() && self.is_exact_for(n) {
+            return n;
+        }
         let root = 5.0 * (n as f64).sqrt();
         self.inducing.unwrap_or((n / 10).max(root as usize).clamp(50, most)).min(n)
+    }
+
+    /// Returns true if a fit with an inducing input at every distinct input is an exact GP.
+    pub(super) fn can_be_exact(&self) -> bool {
+        let bounds_evidence = matches!(self.objective.loss(), LossKind::Elbo | LossKind::Fitc);
+        let collapses = match self.hyper {
+            None => *self == self.without_steps(),
+            hyper => hyper == Some(Hyper::Collapsed),
+        };
+        self.likelihood_kind().has_gaussian_noise()
+            && bounds_evidence
+            && collapses
+            && self.neighbours.is_none()
+            && self.effects.is_empty()
+    }
+
+    /// Returns true if `n` rows are few enough for an exact GP by default.
+    pub(crate) fn is_exact_for(&self, n: usize) -> bool {
+        n <= EXACT_ROWS && self.can_be_exact()
     }
 
     /// Returns the step schedule of the q update; by default it depends on the rule.

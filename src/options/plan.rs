@@ -53,6 +53,8 @@ pub enum LayerPlan {
         fix: bool,
         /// The jitter on `K_uu`.
         jitter: Jitter,
+        /// The number of rows, if the fit is an exact GP, with less jitter, when the inducing inputs are all distinct inputs.
+        exact_rows: Option<usize>,
     },
     /// A Bayesian linear model.
     Linear {
@@ -116,6 +118,8 @@ pub struct HyperPlan {
     pub learning_rate: f64,
     /// The number of L-BFGS iterations, on the collapsed bound of a sample of the rows, before the training; 0 for none.
     pub warm_start: usize,
+    /// The hyper-parameters of an earlier fit ([`FitOptions::found`]).
+    pub found: Vec<(String, f64)>,
     /// The constraints on hyper-parameters.
     pub constraints: Constraints,
     /// True if lengthscales without another constraint get a weak prior.
@@ -236,6 +240,7 @@ impl Plan {
                 solver: options.optimizer(),
                 learning_rate: options.learning_rate,
                 warm_start: options.warm_start,
+                found: options.found.clone(),
                 constraints: options.constraints.clone(),
                 weak_priors: options.has_default_priors(),
             },
@@ -267,6 +272,7 @@ impl LayerPlan {
                 init: options.inducing_init,
                 fix: options.fix_inducing,
                 jitter: options.jitter,
+                exact_rows: options.can_be_exact().then_some(n),
             },
             ModelKind::Glm => {
                 LayerPlan::Linear { prior_mean: options.prior_mean, prior_variance: options.prior_variance }

@@ -2,14 +2,16 @@
 //! from it.
 
 use super::check::{check_data, check_groups};
+use super::failure::unless_failed;
 use super::rows::{TrainingData, TrainingRows};
 use super::run::{Fitted, Job, fit_from};
 use super::search::{fit_grown, fit_restarted, trained_prior_variance};
-use super::start::{Prototype, Start, initial_model, of_all_coefficients};
+use super::start::{Prototype, Start, better_start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Listener, Session};
 use crate::likelihood::{LikelihoodKind, ObservationModel};
+use crate::model::LatentPrior;
 use crate::options::{FitOptions, LossKind, Plan};
 
 /// Fits a model to rows in memory on the scale the model sees. `listener` receives every stage and epoch.
@@ -124,7 +126,23 @@ pub fn fit_rows(
             if whole.is_none() {
                 model = of_all_coefficients(model);
             }
-            fit_from(Start { model, q: None }, &Job { rows, plan: &plan, fresh: true }, session)
+            fit_at_least_as_found(model, &Job { rows, plan: &plan, fresh: true }, session)
+        }
+    }
+}
+
+/// Fits from a start. If the fit ends where the hyper-parameters of an earlier fit explain the rows better, fits again from those and
+/// returns the better fit.
+fn fit_at_least_as_found(model: LatentPrior, job: &Job<'_>, session: &mut Session<'_>) -> Result<Fitted> {
+    let fitted = fit_from(Start { model: model.clone(), q: None }, job, session)?;
+    if job.plan.limits.seconds.is_some() || session.is_late() {
+        return Ok(fitted);
+    }
+    match better_start(&model, &fitted.model, job.rows.start_sample(), job.plan) {
+        None => Ok(fitted),
+        Some(model) => {
+            let again = unless_failed(fit_from(Start { model, q: None }, job, session))?;
+            Ok(again.filter(|again| again.summary.objective < fitted.summary.objective).unwrap_or(fitted))
         }
     }
 }

@@ -7,6 +7,7 @@ use super::row_sums::{pass_over, sum_over};
 use super::rows::AllRows;
 use super::run::Job;
 use super::solver::{Solved, minimize_solved};
+use super::warm_start::rehearsed_exactly;
 use crate::checkpoint::encode;
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve, upper_bound};
 use crate::error::{Error, Result};
@@ -212,7 +213,11 @@ pub(super) fn train(
     job: &Job<'_>,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
-    let Job { rows, plan, .. } = *job;
+    let Job { rows, plan, fresh } = *job;
+    let model = match rows.in_memory() {
+        Some(data) if fresh => rehearsed_exactly(model, data, plan, monitor)?,
+        _ => model,
+    };
     let mut objective = CollapsedObjective::new(model, rows.all(), bound);
     if let Some(validation) = rows.validation() {
         objective = objective.with_validation(validation, Score::of(plan.loss));

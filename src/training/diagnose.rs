@@ -7,7 +7,7 @@ use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::hyper::{Outcome, Record, StopReason};
 use crate::latent::{InducingLayer, Jitter};
-use crate::likelihood::{Gaussian, LatentMarginal, Observation, OneFunction, TargetKind};
+use crate::likelihood::{LatentMarginal, Observation, OneFunction, TargetKind};
 use crate::model::{Input, LatentModel, Posterior, Score, Warning};
 use crate::options::{HyperOptimizer, LossKind, Plan};
 use crate::quadrature::Integrator;
@@ -15,6 +15,12 @@ use sparsegp_kernels::Scratch;
 
 /// The condition number of `K_uu` above which fewer than six digits of the weights are accurate.
 const ILL_CONDITIONED: f64 = 1e10;
+
+/// The noise variance, in units of the target's variance, below which the inputs may give the target away.
+const NEARLY_EXACT: f64 = 2e-6;
+
+/// The relative jitter of an exact GP that needs no warning.
+const TOLERATED_JITTER: f64 = 1e-6;
 
 /// The share of duplicate inducing inputs above which a warning is due.
 const DUPLICATE_SHARE: f64 = 0.1;
@@ -102,11 +108,13 @@ fn about_noise(fit: &FitFacts<'_>) -> Option<Warning> {
         let sparse = fit.model.layer().inducing().is_some();
         return Some(Warning::NoiseExplainsAll { share: noise / variance, sparse });
     }
-    (noise < 2.0 * Gaussian::NOISE_FLOOR).then_some(Warning::NoiseAtFloor { noise })
+    (noise < NEARLY_EXACT).then_some(Warning::NoiseAtFloor { noise })
 }
 
 fn about_inducing_inputs(layer: &InducingLayer) -> Option<Warning> {
-    if layer.z().nrows() == 0 {
+    // The noise keeps the equations of an exact GP well-conditioned, however close its rows are.
+    let exact = layer.jitter() == Jitter::EXACT && layer.relative_jitter() <= TOLERATED_JITTER;
+    if layer.z().nrows() == 0 || exact {
         return None;
     }
     let condition = layer.condition_estimate().min(f64::MAX);
@@ -227,8 +235,10 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
 }
 
 fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {
+    let lbfgs = fit.plan.hyper.solver == HyperOptimizer::Lbfgs;
     match fit.outcome.reason {
-        StopReason::NoProgress => Some(Warning::NoProgress),
+        // After some steps, rounding ends the line searches of L-BFGS at the optimum, too.
+        StopReason::NoProgress if fit.outcome.iterations == 0 || !lbfgs => Some(Warning::NoProgress),
         StopReason::MaxEpochs if fit.plan.epochs_by_default => {
             let (last, others) = fit.trace.split_last()?;
             let before = others[others.len().saturating_sub(LAST_EPOCHS)..].first()?;
@@ -241,7 +251,8 @@ fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {
 
 fn about_evidence(fit: &FitFacts<'_>) -> Option<Warning> {
     let (lower, upper) = fit.evidence?;
-    let inducing = fit.model.layer().inducing()?.z().nrows();
+    let layer = fit.model.layer().inducing().filter(|layer| layer.jitter() != Jitter::EXACT)?;
+    let inducing = layer.z().nrows();
     let gap = (upper - lower) / fit.train.len() as f64;
     (gap > LOOSE).then_some(Warning::LooseBound { gap, inducing, without_neighbours: false })
 }

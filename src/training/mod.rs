@@ -9,6 +9,7 @@ mod diagnose;
 mod failure;
 mod geometry;
 mod grouped;
+mod lengths;
 mod neighbours;
 mod outcome;
 mod outputs;

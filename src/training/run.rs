@@ -124,6 +124,8 @@ pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds:
     if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
         posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
     }
+    let weight = job.rows.in_memory().map_or(n as f64, |rows| rows.targets.total_weight());
+    posterior = posterior.with_trained_mean(weight);
     let finished = FitFacts {
         model: &model,
         posterior: &posterior,

@@ -1,11 +1,13 @@
 //! The start of training: a model with parameters from the data.
 
 use super::grouped::start_effects;
+use super::lengths::{LengthSample, SAMPLE, clear_gain};
+use super::warm_start::subset;
 use crate::collapsed::Dataset;
 use crate::data::Moments;
 use crate::effects::columns_of;
 use crate::error::{Error, Result};
-use crate::latent::{InducingPrior, Layer, LinearLayer, choose_inducing};
+use crate::latent::{InducingInit, InducingPrior, Jitter, Layer, LinearLayer, choose_inducing};
 use crate::likelihood::ObservationModel;
 use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Targets;
@@ -66,6 +68,48 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
     Ok(model)
 }
 
+/// Returns the start of a fit with the hyper-parameters of an earlier fit, if they explain a sample of the rows clearly better than those
+/// that the fit from this start has ended with.
+pub(super) fn better_start(
+    model: &LatentPrior,
+    ended: &LatentPrior,
+    train: Dataset<'_>,
+    plan: &Plan,
+) -> Option<LatentPrior> {
+    let found: HashMap<&str, f64> = plan.hyper.found.iter().map(|(name, value)| (&**name, *value)).collect();
+    let descriptors = model.descriptors();
+    let named = || descriptors.iter().filter(|descriptor| descriptor.is_named());
+    if found.is_empty() || !named().all(|descriptor| found.contains_key(&*descriptor.name)) {
+        return None;
+    }
+    let mut other = model.clone();
+    let mut natural = model.natural();
+    for (descriptor, value) in descriptors.iter().zip(&mut natural) {
+        let found = found.get(&*descriptor.name).filter(|found| descriptor.transform.admits(**found));
+        *value = found.copied().unwrap_or(*value);
+    }
+    other.set_natural(&natural);
+    let rows = subset(train, SAMPLE, plan.seed);
+    let x = rows.data().x.subcols(0, train.x.ncols() - columns_of(&plan.effects));
+    let responses = layer_responses(&model.likelihood, rows.data().targets);
+    let samples: Vec<_> =
+        responses.into_iter().map(|responses| LengthSample::new(x, responses, train.len())).collect();
+    let evidence = |model: &LatentPrior| -> f64 {
+        let layers = model.layers.iter().filter_map(Layer::prior).zip(&samples);
+        layers.map(|(layer, sample)| sample.evidence(layer.kernel())).sum()
+    };
+    (evidence(&other) > evidence(ended) + clear_gain(x.nrows())).then_some(other)
+}
+
+/// Returns, for every layer, the working responses of its functions.
+fn layer_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec<Vec<Vec<f64>>> {
+    let responses = working_responses(likelihood, targets);
+    match likelihood.alike() {
+        true => vec![responses],
+        false => responses.into_iter().map(|responses| vec![responses]).collect(),
+    }
+}
+
 /// Creates the initial model without grouped effects.
 fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
     check_memory(plan, train)?;
@@ -73,32 +117,41 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
     let centres = likelihood.initialise(train.targets.y, train.targets.exposure);
     let d = train.x.ncols();
     match (&plan.layer, &prototype.kernel) {
-        (LayerPlan::Sparse { inducing, init, fix, jitter }, Some(kernel)) => {
-            let responses = working_responses(&likelihood, train.targets);
+        (LayerPlan::Sparse { inducing, init, fix, jitter, exact_rows }, Some(kernel)) => {
+            let rows = subset(train, SAMPLE, plan.seed);
+            let samples = layer_responses(&likelihood, rows.data().targets);
             let spread: Vec<f64> =
                 (0..d).map(|i| spread(train.x.col(i).iter(), kernel.dimensions().get(i))).collect();
             let mut kernels = Vec::new();
             let shared = likelihood.alike();
-            for responses in if shared { vec![responses.concat()] } else { responses } {
-                let (mut own, amplitude) = (kernel.clone(), variance(responses));
+            for (responses, sample) in layer_responses(&likelihood, train.targets).into_iter().zip(samples) {
+                let (mut own, amplitude) = (kernel.clone(), variance(responses.concat()));
                 own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
+                if amplitude > 0.0 && plan.hyper.trains {
+                    LengthSample::new(rows.data().x, sample, train.len()).improve(own.as_mut());
+                }
                 kernels.push(own);
             }
             let z = match (*inducing).min(train.len()) {
                 0 => Mat::zeros(0, d),
                 m => choose_inducing(train.x, m, *init, kernels[0].as_ref(), plan.seed)?,
             };
+            // Inducing inputs at all distinct inputs are the best ones. They summarise nothing, so the jitter is the only
+            // difference from an exact GP.
+            let all = z.nrows() < *inducing || z.nrows() == train.len();
+            let exact = *exact_rows == Some(train.len()) && all && *init != InducingInit::Greedy;
+            let jitter = if exact && *jitter == Jitter::DEFAULT { Jitter::EXACT } else { *jitter };
             let constant = |centre: &f64| if plan.mean == MeanKind::Constant { *centre } else { 0.0 };
             let constants: Vec<f64> = centres.iter().map(constant).collect();
             let of_layers = if shared { vec![&constants[..]] } else { constants.chunks(1).collect() };
             let layer = |(kernel, means): (Box<dyn Kernel>, &[f64])| {
-                let layer = InducingPrior::new(kernel, z.clone(), *jitter)?;
+                let layer = InducingPrior::new(kernel, z.clone(), jitter)?;
                 Ok(layer.with_means(means.to_vec(), plan.mean == MeanKind::Zero).into())
             };
             let layers = kernels.into_iter().zip(of_layers).map(layer).collect::<Result<_>>()?;
             // With more columns than rows, inducing inputs at rows are as good as any others, so
             // they are fixed.
-            Ok(LatentModel::of_layers(layers, likelihood, *fix || d > train.len()))
+            Ok(LatentModel::of_layers(layers, likelihood, *fix || exact || d > train.len()))
         }
         (LayerPlan::Sparse { .. }, None) => Err(Error::usage("a sparse GP needs a kernel")),
         (LayerPlan::Linear { .. }, _) if !plan.effects.is_empty() => {

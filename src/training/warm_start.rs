@@ -10,7 +10,7 @@ use crate::collapsed::Dataset;
 use crate::data::{Purpose, generator};
 use crate::error::Result;
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
-use crate::latent::{InducingPrior, Layer};
+use crate::latent::{InducingPrior, Jitter, Layer};
 use crate::likelihood::{Gaussian, Likelihood};
 use crate::model::{LatentModel, Posterior};
 use crate::objective::{Objective, Targets};
@@ -30,6 +30,9 @@ pub const WARM_ROWS: usize = 10_240;
 /// (test NLL 2.16 instead of 0.47).
 const REHEARSAL_ROWS: usize = 2048;
 const REHEARSAL_INDUCING: usize = 128;
+
+/// The number of rows of the rehearsal of an exact GP, whose work is cubic in the number of rows.
+const EXACT_REHEARSAL_ROWS: usize = 300;
 
 /// The maximum number of natural-gradient steps that a warm start takes on q if the likelihood is not Gaussian.
 const WARM_STEPS: usize = 20;
@@ -227,18 +230,51 @@ fn rehearsed(
     }
     let (z, few) = (layer.z(), m.min(REHEARSAL_INDUCING));
     let z = Mat::from_fn(few, z.ncols(), |i, j| z[(i * m / few, j)]);
-    let mean = layer.mean();
+    rehearsed_with(model, z, subset(data, REHEARSAL_ROWS, 0).data(), iterations, beta, monitor).map(Some)
+}
+
+/// Fits the hyper-parameters of an exact GP to a subset of the rows first, if there are many more.
+///
+/// # Errors
+///
+/// As for a fit.
+pub(super) fn rehearsed_exactly(
+    model: LatentModel,
+    data: Dataset<'_>,
+    plan: &Plan,
+    monitor: &mut Monitor<'_>,
+) -> Result<LatentModel> {
+    let exact = model.layer().inducing().is_some_and(|layer| layer.jitter() == Jitter::EXACT);
+    let (iterations, trains) = (plan.hyper.warm_start, plan.hyper.trains);
+    if !exact || !trains || iterations == 0 || model.layer().dim() < 2 * EXACT_REHEARSAL_ROWS {
+        return Ok(model);
+    }
+    let rows = subset(data, EXACT_REHEARSAL_ROWS, plan.seed);
+    let z = rows.data().x.to_owned();
+    rehearsed_with(&model, z, rows.data(), iterations, plan.beta, monitor)
+}
+
+/// Fits the hyper-parameters of a model to some rows with other inducing inputs.
+fn rehearsed_with(
+    model: &LatentModel,
+    z: Mat<f64>,
+    rows: Dataset<'_>,
+    iterations: usize,
+    beta: f64,
+    monitor: &mut Monitor<'_>,
+) -> Result<LatentModel> {
+    let layer = model.layer().inducing().ok_or_else(failed_start)?;
+    let (values, mean) = (z.nrows() * z.ncols(), layer.mean());
     let small = InducingPrior::new(layer.kernel().boxed_clone(), z, layer.jitter())?;
     let small = small.with_means(mean.values.clone(), mean.fixed).factorised().map_err(|_| failed_start())?;
     let small = LatentModel { layers: vec![small.into()], ..model.clone() };
-    let rows = subset(data, REHEARSAL_ROWS, 0);
-    let (small, ..) = gaussian_start(small, rows.data(), iterations, beta, monitor)?;
+    let (small, ..) = gaussian_start(small, rows, iterations, beta, monitor)?;
     let mut model = model.clone();
     let (mut natural, found) = (model.natural(), small.natural());
-    let named = found.len() - few * layer.z().ncols();
+    let named = found.len() - values;
     natural[..named].copy_from_slice(&found[..named]);
     model.set_natural(&natural).map_err(|_| failed_start())?;
-    Ok(Some(model))
+    Ok(model)
 }
 
 /// Improves the collapsed β-ELBO of a Gaussian model on some rows by L-BFGS, and returns the model with its optimal q.

@@ -1,6 +1,7 @@
 //! Fits of arrays from the options to predictions, their warnings, interruptions and model files.
 
 mod constraints;
+mod defaults;
 mod diagnosis;
 mod dlm;
 mod explain;

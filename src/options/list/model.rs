@@ -137,7 +137,8 @@ pub(super) const OPTIONS: &[Entry] = &[
                rows it stops when the bounds on the log evidence are close and the lower bound stops \
                rising. Otherwise it stops when predictions of held-out rows stop improving. The \
                default for n training rows is the larger of n/10 and 5√n, but at least 50 and at most \
-               500 (300 if the noise is not Gaussian). With neighbours the default is n/10, but at \
+               500 (300 if the noise is not Gaussian). Up to 1000 rows with Gaussian noise are all \
+               inducing inputs, which makes an exact GP. With neighbours the default is n/10, but at \
                least 50 and at most 100.",
         effect: Effect::Sparse,
         everyday: true,
@@ -213,7 +214,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         kind: Kind::NumberOr(parses::<Jitter>),
         value: "VALUE",
         help: "Number added to the diagonal of the kernel matrix of the inducing inputs, relative to the \
-               mean diagonal; abs:VALUE is absolute (gp) [default: 1e-6]",
+               mean diagonal; abs:VALUE is absolute (gp) [default: 1e-6; 1e-12 for an exact GP]",
         effect: Effect::Sparse,
         excludes: &["from"],
         ..Entry::DEFAULT

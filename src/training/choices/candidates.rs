@@ -1,7 +1,8 @@
 //! The candidate values of each unset option, and the options that the search starts from.
 
+use super::held_out::FEWEST_ROWS;
 use crate::data::{InputWarp, TargetWarp};
-use crate::likelihood::{LikelihoodKind, TargetKind};
+use crate::likelihood::{HIGHEST_WHOLE, LikelihoodKind, TargetKind};
 use crate::options::{FitOptions, ModelKind, ObjectiveKind, Open, Part, Plan};
 use crate::training::rows::TrainingData;
 use crate::training::start::Prototype;
@@ -37,6 +38,9 @@ const ZEROS: f64 = 0.05;
 /// half the number of rows.
 const DIFFERENT: usize = 50;
 
+/// Whole numbers with zeros may be counts if their largest is above this; smaller ones may be levels.
+const WIDE: f64 = 30.0;
+
 /// Neighbours are a candidate up to this number of rows, because a model with neighbours stores its
 /// rows.
 const MOST_KEPT: usize = 1_000_000;
@@ -71,6 +75,8 @@ pub(super) fn values(
     };
     let values = match part {
         Part::Likelihood => likelihoods(kind, options.model, data.targets.y)
+            .filter(|_| data.len() >= FEWEST_ROWS)
+            .chain(likelihoods_of_counts(options, data.targets.y).iter().copied())
             .map(|kind| {
                 // The warp of the target is kept, so likelihoods that do not allow a warp are
                 // dropped below.
@@ -142,6 +148,22 @@ fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterat
     let joint =
         model == ModelKind::Gp && (kind.target_kind() != TargetKind::Count || zeros > ZEROS * y.len() as f64);
     all.iter().copied().filter(move |kind| joint || !kind.is_joint())
+}
+
+/// Returns likelihoods of counts for numbers that may be counts, if the user did not ask for numbers. Their log probabilities are
+/// comparable with the log densities of other likelihoods, which are densities per unit count.
+fn likelihoods_of_counts(options: &FitOptions, y: &[f64]) -> &'static [LikelihoodKind] {
+    let asked_for_nothing = options.task.is_none() && options.likelihood_kind() == LikelihoodKind::Gaussian;
+    match asked_for_nothing && may_be_counts(y) {
+        true => &[LikelihoodKind::NegativeBinomial, LikelihoodKind::HurdleNegativeBinomial],
+        false => &[],
+    }
+}
+
+/// Returns true if targets are whole numbers from 0 to more than [`WIDE`], with more than few distinct values.
+pub(super) fn may_be_counts(y: &[f64]) -> bool {
+    let whole = y.iter().all(|&y| y >= 0.0 && y.fract() == 0.0 && y <= HIGHEST_WHOLE);
+    whole && y.contains(&0.0) && y.iter().any(|&y| y > WIDE) && !has_levels(y)
 }
 
 /// Returns true if targets have few distinct values.

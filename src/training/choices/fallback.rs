@@ -49,7 +49,7 @@ impl Chosen {
         let Some((options, words)) = self.next_rung() else { return false };
         self.error.get_or_insert_with(|| error.to_string());
         self.given_up.push(words);
-        self.options = options;
+        self.options = FitOptions { found: Vec::new(), ..options };
         true
     }
 

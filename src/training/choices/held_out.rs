@@ -5,10 +5,13 @@ use crate::data::{Purpose, generator};
 use rand::seq::SliceRandom;
 
 /// The minimum number of rows for holding some of them out.
-const FEWEST_ROWS: usize = 60;
+pub(super) const FEWEST_ROWS: usize = 60;
 
 /// The share of the rows that is held out, and the maximum number of held-out rows.
 const HELD_OUT: (f64, usize) = (0.3, 2000);
+
+/// The minimum number of rows for holding some of them out to decide between numbers and counts, whose losses differ by nats.
+pub(super) const FEWEST_COUNTS: usize = 20;
 
 /// Splits `n` rows at random; returns the indices of at most `most_of(n)` rows to fit to and of the
 /// held-out rows, both sorted, or `None` if there are too few rows. Splits with different `run`s
@@ -19,9 +22,16 @@ pub fn held_out(
     run: u64,
     most_of: impl FnOnce(usize) -> usize,
 ) -> Option<(Vec<usize>, Vec<usize>)> {
-    if n < FEWEST_ROWS {
-        return None;
-    }
+    (n >= FEWEST_ROWS).then(|| split_rows(n, seed, run, most_of))
+}
+
+/// Like [`held_out`], for any number of rows.
+pub fn split_rows(
+    n: usize,
+    seed: u64,
+    run: u64,
+    most_of: impl FnOnce(usize) -> usize,
+) -> (Vec<usize>, Vec<usize>) {
     let mut rows: Vec<usize> = (0..n).collect();
     rows.shuffle(&mut generator(seed, Purpose::Choices, run));
     let held = ((HELD_OUT.0 * n as f64) as usize).min(HELD_OUT.1);
@@ -29,7 +39,7 @@ pub fn held_out(
     train.truncate(most_of(n));
     train.sort_unstable();
     rows.sort_unstable();
-    Some((train, rows))
+    (train, rows)
 }
 
 /// The log losses of held-out rows.

@@ -1,7 +1,8 @@
 //! Chooses unset options one after the other by short fits, which are judged on held-out training
 //! rows.
 //!
-//! The fit that follows gets nothing but the chosen options, so a user who gives these options gets the same fit.
+//! The fit that follows gets the chosen options, so a user who gives these options gets the same fit. It also gets the hyper-parameters of the
+//! best short fit, and starts from them again if it ended at a worse explanation.
 
 mod candidates;
 mod fallback;
@@ -14,9 +15,11 @@ use crate::likelihood::TargetKind;
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Open, Part};
 use crate::training::rows::TrainingData;
+use crate::training::scaling::scaling_of;
 use candidates::{COUNTS, FEW_NEIGHBOURS, KERNELS, WITH_LINES, base, values};
 pub use fallback::Chosen;
-pub use held_out::{Losses, held_out};
+use held_out::FEWEST_ROWS;
+pub use held_out::{Losses, held_out, split_rows};
 use std::time::Instant;
 use trial::{INDUCING, Judged, Trials};
 
@@ -67,10 +70,16 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
     if options.open.is_empty() {
         return Ok(Chosen::as_asked(options.clone()));
     }
-    let open = allowed(options, rows);
-    // Without neighbours, options about them have no meaning.
-    let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
-    let plain = FitOptions { open: Open::NOTHING, ..plain };
+    let mut open = allowed(options, rows);
+    if rows.train.len() < FEWEST_ROWS {
+        // So few rows can only tell counts from numbers.
+        let others = Part::ALL.into_iter().filter(|&part| part != Part::Likelihood || options.task.is_some());
+        open = open.without(&others.collect::<Vec<_>>());
+        if open.is_empty() {
+            return Ok(Chosen::new(asked, plain_of(options), None));
+        }
+    }
+    let plain = plain_of(options);
     let Some(trials) = Trials::new(rows, options.seed) else {
         return Ok(Chosen::new(asked, plain, None));
     };
@@ -89,7 +98,16 @@ pub fn choose(rows: TrainingData<'_>, options: &FitOptions, session: &mut Sessio
         seconds: search.started.elapsed().as_secs_f64(),
         parts,
     };
-    Ok(Chosen::new(asked, best.options, Some(choices)))
+    let scaling = scaling_of(&best.options, rows.train.x, rows.train.targets.y)?;
+    let found = best.hyperparameters(&scaling);
+    Ok(Chosen::new(asked, FitOptions { found, ..best.options }, Some(choices)))
+}
+
+/// Returns the options without anything to choose.
+fn plain_of(options: &FitOptions) -> FitOptions {
+    // Without neighbours, options about them have no meaning.
+    let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
+    FitOptions { open: Open::NOTHING, ..plain }
 }
 
 /// Marks the values of the final options as chosen. Unset parts that were not compared but changed are added, so the marked values together
@@ -228,6 +246,7 @@ impl<'s, 'a> Search<'s, 'a> {
         if options.neighbours.is_some()
             || options.inducing.is_some()
             || options.growth.is_some()
+            || options.is_exact_for(n)
             || few >= options.inducing_for(n)
         {
             return Ok((best, None));
@@ -368,7 +387,8 @@ fn objection(best: &Judged, other: &Judged, least: f64) -> Option<String> {
         Some("may be chance".to_owned())
     } else {
         let rise = 100.0 * best.error_rise_to(other);
-        best.has_less_error_than(other, MORE_ERROR).then(|| format!("squared errors rise by {rise:.0} %"))
+        let worse = best.has_less_error_than(other, MORE_ERROR) && best.has_kind_of(other);
+        worse.then(|| format!("squared errors rise by {rise:.0} %"))
     }
 }
 

@@ -1,7 +1,9 @@
 //! Short fits to some of the training rows, and their losses on held-out rows, in the user's units.
 
-use super::held_out::{Losses, held_out};
+use super::candidates::may_be_counts;
+use super::held_out::{FEWEST_COUNTS, Losses, held_out, split_rows};
 use crate::collapsed::Dataset;
+use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::hyper::Session;
 use crate::likelihood::TargetKind;
@@ -46,6 +48,9 @@ const LATER: Epochs = Epochs { beside: 6, closed: 20, classes: 3, batches: 10 };
 /// The number of inducing inputs of a short fit with neighbours, and of one without.
 pub(super) const INDUCING: (usize, usize) = (50, 100);
 
+/// The maximum number of rows that are all inducing inputs of a short fit.
+const EXACT_ROWS: usize = 250;
+
 /// The rows of short fits, in the user's units.
 pub(super) struct Trials {
     train: OwnedRows,
@@ -76,7 +81,12 @@ impl Trials {
 
     fn of_at_most(rows: TrainingData<'_>, seed: u64, most_of: impl FnOnce(usize) -> usize) -> Option<Trials> {
         let TrainingData { train: data, levels, .. } = rows;
-        let (train, held) = held_out(data.len(), seed, 0, most_of)?;
+        let (train, held) = match held_out(data.len(), seed, 0, most_of) {
+            None if data.len() >= FEWEST_COUNTS && may_be_counts(data.targets.y) => {
+                split_rows(data.len(), seed, 0, |n| n)
+            }
+            parts => parts?,
+        };
         let part = |rows: &[usize]| {
             let mut buffer = RowBuffer::new(data, rows.len());
             buffer.take(data, rows);
@@ -111,6 +121,8 @@ impl Trials {
         from: Option<&Judged>,
         session: &mut Session<'_>,
     ) -> Result<Judged> {
+        // Hyper-parameters of numbers have other units than those of counts.
+        let from = from.filter(|from| from.kind() == options.likelihood_kind().target_kind());
         let short = short(options, self.train_rows(), from.is_some());
         let started = Instant::now();
         let scaling = scaling_of(&short, self.train.dataset().x, &self.train.y)?;
@@ -157,6 +169,16 @@ impl Trials {
 }
 
 impl Judged {
+    fn kind(&self) -> TargetKind {
+        self.options.likelihood_kind().target_kind()
+    }
+
+    /// Returns true if both fits take the targets for the same kind. Squared errors say little about numbers beside counts of a wide range:
+    /// a few of the largest counts decide them.
+    pub fn has_kind_of(&self, other: &Judged) -> bool {
+        self.kind() == other.kind()
+    }
+
     /// Returns the mean log loss.
     pub fn loss(&self) -> f64 {
         self.losses.mean()
@@ -188,6 +210,20 @@ impl Judged {
         Some(Judged { options, model: Arc::clone(&self.model), losses, errors, seconds })
     }
 
+    /// Returns the hyper-parameters of the fit by name, on another scale of the rows.
+    pub fn hyperparameters(&self, scaling: &Scaling) -> Vec<(String, f64)> {
+        let (model, own) = (self.model.latent(), self.model.scaling());
+        let along = model.value_inputs();
+        let change = |value: usize| match along.get(value).map(Vec::as_slice) {
+            Some(&[input]) if !own.warps_input(input) => {
+                own.inputs[input].scale / scaling.inputs[input].scale
+            }
+            _ => 1.0,
+        };
+        let values = model.named_values().into_iter().enumerate();
+        values.map(|(value, (name, size))| (name, size * change(value))).collect()
+    }
+
     /// Returns the record for users.
     pub fn tried(&self) -> Tried {
         Tried { loss: Some(self.loss()), seconds: self.seconds, ..Tried::default() }
@@ -213,6 +249,8 @@ fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
         None if options.likelihood_kind().target_kind() == TargetKind::Class => (classes, INDUCING.1),
         None => (batches, INDUCING.1),
     };
+    // So few rows make a short fit without noise as accurate as the fit will be.
+    let inducing = if options.is_exact_for(rows) { rows.clamp(inducing, EXACT_ROWS) } else { inducing };
     let most = options.inducing.unwrap_or(inducing).min(inducing);
     // With neighbours, a non-Gaussian likelihood needs rounds of sites, which take a hundred times as long as a fit without neighbours.
     // Hyper-parameters found without neighbours are good enough to decide whether neighbours help.

@@ -20,6 +20,7 @@ use crate::tables::reading::Readings;
 use crate::tables::table::{Table, absent, listed, quoted};
 use sparsegp::error::{Error, Result};
 use sparsegp::likelihood::TargetKind;
+use sparsegp::options::FitOptions;
 
 /// A column that a model takes as input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -354,6 +355,16 @@ impl Schema {
     /// The name of the target column.
     pub fn target_name(&self) -> &str {
         &self.target
+    }
+
+    /// Takes the kind of the target from the likelihood, which may be that of counts for whole numbers, and returns the options with its
+    /// task.
+    pub(crate) fn with_kind_of(&mut self, options: FitOptions) -> FitOptions {
+        let kind = options.likelihood_kind().target_kind();
+        if [TargetKind::Real, TargetKind::Count].contains(&self.encoding.kind) {
+            self.encoding.kind = kind;
+        }
+        FitOptions { task: Some(kind.task()), ..options }
     }
 
     /// The kind of target, and the numbers that represent its cells.

@@ -76,6 +76,10 @@ impl Whole {
             Whole::Single => ("hardly any of them twice", ""),
             Whole::Even => ("no more small ones than large ones", ""),
         };
-        format!("{range}, {why}: they are taken for numbers; ⟨task count⟩ takes them for counts{options}")
+        // Held-out rows compare likelihoods of both kinds.
+        let decided = if low == 0.0 && high > SMALL { " unless held-out rows favour counts" } else { "" };
+        format!(
+            "{range}, {why}: they are taken for numbers{decided}; ⟨task count⟩ takes them for counts{options}"
+        )
     }
 }

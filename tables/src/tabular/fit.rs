@@ -145,7 +145,7 @@ impl PreparedFit {
         if request.start.is_none() {
             schema.settle(table, &rows.train, request.columns.known.is_some())?;
         }
-        let options = schema.options_of(options)?;
+        let options = schema.options_of(may_choose_kind(options, request))?;
         let data = CodedTable::of(&schema, table)?;
         let train = data.part(rows.train);
         check_training_target(&schema, table, &train.targets)?;
@@ -187,7 +187,7 @@ impl PreparedFit {
         session: &mut Session<'_>,
     ) -> Result<TableModel> {
         loop {
-            let options = chosen.options.decided_for(self.train.targets.len());
+            let options = self.schema.with_kind_of(chosen.options.decided_for(self.train.targets.len()));
             let scaling = scaling_of_fit(&options, request.start, &mut self.schema, &self.train)?;
             self.train.scale(&scaling);
             let options = options.with_units_of(&scaling);
@@ -228,6 +228,13 @@ impl PreparedFit {
         }
         Ok(fitted)
     }
+}
+
+/// Returns the options without the task if the user left the choice between numbers and counts open.
+fn may_choose_kind(options: FitOptions, request: &FitRequest<'_>) -> FitOptions {
+    let FitRequest { columns, options: asked, .. } = request;
+    let open = asked.task.is_none() && columns.target_kind.is_none() && !columns.numbers;
+    FitOptions { task: options.task.filter(|_| !open), ..options }
 }
 
 /// Refuses to start grouped effects from a saved model, whose levels belong to other rows.

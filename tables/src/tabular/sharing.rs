@@ -10,7 +10,8 @@ use sparsegp::hyper::{Session, Stage};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Tried;
 use sparsegp::options::{FitOptions, ModelKind, Open};
-use sparsegp::training::choices::{Losses, held_out};
+use sparsegp::training::choices::{Losses, held_out, split_rows};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
@@ -61,6 +62,9 @@ const SHORT: (usize, usize) = (30, 100);
 
 /// The maximum number of processes that are tried.
 const MOST_PROCESSES: usize = 2;
+
+/// Rows are split among those in which the same targets are known if there are at least this many rows for every such group.
+const ROWS_A_GROUP: usize = 20;
 
 /// Sharing has to lower the log loss of held-out rows by more than this many nats per row, …
 const LEAST_GAIN: f64 = 0.002;
@@ -131,7 +135,7 @@ pub(super) fn decide(
 ) -> Result<(Sharing, Vec<Tried>)> {
     let OutputsRequest { table, options, .. } = *request;
     let rows = match can_share(options, schemas, table.rows()) {
-        true => held_out(table.rows(), options.seed, 1, |_| TRAINED_ON),
+        true => split(table, schemas, options.seed)?,
         false => None,
     };
     let Some((train, held)) = rows else { return Ok((Sharing::Own, Vec::new())) };
@@ -162,6 +166,37 @@ pub(super) fn decide(
         ..Tried::default()
     };
     Ok((all[best].sharing, all.iter().enumerate().map(tried).collect()))
+}
+
+/// Splits rows into rows to fit to and held-out rows, or returns `None` if there are too few. The split is random among rows in which the
+/// same targets are known, so that every target has its share of both parts.
+fn split(table: &Table, schemas: &[Schema], seed: u64) -> Result<Option<(Vec<usize>, Vec<usize>)>> {
+    let n = table.rows();
+    let mut groups: BTreeMap<Vec<bool>, Vec<usize>> = BTreeMap::new();
+    let known: Vec<Vec<f64>> =
+        schemas.iter().map(|schema| known_targets(schema, table)).collect::<Result<_>>()?;
+    for row in 0..n {
+        groups.entry(known.iter().map(|target| !target[row].is_nan()).collect()).or_default().push(row);
+    }
+    let Some(whole) = held_out(n, seed, 1, |_| TRAINED_ON) else { return Ok(None) };
+    if groups.len() == 1 || groups.len() * ROWS_A_GROUP > n {
+        return Ok(Some(whole));
+    }
+    let (mut train, mut held) = (Vec::new(), Vec::new());
+    for (run, rows) in (1..).zip(groups.values()) {
+        let most = |count: usize| (TRAINED_ON * count / n).max(1);
+        let (to_fit, to_score) = split_rows(rows.len(), seed, run, most);
+        train.extend(to_fit.into_iter().map(|row| rows[row]));
+        held.extend(to_score.into_iter().map(|row| rows[row]));
+    }
+    train.sort_unstable();
+    held.sort_unstable();
+    Ok(Some((train, held)))
+}
+
+/// Returns the targets of all rows, NaN where one is not known.
+fn known_targets(schema: &Schema, table: &Table) -> Result<Vec<f64>> {
+    schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)
 }
 
 /// Returns true if the targets of `rows` rows can share a kernel or processes: all have Gaussian noise and a closed form of q.
@@ -200,15 +235,19 @@ fn best_of(all: &[Judged]) -> usize {
     best
 }
 
-/// Returns the log losses of the rows of a table, summed over the targets of a row.
+/// Returns the log losses of the rows of a table, summed over the targets of a row. Losses of a target that is known in a share of the rows
+/// are divided by this share, so that the mean over the rows is the sum of the mean losses of all targets: models are to predict
+/// every target, however few of its cells are known.
 fn losses(models: &TableOutputs, table: &Table) -> Result<Losses> {
     let mut losses = vec![0.0; table.rows()];
     for model in models.models() {
         let schema = model.schema();
-        let targets = schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)?;
+        let targets = known_targets(schema, table)?;
+        let known = targets.iter().filter(|target| !target.is_nan()).count();
+        let share = known as f64 / targets.len() as f64;
         let predictions = model.predict(table, UnseenLevels::New)?;
         for (row, target) in targets.iter().enumerate().filter(|(_, target)| !target.is_nan()) {
-            losses[row] -= predictions.log_density(row, *target);
+            losses[row] -= predictions.log_density(row, *target) / share;
         }
     }
     if !losses.iter().all(|loss| loss.is_finite()) {

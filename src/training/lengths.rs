@@ -1,0 +1,223 @@
+//! Starting lengthscales and periods: a coarse grid and a periodogram, compared by the evidence of a sample of the rows.
+
+use crate::linalg::{Factorizer, add_diagonal, copy_lower, dot, log_det, solve_lower, trace};
+use faer::{Mat, MatRef};
+use sparsegp_kernels::{Inputs, Kernel, Scratch};
+use std::f64::consts::TAU;
+
+/// The maximum number of rows that starting values are compared on.
+pub(super) const SAMPLE: usize = 256;
+
+/// The factors of the lengthscales from the spread of the inputs.
+const FACTORS: [f64; 4] = [1.0 / 3.0, 1.0 / 9.0, 1.0 / 27.0, 1.0 / 81.0];
+
+/// The noise variances, relative to the kernel's variance, of which the best counts.
+const NOISES: [f64; 6] = [1e-4, 1e-2, 0.1, 1.0, 10.0, 100.0];
+
+/// Other lengths replace those from the spread of the inputs if they raise the log evidence by more than this many nats, and by more than
+/// this many nats per row: training covers smaller differences.
+const LEAST_GAIN: (f64, f64) = (3.0, 0.02);
+
+/// The maximum number of columns whose lengthscales are tried in turn.
+const COLUMNS: usize = 8;
+
+/// The maximum number of functions that are compared, such as scores of classes.
+const FUNCTIONS: usize = 4;
+
+/// The number of peaks of a periodogram that are tried.
+const PEAKS: usize = 3;
+
+/// The number of frequencies of a periodogram per cycle over the range of the input, and the maximum number of cycles.
+const OVERSAMPLING: usize = 4;
+const MOST_CYCLES: usize = 1024;
+
+/// The fewest rows in a cycle, among all rows.
+const ROWS_A_CYCLE: usize = 2;
+
+/// Lengthscale of a squared exponential that suits a sine, as a share of its period.
+const OF_PERIOD: f64 = 0.2;
+
+/// A sample of the rows: inputs `n × D`, and for every function of the kernel the values that it should explain, centred.
+pub(super) struct LengthSample<'a> {
+    x: MatRef<'a, f64>,
+    responses: Vec<Vec<f64>>,
+    /// The number of all rows.
+    all: usize,
+}
+
+/// A value of the kernel that is a length.
+struct Length {
+    value: usize,
+    columns: Vec<usize>,
+    is_period: bool,
+}
+
+impl<'a> LengthSample<'a> {
+    /// Creates the sample of `all` rows.
+    pub fn new(x: MatRef<'a, f64>, mut responses: Vec<Vec<f64>>, all: usize) -> LengthSample<'a> {
+        responses.truncate(FUNCTIONS);
+        for response in &mut responses {
+            let mean = response.iter().sum::<f64>() / response.len() as f64;
+            response.iter_mut().for_each(|y| *y -= mean);
+        }
+        LengthSample { x, responses, all }
+    }
+
+    /// Returns the log evidence of the responses under the kernel up to a constant, with the best amplitude and the best of
+    /// [`NOISES`]; negative infinity if it has no finite value.
+    ///
+    /// With `C = K/k̄ + ρI` and F functions the best amplitude is `s = Σ yᵀC⁻¹y/(nF)`, and the evidence `−½ F (n log s + log|C|)`.
+    pub fn evidence(&self, kernel: &dyn Kernel) -> f64 {
+        let (n, functions) = (self.x.nrows(), self.responses.len() as f64);
+        let mut k = Mat::zeros(n, n);
+        kernel.eval(Inputs::Gram(self.x), k.as_mut(), &mut Scratch::new());
+        let scale = trace(k.as_ref()) / n as f64;
+        let (mut factorizer, mut factor) = (Factorizer::new(n), Mat::zeros(n, n));
+        let mut best = f64::NEG_INFINITY;
+        for noise in NOISES {
+            copy_lower(k.as_ref(), factor.as_mut());
+            add_diagonal(factor.as_mut(), noise * scale);
+            if factorizer.cholesky(factor.as_mut()).is_err() {
+                continue;
+            }
+            let squares = self.responses.iter().map(|response| {
+                let mut solved = response.clone();
+                solve_lower(factor.as_ref(), &mut solved);
+                dot(&solved, &solved)
+            });
+            let amplitude = squares.sum::<f64>() / (n as f64 * functions);
+            let value = -0.5 * functions * (n as f64 * amplitude.ln() + log_det(factor.as_ref()));
+            best = if value.is_finite() { best.max(value) } else { best };
+        }
+        best
+    }
+
+    /// Replaces the lengths that a kernel starts with if others explain the sample clearly better.
+    pub fn improve(&self, kernel: &mut dyn Kernel) {
+        let lengths = free_lengths(kernel, self.x.ncols());
+        if lengths.is_empty() {
+            return;
+        }
+        let (at_start, start) = (self.evidence(kernel), values_of(kernel));
+        let mut best = (at_start, start.clone());
+        for length in lengths.iter().filter(|length| length.is_period) {
+            let periods = length.columns.iter().flat_map(|&column| self.periods(column));
+            // A peak may be the second harmonic of a wave.
+            let periods: Vec<f64> = periods.flat_map(|period| [period, 2.0 * period]).collect();
+            self.take_best(kernel, &mut best, periods.iter().map(|&period| vec![(length.value, period)]));
+        }
+        let scales: Vec<&Length> = lengths.iter().filter(|length| !length.is_period).collect();
+        let shorter = |length: &Length, factor: f64| (length.value, start[length.value] * factor);
+        let together =
+            FACTORS.map(|factor| scales.iter().map(|length| shorter(length, factor)).collect::<Vec<_>>());
+        self.take_best(kernel, &mut best, together.into_iter().filter(|values| !values.is_empty()));
+        let several = scales.len() > 1;
+        for length in scales.into_iter().take(COLUMNS) {
+            let peak = length.columns.first().and_then(|&column| self.periods(column).first().copied());
+            let of_peak = peak.map(|period| (length.value, OF_PERIOD * period));
+            let factors = FACTORS.into_iter().filter(|_| several).map(|factor| shorter(length, factor));
+            self.take_best(kernel, &mut best, factors.chain(of_peak).map(|value| vec![value]));
+        }
+        let gains = best.0 > at_start + clear_gain(self.x.nrows());
+        set_values(kernel, if gains { &best.1 } else { &start });
+    }
+
+    /// Changes some values of the best ones so far, and keeps the changes with the highest evidence if that is a rise.
+    fn take_best(
+        &self,
+        kernel: &mut dyn Kernel,
+        best: &mut (f64, Vec<f64>),
+        changes: impl Iterator<Item = Vec<(usize, f64)>>,
+    ) {
+        let from = best.1.clone();
+        for change in changes {
+            let mut values = from.clone();
+            change.into_iter().for_each(|(value, length)| values[value] = length);
+            set_values(kernel, &values);
+            let evidence = self.evidence(kernel);
+            if evidence > best.0 {
+                *best = (evidence, values);
+            }
+        }
+    }
+
+    /// Returns the periods of the highest peaks of the Lomb–Scargle periodogram along a column, highest first.
+    fn periods(&self, column: usize) -> Vec<f64> {
+        let x: Vec<f64> = self.x.col(column).iter().copied().collect();
+        let ends =
+            x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
+        let range = ends.1 - ends.0;
+        if !(range > 0.0 && range.is_finite()) {
+            return Vec::new();
+        }
+        let cycles = (self.all / ROWS_A_CYCLE).min(MOST_CYCLES);
+        // Waves by the angle of the first harmonic of `OVERSAMPLING` ranges: each frequency turns them by one more step.
+        let steps: Vec<(f64, f64)> =
+            x.iter().map(|x| (TAU * (x - ends.0) / (range * OVERSAMPLING as f64)).sin_cos()).collect();
+        let mut waves = vec![(0.0, 1.0); x.len()];
+        let mut powers = Vec::with_capacity(cycles * OVERSAMPLING);
+        for _ in 0..cycles * OVERSAMPLING {
+            for ((sine, cosine), (s, c)) in waves.iter_mut().zip(&steps) {
+                (*sine, *cosine) = (*sine * c + *cosine * s, *cosine * c - *sine * s);
+            }
+            powers.push(self.responses.iter().map(|response| power(&waves, response)).sum::<f64>());
+        }
+        let is_peak = |i: usize| {
+            let at = |i: usize| powers.get(i).copied().unwrap_or(0.0);
+            i + 1 >= OVERSAMPLING && at(i) > at(i - 1) && at(i) >= at(i + 1)
+        };
+        let mut peaks: Vec<usize> = (1..powers.len()).filter(|&i| is_peak(i)).collect();
+        peaks.sort_by(|&a, &b| powers[b].total_cmp(&powers[a]));
+        peaks.truncate(PEAKS);
+        peaks.into_iter().map(|i| range * OVERSAMPLING as f64 / (i + 1) as f64).collect()
+    }
+}
+
+/// Returns the gain of log evidence of a sample, in nats, above which one start is clearly better than another.
+pub(super) fn clear_gain(rows: usize) -> f64 {
+    LEAST_GAIN.0.max(LEAST_GAIN.1 * rows as f64)
+}
+
+/// Returns the lengths along columns of numbers that have no given values.
+fn free_lengths(kernel: &dyn Kernel, dims: usize) -> Vec<Length> {
+    let (mut names, along, dimensions) = (Vec::new(), kernel.lengths(dims), kernel.dimensions());
+    kernel.for_each_parameter(&mut |parameter| {
+        let name = (!parameter.fixed && !parameter.given).then(|| parameter.name.clone());
+        names.extend(std::iter::repeat_n(name, parameter.values.len()));
+    });
+    let lengths = names.into_iter().zip(along).enumerate().filter_map(|(value, (name, columns))| {
+        let numbers = columns.iter().all(|&c| !dimensions.get(c).is_some_and(|d| d.is_category()));
+        let is_period = name? == "period";
+        (numbers && !columns.is_empty()).then_some(Length { value, columns, is_period })
+    });
+    lengths.collect()
+}
+
+fn values_of(kernel: &dyn Kernel) -> Vec<f64> {
+    let mut values = Vec::new();
+    kernel.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
+    values
+}
+
+fn set_values(kernel: &mut dyn Kernel, values: &[f64]) {
+    let mut values = values.iter().copied();
+    kernel.for_each_parameter_mut(&mut |parameter| {
+        let own: Vec<f64> = values.by_ref().take(parameter.values.len()).collect();
+        parameter.start(|value| own[value]);
+    });
+}
+
+/// Returns the sum of squares of `y` that a sine, a cosine and a constant explain; `y` has mean 0.
+fn power(waves: &[(f64, f64)], y: &[f64]) -> f64 {
+    let n = y.len() as f64;
+    let (mut s, mut c, mut ss, mut cc, mut sc, mut ys, mut yc) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
+    for ((sine, cosine), y) in waves.iter().zip(y) {
+        (s, c) = (s + sine, c + cosine);
+        (ss, cc, sc) = (ss + sine * sine, cc + cosine * cosine, sc + sine * cosine);
+        (ys, yc) = (ys + y * sine, yc + y * cosine);
+    }
+    let (ss, cc, sc) = (ss - s * s / n, cc - c * c / n, sc - s * c / n);
+    let determinant = ss * cc - sc * sc;
+    let power = (ys * ys * cc + yc * yc * ss - 2.0 * ys * yc * sc) / determinant;
+    if determinant > 1e-6 * n * n { power } else { 0.0 }
+}

@@ -1,0 +1,188 @@
+//! Default fits to periodic signals, simulators without noise, counts that look like numbers and very few rows.
+
+use faer::Mat;
+use sparsegp::hyper::Constraints;
+use sparsegp::likelihood::{LikelihoodKind, TargetKind};
+use sparsegp::model::Model;
+use sparsegp::options::{FitOptions, MeanKind, Open};
+use sparsegp::training::ModelBuilder;
+use sparsegp_testkit::problems::Normals;
+use std::f64::consts::PI;
+
+fn fit(x: &Mat<f64>, y: &[f64], options: FitOptions) -> Model {
+    ModelBuilder::new().options(options).fit(x.as_ref(), y).expect("fit")
+}
+
+fn chosen() -> FitOptions {
+    FitOptions { open: Open::EVERYTHING, ..FitOptions::default() }
+}
+
+/// Points of the additive recurrence with the plastic number, which fill the unit square evenly.
+fn plane(rows: std::ops::Range<usize>) -> Mat<f64> {
+    let first = rows.start;
+    Mat::from_fn(rows.len(), 2, |i, j| {
+        let step = [0.754_877_666_246_692_7, 0.569_840_290_998_053_2][j];
+        (0.5 + step * (first + i) as f64).fract()
+    })
+}
+
+fn branin(x: &Mat<f64>) -> Vec<f64> {
+    let value = |i: usize| {
+        let (a, b) = (15.0 * x[(i, 0)] - 5.0, 15.0 * x[(i, 1)]);
+        let inner = b - 5.1 / (4.0 * PI * PI) * a * a + 5.0 / PI * a - 6.0;
+        inner * inner + 10.0 * (1.0 - 1.0 / (8.0 * PI)) * a.cos() + 10.0
+    };
+    (0..x.nrows()).map(value).collect()
+}
+
+fn rmse(model: &Model, x: &Mat<f64>, truth: &[f64]) -> f64 {
+    let predictions = model.predict(x.as_ref(), &[]).expect("predictions");
+    let squares = truth.iter().enumerate().map(|(row, y)| (predictions.row(row).mean - y).powi(2));
+    (squares.sum::<f64>() / truth.len() as f64).sqrt()
+}
+
+/// A sine of this many cycles over 0 to 10, at uniform random places, with noise of standard deviation 0.1.
+fn waves(seed: u64, rows: usize, cycles: f64) -> (Mat<f64>, Vec<f64>) {
+    let mut normals = Normals::new(seed);
+    let x = Mat::from_fn(rows, 1, |i, _| 10.0 * (0.618_033_988_749_894_9 * (i + 1) as f64 + 0.3).fract());
+    let y = (0..rows).map(|i| (0.2 * PI * cycles * x[(i, 0)]).sin() + 0.1 * normals.next()).collect();
+    (x, y)
+}
+
+#[test]
+fn waves_of_many_cycles_are_found() {
+    for (seed, rows, cycles, options) in [
+        (1, 80, 10.0, chosen()),
+        (2, 80, 10.0, FitOptions::default()),
+        (3, 400, 25.0, FitOptions::default()),
+        (4, 160, 3.0, FitOptions { kernel: "matern32".into(), ..FitOptions::default() }),
+        (5, 1500, 30.0, FitOptions { kernel: "matern32".into(), ..FitOptions::default() }),
+    ] {
+        let (x, y) = waves(seed, rows, cycles);
+        let model = fit(&x, &y, options);
+        let truth: Vec<f64> = (0..rows).map(|i| (0.2 * PI * cycles * x[(i, 0)]).sin()).collect();
+        let error = rmse(&model, &x, &truth);
+        assert!(error < 0.09, "{rows} rows of {cycles} cycles: {error}");
+    }
+}
+
+#[test]
+fn a_periodic_kernel_finds_its_period() {
+    for (seed, cycles) in [(1, 4.0), (2, 9.0), (3, 21.0)] {
+        let (x, y) = waves(seed, 90, cycles);
+        // A second harmonic that is as strong as the first.
+        let y: Vec<f64> =
+            y.iter().enumerate().map(|(i, y)| y + (0.4 * PI * cycles * x[(i, 0)]).cos()).collect();
+        let model = fit(&x, &y, FitOptions { kernel: "periodic".into(), ..FitOptions::default() });
+        let period = model.hyperparameters().iter().find(|(name, _)| name.ends_with("period.0")).map(|p| p.1);
+        let period = period.or_else(|| {
+            model.hyperparameters().iter().find(|(name, _)| name.ends_with("period")).map(|p| p.1)
+        });
+        let period = period.expect("a period") * model.scaling().inputs[0].scale;
+        assert!((period * cycles / 10.0 - 1.0).abs() < 0.01, "{cycles} cycles: period {period}");
+    }
+}
+
+/// The errors of an exact GP with the same kernel are 0.0279 and 0.00892 by scipy 1.17 (L-BFGS-B on the log evidence, the best of three
+/// starts, noise of at least 1e-10 of the variance); standard deviations of the target are 48 and 50.
+#[test]
+fn simulators_without_noise_are_learned_exactly() {
+    let x = plane(1001..1501);
+    let truth = branin(&x);
+    for (rows, exact, options) in [(60, 0.0279, FitOptions::default()), (150, 0.008_92, chosen())] {
+        let inputs = plane(1..rows + 1);
+        let model = fit(&inputs, &branin(&inputs), options);
+        let error = rmse(&model, &x, &truth);
+        assert!(error < 1.5 * exact, "{rows} rows: {error}, exact GP {exact}");
+    }
+}
+
+/// With an inducing input at every distinct input the bounds on the log evidence meet, however often rows repeat.
+#[test]
+fn bounds_meet_if_every_distinct_input_is_an_inducing_input() {
+    let mut normals = Normals::new(3);
+    let x = Mat::from_fn(2000, 1, |i, _| (i / 200) as f64);
+    let y: Vec<f64> = (0..2000).map(|i| (x[(i, 0)] / 3.0).sin() + 0.03 * normals.next()).collect();
+    let model = fit(&x, &y, FitOptions::default());
+    let summary = model.summary();
+    let (lower, upper) = (summary.elbo_sum.expect("a bound"), summary.evidence_upper_bound.expect("a bound"));
+    assert!(lower <= upper && upper - lower < 0.01, "{lower} {upper}");
+    assert!(summary.warnings.is_empty(), "{:?}", summary.warnings);
+}
+
+/// A histogram that falls from 30,000 to 0: a Gaussian of one variance gives bins without events a wide interval.
+#[test]
+fn whole_numbers_with_zeros_and_a_wide_range_are_counts() {
+    let rows = 48;
+    let x = Mat::from_fn(rows, 1, |i, _| 100.0 + 10.0 * i as f64);
+    let mut normals = Normals::new(5);
+    let rate = |x: f64| 30_000.0 * (-0.022 * (x - 100.0)).exp();
+    let counts: Vec<f64> = (0..rows)
+        .map(|i| {
+            let rate = rate(x[(i, 0)]);
+            (rate + rate.sqrt() * normals.next()).round().max(0.0)
+        })
+        .collect();
+    assert!(counts.contains(&0.0));
+    let kind = |model: &Model| model.latent().likelihood.target_kind();
+    let model = fit(&x, &counts, chosen());
+    assert_eq!(kind(&model), TargetKind::Count);
+    let at = Mat::from_fn(1, 1, |_, _| 505.0);
+    let mean = model.predict(at.as_ref(), &[]).expect("a prediction").row(0).mean;
+    assert!((mean / rate(505.0) - 1.0).abs() < 0.4, "{mean}");
+    // Numbers with fractions, or without zeros, are no counts.
+    let shifted: Vec<f64> = counts.iter().map(|y| y + 0.5).collect();
+    assert_eq!(kind(&fit(&x, &shifted, chosen())), TargetKind::Real);
+}
+
+/// If the kernel's variance tends to 0, the variance of f is that of the mean of n rows.
+#[test]
+fn the_mean_of_few_rows_is_uncertain() {
+    let x = Mat::from_fn(3, 1, |i, _| [0.1, 0.5, 0.6][i]);
+    let y = [1.0, 3.0, 1.2];
+    let model = fit(&x, &y, FitOptions::default());
+    let read = Model::from_bytes("model", &model.to_bytes().expect("bytes")).expect("the model");
+    let repeated = Mat::from_fn(6, 1, |i, _| x[(i / 2, 0)]);
+    let twice = fit(&repeated, &[1.0, 1.0, 3.0, 3.0, 1.2, 1.2], FitOptions::default());
+    let weighted = ModelBuilder::new().weights(&[2.0; 3]).fit(x.as_ref(), &y).expect("fit");
+    for (model, rows) in [(&model, 3.0), (&read, 3.0), (&twice, 6.0), (&weighted, 6.0)] {
+        let predictions = model.predict(x.as_ref(), &[]).expect("predictions");
+        let noise = model.latent().noise_variance().expect("noise") * model.scaling().unscale_variance(1.0);
+        let (_, joint) = model.joint(x.as_ref()).expect("a covariance");
+        for row in 0..3 {
+            let variance = predictions.row(row).latent_variance;
+            assert!(variance >= 0.999 * noise / rows, "{variance} {noise}");
+            assert!((joint[(row, row)] / variance - 1.0).abs() < 1e-9, "{joint:?} {variance}");
+        }
+    }
+}
+
+/// Two rows are much closer than a lengthscale, and the noise is far below a jitter of 1e-6. The numbers are by dense algebra with 40
+/// digits (mpmath) at the same hyper-parameters.
+#[test]
+fn close_rows_keep_what_they_say_about_the_slope() {
+    let x = Mat::from_fn(3, 1, |i, _| [0.0, 1.0, 1.001][i]);
+    let values =
+        [("kernel.variance", 40.0), ("kernel.lengthscales", 2.0), ("likelihood.noise_variance", 1e-8)];
+    let options = FitOptions {
+        kernel: "rbf".into(),
+        mean: MeanKind::Zero,
+        constraints: Constraints::fixing(values).expect("names"),
+        ..FitOptions::default()
+    };
+    let model = fit(&x, &[1.0, 2.0, 4.0], options);
+    for (at, mean, variance) in [
+        (1.3, 672.991_994, 0.146_974_347),
+        (0.5, -515.887_407, 0.223_946_296),
+        (1.002, 5.999_735, 7.788_65e-8),
+    ] {
+        let at = Mat::from_fn(1, 1, |_, _| at);
+        let found = model.predict(at.as_ref(), &[]).expect("a prediction").row(0);
+        assert!((found.latent_mean / mean - 1.0).abs() < 0.01, "{} {mean}", found.latent_mean);
+        assert!(
+            (found.latent_variance / variance - 1.0).abs() < 0.02,
+            "{} {variance}",
+            found.latent_variance
+        );
+    }
+}
