@@ -138,7 +138,7 @@ pub use observation_model::ObservationModel;
 pub use ordinal::Ordinal;
 pub use poisson::{PoissonExp, PoissonSoftplus};
 pub use student_t::StudentT;
-pub use target::{HIGHEST_WHOLE, TargetKind, Task};
+pub use target::{EXPOSURES, HIGHEST_WHOLE, TargetKind, Task};
 
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;

@@ -1,6 +1,7 @@
 //! Fits of arrays from the options to predictions, their warnings, interruptions and model files.
 
 mod alone;
+mod builder;
 mod constraints;
 mod diagnosis;
 mod dlm;
