@@ -44,7 +44,7 @@ impl Positive {
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Positive::Exposure => (
-                "an exposure above 0 (from 1e-100 to 1e100)",
+                "an exposure above 0",
                 "an exposure is the time, area or number of units that could have had events; remove rows without exposure",
             ),
             Positive::Weight => {
@@ -64,6 +64,7 @@ impl Positive {
             return Ok(());
         }
         let (place, found, (expected, hint)) = (table.place(row, name), number_text(value), self.words());
+        let expected = if value > 0.0 { "an exposure from 1e-100 to 1e100" } else { expected };
         Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint))
     }
 }
