@@ -2,7 +2,7 @@
 
 use crate::dimension::{Dimension, DimensionError};
 use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, misfit};
 use crate::mapped::ActiveDims;
 use crate::pairwise::{self, LANES, OfDifferences, Run, Sums};
 use crate::parameter::Parameter;
@@ -43,16 +43,11 @@ impl Additive {
 
     /// Creates the kernel with one variance `σ_o²` per order from 1 on, in squared units of the
     /// target, and one lengthscale per dimension, in units of the inputs.
-    ///
-    /// # Panics
-    /// If there are no orders, more than [`Additive::MAX_ORDER`], or more orders than dimensions.
+    /// [`Kernel::check`] refuses no orders, more than [`Additive::MAX_ORDER`], and more orders than dimensions.
     pub fn new(variances: &[f64], lengthscales: &[f64]) -> Self {
-        let (order, dims) = (variances.len(), lengthscales.len());
-        let fits = (1..=dims.min(Self::MAX_ORDER)).contains(&order);
-        assert!(fits, "there is no additive kernel of order {order} in {dims} dimensions");
         Additive {
-            variances: Parameter::positive("variances", variances.to_vec()),
-            lengthscales: Parameter::positive("lengthscales", lengthscales.to_vec()),
+            variances: Parameter::start_at("variances", variances),
+            lengthscales: Parameter::start_at("lengthscales", lengthscales),
             dimensions: Vec::new(),
         }
     }
@@ -65,7 +60,7 @@ impl Additive {
     fn products(&self) -> impl Iterator<Item = f64> + use<> {
         let dims = self.dims();
         (0..self.variances.values.len()).scan(1.0, move |count, o| {
-            *count *= (dims - o) as f64 / (o + 1) as f64;
+            *count *= dims.saturating_sub(o) as f64 / (o + 1) as f64;
             Some(*count)
         })
     }
@@ -307,6 +302,19 @@ impl Kernel for Additive {
 
     fn expression(&self) -> String {
         format!("additive(order={})", self.variances.values.len())
+    }
+
+    fn check(&self, dims: usize) -> Result<(), String> {
+        let (order, most) = (self.variances.values.len(), dims.min(Self::MAX_ORDER));
+        if self.dims() != dims {
+            return Err(misfit(&self.expression(), self.dims(), dims));
+        }
+        if !(1..=most).contains(&order) {
+            return Err(format!(
+                "an additive kernel has {order} variances, expected one for each order from 1 to at most {most}"
+            ));
+        }
+        Ok(())
     }
 
     fn min_dims(&self) -> usize {

@@ -2,9 +2,10 @@
 
 use crate::distance::{Measure, PairGradient, ScaledPair};
 use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
+use crate::units::Unit;
 use faer::{MatMut, MatRef};
 use std::f64::consts::{FRAC_1_PI, PI};
 
@@ -40,16 +41,13 @@ impl ArcCosine {
     /// Creates the kernel with `variance` in squared units of the target (for the higher orders,
     /// per `q^order`); `weight_variances` in inverse squared units of the inputs, one for all
     /// dimensions or one per dimension; `bias_variance > 0` without unit.
-    ///
-    /// # Panics
-    /// If `order` is above [`ArcCosine::MAX_ORDER`].
+    /// [`Kernel::check`] refuses an order above [`ArcCosine::MAX_ORDER`].
     pub fn new(order: u32, variance: f64, weight_variances: &[f64], bias_variance: f64) -> Self {
-        assert!(order <= Self::MAX_ORDER, "there is no arc-cosine kernel of order {order}");
         ArcCosine {
             order,
-            variance: Parameter::positive("variance", vec![variance]),
-            weights: Parameter::positive("weight_variances", weight_variances.to_vec()),
-            bias: Parameter::positive("bias_variance", vec![bias_variance]),
+            variance: Parameter::start_at("variance", &[variance]),
+            weights: Parameter::start_at("weight_variances", weight_variances),
+            bias: Parameter::start_at("bias_variance", &[bias_variance]),
         }
     }
 
@@ -387,6 +385,20 @@ impl Kernel for ArcCosine {
         let radial = self.radial(square);
         let unit = FRAC_1_PI * self.angular(0.0) * radial * radial;
         self.variance.start(|_| target_variance / unit);
+    }
+
+    fn units(&self, dims: usize) -> Vec<Unit> {
+        [vec![Unit::of_target(2.0)], units_along(&self.weights, -2.0, dims), vec![Unit::default()]].concat()
+    }
+
+    fn check(&self, dims: usize) -> Result<(), String> {
+        if self.order > Self::MAX_ORDER {
+            let (order, most) = (self.order, Self::MAX_ORDER);
+            return Err(format!(
+                "the order of an arc-cosine kernel is {order}, expected one from 0 to {most}"
+            ));
+        }
+        check_each(self, &[&self.weights], dims)
     }
 
     fn expression(&self) -> String {

@@ -1,10 +1,11 @@
 //! A kernel that changes from one covariance to the next along a column.
 
-use crate::compose::{reborrow, told, with_slots};
+use crate::compose::{check_children, reborrow, told, with_slots};
 use crate::dimension::{Dimension, DimensionError, is_category};
-use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
+use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch, misfit};
 use crate::matrix::{column, column_mut};
 use crate::parameter::{Parameter, Transform};
+use crate::units::Unit;
 use faer::{MatMut, MatRef};
 
 /// `Σ_i w_i(x) k_i(x, x') w_i(x')`, `i = 0, …`, with `w_i = S_i (1 − S_{i+1})` and `S_i = σ(s_i (x_0 − l_i))`. Here σ is the logistic
@@ -24,12 +25,9 @@ const START: f64 = 5.0;
 impl Changepoint {
     /// Creates a kernel from two or more kernels, from left to right along the first column, with a
     /// change between neighbours.
-    ///
-    /// # Panics
-    /// If there are fewer than two.
+    /// [`Kernel::check`] refuses fewer than two.
     pub fn new(children: Vec<Box<dyn Kernel>>) -> Self {
-        assert!(children.len() >= 2, "a changepoint needs at least two kernels, not {}", children.len());
-        let changes = children.len() - 1;
+        let changes = children.len().max(2) - 1;
         let locations = Parameter::new("locations", vec![0.0; changes], Transform::Identity);
         let mut kernel = Changepoint {
             own: [locations, Parameter::positive("steepness", vec![START; changes])],
@@ -41,7 +39,7 @@ impl Changepoint {
     }
 
     fn changes(&self) -> usize {
-        self.children.len() - 1
+        self.own[0].values.len()
     }
 
     /// Spaces the locations evenly from two spreads below 0 to two spreads above.
@@ -249,7 +247,21 @@ impl Kernel for Changepoint {
 
     /// Fixes the scale of the first kernel, as for a sum.
     fn fix_scale(&mut self) {
-        self.children[0].fix_scale();
+        self.children.iter_mut().take(1).for_each(|child| child.fix_scale());
+    }
+
+    fn units(&self, dims: usize) -> Vec<Unit> {
+        let first = Unit::of_columns(1.0, vec![0]);
+        let (location, steepness) = (Unit { position: true, ..first.clone() }, Unit { input: -1.0, ..first });
+        let own = [location, steepness].into_iter().flat_map(|unit| vec![unit; self.changes()]);
+        own.chain(self.children.iter().flat_map(|child| child.units(dims))).collect()
+    }
+
+    fn check(&self, dims: usize) -> Result<(), String> {
+        if dims == 0 {
+            return Err(misfit("changepoint", 1, 0));
+        }
+        check_children(&self.children, dims)
     }
 
     fn expression(&self) -> String {

@@ -5,6 +5,7 @@ use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
 use crate::random_feature::{Chance, Joined, Line, RandomFeature};
+use crate::units::Unit;
 use faer::{MatMut, MatRef};
 
 /// The operation that combines the children of a [`Combination`].
@@ -35,27 +36,17 @@ pub struct Combination {
 }
 
 impl Combination {
-    /// Combines the children.
-    ///
-    /// # Panics
-    /// If there are fewer than two.
+    /// Combines two or more children; [`Kernel::check`] refuses fewer.
     pub fn new(operation: Operation, children: Vec<Box<dyn Kernel>>) -> Self {
-        assert!(children.len() >= 2, "a sum or product needs at least two kernels, not {}", children.len());
         Combination { operation, children, dimensions: Vec::new() }
     }
 
-    /// The sum of the terms.
-    ///
-    /// # Panics
-    /// If there are fewer than two.
+    /// The sum of two or more terms.
     pub fn sum(terms: Vec<Box<dyn Kernel>>) -> Self {
         Combination::new(Operation::Sum, terms)
     }
 
-    /// The product of the factors.
-    ///
-    /// # Panics
-    /// If there are fewer than two.
+    /// The product of two or more factors.
     pub fn product(factors: Vec<Box<dyn Kernel>>) -> Self {
         Combination::new(Operation::Product, factors)
     }
@@ -69,6 +60,14 @@ pub(crate) fn told(
     let mut told = children.to_vec();
     told.iter_mut().try_for_each(|child| child.set_dimensions(dimensions))?;
     Ok(told)
+}
+
+/// Checks that there are two or more kernels, and each of them.
+pub(crate) fn check_children(children: &[Box<dyn Kernel>], dims: usize) -> Result<(), String> {
+    if children.len() < 2 {
+        return Err(format!("a combination of kernels has {}, expected two or more", children.len()));
+    }
+    children.iter().try_for_each(|child| child.check(dims))
 }
 
 /// The number of parameter values of a kernel.
@@ -253,7 +252,7 @@ impl Kernel for Combination {
 
     /// In a product, the first factor keeps the scale; in a sum, the scale of the first term is fixed.
     fn fix_scale(&mut self) {
-        self.children[0].fix_scale();
+        self.children.iter_mut().take(1).for_each(|child| child.fix_scale());
     }
 
     fn random_feature(&self, dims: usize, chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
@@ -262,8 +261,20 @@ impl Kernel for Combination {
         Some(Box::new(Joined { features: features?, product: self.operation == Operation::Product }))
     }
 
-    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
-        self.children.iter().flat_map(|child| child.lengths(dims)).collect()
+    /// In a product, the first factor has the unit of the target.
+    fn units(&self, dims: usize) -> Vec<Unit> {
+        let of_child = |(i, child): (usize, &Box<dyn Kernel>)| {
+            let mut units = child.units(dims);
+            if i > 0 && self.operation == Operation::Product {
+                units.iter_mut().for_each(|unit| unit.target = 0.0);
+            }
+            units
+        };
+        self.children.iter().enumerate().flat_map(of_child).collect()
+    }
+
+    fn check(&self, dims: usize) -> Result<(), String> {
+        check_children(&self.children, dims)
     }
 
     fn expression(&self) -> String {
@@ -316,7 +327,12 @@ pub struct Scale {
 impl Scale {
     /// `variance` has no unit.
     pub fn new(variance: f64, inner: Box<dyn Kernel>) -> Self {
-        Scale { variance: Parameter::positive("variance", vec![variance]), inner }
+        Scale { variance: Parameter::start_at("variance", &[variance]), inner }
+    }
+
+    /// Creates a scale that starts from the data.
+    pub(crate) fn from_data(inner: Box<dyn Kernel>) -> Self {
+        Scale { variance: Parameter::positive("variance", vec![1.0]), inner }
     }
 
     /// Splits a flat gradient into the entry of the variance and those of the inner kernel.
@@ -426,8 +442,12 @@ impl Kernel for Scale {
         Some(Box::new(Joined { features, product: true }))
     }
 
-    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
-        std::iter::once(Vec::new()).chain(self.inner.lengths(dims)).collect()
+    fn units(&self, dims: usize) -> Vec<Unit> {
+        std::iter::once(Unit::default()).chain(self.inner.units(dims)).collect()
+    }
+
+    fn check(&self, dims: usize) -> Result<(), String> {
+        self.inner.check(dims)
     }
 
     fn expression(&self) -> String {

@@ -2,10 +2,13 @@
 
 use crate::dimension::{Dimension, DimensionError, add_where_equal, is_category, sum_where_equal};
 use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
+use crate::kernel::{
+    Gradient, Inputs, Kernel, Scratch, check_each, constant_diag_adjoint, expression_with, units_along,
+};
 use crate::matrix::{column, column_mut, mirror_upper};
 use crate::parameter::Parameter;
 use crate::random_feature::{Chance, Joined, Line, RandomFeature};
+use crate::units::Unit;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
@@ -49,7 +52,7 @@ pub struct Constant {
 impl Constant {
     /// Creates a constant kernel: `variance` everywhere, in squared units of the target.
     pub fn new(variance: f64) -> Self {
-        Constant { variance: Parameter::positive("variance", vec![variance]), white: false }
+        Constant { variance: Parameter::start_at("variance", &[variance]), white: false }
     }
 
     /// Creates a white kernel: `variance` on the diagonal of a Gram matrix, 0 between different
@@ -152,18 +155,12 @@ impl Polynomial {
     /// all dimensions or one per dimension, in units of `target^(2/degree) / input²`; `offset > 0`
     /// in `target^(2/degree)`.
     ///
-    /// # Panics
-    /// If `degree` is 0 or above [`Polynomial::MAX_DEGREE`].
+    /// [`Kernel::check`] refuses a degree of 0 or above [`Polynomial::MAX_DEGREE`].
     pub fn new(degree: u32, variance: &[f64], offset: f64) -> Self {
-        assert!(
-            (1..=Self::MAX_DEGREE).contains(&degree),
-            "degree {degree} is not between 1 and {}",
-            Self::MAX_DEGREE
-        );
         Polynomial {
             degree,
-            variance: Parameter::positive("variance", variance.to_vec()),
-            offset: Some(Parameter::positive("offset", vec![offset])),
+            variance: Parameter::start_at("variance", variance),
+            offset: Some(Parameter::start_at("offset", &[offset])),
             dimensions: Vec::new(),
         }
     }
@@ -172,7 +169,7 @@ impl Polynomial {
     /// dimensions or one per dimension, in units of `(target / input)²`: the variances of the
     /// slopes.
     pub fn linear(variance: &[f64]) -> Self {
-        let variance = Parameter::positive("variance", variance.to_vec());
+        let variance = Parameter::start_at("variance", variance);
         Polynomial { degree: 1, variance, offset: None, dimensions: Vec::new() }
     }
 
@@ -424,6 +421,24 @@ impl Kernel for Polynomial {
         };
         let features = (0..self.degree).map(|_| line()).collect();
         Some(Box::new(Joined { features, product: true }))
+    }
+
+    fn units(&self, dims: usize) -> Vec<Unit> {
+        let base = 2.0 / f64::from(self.degree.max(1));
+        let mut units = units_along(&self.variance, -2.0, dims);
+        units.iter_mut().for_each(|unit| unit.target = base);
+        units.extend(self.offset.as_ref().map(|_| Unit::of_target(base)));
+        units
+    }
+
+    fn check(&self, dims: usize) -> Result<(), String> {
+        if !(1..=Self::MAX_DEGREE).contains(&self.degree) {
+            let (degree, most) = (self.degree, Self::MAX_DEGREE);
+            return Err(format!(
+                "the degree of a polynomial kernel is {degree}, expected one from 1 to {most}"
+            ));
+        }
+        check_each(self, &[&self.variance], dims)
     }
 
     fn expression(&self) -> String {

@@ -2,6 +2,7 @@
 //! with it.
 
 use crate::kernel::Kernel;
+use crate::kernel::range_words;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -72,6 +73,7 @@ impl Entry {
     /// Builds the kernel with the given options.
     pub(crate) fn kernel(&self, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
         let mut kernel = (self.build)(options)?;
+        start_from_data(kernel.as_mut());
         options.apply(kernel.as_mut(), [self.flags, self.arguments, self.parameters])?;
         Ok(kernel)
     }
@@ -206,6 +208,11 @@ impl Options<'_> {
     }
 }
 
+/// Marks all values as not given: only the text gives values of an [`Entry`].
+fn start_from_data(kernel: &mut dyn Kernel) {
+    kernel.for_each_parameter_mut(&mut |parameter| parameter.given = false);
+}
+
 /// Sets the first parameter called `key`. A kernel visits its own parameters before those of inner
 /// kernels.
 fn set(kernel: &mut dyn Kernel, key: &str, values: &[f64], at: usize) -> Result<(), ParseError> {
@@ -229,12 +236,4 @@ fn set(kernel: &mut dyn Kernel, key: &str, values: &[f64], at: usize) -> Result<
         }
     });
     outcome
-}
-
-/// Returns the required range of the values of a parameter, in words.
-fn range_words(low: f64, high: f64) -> String {
-    match (low, high) {
-        (0.0, f64::INFINITY) => "positive".to_owned(),
-        (low, high) => format!("between {low} and {high}"),
-    }
 }

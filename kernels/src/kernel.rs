@@ -3,6 +3,7 @@
 use crate::dimension::{Dimension, DimensionError, any_category};
 use crate::parameter::Parameter;
 use crate::random_feature::{Chance, RandomFeature};
+use crate::units::Unit;
 use faer::{MatMut, MatRef};
 use std::fmt::Debug;
 
@@ -182,12 +183,45 @@ pub trait Kernel: Send + Sync + Debug {
         None
     }
 
-    /// Returns, for every parameter value in the order of [`Kernel::for_each_parameter`], the columns of the points (of `dims`) along
-    /// which it is a length; empty for other values.
-    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
-        let mut lengths = Vec::new();
-        self.for_each_parameter(&mut |parameter| lengths.extend(lengths_of(parameter, "lengthscales", dims)));
-        lengths
+    /// Returns the unit of every parameter value, in the order of [`Kernel::for_each_parameter`], for points with `dims` columns. By
+    /// default, `lengthscales` are lengths, and `variance` and `variances` are in squared units of the target.
+    fn units(&self, dims: usize) -> Vec<Unit> {
+        let mut units = Vec::new();
+        self.for_each_parameter(&mut |parameter| {
+            units.extend(match parameter.name.as_str() {
+                "lengthscales" => units_along(parameter, 1.0, dims),
+                "variance" | "variances" => vec![Unit::of_target(2.0); parameter.values.len()],
+                _ => vec![Unit::default(); parameter.values.len()],
+            });
+        });
+        units
+    }
+
+    /// Checks that the kernel can be evaluated at points with `dims` columns: the numbers of values and of columns.
+    ///
+    /// # Errors
+    /// What was found and expected, in words.
+    fn check(&self, dims: usize) -> Result<(), String> {
+        if self.min_dims() > dims {
+            return Err(misfit(&self.expression(), self.min_dims(), dims));
+        }
+        let (mut units, mut found) = (self.units(dims).into_iter(), Ok(()));
+        self.for_each_parameter(&mut |parameter| {
+            let along = units.by_ref().take(parameter.values.len()).any(|unit| unit.input != 0.0);
+            if along && parameter.per_dimension() && parameter.dims() != dims {
+                found = Err(misfit(&self.expression(), parameter.dims(), dims));
+            }
+        });
+        found
+    }
+
+    /// Keeps all values of the kernel as they are during training.
+    fn fixed(mut self) -> Self
+    where
+        Self: Sized,
+    {
+        self.for_each_parameter_mut(&mut |parameter| parameter.fixed = true);
+        self
     }
 
     /// Returns the columns of the points that values depend on; `None` for all of them.
@@ -265,13 +299,49 @@ pub trait Kernel: Send + Sync + Debug {
     fn boxed_clone(&self) -> Box<dyn Kernel>;
 }
 
-/// Returns, for every value of a parameter with this name, the columns along which it is a length; empty for other parameters.
-pub(crate) fn lengths_of(parameter: &Parameter, name: &str, dims: usize) -> Vec<Vec<usize>> {
-    let of = |value: usize| match parameter.name == name {
-        false => Vec::new(),
-        true => (0..dims).filter(|&d| parameter.slot(d) == value).collect(),
-    };
+/// Returns the units of values that belong to the columns: a power of the unit of each value's columns.
+pub(crate) fn units_along(parameter: &Parameter, power: f64, dims: usize) -> Vec<Unit> {
+    let of = |value| Unit::of_columns(power, (0..dims).filter(|&d| parameter.slot(d) == value).collect());
     (0..parameter.values.len()).map(of).collect()
+}
+
+/// Refuses parameters with one value per column if their numbers of values differ from the number of columns.
+pub(crate) fn check_each(kernel: &dyn Kernel, parameters: &[&Parameter], dims: usize) -> Result<(), String> {
+    let wrong = parameters.iter().find(|parameter| parameter.per_dimension() && parameter.dims() != dims);
+    wrong.map_or(Ok(()), |parameter| Err(misfit(&kernel.expression(), parameter.dims(), dims)))
+}
+
+/// The words for a kernel that needs another number of columns than the points have.
+pub(crate) fn misfit(kernel: &str, wanted: usize, found: usize) -> String {
+    format!("the kernel {kernel} is for {wanted} columns, but the inputs have {found}")
+}
+
+/// Checks that every value is one that training admits, and that the kernel fits points with `dims` columns; see [`Kernel::check`].
+///
+/// # Errors
+/// What was found and expected, in words.
+pub fn check_values(kernel: &dyn Kernel, dims: usize) -> Result<(), String> {
+    let (mut names, mut found) = (kernel.parameter_names().into_iter(), Ok(()));
+    kernel.for_each_parameter(&mut |parameter| {
+        let name = names.next().unwrap_or_default();
+        let (low, high) = parameter.transform.range();
+        if parameter.values.is_empty() {
+            found = Err(format!("{name} has no value, expected one, or one for every column"));
+        } else if let Some(value) = parameter.values.iter().find(|&&value| !parameter.transform.admits(value))
+        {
+            found = Err(format!("{name} is {value}, expected a number that is {}", range_words(low, high)));
+        }
+    });
+    found.and_then(|()| kernel.check(dims))
+}
+
+/// Returns the range of a value, in words.
+pub(crate) fn range_words(low: f64, high: f64) -> String {
+    match (low, high) {
+        (f64::NEG_INFINITY, f64::INFINITY) => "finite".to_owned(),
+        (0.0, f64::INFINITY) => "positive".to_owned(),
+        (low, high) => format!("between {low} and {high}"),
+    }
 }
 
 impl Clone for Box<dyn Kernel> {

@@ -3,11 +3,12 @@
 use crate::compose::top_level;
 use crate::dimension::{Dimension, DimensionError, is_category, is_number};
 use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
+use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch, misfit};
 use crate::mapped_feature::MappedFeature;
 use crate::parameter::{Parameter, Transform};
 use crate::random_feature::{Chance, RandomFeature};
 use crate::stationary::Stationary;
+use crate::units::Unit;
 use faer::{MatMut, MatRef};
 use std::fmt::Debug;
 
@@ -512,15 +513,24 @@ impl<M: InputMap> Kernel for Mapped<M> {
         Some(Box::new(MappedFeature { map, width, inner }))
     }
 
-    /// Returns the selected columns; maps other than a selection have no units, so there the lists
-    /// are empty.
-    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+    /// Returns the units along the selected columns; maps other than a selection have no units.
+    fn units(&self, dims: usize) -> Vec<Unit> {
         let own = self.map.parameters().iter().map(|parameter| parameter.values.len()).sum();
-        let selected = self.map.columns();
-        let inner = self.inner.lengths(self.map.width(dims)).into_iter().map(|columns| {
-            selected.as_ref().map_or_else(Vec::new, |all| columns.iter().map(|&column| all[column]).collect())
+        let selected = self.map.columns().unwrap_or_default();
+        let inner = self.inner.units(self.map.width(dims)).into_iter().map(|unit| {
+            let columns = unit.columns.iter().filter_map(|&column| selected.get(column).copied()).collect();
+            Unit { target: unit.target, position: unit.position, ..Unit::of_columns(unit.input, columns) }
         });
-        std::iter::repeat_n(Vec::new(), own).chain(inner).collect()
+        std::iter::repeat_n(Unit::default(), own).chain(inner).collect()
+    }
+
+    fn check(&self, dims: usize) -> Result<(), String> {
+        let wanted = self.min_dims();
+        let own: usize = self.map.parameters().iter().map(|parameter| parameter.values.len()).sum();
+        if wanted > dims || (own > 0 && wanted != dims) {
+            return Err(misfit(&self.expression(), wanted, dims));
+        }
+        self.inner.check(self.map.width(dims))
     }
 
     fn expression(&self) -> String {

@@ -157,6 +157,11 @@ impl Parameter {
         Parameter::new(name, values, Transform::POSITIVE)
     }
 
+    /// A free, positive parameter whose starting values the caller gave.
+    pub(crate) fn start_at(name: &str, values: &[f64]) -> Self {
+        Parameter { given: true, ..Parameter::positive(name, values.to_vec()) }
+    }
+
     /// Returns the value of input dimension `d`, which may be the value that all dimensions share.
     pub fn at(&self, d: usize) -> f64 {
         self.values[self.slot(d)]

@@ -118,7 +118,8 @@ impl Grammar {
 
     /// Returns the grammar with one more kernel, which `make` builds for a given number of columns.
     /// Unlike an [`Entry`], which is a constant, `make` can be a closure. The kernel's
-    /// [expression](Kernel::expression) has to be `name`.
+    /// [expression](Kernel::expression) has to be `name`. Values that are [given](crate::Parameter::given),
+    /// as in the constructors of this crate, are starting values on the scale the model sees.
     ///
     /// # Errors
     /// As for [`Grammar::with`].
@@ -495,7 +496,7 @@ fn around(options: &Options<'_>, mut inner: Vec<Box<dyn Kernel>>) -> Result<Box<
         return Ok(Box::new(kernel));
     }
     only.fix_scale();
-    let mut kernel = Scale::new(1.0, only);
+    let mut kernel = Scale::from_data(only);
     options.apply(&mut kernel, [&[], &[], &["variance"]])?;
     Ok(Box::new(kernel))
 }

@@ -2,11 +2,14 @@
 
 use crate::distance::{Measure, PairGradient};
 use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with, lengths_of};
+use crate::kernel::{
+    Gradient, Inputs, Kernel, Scratch, check_each, constant_diag_adjoint, expression_with, units_along,
+};
 use crate::matrix::mirror_upper;
 use crate::parameter::Parameter;
 use crate::profile::{Coefficients, Profile, Scaled};
 use crate::random_feature::{Chance, Line, RandomFeature, Wave};
+use crate::units::Unit;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use std::f64::consts::PI;
@@ -56,9 +59,9 @@ impl Periodic {
     /// one value for all dimensions or one per dimension.
     pub fn new(variance: f64, lengthscales: &[f64], period: &[f64]) -> Self {
         Periodic {
-            variance: Parameter::positive("variance", vec![variance]),
-            lengthscales: Parameter::positive("lengthscales", lengthscales.to_vec()),
-            period: Parameter::positive("period", period.to_vec()),
+            variance: Parameter::start_at("variance", &[variance]),
+            lengthscales: Parameter::start_at("lengthscales", lengthscales),
+            period: Parameter::start_at("period", period),
         }
     }
 
@@ -221,10 +224,14 @@ impl Kernel for Periodic {
     }
 
     /// Only the period is a length; lengthscales are relative to it.
-    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
-        let mut lengths = Vec::new();
-        self.for_each_parameter(&mut |parameter| lengths.extend(lengths_of(parameter, "period", dims)));
-        lengths
+    fn units(&self, dims: usize) -> Vec<Unit> {
+        let relative = vec![Unit::default(); self.lengthscales.values.len()];
+        [vec![Unit::of_target(2.0)], relative, units_along(&self.period, 1.0, dims)].concat()
+    }
+
+    /// Lengthscales and periods each fit the columns.
+    fn check(&self, dims: usize) -> Result<(), String> {
+        check_each(self, &[&self.lengthscales, &self.period], dims)
     }
 
     fn expression(&self) -> String {
@@ -255,8 +262,8 @@ impl Cosine {
     /// (wavelengths) in units of the inputs, one for all dimensions or one per dimension.
     pub fn new(variance: f64, lengthscales: &[f64]) -> Self {
         Cosine {
-            variance: Parameter::positive("variance", vec![variance]),
-            lengthscales: Parameter::positive("lengthscales", lengthscales.to_vec()),
+            variance: Parameter::start_at("variance", &[variance]),
+            lengthscales: Parameter::start_at("lengthscales", lengthscales),
         }
     }
 

@@ -4,6 +4,7 @@ use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
 use crate::pairwise::{self, LANES, OfDifferences, Run, Sums};
 use crate::parameter::Parameter;
+use crate::units::Unit;
 use crate::vector_math::{exp, sin_cos_cycles};
 use faer::{MatMut, MatRef};
 use pulp::Simd;
@@ -34,27 +35,17 @@ impl SpectralMixture {
     /// Creates the kernel with `Q` positive `weights` in squared units of the target; positive
     /// `frequencies` and `bandwidths` in cycles per unit of the inputs, `Q × D` each, the `D`
     /// values of a component side by side. A bandwidth `b` is a lengthscale `1/(2πb)`.
-    ///
-    /// # Panics
-    /// If there are no components, or if components differ in their numbers of frequencies and bandwidths.
+    /// [`Kernel::check`] refuses no components, and components of different numbers of frequencies and bandwidths.
     pub fn new(weights: &[f64], frequencies: &[f64], bandwidths: &[f64]) -> Self {
-        let fits = !weights.is_empty() && frequencies.len().is_multiple_of(weights.len());
-        assert!(
-            fits && !frequencies.is_empty() && frequencies.len() == bandwidths.len(),
-            "{} weights, {} frequencies and {} bandwidths make no mixture",
-            weights.len(),
-            frequencies.len(),
-            bandwidths.len()
-        );
         SpectralMixture {
-            weights: Parameter::positive("weights", weights.to_vec()),
-            frequencies: Parameter::positive("frequencies", frequencies.to_vec()),
-            bandwidths: Parameter::positive("bandwidths", bandwidths.to_vec()),
+            weights: Parameter::start_at("weights", weights),
+            frequencies: Parameter::start_at("frequencies", frequencies),
+            bandwidths: Parameter::start_at("bandwidths", bandwidths),
         }
     }
 
     fn dims(&self) -> usize {
-        self.frequencies.values.len() / self.weights.values.len()
+        self.frequencies.values.len() / self.weights.values.len().max(1)
     }
 
     fn variance(&self) -> f64 {
@@ -234,6 +225,26 @@ impl Kernel for SpectralMixture {
     /// Only a lone weight multiplies the whole kernel.
     fn fix_scale(&mut self) {
         self.weights.fixed |= self.weights.values.len() == 1;
+    }
+
+    /// Frequencies and bandwidths are in cycles per unit of their columns.
+    fn units(&self, dims: usize) -> Vec<Unit> {
+        let cycles = |values: &Parameter| {
+            (0..values.values.len()).map(move |i| Unit::of_columns(-1.0, vec![i % dims.max(1)]))
+        };
+        let weights = vec![Unit::of_target(2.0); self.weights.values.len()];
+        weights.into_iter().chain(cycles(&self.frequencies)).chain(cycles(&self.bandwidths)).collect()
+    }
+
+    fn check(&self, dims: usize) -> Result<(), String> {
+        let [weights, frequencies, bandwidths] =
+            [&self.weights, &self.frequencies, &self.bandwidths].map(|parameter| parameter.values.len());
+        if weights > 0 && frequencies == bandwidths && frequencies == weights * dims {
+            return Ok(());
+        }
+        Err(format!(
+            "a spectral mixture has {weights} weights, {frequencies} frequencies and {bandwidths} bandwidths, expected as many frequencies and bandwidths as weights times the {dims} columns of the inputs"
+        ))
     }
 
     fn expression(&self) -> String {

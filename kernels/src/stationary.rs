@@ -62,8 +62,8 @@ impl Stationary {
         let alpha = profile == Profile::RationalQuadratic;
         Stationary {
             profile,
-            variance: Parameter::positive("variance", vec![variance]),
-            lengthscales: Parameter::positive("lengthscales", lengthscales.to_vec()),
+            variance: Parameter::start_at("variance", &[variance]),
+            lengthscales: Parameter::start_at("lengthscales", lengthscales),
             alpha: alpha.then(|| Parameter::positive("alpha", vec![1.0])),
             dimensions: Vec::new(),
         }
@@ -97,7 +97,7 @@ impl Stationary {
     /// As `alpha → ∞` it becomes a squared exponential.
     pub fn rational_quadratic(variance: f64, lengthscales: &[f64], alpha: f64) -> Self {
         let mut kernel = Stationary::new(Profile::RationalQuadratic, variance, lengthscales);
-        kernel.alpha = Some(Parameter::positive("alpha", vec![alpha]));
+        kernel.alpha = Some(Parameter::start_at("alpha", &[alpha]));
         kernel
     }
 

@@ -57,6 +57,7 @@ class Estimator(Shown):
 
     def _rows(self, X, *, reset: bool):
         """Returns the table of ``X``, validated as in scikit-learn, and True if ``X`` is an array, whose columns are all kept."""
+        X = _tables.unmasked(X)
         if reset:
             self._arrays = not _tables.is_named(X)
         elif _tables.is_pandas(X) and self._takes_arrays(X.shape[1]):
@@ -90,7 +91,7 @@ class Estimator(Shown):
 
     def _column_of(self, values, table, name: str) -> np.ndarray:
         """Returns numbers with one entry per row, such as exposures, as an array."""
-        values = np.asarray(values, dtype=np.float64)
+        values = np.asarray(_tables.unmasked(values), dtype=np.float64)
         if values.ndim != 1 or len(values) != len(table):
             raise ValueError(f"{name} has shape {values.shape}, expected ({len(table)},)")
         return values
@@ -212,13 +213,13 @@ class Estimator(Shown):
         check_consistent_length(np.empty(len(table)), y)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, np.empty((len(table), 1)), ensure_non_negative=True)
+            weights = _check_sample_weight(_tables.unmasked(sample_weight), np.empty((len(table), 1)), ensure_non_negative=True)
         rows = None if weights is None or np.all(weights > 0) else weights > 0
         if rows is not None:
             table, keep_all = self._rows(_tables.take_rows(X, rows), reset=True)
             y, weights = _tables.take_rows(y, rows), weights[rows]
-            exposure = None if exposure is None else _tables.take_rows(np.asarray(exposure), rows)
-            groups = groups if _tables.is_formula(groups) else _tables.take_rows(np.asarray(groups), rows)
+            exposure = None if exposure is None else _tables.take_rows(exposure, rows)
+            groups = groups if _tables.is_formula(groups) else _tables.take_rows(groups, rows)
         more = targets(y, set(table.names))
         named = [name for name, _ in more]
         taken = {*table.names, *named}
@@ -512,8 +513,9 @@ class Estimator(Shown):
         """Draw functions from the posterior, in units of the target. They can be evaluated repeatedly at any rows, and
         differentiated.
 
-        Each function is a pathwise draw: a draw from the prior with random features, which the inducing inputs and the
-        neighbours, if any, correct to the posterior (Wilson et al. 2020). Linear models and kernels without random
+        Each function is an exact draw of the inducing variables, and a pathwise draw of the residual with random features
+        (Wilson et al. 2021), which the neighbours, if any, correct. Its value at any row is exactly normal, with the mean
+        and the variance of the posterior; correlations of residuals are approximate. Linear models and kernels without random
         features (``wendland``, ``white``, custom kernels) give exact draws at rows instead: at most 2000 different rows
         over all calls, and no gradients.
 

@@ -92,12 +92,17 @@ class Custom:
     def _base_name(cls) -> str:
         return next(base.__name__ for base in cls.__mro__ if base.__module__.startswith("sparsegp."))
 
+    #: True if results whose axes have length 1 stand for all entries along the axis. A single number always stands for all entries.
+    _repeats = True
+
     def _array(self, values, shape: tuple, method: str) -> np.ndarray:
         """Returns the result of a method as an array of numbers with this shape."""
         values = np.asarray(values, dtype=np.float64)
         if values.shape == shape:
             return np.ascontiguousarray(values)
         try:
+            if not self._repeats and values.ndim > 0:
+                raise ValueError
             return np.ascontiguousarray(np.broadcast_to(values, shape))
         except ValueError:
             raise ValueError(f"{type(self).__name__}.{method} returned shape {values.shape}, expected {shape}") from None

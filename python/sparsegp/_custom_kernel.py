@@ -133,6 +133,9 @@ class CustomKernel(Custom, Kernel):
             points[some] = 2 * left
         return totals, points
 
+    # Covariances of shape (n, 1) are an error, not covariances that are equal along a row.
+    _repeats = False
+
     # The methods that the engine calls.
 
     def _given(self, values: dict) -> dict:

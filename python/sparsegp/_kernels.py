@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _sparsegp
+from . import _sparsegp, _tables
 from ._custom import engine_custom
 
 _SUM, _PRODUCT, _PRIMARY = range(3)
@@ -472,7 +472,7 @@ def _prefixes(pieces: list[tuple[str, int, bool | None]]) -> list[str]:
 
 
 def _points(X: ArrayLike) -> NDArray[np.float64]:
-    X = np.asarray(X, dtype=np.float64)
+    X = np.asarray(_tables.unmasked(X), dtype=np.float64)
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimensions, expected 2: a row per point")
     return X

@@ -406,7 +406,7 @@ def _columns_of(y):
         names = _tables.frame_names(y) if _tables.is_pandas(y) else list(getattr(y, "column_names", None) or y.columns)
         cells = (y.iloc[:, i] if _tables.is_pandas(y) else y[name].to_numpy() for i, name in enumerate(names))
         y = np.column_stack([np.asarray(column, dtype=np.float64) for column in cells])
-    values = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+    values = check_array(_tables.unmasked(y), dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
     return values, [f"y{p}" for p in range(values.shape[1])] if names is None else [str(name) for name in names]
 
 

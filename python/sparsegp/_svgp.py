@@ -393,7 +393,7 @@ class SVGP:
 
 
 def _array(values: ArrayLike, dimensions: int, name: str) -> Array:
-    values = np.asarray(values, dtype=np.float64)
+    values = np.asarray(_tables.unmasked(values), dtype=np.float64)
     if values.ndim != dimensions:
         raise ValueError(f"{name} has {values.ndim} dimensions, expected {dimensions}")
     return values

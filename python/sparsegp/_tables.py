@@ -21,6 +21,19 @@ def is_named(X) -> bool:
     return is_pandas(X) or hasattr(X, "__arrow_c_stream__") and not isinstance(X, np.ndarray)
 
 
+def unmasked(values: Any) -> Any:
+    """Returns a masked array with missing values (NaN, NaT or None) in its masked cells, and other values unchanged."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64).filled(np.nan)
+    if values.dtype.kind == "M":
+        return values.filled(np.datetime64("NaT"))
+    return np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
+
+
 def default_names(count: int) -> list[str]:
     """The names of the columns of an array: x0, x1, …"""
     return [f"x{i}" for i in range(count)]
@@ -159,6 +172,7 @@ def _refuse_durations(types) -> None:
 
 def column(values, name: str):
     """Returns a column in the form of the engine: ``(kind, numbers)`` or ``(levels, codes)``. The code of missing cells is -1."""
+    values = unmasked(values)
     dtype = getattr(values, "dtype", None)
     if hasattr(values, "cat") and hasattr(dtype, "categories"):
         return _levels(values.cat.categories, np.asarray(values.cat.codes, dtype=np.int64))
@@ -265,4 +279,4 @@ def take_rows(values, rows):
         return values.iloc[np.flatnonzero(rows)]
     if hasattr(values, "filter") and hasattr(values, "columns"):
         return values.filter(rows)
-    return np.asarray(values)[rows]
+    return np.asarray(unmasked(values))[rows]

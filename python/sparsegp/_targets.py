@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d
 
+from ._tables import unmasked
+
 
 def checked_target(y, *, numeric: bool) -> np.ndarray:
     """A target as a vector, with scikit-learn's messages."""
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(unmasked(y), warn=True)
     if numeric and y.dtype.kind == "O":
         y = y.astype(np.float64)
     if y.dtype.kind in "OUSTbM":

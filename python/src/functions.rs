@@ -39,7 +39,7 @@ impl Functions {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let x = points(&x);
-        let work = |_: host::Host<'_>| self.draws.values(x.as_ref());
+        let work = |host: host::Host<'_>| self.draws.values_unless(x.as_ref(), &host.stopped());
         let found = self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))?;
         let numbers = (0..x.nrows()).flat_map(|row| found.iter().map(move |draw| draw[row])).collect();
         rows_of(py, numbers, self.draws.count())
@@ -54,7 +54,7 @@ impl Functions {
         threads: Option<usize>,
     ) -> PyResult<Arrays<'py>> {
         let x = points(&x);
-        let work = |_: host::Host<'_>| self.draws.gradients(x.as_ref());
+        let work = |host: host::Host<'_>| self.draws.gradients_unless(x.as_ref(), &host.stopped());
         let found = self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))?;
         found.iter().map(|gradient| array(py, gradient)).collect()
     }
@@ -78,8 +78,6 @@ pub fn functions(
     output: u64,
     threads: Option<usize>,
 ) -> PyResult<Option<Functions>> {
-    // The random features and their weights.
-    check_room(count, 1 << 14)?;
     let engine = model.shared();
     let work = |_: host::Host<'_>| match engine.function_draws(count, seed, output) {
         Ok(draws) => Ok(Some(draws)),

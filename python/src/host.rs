@@ -80,6 +80,14 @@ pub struct Host<'a> {
     pub enough: &'a AtomicBool,
 }
 
+impl<'a> Host<'a> {
+    /// Returns a function that is true once the work should end without a result.
+    pub fn stopped(&self) -> impl Fn() -> bool + Sync + use<'a> {
+        let interrupted = self.interrupted;
+        move || interrupted.load(Ordering::Relaxed)
+    }
+}
+
 /// Python's listener for events; it returns true to end the work.
 pub type Hear<'a> = dyn FnMut(Python<'_>, &Event) -> PyResult<bool> + Send + 'a;
 

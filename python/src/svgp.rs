@@ -135,9 +135,7 @@ impl State {
         if let Some(odd) = y.iter().find(|&&y| !admits(y)) {
             return Err(PyValueError::new_err(format!("y has {odd}, expected {}", kind.values())));
         }
-        if let Some(odd) = exposure.iter().find(|&&value| !(value > 0.0 && value.is_finite())) {
-            return Err(PyValueError::new_err(format!("exposure has {odd}, expected numbers above 0")));
-        }
+        kind.check_exposure("batch", &exposure, self.model.model.likelihood.name()).map_err(raised)?;
         Ok((x, y, exposure))
     }
 

@@ -273,3 +273,15 @@ def test_declarations_of_an_object_are_checked():
         Failing("covariance", 1) + Failing("gradient", 1)
     with pytest.raises(TypeError, match="is not a CustomLikelihood"):
         check_likelihood("gaussian", [0.0])
+
+
+def test_covariances_of_the_wrong_shape_are_refused():
+    class Column(Bell):
+        name = "column"
+
+        def covariance(self, X, Y, variance, lengthscales):
+            return super().covariance(X, Y, variance, lengthscales)[:, :1]
+
+    with pytest.raises(ValueError, match=r"Column.covariance returned shape \(\d+, 1\), expected") as raised:
+        SparseGPRegressor(Column(), **SHORT).fit(X, Y)
+    assert "\n" not in str(raised.value)

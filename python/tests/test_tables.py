@@ -149,3 +149,17 @@ def test_weights_of_zero_leave_rows_out():
     assert np.array_equal(left_out, model.fit(X[40:], y[40:]).predict(X))
     heavier = model.fit(X, y, sample_weight=np.repeat([1.0, 5.0], 40)).predict(X)
     assert not np.array_equal(heavier, model.fit(X, y).predict(X))
+
+
+def test_masked_cells_are_missing():
+    random = np.random.default_rng(0)
+    X, gap = random.normal(size=(80, 2)), np.zeros((80, 2), dtype=bool)
+    gap[::7, 1] = True
+    y = np.sin(X[:, 0])
+    missing, masked = np.where(gap, np.nan, X), np.ma.masked_array(np.where(gap, 1e6, X), gap)
+    models = [sparsegp.SparseGPRegressor(**SMALL).fit(rows, y) for rows in (missing, masked)]
+    assert np.array_equal(models[0].predict(missing), models[1].predict(masked))
+    with pytest.raises(ValueError, match="NaN"):
+        sparsegp.SparseGPRegressor(**SMALL).fit(X, np.ma.masked_array(y, gap[:, 1]))
+    with pytest.raises(ValueError, match="NaN"):
+        sparsegp.SparseGPRegressor(**SMALL).fit(X, y, sample_weight=np.ma.masked_array(np.ones(80), gap[:, 1]))

@@ -8,7 +8,7 @@ use super::warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
 use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
 use crate::quadrature::Integrator;
-use sparsegp_kernels::Dimension;
+use sparsegp_kernels::{Axis, Dimension};
 
 /// The largest distance from the centre, in standard deviations, at which inputs are distinguished. Beyond it, squared differences would
 /// overflow, and every kernel has long decayed to 0.
@@ -136,6 +136,17 @@ impl Scaling {
             scaling.target = Affine::standardise(|| mapped.iter().copied());
         }
         Ok(scaling)
+    }
+
+    /// Returns the axes of the first `inputs` inputs and of the target: for warped ones, those of the scale the model sees.
+    pub(crate) fn axes(&self, inputs: usize) -> (Vec<Axis>, Axis) {
+        let axis = |(affine, warped): (&Affine, bool)| match warped {
+            true => Axis { origin: 0.0, size: 1.0 },
+            false => Axis { origin: affine.shift, size: affine.scale },
+        };
+        let of_input = |(input, affine)| axis((affine, self.warps_input(input)));
+        let columns = self.inputs.iter().take(inputs).enumerate().map(of_input).collect();
+        (columns, axis((&self.target, !self.map.is_none())))
     }
 
     /// Returns true if the input has a map in addition to shift and scale.

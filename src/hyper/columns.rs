@@ -24,15 +24,16 @@ impl Unit {
     }
 }
 
-/// A column by name, with the size, in its unit, of 1 on the scale the model sees; no size if the
-/// column is warped.
+/// A column or a place by name, with its inputs (none for the target), and the size, in its unit, of 1 on the scale the model sees; no
+/// size if the column is warped.
 #[derive(Clone, Debug, PartialEq)]
 struct Column {
     name: String,
+    inputs: Vec<usize>,
     size: Option<f64>,
 }
 
-/// The names and units of the inputs and of the target of a fit to a table.
+/// The names and units of the inputs and of the target of a fit, and of places that several inputs make.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
     inputs: Vec<Column>,
@@ -45,15 +46,31 @@ const OF_TARGET: &str = "likelihood.noise_variance";
 impl Columns {
     /// Names the inputs and the target; units are those of the rows, without scaling.
     pub fn named(inputs: Vec<String>, target: String) -> Columns {
-        let column = |name| Column { name, size: Some(1.0) };
-        Columns { inputs: inputs.into_iter().map(column).collect(), target: Some(column(target)) }
+        let column = |name, inputs| Column { name, inputs, size: Some(1.0) };
+        let inputs = inputs.into_iter().enumerate().map(|(input, name)| column(name, vec![input]));
+        Columns { inputs: inputs.collect(), target: Some(column(target, Vec::new())) }
+    }
+
+    /// Adds the name of a place whose coordinates are these inputs. Constraints name a place without regard to spaces.
+    pub fn with_place(mut self, name: String, inputs: Vec<usize>) -> Columns {
+        self.inputs.push(Column { name, inputs, size: Some(1.0) });
+        self
+    }
+
+    /// Returns the columns, or the numbers of `d` inputs, counted from 0, as their names if no column has a name; the target is `y` then.
+    pub(crate) fn or_numbers(self, d: usize) -> Columns {
+        match self.inputs.is_empty() && self.target.is_none() {
+            true => Columns::named((0..d).map(|input| input.to_string()).collect(), "y".to_owned()),
+            false => self,
+        }
     }
 
     /// Returns the columns with the units that follow from a scaling.
     pub fn scaled(mut self, scaling: &Scaling) -> Columns {
-        for (input, column) in self.inputs.iter_mut().enumerate() {
-            let affine = scaling.inputs.get(input).filter(|_| !scaling.warps_input(input));
-            column.size = affine.map(|affine| affine.scale);
+        for column in &mut self.inputs {
+            // All coordinates of a place have the scale of the first.
+            let first = column.inputs.first().filter(|&&input| !scaling.warps_input(input));
+            column.size = first.and_then(|&input| scaling.inputs.get(input)).map(|affine| affine.scale);
         }
         if let Some(target) = &mut self.target {
             target.size = scaling.target_map().is_none().then_some(scaling.target.scale);
@@ -89,9 +106,10 @@ impl Columns {
             return Ok((found.map(|(index, ..)| index).collect(), Unit::NONE));
         };
         let wrong = |why: String| Error::usage(format!("{option} {text}: {why}"));
-        let input = self.inputs.iter().position(|column| column.name == called);
+        let spaceless = |name: &str| name.split(',').map(str::trim).collect::<Vec<_>>().join(",");
+        let input = self.inputs.iter().find(|column| spaceless(&column.name) == spaceless(called));
         let target = self.target.as_ref().filter(|target| target.name == called);
-        let Some(column) = input.map(|input| &self.inputs[input]).or(target) else {
+        let Some(column) = input.or(target) else {
             let names: Vec<&str> = self.inputs.iter().map(|column| column.name.as_str()).collect();
             return Err(match names.is_empty() {
                 true => wrong("the columns of this fit have no names".to_owned()),
@@ -103,7 +121,7 @@ impl Columns {
                 .hint("leave the column out: numbers are then on the scale the model sees"));
         };
         let suits = |value: &str, inputs: &[usize]| match input {
-            Some(input) => inputs == [input],
+            Some(column) => inputs == column.inputs,
             None => value == OF_TARGET,
         };
         let chosen: Vec<usize> =
@@ -112,8 +130,16 @@ impl Columns {
             (false, Some(_)) => Ok((chosen, Unit(size))),
             (false, None) => Ok((chosen, Unit(size * size))),
             (true, Some(_)) => {
-                Err(wrong(format!("the kernel has no value of this name for '{called}' alone"))
-                    .hint("a kernel with (ard) has a lengthscale for every column"))
+                let place = self.inputs.iter().find(|place| {
+                    place.inputs.len() > 1 && column.inputs.iter().all(|input| place.inputs.contains(input))
+                });
+                let hint = match place.filter(|place| place.inputs != column.inputs) {
+                    Some(place) => {
+                        format!("the coordinates of a place have one lengthscale: [{}]", place.name)
+                    }
+                    None => "a kernel with (ard) has a lengthscale for every column".to_owned(),
+                };
+                Err(wrong(format!("the kernel has no value of this name for '{called}' alone")).hint(hint))
             }
             (true, None) => Err(wrong(format!("only {OF_TARGET} has the unit of '{called}'"))),
         }

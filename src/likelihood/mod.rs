@@ -145,7 +145,7 @@ pub use poisson::{PoissonExp, PoissonSoftplus};
 pub use shaped::{BetaPrecise, Dispersion, GammaShaped, NegativeBinomialDispersed, Precision, Shape};
 pub use softmax::Softmax;
 pub use student_t::StudentT;
-pub use target::{HIGHEST_WHOLE, TargetKind, Task};
+pub use target::{EXPOSURES, HIGHEST_WHOLE, TargetKind, Task};
 pub use zeros::ZeroAltered;
 
 use crate::quadrature::Integrator;

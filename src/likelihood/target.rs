@@ -1,8 +1,10 @@
 //! The kinds of targets and tasks.
 
+use crate::error::{Error, Result};
 use crate::words::word_option;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::RangeInclusive;
 
 word_option! {
     /// The kind of task of a model.
@@ -55,7 +57,33 @@ impl fmt::Display for TargetKind {
 /// The largest whole number, 2^53, up to which a 64-bit float represents every whole number exactly.
 pub const HIGHEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
+/// The range of exposures. Beyond it, the squares in variances of counts overflow.
+pub const EXPOSURES: RangeInclusive<f64> = 1e-100..=1e100;
+
 impl TargetKind {
+    /// Refuses exposures of targets other than counts, which have none, and exposures outside [`EXPOSURES`]. `what` names the rows.
+    ///
+    /// # Errors
+    ///
+    /// Data errors that name the rows, and the likelihood or the position.
+    pub fn check_exposure(self, what: &str, exposure: &[f64], likelihood: &str) -> Result<()> {
+        if !exposure.is_empty() && self != TargetKind::Count {
+            return Err(Error::data(format!(
+                "the {what} rows have exposures, but the {likelihood} likelihood is not for counts and uses none"
+            ))
+            .hint("leave the exposures out, or choose a likelihood of counts such as poisson"));
+        }
+        match exposure.iter().position(|value| !EXPOSURES.contains(value)) {
+            None => Ok(()),
+            Some(row) => Err(Error::data(format!(
+                "the {what} exposures have {:?} in row {row}, counted from 0, expected a number from {:e} to {:e}",
+                exposure[row],
+                EXPOSURES.start(),
+                EXPOSURES.end()
+            ))),
+        }
+    }
+
     /// Returns true for two or more classes without an order.
     pub fn is_of_classes(self) -> bool {
         matches!(self, TargetKind::Binary | TargetKind::Class)

@@ -210,6 +210,8 @@ impl Model {
                 x.nrows()
             )));
         }
+        let likelihood = self.posterior.likelihood();
+        likelihood.target_kind().check_exposure("new", exposure, likelihood.name())?;
         Ok(self.predict_rows(x, exposure.to_owned()))
     }
 

@@ -1,58 +1,52 @@
-//! Draws of a posterior as functions: pathwise updates of random features of the prior, evaluated
-//! anywhere with gradients.
+//! Draws of a posterior as functions: draws of q, and random features of the residual given it,
+//! evaluated anywhere with gradients.
 
 use super::fitted::{Model, check_columns};
-use super::local::Local;
+use super::local::{Bars, Local, column, whitened};
 use super::nearby::{Beside, Nearby};
 use super::posterior::Posterior;
+use super::residual_features::{FEATURES, FeatureSet, Key, SETS, Use, square};
+use super::slopes::add_diagonal_slopes;
 use crate::data::{Purpose, Scaling, part_generator};
 use crate::error::{Error, Result};
-use crate::latent::{InducingLayer, InducingPrior, Layer};
-use crate::linalg::{dot, matvec, symmetric_eigen};
+use crate::latent::{InducingLayer, Layer};
+use crate::linalg::{dot, symmetric_eigen};
 use crate::variational::{MatrixRef, Normal};
 use faer::{Mat, MatRef};
-use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
-use sparsegp_kernels::{Chance, Gradient, Inputs, RandomFeature, Scratch};
+use sparsegp_kernels::Scratch;
 
-/// The number of features of a draw of a prior. The covariance of one draw has an error of about 3
-/// % of the variance, without bias.
-const FEATURES: usize = 1024;
-
-/// The number of rows that are evaluated together.
+/// The number of rows that a thread evaluates together.
 const ROWS: usize = 128;
+
+/// The number of rows, with their neighbours, whose features are in memory at the same time.
+const MOST_ROWS: usize = 8192;
+
+/// The number of values (rows times draws) that are evaluated together.
+const MOST_VALUES: usize = 1 << 24;
 
 /// The number of rows up to which targets are drawn by their exact covariance, which is then
 /// quicker than features.
 const EXACT_ROWS: usize = 500;
 
-/// Functions drawn from the posterior of a model, by pathwise conditioning (Wilson et al. 2020, eq.
-/// 10–13): `f(x) = g(x) + k(x, Z) (K_uu + jI)⁻¹ (u − g(Z) − √j ε)`, where g is a draw of the prior
-/// made of random features, and u a draw of the inducing variables. In models with neighbours,
-/// their values correct every row in the same way: `f(x) + rᵀC⁻¹(y_N − f(N) − ε_N)`, with the
-/// residual covariance given the inducing inputs. Over draws, mean and covariance equal the
-/// posterior's; each draw alone has the prior's covariance approximately.
+/// Tests whether the caller wants an evaluation to end without a result.
+pub type Stopped<'a> = dyn Fn() -> bool + Sync + 'a;
+
+/// Functions drawn from the posterior of a model: `f(x) = o + a(x)ᵀw + s(x) p(x)ᵀε` with `a = L⁻¹k(Z, x)`. Here w is an exact draw of q, and
+/// ε is standard normal. The second part is a draw of the prior given u, by pathwise conditioning of random features φ (Wilson et al. 2021):
+/// `p_j = (φ_j(x) − φ_j(Z)ᵀc) / √F` with `c = (K_uu + jI)⁻¹k(Z, x)`, followed by `−√j c`. In models with neighbours, their values correct
+/// every row in the same way: `f(x) + rᵀC⁻¹(y_N − f(N) − ε_N)`, with the residual covariance given the inducing inputs.
+///
+/// The factor `s` is the root of the exact variance of the second part divided by its variance with these features. Each value of a
+/// function is therefore exactly normal, with the mean and the variance of the posterior; correlations of the second part at different
+/// rows are approximate.
 pub struct FunctionDraws {
     processes: Vec<Process>,
     offset: f64,
     scaling: Scaling,
     count: usize,
-    /// For models with neighbours: the posterior that searches them, and the noise of every training row in every draw.
-    local: Option<(Posterior, Vec<Vec<f64>>)>,
-}
-
-/// The draws of a latent process, and its weight in the function of the target.
-struct Process {
-    weight: f64,
-    prior: InducingPrior,
-    /// Random features of every draw.
-    features: Vec<Vec<Box<dyn RandomFeature>>>,
-    /// The factor of every feature of a draw.
-    loads: Vec<Vec<f64>>,
-    /// `(K_uu + jI)⁻¹ (u − g(Z) − √j ε)`, `M × count`.
-    updates: Mat<f64>,
-    constant: f64,
+    /// For models with neighbours: the posterior that searches them, and the key of the noise of the training rows.
+    local: Option<(Posterior, Key)>,
 }
 
 impl Model {
@@ -63,7 +57,7 @@ impl Model {
     /// # Errors
     ///
     /// Usage errors for linear models, kernels without random features and models that define only
-    /// a mean.
+    /// a mean, and fit errors if there is not enough memory.
     pub fn function_draws(&self, count: usize, seed: u64, output: u64) -> Result<FunctionDraws> {
         self.check_no_groups("draws of the function")?;
         let mixed = self.mixed();
@@ -86,19 +80,11 @@ impl Model {
                 "functions cannot be drawn from a model fitted with ⟨objective dlm-square⟩, which defines only a mean",
             ));
         }
-        let random = |stream: u64, draw: usize| part_generator(seed, Purpose::Functions, stream, draw as u64);
         let process = |&(process, weight): &(usize, f64)| {
-            Process::draw(self, process, weight, count, &|draw| random(output + process as u64, draw))
+            Process::draw(self, process, weight, count, Key { seed, output: output + process as u64 })
         };
         let processes = weights.iter().map(process).collect::<Result<_>>()?;
-        let local = self.neighbours().map(|nearby| {
-            let noise = |draw: usize| {
-                let mut random = random(output + (1 << 32), draw);
-                let normals = (0..nearby.len()).map(|_| StandardNormal.sample(&mut random));
-                normals.collect::<Vec<f64>>()
-            };
-            (self.posterior().clone(), (0..count).map(noise).collect())
-        });
+        let local = self.neighbours().map(|_| (self.posterior().clone(), Key { seed, output }));
         Ok(FunctionDraws { processes, offset: 0.0, scaling: self.scaling().clone(), count, local })
     }
 
@@ -120,7 +106,7 @@ impl Model {
         let predictions = self.predict(x, exposure)?;
         let exact = |process: usize| self.latent_samples(x, count, seed, process);
         let of_process = |process: usize| match self.draws_of(&[(process, 1.0)], count, seed, 0) {
-            Ok(draws) => draws.latent(x),
+            Ok(draws) => draws.latent(x, &|| false),
             Err(_) => exact(process),
         };
         // Draws that can be evaluated anywhere have no effects.
@@ -140,14 +126,32 @@ impl Model {
     }
 }
 
+/// The draws of a latent process, and its weight in the function of the target.
+struct Process {
+    weight: f64,
+    constant: f64,
+    layer: InducingLayer,
+    sets: Vec<FeatureSet>,
+}
+
+/// Some rows of a process, before random numbers.
+struct Rows {
+    /// `a`, a column for each row.
+    features: Mat<f64>,
+    /// The factors of w: `a − A_N b`.
+    smooth: Mat<f64>,
+    /// `bᵀ(y_N − o)`.
+    shift: Vec<f64>,
+    /// The variance given u and the neighbours.
+    variance: Vec<f64>,
+    /// `bᵀΣb`.
+    noise: Vec<f64>,
+    /// The neighbours, as places in [`Near::rows`], with their weights b.
+    weights: Vec<Vec<(usize, f64)>>,
+}
+
 impl Process {
-    fn draw(
-        model: &Model,
-        process: usize,
-        weight: f64,
-        count: usize,
-        random: &(dyn Fn(usize) -> ChaCha8Rng + Sync),
-    ) -> Result<Process> {
+    fn draw(model: &Model, process: usize, weight: f64, count: usize, key: Key) -> Result<Process> {
         let layers = model.latent().layers();
         let own = layers.of(process);
         let Layer::Inducing(prior) = layers.get(own) else {
@@ -156,99 +160,189 @@ impl Process {
         let layer = prior
             .factorised()
             .map_err(|_| Error::fit("the covariance of the inducing inputs has no Cholesky factor"))?;
-        let root = root_of(&model.posteriors()[process])?;
-        let one = |draw: usize| OneDraw::new(&layer, &model.posteriors()[process], &root, random(draw));
-        let draws = (0..count).into_par_iter().map(one).collect::<Result<Vec<OneDraw>>>()?;
-        let updates = Mat::from_fn(layer.z().nrows(), count, |m, draw| draws[draw].update[m]);
-        let (features, loads) = draws.into_iter().map(|draw| (draw.features, draw.loads)).unzip();
+        let q = &model.posteriors()[process];
+        let root = root_of(q)?;
+        // The numbers of a draw are held twice while they are made.
+        check_room(count, 2 * (FEATURES + 2 * q.dim()))?;
+        let set = |index| FeatureSet::new(&layer, (q, &root), index, count, key);
+        let sets = (0..SETS.min(count)).into_par_iter().map(set).collect::<Result<_>>()?;
         let constant = prior.constant(process - layers.members(own).start).unwrap_or(0.0);
-        Ok(Process { weight, prior: (**prior).clone(), features, loads, updates, constant })
+        Ok(Process { weight, constant, layer, sets })
     }
 
-    /// Adds the values at some rows (`n × D`) to the values of every draw (`n × count`).
-    fn add_values(&self, x: MatRef<'_, f64>, out: &mut [Vec<f64>]) {
-        let k = self.cross(x);
-        let smooth = k.transpose() * &self.updates;
-        let rows: Vec<Vec<f64>> = rows_of(x);
-        for (draw, out) in out.iter_mut().enumerate() {
-            for (i, (out, row)) in out.iter_mut().zip(&rows).enumerate() {
-                let prior = sum_of_features(&self.features[draw], &self.loads[draw], row);
-                *out += self.weight * (self.constant + prior + smooth[(i, draw)]);
+    /// Returns what the values at some rows (`n × D`) need.
+    fn rows(&self, x: MatRef<'_, f64>, near: Option<&Near<'_>>) -> Rows {
+        let features = whitened(&self.layer, x);
+        let Some(near) = near else {
+            let mut variance = vec![0.0; x.nrows()];
+            self.layer.kernel().diag(x, &mut variance, &mut Scratch::new());
+            for (variance, a) in variance.iter_mut().zip(0..) {
+                *variance = (*variance - square(features.col_as_slice(a))).max(0.0);
+            }
+            let (smooth, none) = (features.clone(), vec![0.0; x.nrows()]);
+            return Rows {
+                features,
+                smooth,
+                shift: none.clone(),
+                variance,
+                noise: none,
+                weights: Vec::new(),
+            };
+        };
+        let of_row = |row: usize| {
+            let local = Local::new(near.nearby, near.given, &near.lists[row]);
+            let (a, b, variance) = local.conditional(x.subrows(row, 1));
+            let smooth = a - &local.features * &b;
+            (smooth, dot(b.col_as_slice(0), &local.targets), variance, b)
+        };
+        let found: Vec<_> = (0..x.nrows()).into_par_iter().map(of_row).collect();
+        let weights: Vec<Vec<(usize, f64)>> = found
+            .iter()
+            .zip(&near.lists)
+            .map(|((_, _, _, b), list)| {
+                list.iter().map(|row| near.place(*row)).zip(b.col(0).iter().copied()).collect()
+            })
+            .collect();
+        let noise = |list: &Vec<(usize, f64)>| list.iter().map(|&(at, b)| b * b * near.noise[at]).sum();
+        Rows {
+            smooth: Mat::from_fn(features.nrows(), x.nrows(), |i, row| found[row].0[(i, 0)]),
+            features,
+            shift: found.iter().map(|row| row.1).collect(),
+            variance: found.iter().map(|row| row.2).collect(),
+            noise: weights.iter().map(noise).collect(),
+            weights,
+        }
+    }
+
+    /// Adds the values at some rows (`n × D`) in the draws of a set to `out` (`n × count`).
+    fn add_values(
+        &self,
+        set: &FeatureSet,
+        x: MatRef<'_, f64>,
+        rows: &Rows,
+        near: Option<&Near<'_>>,
+        out: &mut Mat<f64>,
+    ) {
+        let blocks =
+            |n: usize| (0..n).step_by(ROWS).map(move |from| (from, ROWS.min(n - from))).collect::<Vec<_>>();
+        let residuals = |x: MatRef<'_, f64>, a: MatRef<'_, f64>| -> Vec<Mat<f64>> {
+            let of_block = |&(from, n): &(usize, usize)| {
+                set.residuals(&self.layer, x.subrows(from, n), a.subcols(from, n))
+            };
+            blocks(x.nrows()).par_iter().map(of_block).collect()
+        };
+        let near = near.map(|near| {
+            let features = whitened(&self.layer, near.points.as_ref());
+            (residuals(near.points.as_ref(), features.as_ref()), near.noises(set.index, set.loads.ncols()))
+        });
+        let of_block = |&(from, n): &(usize, usize)| {
+            let mut p =
+                set.residuals(&self.layer, x.subrows(from, n), rows.features.as_ref().subcols(from, n));
+            let mut noise: Mat<f64> = Mat::zeros(n, set.loads.ncols());
+            if let Some((residuals, noises)) = &near {
+                for i in 0..n {
+                    for &(at, b) in &rows.weights[from + i] {
+                        let other = residuals[at / ROWS].col_as_slice(at % ROWS);
+                        p.col_as_slice_mut(i).iter_mut().zip(other).for_each(|(p, other)| *p -= b * other);
+                        (0..noise.ncols()).for_each(|draw| noise[(i, draw)] += b * noises[(at, draw)]);
+                    }
+                }
+            }
+            let rough = p.transpose() * &set.loads - noise;
+            let smooth = rows.smooth.as_ref().subcols(from, n).transpose() * &set.whitened;
+            let scale =
+                |i: usize| scale(rows.variance[from + i], square(p.col_as_slice(i)) + rows.noise[from + i]);
+            let scales: Vec<f64> = (0..n).map(scale).collect();
+            Mat::from_fn(n, rough.ncols(), |i, draw| {
+                self.weight
+                    * (self.constant
+                        + rows.shift[from + i]
+                        + smooth[(i, draw)]
+                        + scales[i] * rough[(i, draw)])
+            })
+        };
+        let all = blocks(x.nrows());
+        let found: Vec<Mat<f64>> = all.par_iter().map(of_block).collect();
+        for ((from, _), found) in all.iter().zip(&found) {
+            for (i, draw) in (0..found.ncols()).flat_map(|draw| (0..found.nrows()).map(move |i| (i, draw))) {
+                out[(from + i, set.index + draw * SETS)] += found[(i, draw)];
             }
         }
     }
 
-    /// Adds the gradients of a draw at some rows (`n × D`) to the rows of `out`.
-    fn add_gradients(&self, draw: usize, x: MatRef<'_, f64>, out: &mut Mat<f64>) {
-        let (n, m) = (x.nrows(), self.updates.nrows());
-        let (k, mut scratch) = (self.cross(x), Scratch::new());
-        let kbar = Mat::from_fn(m, n, |row, _| self.weight * self.updates[(row, draw)]);
-        let target = Gradient { parameters: &mut [], left: None, right: Some(out.as_mut()) };
-        let inputs = Inputs::Cross { left: self.prior.z(), right: x };
-        self.prior.kernel().adjoint(inputs, k.as_ref(), kbar.as_ref(), target, &mut scratch);
-        for (i, row) in rows_of(x).iter().enumerate() {
-            let mut own = vec![0.0; x.ncols()];
-            for (feature, load) in self.features[draw].iter().zip(&self.loads[draw]) {
-                feature.add_gradient(row, self.weight * load, &mut own);
+    /// Returns the gradients in a row (`1 × D`) of the draws of a set, a row for each; `noises` has the noise of its neighbours (`u × draws`)
+    /// with these variances.
+    fn slopes(
+        &self,
+        set: &FeatureSet,
+        point: MatRef<'_, f64>,
+        local: &Local<'_>,
+        noises: &Mat<f64>,
+        variances: &[f64],
+    ) -> Mat<f64> {
+        let (a, b, variance) = local.conditional(point);
+        let near = set.residuals(&self.layer, local.near(), local.features.as_ref());
+        let p = set.residuals(&self.layer, point, a.as_ref()) - &near * &b;
+        let of_noise = Mat::from_fn(variances.len(), 1, |i, _| variances[i] * b[(i, 0)]);
+        let total = square(p.col_as_slice(0)) + dot(b.col_as_slice(0), of_noise.col_as_slice(0));
+        let s = scale(variance, total);
+        // With t = pᵀε − bᵀε_N, the gradient of s t is s dt + κ dv − (s t / |p|²) d|p|² / 2, where κ = s t / 2v.
+        let t = p.transpose() * &set.loads - b.transpose() * noises;
+        let share = |of: f64| if of > 0.0 { &t * faer::Scale(s / of) } else { Mat::zeros(1, t.ncols()) };
+        let (by_total, kappa) = (share(total), share(2.0 * variance));
+        let direction = &set.loads * faer::Scale(s) - &p * &by_total;
+        let others = near.transpose() * &direction + noises * faer::Scale(s) + &of_noise * &by_total;
+        let rest = column(&local.targets) * Mat::full(1, t.ncols(), 1.0)
+            - local.features.transpose() * &set.whitened
+            - others;
+        let near_bars = local.solved(rest);
+        let (of_features, of_jitter) = direction.as_ref().split_at_row(FEATURES);
+        let at_inducing = set.at_inducing.transpose() * of_features + of_jitter * faer::Scale(set.jitter);
+        let of_variance = (&local.features * &b - &a) * faer::Scale(2.0);
+        let feature_bars =
+            &set.whitened - self.layer.inverse_factor() * &at_inducing - &local.features * &near_bars
+                + &of_variance * &kappa;
+        let near_bars = near_bars - (&b * &kappa) * faer::Scale(2.0);
+        let position: Vec<f64> = point.row(0).iter().copied().collect();
+        let mut out = Mat::zeros(t.ncols(), point.ncols());
+        for draw in 0..t.ncols() {
+            let of = |bars: &Mat<f64>| column(bars.col_as_slice(draw));
+            let mut own = local.pull_back(point, Bars { features: of(&feature_bars), near: of(&near_bars) });
+            add_diagonal_slopes(&self.layer, point, kappa[(0, draw)], &mut own);
+            let mut slopes: Vec<f64> = own.row(0).iter().copied().collect();
+            for (feature, load) in set.features.iter().zip(of_features.col(draw).iter()) {
+                feature.add_gradient(&position, load / (FEATURES as f64).sqrt(), &mut slopes);
             }
-            own.iter().enumerate().for_each(|(d, own)| out[(i, d)] += own);
+            slopes.iter().enumerate().for_each(|(d, slope)| out[(draw, d)] = self.weight * slope);
         }
-    }
-
-    /// `k(Z, x)`.
-    fn cross(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        let mut k = Mat::zeros(self.updates.nrows(), x.nrows());
-        let inputs = Inputs::Cross { left: self.prior.z(), right: x };
-        self.prior.kernel().eval(inputs, k.as_mut(), &mut Scratch::new());
-        k
+        out
     }
 }
 
-/// A draw of a process: features with their loads, and the update.
-struct OneDraw {
-    features: Vec<Box<dyn RandomFeature>>,
-    loads: Vec<f64>,
-    update: Vec<f64>,
+/// Returns the factor that gives a sum of features of variance `found` the variance `wanted`.
+fn scale(wanted: f64, found: f64) -> f64 {
+    if wanted > 0.0 && found > 0.0 { (wanted / found).sqrt() } else { 0.0 }
 }
 
-impl OneDraw {
-    fn new(layer: &InducingLayer, q: &Normal, root: &Mat<f64>, mut random: ChaCha8Rng) -> Result<OneDraw> {
-        let (m, dims) = layer.z().shape();
-        let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
-        let scale = (FEATURES as f64).sqrt().recip();
-        let loads: Vec<f64> = (0..FEATURES).map(|_| scale * normal()).collect();
-        let w: Vec<f64> = (0..m).map(|_| normal()).collect();
-        let jitter = layer.absolute_jitter().sqrt();
-        let noise: Vec<f64> = (0..m).map(|_| jitter * normal()).collect();
-        let mut chance = Chance::new(&mut normal);
-        let features: Option<Vec<_>> =
-            (0..FEATURES).map(|_| layer.kernel().random_feature(dims, &mut chance)).collect();
-        let features = features.ok_or_else(|| {
-            Error::usage(format!(
-                "the kernel {} has no random features, which draws of functions need",
-                layer.kernel().expression()
-            ))
-        })?;
-        // u = L (m + R w), so that L⁻ᵀ (L⁻¹ u − L⁻¹ (g + √j ε)) is the update.
-        let at_z = rows_of(layer.z());
-        let at_z =
-            at_z.iter().zip(&noise).map(|(row, noise)| sum_of_features(&features, &loads, row) + noise);
-        let prior: Vec<f64> = at_z.collect();
-        let (mut rest, mut deviation, mut update) = (vec![0.0; m], vec![0.0; m], vec![0.0; m]);
-        matvec(layer.inverse_factor(), &prior, &mut rest);
-        matvec(root.as_ref(), &w, &mut deviation);
-        for (i, rest) in rest.iter_mut().enumerate() {
-            *rest = q.mean()[i] + deviation[i] - *rest;
-        }
-        matvec(layer.inverse_factor().transpose(), &rest, &mut update);
-        Ok(OneDraw { features, loads, update })
-    }
+/// Refuses `rows × columns` numbers that memory cannot hold, before they are computed.
+fn check_room(rows: usize, columns: usize) -> Result<()> {
+    let bytes = rows.saturating_mul(columns).saturating_mul(size_of::<f64>()).min(isize::MAX as usize);
+    let mut room: Vec<u8> = Vec::new();
+    let had = room.try_reserve_exact(bytes);
+    // Keeps the compiler from optimising the allocation away.
+    std::hint::black_box(&room);
+    had.map_err(|_| {
+        let gib = bytes as f64 / (1u64 << 30) as f64;
+        Error::fit(format!("{rows} draws of functions need {gib:.1} GiB of memory, which is not available"))
+            .hint("draw fewer functions, or evaluate them at fewer rows at a time")
+    })
 }
 
 /// `R` with `R Rᵀ = S`.
 fn root_of(q: &Normal) -> Result<Mat<f64>> {
     let m = q.dim();
     match q.cov() {
+        _ if m == 0 => Ok(Mat::zeros(0, 0)),
         MatrixRef::Diagonal(s) => Ok(Mat::from_fn(m, m, |i, j| if i == j { s[i].sqrt() } else { 0.0 })),
         MatrixRef::Full(_) => {
             let (values, vectors) = symmetric_eigen(q.cov().to_dense().as_ref())
@@ -256,15 +350,6 @@ fn root_of(q: &Normal) -> Result<Mat<f64>> {
             Ok(Mat::from_fn(m, m, |i, j| vectors[(i, j)] * values[j].max(0.0).sqrt()))
         }
     }
-}
-
-/// The draw of the prior at a point: the sum of its features, each times its load.
-fn sum_of_features(features: &[Box<dyn RandomFeature>], loads: &[f64], point: &[f64]) -> f64 {
-    features.iter().zip(loads).map(|(feature, load)| load * feature.value(point)).sum()
-}
-
-fn rows_of(x: MatRef<'_, f64>) -> Vec<Vec<f64>> {
-    (0..x.nrows()).map(|i| x.row(i).iter().copied().collect()).collect()
 }
 
 impl FunctionDraws {
@@ -278,66 +363,44 @@ impl FunctionDraws {
     ///
     /// # Errors
     ///
-    /// Data errors for a wrong number of columns.
+    /// Data errors for a wrong number of columns, and fit errors if memory cannot hold the values.
     pub fn values(&self, x: MatRef<'_, f64>) -> Result<Vec<Vec<f64>>> {
-        let mut all = self.latent(x)?;
+        self.values_unless(x, &|| false)
+    }
+
+    /// Like [`values`](Self::values); ends with an error of kind `Interrupted` soon after `stopped` returns true.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FunctionDraws::values`].
+    pub fn values_unless(&self, x: MatRef<'_, f64>, stopped: &Stopped<'_>) -> Result<Vec<Vec<f64>>> {
+        let mut all = self.latent(x, stopped)?;
         let in_units = |f: &mut f64| *f = self.scaling.unscaled_target(*f + self.offset);
         all.iter_mut().flatten().for_each(in_units);
         Ok(all)
     }
 
     /// The values on the scale the model sees, without the offset of the output.
-    pub(super) fn latent(&self, x: MatRef<'_, f64>) -> Result<Vec<Vec<f64>>> {
+    pub(super) fn latent(&self, x: MatRef<'_, f64>, stopped: &Stopped<'_>) -> Result<Vec<Vec<f64>>> {
         let scaled = self.on_scale(x)?;
-        let mut values = self.global(scaled.as_ref());
-        if let Some(local) = self.locals(scaled.as_ref()) {
-            let of_row = |row: usize| {
-                let weights = local.of_row(row, scaled.as_ref()).weights(scaled.as_ref().subrows(row, 1));
-                (0..self.count).map(|draw| dot(&weights, &local.rest(row, draw))).collect::<Vec<f64>>()
-            };
-            let updates: Vec<Vec<f64>> = (0..x.nrows()).into_par_iter().map(of_row).collect();
-            for (draw, values) in values.iter_mut().enumerate() {
-                values.iter_mut().zip(&updates).for_each(|(value, update)| *value += update[draw]);
+        let n = x.nrows();
+        check_room(self.count, n)?;
+        let mut all = vec![Vec::with_capacity(n); self.count];
+        let most = (MOST_ROWS / self.neighbours().max(1)).min((MOST_VALUES / self.count.max(1)).max(ROWS));
+        for from in (0..n).step_by(most.max(1)) {
+            let block = scaled.as_ref().subrows(from, most.min(n - from));
+            let near = self.near(block);
+            let mut values: Mat<f64> = Mat::zeros(block.nrows(), self.count);
+            for process in &self.processes {
+                let rows = process.rows(block, near.as_ref());
+                for set in &process.sets {
+                    check_stopped(stopped)?;
+                    process.add_values(set, block, &rows, near.as_ref(), &mut values);
+                }
             }
+            all.iter_mut().zip(values.col_iter()).for_each(|(all, values)| all.extend(values.iter()));
         }
-        Ok(values)
-    }
-
-    /// Returns the values at scaled inputs that follow from inducing variables alone.
-    fn global(&self, scaled: MatRef<'_, f64>) -> Vec<Vec<f64>> {
-        let n = scaled.nrows();
-        let blocks = (0..n).step_by(ROWS).collect::<Vec<_>>();
-        let of_block = |&from: &usize| {
-            let block = scaled.subrows(from, ROWS.min(n - from));
-            let mut out = vec![vec![0.0; block.nrows()]; self.count];
-            self.processes.iter().for_each(|process| process.add_values(block, &mut out));
-            out
-        };
-        let found: Vec<Vec<Vec<f64>>> = blocks.par_iter().map(of_block).collect();
-        (0..self.count).map(|draw| found.iter().flat_map(|block| &block[draw]).copied().collect()).collect()
-    }
-
-    /// Returns the neighbours of scaled inputs, with the difference of each draw from their
-    /// targets.
-    fn locals(&self, scaled: MatRef<'_, f64>) -> Option<Locals<'_>> {
-        let (posterior, noise) = self.local.as_ref()?;
-        let (nearby, count, given) = posterior.beside()?;
-        let lists = nearby.lists(given.layer, scaled, count);
-        let mut near: Vec<u32> = lists.iter().flatten().copied().collect();
-        near.sort_unstable();
-        near.dedup();
-        let (data, targets) = nearby.data();
-        let points = Mat::from_fn(near.len(), data.ncols(), |i, j| data[(near[i] as usize, j)]);
-        let values = self.global(points.as_ref());
-        let of_draw = |(values, noise): (&Vec<f64>, &Vec<f64>)| {
-            let rest = |(&row, value): (&u32, &f64)| {
-                let (own, row) = (nearby.noise_of(row, given.noise), row as usize);
-                targets[row] - value - own.sqrt() * noise[row]
-            };
-            near.iter().zip(values).map(rest).collect::<Vec<f64>>()
-        };
-        let rest = values.iter().zip(noise).map(of_draw).collect();
-        Some(Locals { nearby, given, lists, near, rest })
+        Ok(all)
     }
 
     /// The gradients of every function in the inputs at the same rows, in original units: `count` matrices, `n × D`. Gradients in codes of
@@ -347,33 +410,74 @@ impl FunctionDraws {
     ///
     /// As for [`FunctionDraws::values`], and usage errors for warped inputs.
     pub fn gradients(&self, x: MatRef<'_, f64>) -> Result<Vec<Mat<f64>>> {
-        let (scaled, slopes) = (self.on_scale(x)?, self.scaling.input_slopes()?);
-        let values = self.latent(x)?;
-        let local = self.local_gradients(scaled.as_ref());
-        let of_draw = |draw: usize| {
-            let mut out = Mat::zeros(x.nrows(), x.ncols());
-            self.processes.iter().for_each(|process| process.add_gradients(draw, scaled.as_ref(), &mut out));
-            for i in 0..x.nrows() {
-                if let Some(own) = local.get(i) {
-                    (0..x.ncols()).for_each(|d| out[(i, d)] += own[draw][(0, d)]);
-                }
-                let unit = self.scaling.target_slope(values[draw][i] + self.offset);
-                slopes.iter().enumerate().for_each(|(d, slope)| out[(i, d)] *= unit * slope);
-            }
-            out
-        };
-        Ok((0..self.count).into_par_iter().map(of_draw).collect())
+        self.gradients_unless(x, &|| false)
     }
 
-    /// Returns, for every row, the gradients of the correction of each draw by the neighbours;
-    /// empty for models without neighbours.
-    fn local_gradients(&self, scaled: MatRef<'_, f64>) -> Vec<Vec<Mat<f64>>> {
-        let Some(local) = self.locals(scaled) else { return Vec::new() };
-        let of_row = |row: usize| {
-            let (own, point) = (local.of_row(row, scaled), scaled.subrows(row, 1));
-            (0..self.count).map(|draw| own.update_slopes(point, local.rest(row, draw))).collect()
+    /// Like [`gradients`](Self::gradients); ends with an error of kind `Interrupted` soon after `stopped` returns true.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FunctionDraws::gradients`].
+    pub fn gradients_unless(&self, x: MatRef<'_, f64>, stopped: &Stopped<'_>) -> Result<Vec<Mat<f64>>> {
+        let (scaled, slopes) = (self.on_scale(x)?, self.scaling.input_slopes()?);
+        let (n, d) = x.shape();
+        check_room(self.count, n * d)?;
+        let values = self.latent(x, stopped)?;
+        let near = self.near(scaled.as_ref());
+        let of_row = |row: usize| -> Result<Mat<f64>> {
+            let point = scaled.as_ref().subrows(row, 1);
+            let mut out = Mat::zeros(self.count, d);
+            for process in &self.processes {
+                let (local, list) = match &near {
+                    Some(near) => {
+                        (Local::new(near.nearby, near.given, &near.lists[row]), &near.lists[row][..])
+                    }
+                    None => (Local::alone(&process.layer, d), &[][..]),
+                };
+                let places: Vec<usize> =
+                    list.iter().filter_map(|&row| near.as_ref().map(|near| near.place(row))).collect();
+                for set in &process.sets {
+                    check_stopped(stopped)?;
+                    let draws = set.loads.ncols();
+                    let noises = near.as_ref().map(|near| near.noises_of(&places, set.index, draws));
+                    let variances: Vec<f64> =
+                        places.iter().filter_map(|&at| near.as_ref().map(|near| near.noise[at])).collect();
+                    let noises = noises.unwrap_or_else(|| Mat::zeros(0, draws));
+                    let own = process.slopes(set, point, &local, &noises, &variances);
+                    for (i, slopes) in own.row_iter().enumerate() {
+                        slopes
+                            .iter()
+                            .enumerate()
+                            .for_each(|(d, slope)| out[(set.index + i * SETS, d)] += slope);
+                    }
+                }
+            }
+            Ok(out)
         };
-        (0..scaled.nrows()).into_par_iter().map(of_row).collect()
+        let found = (0..n).into_par_iter().map(of_row).collect::<Result<Vec<_>>>()?;
+        let unit = |draw: usize, row: usize| self.scaling.target_slope(values[draw][row] + self.offset);
+        let of_draw =
+            |draw: usize| Mat::from_fn(n, d, |row, d| found[row][(draw, d)] * unit(draw, row) * slopes[d]);
+        Ok((0..self.count).map(of_draw).collect())
+    }
+
+    /// The number of neighbours of a row.
+    fn neighbours(&self) -> usize {
+        self.local.as_ref().and_then(|(posterior, _)| posterior.beside()).map_or(0, |(_, count, _)| count)
+    }
+
+    /// Returns the neighbours of scaled inputs.
+    fn near(&self, scaled: MatRef<'_, f64>) -> Option<Near<'_>> {
+        let (posterior, key) = self.local.as_ref()?;
+        let (nearby, count, given) = posterior.beside()?;
+        let lists = nearby.lists(given.layer, scaled, count);
+        let mut rows: Vec<u32> = lists.iter().flatten().copied().collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let (data, _) = nearby.data();
+        let points = Mat::from_fn(rows.len(), data.ncols(), |i, j| data[(rows[i] as usize, j)]);
+        let noise = rows.iter().map(|&row| nearby.noise_of(row, given.noise)).collect();
+        Some(Near { nearby, given, lists, rows, points, noise, key: *key })
     }
 
     /// Inputs on the scale the model sees.
@@ -385,24 +489,42 @@ impl FunctionDraws {
     }
 }
 
-/// The neighbours of some rows, with `y − f − ε` at all of them for every draw.
-struct Locals<'a> {
+fn check_stopped(stopped: &Stopped<'_>) -> Result<()> {
+    if stopped() { Err(Error::interrupted("the evaluation of functions was interrupted")) } else { Ok(()) }
+}
+
+/// The neighbours of some rows.
+struct Near<'a> {
     nearby: &'a Nearby,
     given: Beside<'a>,
     lists: Vec<Vec<u32>>,
     /// All neighbours in rising order.
-    near: Vec<u32>,
-    rest: Vec<Vec<f64>>,
+    rows: Vec<u32>,
+    /// Their inputs, `rows × D`.
+    points: Mat<f64>,
+    /// Their noise variances.
+    noise: Vec<f64>,
+    key: Key,
 }
 
-impl Locals<'_> {
-    fn of_row(&self, row: usize, scaled: MatRef<'_, f64>) -> Local<'_> {
-        Local::new(self.nearby, self.given, &self.lists[row], scaled.subrows(row, 1))
+impl Near<'_> {
+    /// Returns the place of a training row among the neighbours.
+    fn place(&self, row: u32) -> usize {
+        self.rows.binary_search(&row).unwrap_or_default()
     }
 
-    /// `y − f − ε` at the neighbours of a row.
-    fn rest(&self, row: usize, draw: usize) -> Vec<f64> {
-        let of = |near: &u32| self.near.binary_search(near).map_or(f64::NAN, |at| self.rest[draw][at]);
-        self.lists[row].iter().map(of).collect()
+    /// Returns the noise of all neighbours in the draws of a set, a column for each draw.
+    fn noises(&self, set: usize, draws: usize) -> Mat<f64> {
+        self.noises_of(&(0..self.rows.len()).collect::<Vec<_>>(), set, draws)
+    }
+
+    /// Returns the noise of some neighbours in the draws of a set, a column for each draw.
+    fn noises_of(&self, places: &[usize], set: usize, draws: usize) -> Mat<f64> {
+        let of = |&at: &usize| {
+            let mut normals = self.key.normals(Use::Noise, self.rows[at] as usize * SETS + set);
+            (0..draws).map(|_| self.noise[at].sqrt() * normals()).collect::<Vec<f64>>()
+        };
+        let found: Vec<Vec<f64>> = places.par_iter().map(of).collect();
+        Mat::from_fn(places.len(), draws, |i, draw| found[i][draw])
     }
 }

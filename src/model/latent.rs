@@ -7,7 +7,7 @@ use crate::latent::inducing::FactorizationFailure;
 use crate::latent::{InducingLayer, InducingPrior, Layer, LayerGradient, Layers};
 use crate::likelihood::ObservationModel;
 use faer::MatRef;
-use sparsegp_kernels::{Parameter, Transform};
+use sparsegp_kernels::{Parameter, Transform, Unit};
 
 /// The layers of the latent processes with the likelihood that observes them.
 ///
@@ -137,7 +137,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     pub fn value_inputs(&self) -> Vec<Vec<usize>> {
         let mut inputs = Vec::new();
         for layer in self.layers.iter().filter_map(Layer::prior) {
-            inputs.extend(layer.kernel().lengths(layer.z().ncols()));
+            inputs.extend(layer.kernel().units(layer.z().ncols()).into_iter().map(Unit::length));
             inputs.extend(std::iter::repeat_n(Vec::new(), layer.mean().values.len()));
         }
         inputs

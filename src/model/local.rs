@@ -2,31 +2,39 @@
 //! variance, and corrections of draws of the function.
 
 use super::nearby::{Beside, Nearby};
-use crate::latent::{whiten, whiten_adjoint};
-use crate::linalg::{Factorizer, solve_factored};
+use crate::latent::{InducingLayer, whiten, whiten_adjoint};
+use crate::linalg::{Factorizer, dot, solve_factored};
+use crate::variational::Normal;
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Gradient, Inputs, Scratch};
 
-/// A row given its neighbours N: `μ = o + aᵀm + rᵀC⁻¹(y_N − o − A_Nᵀm)` and `v = k(x, x) − aᵀa − rᵀC⁻¹r + ãᵀSã` with `a = L⁻¹k(Z, x)`,
-/// `r = k(N, x) − A_Nᵀa`, `C = k(N, N) − A_NᵀA_N + Σ` and `ã = a − A_N C⁻¹ r`.
+/// A row given its neighbours N (possibly none): `μ = o + aᵀm + rᵀC⁻¹(y_N − o − A_Nᵀm)` and `v = k(x, x) − aᵀa − rᵀC⁻¹r + ãᵀSã` with
+/// `a = L⁻¹k(Z, x)`, `r = k(N, x) − A_Nᵀa`, `C = k(N, N) − A_NᵀA_N + Σ` and `ã = a − A_N C⁻¹ r`.
 pub(super) struct Local<'a> {
-    given: Beside<'a>,
+    layer: &'a InducingLayer,
     /// Inputs of the neighbours, `u × D`.
     near: Mat<f64>,
     /// `A_N`, `M × u`.
-    features: Mat<f64>,
+    pub features: Mat<f64>,
     /// The lower Cholesky factor of C.
     factor: Mat<f64>,
-    /// `C⁻¹(y_N − o − A_Nᵀm)`.
-    loads: Vec<f64>,
+    /// `y_N − o`.
+    pub targets: Vec<f64>,
 }
 
 impl<'a> Local<'a> {
-    pub fn new(nearby: &Nearby, given: Beside<'a>, list: &[u32], point: MatRef<'_, f64>) -> Local<'a> {
-        let ((data, targets), Beside { layer, q, noise, .. }) = (nearby.data(), given);
+    /// A row of `dims` inputs without neighbours.
+    pub fn alone(layer: &'a InducingLayer, dims: usize) -> Local<'a> {
+        let (near, factor) = (Mat::zeros(0, dims), Mat::zeros(0, 0));
+        Local { layer, near, features: Mat::zeros(layer.z().nrows(), 0), factor, targets: Vec::new() }
+    }
+
+    /// A row given the training rows in `list`.
+    pub fn new(nearby: &Nearby, Beside { layer, noise, .. }: Beside<'a>, list: &[u32]) -> Local<'a> {
+        let (data, targets) = nearby.data();
         let u = list.len();
-        let near = Mat::from_fn(u, point.ncols(), |i, j| data[(list[i] as usize, j)]);
-        let features = whitened(given, near.as_ref());
+        let near = Mat::from_fn(u, data.ncols(), |i, j| data[(list[i] as usize, j)]);
+        let features = whitened(layer, near.as_ref());
         let mut factor = Mat::zeros(u, u);
         layer.kernel().eval(Inputs::Gram(near.as_ref()), factor.as_mut(), &mut Scratch::new());
         factor -= features.transpose() * &features;
@@ -37,65 +45,63 @@ impl<'a> Local<'a> {
             factor.as_mut().fill(f64::NAN);
         }
         let offset = layer.mean().values[0];
-        let fit = |i: usize| -> f64 { features.col(i).iter().zip(q.mean()).map(|(a, m)| a * m).sum() };
-        let rest: Vec<f64> = (0..u).map(|i| targets[list[i] as usize] - offset - fit(i)).collect();
-        let mut loads = rest;
-        solve_factored(factor.as_ref(), &mut loads);
-        Local { given, near, features, factor, loads }
+        let targets = list.iter().map(|&row| targets[row as usize] - offset).collect();
+        Local { layer, near, features, factor, targets }
+    }
+
+    /// Inputs of the neighbours, `u × D`.
+    pub fn near(&self) -> MatRef<'_, f64> {
+        self.near.as_ref()
     }
 
     /// Returns the gradients of mean and variance at the row, except the gradient of `k(x, x)`.
-    pub fn slopes(&self, point: MatRef<'_, f64>) -> (Mat<f64>, Mat<f64>) {
-        let q = self.given.q;
+    pub fn slopes(&self, point: MatRef<'_, f64>, q: &Normal) -> (Mat<f64>, Mat<f64>) {
         let (a, r) = self.at(point);
-        let column = |values: &[f64]| Mat::from_fn(values.len(), 1, |i, _| values[i]);
-        let solve = |right: &Mat<f64>| {
-            let mut out = right.to_owned();
-            solve_factored(self.factor.as_ref(), out.col_as_slice_mut(0));
-            out
-        };
-        let loads = column(&self.loads);
+        let rest = column(&self.targets) - self.features.transpose() * column(q.mean());
+        let loads = self.solved(rest);
         let of_mean = Bars { features: column(q.mean()) - &self.features * &loads, near: loads };
-        let b = solve(&r);
+        let b = self.solved(r);
         let rest = &a - &self.features * &b;
         let spread = q.cov().to_dense() * &rest;
-        let near = (solve(&(self.features.transpose() * &spread)) + b) * faer::Scale(-2.0);
+        let near = (self.solved(self.features.transpose() * &spread) + b) * faer::Scale(-2.0);
         let features = (&spread - &a) * faer::Scale(2.0) - &self.features * &near;
         let of_variance = Bars { features, near };
         let mean = self.pull_back(point, of_mean);
         (mean, self.pull_back(point, of_variance))
     }
 
+    /// `C⁻¹ right` for every column of `right`.
+    pub fn solved(&self, mut right: Mat<f64>) -> Mat<f64> {
+        (0..right.ncols()).for_each(|j| solve_factored(self.factor.as_ref(), right.col_as_slice_mut(j)));
+        right
+    }
+
     /// Returns `a` and `r` of a row.
     fn at(&self, point: MatRef<'_, f64>) -> (Mat<f64>, Mat<f64>) {
-        let a = whitened(self.given, point);
+        let a = whitened(self.layer, point);
         let mut r = Mat::zeros(self.near.nrows(), 1);
         if self.near.nrows() > 0 {
             let inputs = Inputs::Cross { left: self.near.as_ref(), right: point };
-            self.given.layer.kernel().eval(inputs, r.as_mut(), &mut Scratch::new());
+            self.layer.kernel().eval(inputs, r.as_mut(), &mut Scratch::new());
             r -= self.features.transpose() * &a;
         }
         (a, r)
     }
 
-    /// `C⁻¹r` (u): the neighbours correct a draw of the function by `rᵀC⁻¹(y_N − f_N − ε_N)`.
-    pub fn weights(&self, point: MatRef<'_, f64>) -> Vec<f64> {
-        let mut weights: Vec<f64> = self.at(point).1.col(0).iter().copied().collect();
-        solve_factored(self.factor.as_ref(), &mut weights);
-        weights
-    }
-
-    /// Returns the gradient of the correction `rᵀC⁻¹(y_N − f_N − ε_N)` with respect to the point
-    /// (`1 × D`), given `rest = y_N − f_N − ε_N` (u).
-    pub fn update_slopes(&self, point: MatRef<'_, f64>, mut rest: Vec<f64>) -> Mat<f64> {
-        solve_factored(self.factor.as_ref(), &mut rest);
-        let near = Mat::from_fn(rest.len(), 1, |i, _| rest[i]);
-        self.pull_back(point, Bars { features: -(&self.features * &near), near })
+    /// Returns `a`, the weights `b = C⁻¹r` of the neighbours, and the variance `k(x, x) − aᵀa − rᵀb` of the row given u and the neighbours.
+    pub fn conditional(&self, point: MatRef<'_, f64>) -> (Mat<f64>, Mat<f64>, f64) {
+        let (a, r) = self.at(point);
+        let b = self.solved(r.clone());
+        let mut variance = [0.0];
+        self.layer.kernel().diag(point, &mut variance, &mut Scratch::new());
+        let known = |x: &Mat<f64>, y: &Mat<f64>| dot(x.col_as_slice(0), y.col_as_slice(0));
+        let variance = variance[0] - known(&a, &a) - known(&r, &b);
+        (a, b, variance.max(0.0))
     }
 
     /// The gradient of `features·a + near·k(N, x)` with respect to the point x.
-    fn pull_back(&self, point: MatRef<'_, f64>, bars: Bars) -> Mat<f64> {
-        let Beside { layer, .. } = self.given;
+    pub fn pull_back(&self, point: MatRef<'_, f64>, bars: Bars) -> Mat<f64> {
+        let layer = self.layer;
         let mut out = Mat::zeros(1, point.ncols());
         let m = layer.z().nrows();
         let mut raw = Mat::zeros(m, 1);
@@ -117,14 +123,19 @@ impl<'a> Local<'a> {
 }
 
 /// Gradients with respect to `a` (M) and to `k(N, x)` (u).
-struct Bars {
-    features: Mat<f64>,
-    near: Mat<f64>,
+pub(super) struct Bars {
+    pub features: Mat<f64>,
+    pub near: Mat<f64>,
+}
+
+/// A matrix of one column.
+pub(super) fn column(values: &[f64]) -> Mat<f64> {
+    Mat::from_fn(values.len(), 1, |i, _| values[i])
 }
 
 /// `L⁻¹ k(Z, x)` (`M × n`) for n points.
-fn whitened(given: Beside<'_>, x: MatRef<'_, f64>) -> Mat<f64> {
-    let (layer, m) = (given.layer, given.layer.z().nrows());
+pub(super) fn whitened(layer: &InducingLayer, x: MatRef<'_, f64>) -> Mat<f64> {
+    let m = layer.z().nrows();
     let (mut k, mut a) = (Mat::zeros(m, x.nrows()), Mat::zeros(m, x.nrows()));
     if m > 0 {
         let inputs = Inputs::Cross { left: layer.z(), right: x };

@@ -203,7 +203,7 @@ impl Posterior {
             }
         }
         let mut variance = pull(&kbar);
-        add_diagonal_slopes(prior, x, &mut variance);
+        add_diagonal_slopes(prior, x, 1.0, &mut variance);
         (mean, variance)
     }
 
@@ -228,10 +228,15 @@ impl Posterior {
     }
 }
 
-/// Adds the gradient of `k(x, x)`.
-fn add_diagonal_slopes(prior: &InducingPrior, x: MatRef<'_, f64>, out: &mut Mat<f64>) {
+/// Adds `weight` times the gradient of `k(x, x)`.
+pub(super) fn add_diagonal_slopes(
+    prior: &InducingPrior,
+    x: MatRef<'_, f64>,
+    weight: f64,
+    out: &mut Mat<f64>,
+) {
     let target = Gradient { parameters: &mut [], left: Some(out.as_mut()), right: None };
-    prior.kernel().diag_adjoint(x, &vec![1.0; x.nrows()], target, &mut Scratch::new());
+    prior.kernel().diag_adjoint(x, &vec![weight; x.nrows()], target, &mut Scratch::new());
 }
 
 impl Root {
@@ -251,8 +256,8 @@ fn local_slopes(nearby: &Nearby, given: Beside<'_>, x: MatRef<'_, f64>, count: u
     let lists = nearby.lists(given.layer, x, count);
     let row = |i: usize| {
         let point = x.subrows(i, 1);
-        let (mean, mut variance) = Local::new(nearby, given, &lists[i], point).slopes(point);
-        add_diagonal_slopes(given.layer, point, &mut variance);
+        let (mean, mut variance) = Local::new(nearby, given, &lists[i]).slopes(point, given.q);
+        add_diagonal_slopes(given.layer, point, 1.0, &mut variance);
         (mean, variance)
     };
     let found: Vec<Pair> = (0..x.nrows()).into_par_iter().map(row).collect();

@@ -132,6 +132,24 @@ pub struct Targets<'a> {
     pub outputs: &'a [f64],
 }
 
+impl<'a> From<&'a [f64]> for Targets<'a> {
+    fn from(y: &'a [f64]) -> Self {
+        Targets::of(y)
+    }
+}
+
+impl<'a> From<&'a Vec<f64>> for Targets<'a> {
+    fn from(y: &'a Vec<f64>) -> Self {
+        Targets::of(y)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [f64; N]> for Targets<'a> {
+    fn from(y: &'a [f64; N]) -> Self {
+        Targets::of(y)
+    }
+}
+
 impl<'a> Targets<'a> {
     /// Targets with exposures and weights of 1.
     pub fn of(y: &'a [f64]) -> Self {

@@ -15,7 +15,7 @@ use crate::objective::{Estimator, Loss, Objective};
 use crate::registry::Registry;
 use crate::variational::{Average, Family, QUpdate, Schedule};
 use serde::{Deserialize, Serialize};
-use sparsegp_kernels::{Dimension, DimensionError, Kernel};
+use sparsegp_kernels::{Dimension, DimensionError, Kernel, check_values};
 
 /// All settings of a fit. [`FitOptions::default`] has the defaults of the command line with `--auto none`. Use the update syntax below,
 /// because fields may be added.
@@ -261,6 +261,7 @@ impl FitOptions {
             };
             Error::usage(format!("⟨kernel⟩: {error}")).hint(hint)
         })?;
+        check_values(kernel.as_ref(), d).map_err(|error| Error::usage(format!("⟨kernel⟩: {error}")))?;
         Ok(kernel)
     }
 

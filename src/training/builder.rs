@@ -19,6 +19,7 @@ use crate::objective::Targets;
 use crate::options::FitOptions;
 use faer::MatRef;
 use sparsegp_kernels::Kernel;
+use sparsegp_kernels::units::to_scale;
 use std::sync::Arc;
 
 /// A fit to arrays, by [`FitOptions`] and optionally by values of a user's kernel or likelihood type.
@@ -56,8 +57,9 @@ impl ModelBuilder {
         self
     }
 
-    /// Sets the kernel, instead of the one that the options name. Values that were not [given](sparsegp_kernels::Parameter::given) start
-    /// from the data.
+    /// Sets the kernel, instead of the one that the options name. The values given to its constructor are starting values in the user's
+    /// units, or stay if they are [fixed](Kernel::fixed); for warped columns they are on the scale the model sees. Values that were not
+    /// [given](sparsegp_kernels::Parameter::given) start from the data.
     pub fn kernel(mut self, kernel: impl Kernel + 'static) -> Self {
         self.kernel = Some(Box::new(kernel));
         self
@@ -81,9 +83,10 @@ impl ModelBuilder {
         self
     }
 
-    /// Sets validation rows, which choose the parameters to keep: inputs (`n × D`) and targets, in the user's units.
-    pub fn validation(mut self, x: MatRef<'_, f64>, y: &[f64]) -> Self {
-        self.validation = Some(OwnedRows::of(x, y));
+    /// Sets validation rows, which choose the parameters to keep: inputs (`n × D`) and targets, or [`Targets`] with exposures and weights,
+    /// in the user's units.
+    pub fn validation<'t>(mut self, x: MatRef<'_, f64>, targets: impl Into<Targets<'t>>) -> Self {
+        self.validation = Some(OwnedRows::of(x, targets.into()));
         self
     }
 
@@ -128,8 +131,8 @@ impl ModelBuilder {
         }
         // Errors of arrays and options are reported before any work.
         self.prepare(x, y)?;
-        let targets = Targets { y, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
-        let rows = TrainingData { levels: levels(y), ..TrainingData::of(Dataset { x, targets }) };
+        let rows =
+            TrainingData { levels: levels(y), ..TrainingData::of(Dataset { x, targets: self.targets(y) }) };
         choose(rows, &self.options, session)
     }
 
@@ -141,6 +144,10 @@ impl ModelBuilder {
     /// As for [`ModelBuilder::fit`], and for objectives without mini-batches.
     pub fn trainer(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Trainer> {
         Trainer::new(self.prepare(x, y)?)
+    }
+
+    fn targets<'a>(&'a self, y: &'a [f64]) -> Targets<'a> {
+        Targets { y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
     }
 
     /// Returns everything that a fit needs, on the scale the model sees.
@@ -161,11 +168,7 @@ impl ModelBuilder {
         }
         options.likelihood = Some(LikelihoodKind::of(&*prototype.likelihood));
         options.validate()?;
-        let train = OwnedRows {
-            exposure: self.exposure.clone(),
-            weights: self.weights.clone(),
-            ..OwnedRows::of(x, y)
-        };
+        let train = OwnedRows::of(x, self.targets(y));
         let mut rows = OwnedData { train, validation: self.validation.clone() };
         check_data(&rows.borrowed(), None, &prototype.likelihood)?;
         if y.iter().all(|value| Some(value) == y.first()) {
@@ -175,8 +178,14 @@ impl ModelBuilder {
             )));
         }
         let scaling = scaling_of(&options, x, y)?;
-        let options = options.with_units_of(&scaling);
         rows.scale(&scaling);
+        if let Some(kernel) = prototype.kernel.as_mut().filter(|_| self.kernel.is_some()) {
+            let (columns, target) = scaling.axes(inputs);
+            to_scale(kernel.as_mut(), &columns, target)
+                .map_err(|error| Error::usage(format!("⟨kernel⟩: {error}")))?;
+        }
+        options.constraints.columns = options.constraints.columns.or_numbers(inputs);
+        let options = options.with_units_of(&scaling);
         Ok(Prepared { prototype, options, scaling, rows: Arc::new(rows) })
     }
 }

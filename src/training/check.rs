@@ -6,6 +6,7 @@ use crate::effects::{EffectTerm, columns_of};
 use crate::error::{Error, Result};
 use crate::likelihood::ObservationModel;
 use crate::likelihood::TargetKind;
+use crate::objective::Targets;
 use faer::MatRef;
 
 /// Refuses arrays that do not match each other or the inputs of a start model, or that do not suit the likelihood.
@@ -27,7 +28,33 @@ pub(super) fn check_data(
         )));
     }
     check_part("training", data.train, kind, name)?;
-    data.validation.map_or(Ok(()), |part| check_part("validation", part, kind, name))
+    let Some(validation) = data.validation else { return Ok(()) };
+    check_part("validation", validation, kind, name)?;
+    let unweighted = Targets { weights: &[], ..data.train.targets };
+    check_alike("validation", Targets { weights: &[], ..validation.targets }, unweighted)
+}
+
+/// Refuses rows without the exposures, weights or outputs that the training rows have, and the reverse.
+///
+/// # Errors
+///
+/// Data errors that name the rows and what they lack.
+pub(super) fn check_alike(what: &str, rows: Targets<'_>, training: Targets<'_>) -> Result<()> {
+    for (name, own, known) in [
+        ("exposures", rows.exposure, training.exposure),
+        ("weights", rows.weights, training.weights),
+        ("outputs", rows.outputs, training.outputs),
+    ] {
+        if own.is_empty() != known.is_empty() {
+            let has = |values: &[f64]| if values.is_empty() { "no" } else { "their" };
+            return Err(Error::data(format!(
+                "the {what} rows have {} {name} and the training rows have {} {name}, expected {name} of both or of neither",
+                has(own),
+                has(known)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses grouping codes that are not levels. In training rows each code is a whole number from 0
@@ -68,22 +95,21 @@ fn check_part(what: &str, part: Dataset<'_>, kind: TargetKind, likelihood: &str)
             part.x.nrows()
         )));
     }
-    for (name, given) in [("exposures", part.targets.exposure), ("weights", part.targets.weights)] {
-        if given.is_empty() {
-            continue;
-        }
-        if given.len() != n {
+    let Targets { exposure, weights, .. } = part.targets;
+    for (name, given) in [("exposures", exposure), ("weights", weights)] {
+        if !(given.is_empty() || given.len() == n) {
             let count = given.len();
             return Err(Error::data(format!(
                 "there are {count} {name} for {n} {what} targets, expected one each, or none at all"
             )));
         }
-        if let Some(row) = given.iter().position(|&value| !(value > 0.0 && value.is_finite())) {
-            return Err(Error::data(format!(
-                "the {what} {name} have {} in row {row}, counted from 0, expected a positive number",
-                given[row]
-            )));
-        }
+    }
+    kind.check_exposure(what, exposure, likelihood)?;
+    if let Some(row) = weights.iter().position(|&value| !(value > 0.0 && value.is_finite())) {
+        return Err(Error::data(format!(
+            "the {what} weights have {} in row {row}, counted from 0, expected a positive number",
+            weights[row]
+        )));
     }
     for column in 0..d {
         if let Some(row) = part.x.col(column).iter().position(|value| !value.is_finite()) {

@@ -2,7 +2,7 @@
 
 use crate::linalg::{Factorizer, add_diagonal, copy_lower, dot, log_det, solve_lower, trace};
 use faer::{Mat, MatRef};
-use sparsegp_kernels::{Inputs, Kernel, Scratch};
+use sparsegp_kernels::{Inputs, Kernel, Scratch, Unit};
 use std::f64::consts::TAU;
 
 /// The maximum number of rows that starting values are compared on.
@@ -180,7 +180,8 @@ pub(super) fn clear_gain(rows: usize) -> f64 {
 
 /// Returns the lengths along columns of numbers that have no given values.
 fn free_lengths(kernel: &dyn Kernel, dims: usize) -> Vec<Length> {
-    let (mut names, along, dimensions) = (Vec::new(), kernel.lengths(dims), kernel.dimensions());
+    let along = kernel.units(dims).into_iter().map(Unit::length);
+    let (mut names, dimensions) = (Vec::new(), kernel.dimensions());
     kernel.for_each_parameter(&mut |parameter| {
         let name = (!parameter.fixed && !parameter.given).then(|| parameter.name.clone());
         names.extend(std::iter::repeat_n(name, parameter.values.len()));

@@ -201,12 +201,10 @@ impl OutputRows<'_> {
         let (n, d) = self.x.shape();
         let width = self.targets.len() / n.max(1);
         let rows: Vec<usize> = (0..n).filter(|row| !self.targets[row * width + which].is_nan()).collect();
-        OwnedRows {
-            columns: Mat::from_fn(d, rows.len(), |d, i| self.x[(rows[i], d)]),
-            y: rows.iter().map(|row| self.targets[row * width + which]).collect(),
-            exposure: Vec::new(),
-            weights: rows.iter().filter_map(|row| self.weights.get(*row).copied()).collect(),
-        }
+        let x = Mat::from_fn(rows.len(), d, |i, d| self.x[(rows[i], d)]);
+        let y: Vec<f64> = rows.iter().map(|row| self.targets[row * width + which]).collect();
+        let weights: Vec<f64> = rows.iter().filter_map(|row| self.weights.get(*row).copied()).collect();
+        OwnedRows::of(x.as_ref(), Targets { weights: &weights, ..Targets::of(&y) })
     }
 }
 

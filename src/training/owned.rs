@@ -8,23 +8,25 @@ use crate::objective::Targets;
 use faer::{Mat, MatRef};
 use std::sync::Arc;
 
-/// Some rows: inputs (`D × n`, contiguous for every row), targets, and exposures and weights, which may be empty.
+/// Some rows: inputs (`D × n`, contiguous for every row) and their [`Targets`].
 #[derive(Clone)]
 pub(super) struct OwnedRows {
-    pub columns: Mat<f64>,
+    columns: Mat<f64>,
     pub y: Vec<f64>,
-    pub exposure: Vec<f64>,
-    pub weights: Vec<f64>,
+    exposure: Vec<f64>,
+    weights: Vec<f64>,
+    outputs: Vec<f64>,
 }
 
 impl OwnedRows {
     /// Copies inputs `n × D`, one row per datum, and targets.
-    pub(super) fn of(x: MatRef<'_, f64>, y: &[f64]) -> OwnedRows {
+    pub(super) fn of(x: MatRef<'_, f64>, targets: Targets<'_>) -> OwnedRows {
         OwnedRows {
             columns: x.transpose().to_owned(),
-            y: y.to_vec(),
-            exposure: Vec::new(),
-            weights: Vec::new(),
+            y: targets.y.to_vec(),
+            exposure: targets.exposure.to_vec(),
+            weights: targets.weights.to_vec(),
+            outputs: targets.outputs.to_vec(),
         }
     }
 
@@ -34,8 +36,8 @@ impl OwnedRows {
     }
 
     pub(super) fn dataset(&self) -> Dataset<'_> {
-        let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
-        Dataset { x: self.columns.transpose(), targets }
+        let OwnedRows { y, exposure, weights, outputs, .. } = self;
+        Dataset { x: self.columns.transpose(), targets: Targets { y, exposure, weights, outputs } }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Mini-batch training one step at a time, in a loop of the caller: steps, epochs, state, and a model in the end.
 
 use super::builder::Prepared;
-use super::check::check_data;
+use super::check::{check_alike, check_data};
 use super::outcome::TakenBack;
 use super::outcome::Trained;
 use super::owned::{OwnedData, OwnedRows};
@@ -22,6 +22,7 @@ use crate::hyper::{
 };
 use crate::likelihood::ObservationModel;
 use crate::model::{Model, Posterior, Score};
+use crate::objective::Targets;
 use crate::options::{FitOptions, LossKind, Plan, StepPlan, Way};
 use faer::MatRef;
 use std::sync::Arc;
@@ -116,19 +117,21 @@ impl Trainer {
         })
     }
 
-    /// Takes a step on a batch of rows in the user's units: inputs `b × D`, one row per datum, and targets. The batch represents all rows
-    /// of the trainer, and its rows need not be among them.
+    /// Takes a step on a batch of rows in the user's units: inputs `b × D`, one row per datum, and targets, or [`Targets`] with exposures
+    /// and weights. The batch represents all rows of the trainer, and its rows need not be among them.
     ///
     /// Returns the objective per row, estimated on the batch before the step; it is not finite if it could not be evaluated and the step
     /// was rolled back.
     ///
     /// # Errors
     ///
-    /// Data errors for arrays that do not match, fit errors if no further step is possible.
-    pub fn step(&mut self, x: MatRef<'_, f64>, y: &[f64]) -> Result<f64> {
-        let mut batch = OwnedRows::of(x, y);
+    /// Data errors for arrays that do not match, and for rows without the exposures or weights that the rows of the trainer have; fit errors
+    /// if no further step is possible.
+    pub fn step<'t>(&mut self, x: MatRef<'_, f64>, targets: impl Into<Targets<'t>>) -> Result<f64> {
+        let mut batch = OwnedRows::of(x, targets.into());
         let data = TrainingData { train: batch.dataset(), validation: None, levels: 0 };
         check_data(&data, Some(self.training.model().layer().input_dims()), &self.likelihood)?;
+        check_alike("batch", batch.dataset().targets, self.rows.train.dataset().targets)?;
         batch.scale(&self.scaling);
         self.take(|training, theta, gradient| training.step_on(batch.dataset(), theta, gradient))
     }

@@ -2,7 +2,7 @@
 
 use faer::Mat;
 use sparsegp::hyper::Constraints;
-use sparsegp::likelihood::{LikelihoodKind, TargetKind};
+use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, MeanKind, Open};
 use sparsegp::training::ModelBuilder;

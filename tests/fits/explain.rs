@@ -3,6 +3,7 @@
 
 use faer::{Mat, MatRef};
 use sparsegp::explain::{Explainer, InputColumn, InputKind, Relevance, Rows, Scale, Settings};
+use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::training::ModelBuilder;
@@ -133,7 +134,7 @@ fn dependence_follows_the_most_probable_of_many_classes() {
     // Higher classes have more rows.
     let y: Vec<f64> = (0..150).map(|i| f64::from(((i % 81) as f64).sqrt() as u32)).collect();
     let options = FitOptions {
-        likelihood: "softmax".parse().ok(),
+        likelihood: Some(LikelihoodKind::Softmax),
         inducing: Some(15),
         epochs: Some(3),
         ..FitOptions::default()

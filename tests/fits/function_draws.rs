@@ -67,6 +67,43 @@ fn moments_over_draws_are_those_of_the_posterior() {
     }
 }
 
+/// Returns mean, variance and kurtosis of the values of one row over draws.
+fn shape(draws: &[Vec<f64>], row: usize) -> (f64, f64, f64) {
+    let count = draws.len() as f64;
+    let mean = draws.iter().map(|draw| draw[row]).sum::<f64>() / count;
+    let moment = |power: i32| draws.iter().map(|draw| (draw[row] - mean).powi(power)).sum::<f64>() / count;
+    (mean, moment(2), moment(4) / moment(2).powi(2))
+}
+
+/// Draws are normal with the variance of the posterior, also where it is a small part of the prior's: at training rows of little noise.
+#[test]
+fn draws_are_normal_with_the_variance_of_the_posterior_at_rows_of_little_noise() {
+    const COUNT: usize = 20_000;
+    let x = Mat::from_fn(60, 1, |i, _| ((i * 17) % 60) as f64 / 6.0);
+    let y: Vec<f64> = (0..60).map(|i| (1.3 * x[(i, 0)]).sin() + 0.3 * (4.1 * x[(i, 0)]).cos()).collect();
+    let rows = Mat::from_fn(5, 1, |i, _| if i < 4 { x[(11 * i, 0)] } else { 0.5 * (x[(0, 0)] + x[(11, 0)]) });
+    let kernels = ["rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic + matern52"];
+    let alone = kernels.map(|kernel| (kernel, 40, None)).into_iter();
+    for (kernel, inducing, neighbours) in alone.chain([("matern52", 10, Some(8)), ("rbf", 0, Some(8))]) {
+        let constraints = sparsegp::hyper::Constraints {
+            fix: vec!["likelihood.noise_variance=1e-4".parse().expect("a constraint")],
+            ..Default::default()
+        };
+        let options = FitOptions { inducing: Some(inducing), neighbours, constraints, ..fixed(kernel) };
+        let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
+        let draws = model.function_draws(COUNT, 1, 0).expect("draws").values(rows.as_ref()).expect("values");
+        let predictions = model.predict(rows.as_ref(), &[]).expect("predictions");
+        for row in 0..rows.nrows() {
+            let wanted = predictions.row(row);
+            let (mean, variance, kurtosis) = shape(&draws, row);
+            let (ratio, sd) = (variance / wanted.latent_variance, wanted.latent_variance.sqrt());
+            let name = format!("{kernel}, {neighbours:?}, row {row}: {ratio}, {kurtosis}");
+            assert!((mean - wanted.latent_mean).abs() < 0.05 * sd, "mean of {name}");
+            assert!((ratio - 1.0).abs() < 0.05 && (kurtosis - 3.0).abs() < 0.5, "{name}");
+        }
+    }
+}
+
 #[test]
 fn draws_of_models_with_neighbours_have_their_means_and_variances() {
     const COUNT: usize = 500;
@@ -155,9 +192,9 @@ fn gradients_of_predictions_are_those_of_finite_differences() {
     check_slopes(&alone, &[], "neighbours alone");
     let warped = FitOptions { warp_target: "log".parse().expect("a warp"), ..fixed("rbf(ard)") };
     check_slopes(&fitted(warped, |y| y), &[], "warped");
-    let counts = FitOptions { likelihood: "poisson".parse().ok(), ..fixed("rbf(ard)") };
+    let counts = FitOptions { likelihood: Some(LikelihoodKind::Poisson), ..fixed("rbf(ard)") };
     check_slopes(&fitted(counts, |y| (y / 5.0).round()), &[1.0, 2.0, 0.5, 3.0], "counts");
-    let classes = FitOptions { likelihood: "bernoulli-logit".parse().ok(), ..fixed("rbf(ard)") };
+    let classes = FitOptions { likelihood: Some(LikelihoodKind::BernoulliLogit), ..fixed("rbf(ard)") };
     check_slopes(&fitted(classes, |y| f64::from(y > 45.0)), &[], "classes");
     let linear = FitOptions {
         model: sparsegp::options::ModelKind::Glm,

@@ -1,5 +1,6 @@
 //! Fits of arrays from the options to predictions, their warnings, interruptions and model files.
 
+mod builder;
 mod constraints;
 mod defaults;
 mod diagnosis;

@@ -2,7 +2,8 @@
 
 use faer::Mat;
 use sparsegp_kernels::{
-    Dimension, DimensionError, Gradient, Inputs, Kernel, Scratch, parse, testkit::check_kernel, value_names,
+    Dimension, DimensionError, Gradient, Inputs, Kernel, Scratch, Unit, parse, testkit::check_kernel,
+    value_names,
 };
 
 /// A number, the three coordinates of a place, and another number.
@@ -82,7 +83,8 @@ fn coordinates_of_a_place_have_one_lengthscale() {
         for (of, sum) in sums.into_iter().enumerate() {
             assert!((bar[1 + of] - sum).abs() <= 1e-12 * sum.abs().max(1.0), "{name}: {bar:?} {spread:?}");
         }
-        assert_eq!(place.lengths(5)[1..4], [vec![0], vec![1, 2, 3], vec![4]]);
+        let lengths: Vec<_> = place.units(5).into_iter().map(Unit::length).collect();
+        assert_eq!(lengths[1..4], [vec![0], vec![1, 2, 3], vec![4]]);
         assert_eq!((place.expression(), place.min_dims()), (format!("{name}(ard)"), 5));
     }
 }

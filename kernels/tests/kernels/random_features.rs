@@ -4,7 +4,7 @@ use faer::Mat;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use sparsegp_kernels::{Chance, Dimension, Inputs, Kernel, Scratch, parse};
+use sparsegp_kernels::{Chance, Dimension, Inputs, Kernel, Scratch, Unit, parse};
 
 const KERNELS: [&str; 14] = [
     "rbf(lengthscales=[0.7, 1.3, 2.0], variance=2.0)",
@@ -110,7 +110,9 @@ fn kernels_without_a_known_feature_say_so() {
 
 #[test]
 fn lengths_are_those_of_the_columns_that_a_kernel_sees() {
-    let lengths = |text: &str| parse(text, 3).expect("a kernel").lengths(3);
+    let lengths = |text: &str| {
+        parse(text, 3).expect("a kernel").units(3).into_iter().map(Unit::length).collect::<Vec<_>>()
+    };
     let none = Vec::new;
     assert_eq!(lengths("rbf(ard)"), [none(), vec![0], vec![1], vec![2]]);
     assert_eq!(lengths("rbf"), [none(), vec![0, 1, 2]]);

@@ -90,12 +90,7 @@ impl Trials {
         let part = |rows: &[usize]| {
             let mut buffer = RowBuffer::new(data, rows.len());
             buffer.take(data, rows);
-            let part = buffer.data();
-            OwnedRows {
-                exposure: part.targets.exposure.to_vec(),
-                weights: part.targets.weights.to_vec(),
-                ..OwnedRows::of(part.x, part.targets.y)
-            }
+            OwnedRows::of(buffer.data().x, buffer.data().targets)
         };
         let trials = Trials { train: part(&train), held: part(&held), levels };
         let varies = |rows: &OwnedRows| rows.y.iter().any(|&y| y != rows.y[0]);
@@ -158,7 +153,7 @@ impl Trials {
     /// Returns the log loss of every held-out row, and its squared error.
     fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Losses, Losses)> {
         let held = self.held.dataset();
-        let predictions = model.predict_by(posterior, held.x, self.held.exposure.clone());
+        let predictions = model.predict_by(posterior, held.x, held.targets.exposure.to_vec());
         let rows = predictions.losses(held.targets.y);
         let losses: Vec<f64> = rows.iter().map(|row| -row.0).collect();
         if losses.iter().any(|loss| !loss.is_finite()) {

@@ -16,7 +16,7 @@ use crate::tables::reading::{Forms, PlainNumbers, Reading};
 use crate::tables::table::Table;
 use sparsegp::data::Affine;
 use sparsegp::error::{Error, Result};
-use sparsegp::likelihood::TargetKind;
+use sparsegp::likelihood::{EXPOSURES, TargetKind};
 
 /// The largest value of numbers that may be counts; whole numbers beyond it are more likely amounts.
 const HIGHEST_GUESS: f64 = 1e4;
@@ -55,10 +55,16 @@ impl Positive {
 
     /// Checks a value; `row` counts from 0 within the table.
     pub(crate) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
-        if table.finite(row, name, value)? > 0.0 {
+        let value = table.finite(row, name, value)?;
+        let usable = match self {
+            Positive::Exposure => EXPOSURES.contains(&value),
+            Positive::Weight => value > 0.0,
+        };
+        if usable {
             return Ok(());
         }
         let (place, found, (expected, hint)) = (table.place(row, name), number_text(value), self.words());
+        let expected = if value > 0.0 { "an exposure from 1e-100 to 1e100" } else { expected };
         Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint))
     }
 }

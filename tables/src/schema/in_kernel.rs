@@ -1,6 +1,7 @@
 //! Columns by name in the text of a kernel: `matern32(ard)[age,income] * coregion[region]`; the grammar
 //! itself accepts only numbers of inputs.
 
+use super::places::Places;
 use super::{Feature, Schema};
 use sparsegp::error::{Error, Result};
 use sparsegp::hyper::Columns;
@@ -27,7 +28,11 @@ impl Schema {
             FitOptions { kernel, dimensions: self.dimensions(), effects: self.effect_terms(), ..options };
         let mut inputs = self.input_names();
         inputs.truncate(self.feature_dims());
-        options.constraints.columns = Columns::named(inputs, self.target_name().to_owned());
+        let columns = Columns::named(inputs, self.target_name().to_owned());
+        options.constraints.columns = match self.place_inputs() {
+            Some((places, inputs)) => columns.with_place(Places::name_of(&places.columns), inputs.collect()),
+            None => columns,
+        };
         if self.groups().is_empty() {
             return Ok(options);
         }

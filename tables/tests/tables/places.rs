@@ -143,6 +143,31 @@ fn beside_other_columns_the_coordinates_are_tied() {
     assert_eq!(places.lengths()[1].1, [0, 1, 2]);
 }
 
+/// Constraints name the lengthscale of a place by its columns, in km.
+#[test]
+fn constraints_on_places_are_in_km() {
+    let table = places_table(&rows(80));
+    let with = |text: &str| FitOptions {
+        constraints: sparsegp::hyper::Constraints {
+            fix: vec![text.parse().expect("a constraint")],
+            ..Default::default()
+        },
+        ..options("matern32(ard)")
+    };
+    for name in ["lon, lat", "lon,lat"] {
+        let options = with(&format!("kernel.lengthscales[{name}]=300"));
+        let model = fit(&table, &columns(Some(degrees()), &[]), &options).expect("a fit");
+        let [(_, lengthscale)] = &model.place_lengthscales()[..] else { panic!("one lengthscale") };
+        assert!((lengthscale - 300.0).abs() < 1e-9, "{lengthscale}");
+    }
+    let alone = with("kernel.lengthscales[lon, lat (x)]=300");
+    let error = fit(&table, &columns(Some(degrees()), &[]), &alone).map(|_| ()).expect_err("one coordinate");
+    assert_eq!(
+        error.advice().as_deref(),
+        Some("the coordinates of a place have one lengthscale: [lon, lat]")
+    );
+}
+
 #[test]
 fn predictions_are_continuous_at_the_date_line_and_have_period_360() {
     let rows = rows(200);

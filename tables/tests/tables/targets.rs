@@ -394,6 +394,10 @@ fn exposure_and_weights_are_above_zero_in_every_row() {
     assert!(error.advice().unwrap().contains("remove rows"), "{error:?}");
     let error = Schema::infer(&table, &counts_with(Some("c"), None)).unwrap_err();
     assert!(error.to_string().ends_with("found 0, expected an exposure above 0"), "{error}");
+    let table = csv("x,c,y\n1,1,0\n2,1e300,1\n3,4,2\n");
+    let schema = Schema::infer(&table, &counts_with(Some("c"), None));
+    let error = schema.and_then(|(schema, _)| schema.exposure(&table)).unwrap_err();
+    assert!(error.to_string().ends_with("expected an exposure from 1e-100 to 1e100"), "{error}");
 }
 
 #[test]

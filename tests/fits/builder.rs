@@ -1,0 +1,179 @@
+//! Fits and trainers from Rust: everything known of a row, values of kernels in the user's units, and values that are refused.
+
+use faer::Mat;
+use sparsegp::hyper::{Columns, Constraints};
+use sparsegp::kernels::{
+    ActiveDims, Additive, ArcCosine, Changepoint, Combination, Constant, Periodic, Polynomial,
+    SpectralMixture, Stationary,
+};
+use sparsegp::model::Model;
+use sparsegp::objective::Targets;
+use sparsegp::prelude::*;
+
+fn options(likelihood: LikelihoodKind) -> FitOptions {
+    let steps = StepOptions { polish: false, ..StepOptions::default() };
+    let hyper = Some(Hyper::Joint);
+    FitOptions { likelihood: Some(likelihood), inducing: Some(8), hyper, steps, ..FitOptions::default() }
+}
+
+/// Trains by steps of the caller alone, and returns the mean of a row of exposure 1.
+fn stepped(options: FitOptions, x: &Mat<f64>, targets: Targets<'_>) -> f64 {
+    let builder = ModelBuilder::new().options(options).exposure(targets.exposure).weights(targets.weights);
+    let mut trainer = builder.trainer(x.as_ref(), targets.y).expect("a trainer");
+    for step in 0..300 {
+        let from = 50 * (step % 4);
+        trainer.step(x.as_ref().subrows(from, 50), targets.range(from, from + 50)).expect("a step");
+    }
+    let model = trainer.finish().expect("a model");
+    model.predict(x.as_ref().subrows(100, 1), &[]).expect("a prediction").row(0).mean
+}
+
+#[test]
+fn steps_use_exposures_and_weights() {
+    let x = Mat::from_fn(200, 1, |i, _| ((i * 37) % 200) as f64 / 20.0);
+    let exposure: Vec<f64> = (0..200).map(|i| 1.0 + (i % 9) as f64).collect();
+    // Counts that are three times their exposure have the rate 3.
+    let y: Vec<f64> = exposure.iter().map(|exposure| 3.0 * exposure).collect();
+    for likelihood in [LikelihoodKind::Poisson, LikelihoodKind::NegativeBinomial] {
+        let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
+        let rate = stepped(options(likelihood), &x, targets);
+        assert!((rate - 3.0).abs() < 0.15, "{likelihood}: {rate}");
+    }
+    // Half of the rows count a thousandth: the weighted mean is 100 / 1001.
+    let (y, weights): (Vec<f64>, Vec<f64>) =
+        (0..200).map(|i| if i % 2 == 0 { (0.0, 1.0) } else { (100.0, 1e-3) }).unzip();
+    let targets = Targets { weights: &weights, ..Targets::of(&y) };
+    let mean = stepped(options(LikelihoodKind::Gaussian), &x, targets);
+    assert!((mean - 0.1).abs() < 2.0, "{mean}");
+}
+
+#[test]
+fn rows_without_the_exposures_or_weights_of_the_others_are_refused() {
+    let x = Mat::from_fn(40, 1, |i, _| i as f64);
+    let (y, ones): (Vec<f64>, Vec<f64>) = (0..40).map(|i| (f64::from(i % 4), 1.0)).unzip();
+    let counts = ModelBuilder::new().options(options(LikelihoodKind::Poisson));
+    let refused = |found: Result<()>, words: &str| {
+        let error = found.expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let steps =
+        |builder: ModelBuilder| builder.trainer(x.as_ref(), &y).expect("a trainer").step(x.as_ref(), &y);
+    refused(steps(counts.clone().exposure(&ones)).map(|_| ()), "the batch rows have no exposures");
+    refused(steps(counts.clone().weights(&ones)).map(|_| ()), "the batch rows have no weights");
+    let validated = counts.clone().exposure(&ones).validation(x.as_ref(), &y);
+    refused(validated.fit(x.as_ref(), &y).map(|_| ()), "the validation rows have no exposures");
+    let known = Targets { exposure: &ones, ..Targets::of(&y) };
+    assert!(counts.clone().exposure(&ones).validation(x.as_ref(), known).fit(x.as_ref(), &y).is_ok());
+
+    let gaussian = ModelBuilder::new();
+    refused(gaussian.clone().exposure(&ones).fit(x.as_ref(), &y).map(|_| ()), "the gaussian likelihood");
+    let model = gaussian.fit(x.as_ref(), &y).expect("a model");
+    refused(model.predict(x.as_ref(), &ones).map(|_| ()), "the gaussian likelihood");
+    let model = counts.fit(x.as_ref(), &y).expect("a model");
+    for exposure in [0.0, -1.0, f64::NAN, 1e300, 1e-300] {
+        refused(model.predict(x.as_ref().subrows(0, 1), &[exposure]).map(|_| ()), "in row 0");
+    }
+    let variance = model.predict(x.as_ref().subrows(0, 1), &[1e100]).expect("a prediction").row(0).variance;
+    assert!(variance.is_finite(), "{variance}");
+}
+
+/// Twelve years of days with a yearly cycle.
+fn years() -> (Mat<f64>, Vec<f64>) {
+    let day = |i: usize| 40_000.0 + 12.0 * i as f64;
+    let cycle = |i: usize| 20.0 + 8.0 * (std::f64::consts::TAU * day(i) / 365.25).sin();
+    let x = Mat::from_fn(365, 1, |i, _| day(i));
+    (x, (0..365).map(|i| cycle(i) + 0.3 * (i as f64 * 1.7).sin()).collect())
+}
+
+/// A value of a model whose unit is that of input 0.
+fn in_days(model: &Model, name: &str) -> f64 {
+    let values = model.hyperparameters();
+    let (_, value) = values.iter().find(|(known, _)| known == name).expect("a value");
+    value * model.scaling().inputs[0].scale
+}
+
+#[test]
+fn constraints_are_in_units_of_columns() {
+    let (x, y) = years();
+    let named = Columns::named(vec!["day".to_owned()], "level".to_owned());
+    for (columns, column) in [(named, "day"), (Columns::default(), "0")] {
+        let fix = vec![format!("kernel.period[{column}]=365.25").parse().expect("a constraint")];
+        let constraints = Constraints { fix, columns, ..Constraints::default() };
+        let options = FitOptions { kernel: "periodic".into(), constraints, ..FitOptions::default() };
+        let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
+        let period = in_days(&model, "kernel.period");
+        assert!((period - 365.25).abs() < 1e-9, "{period}");
+    }
+}
+
+#[test]
+fn values_of_typed_kernels_are_in_units_of_the_user() {
+    let (x, y) = years();
+    let kernel = Periodic::new(64.0, &[0.7], &[365.25]);
+    let fit = |builder: ModelBuilder| builder.fit(x.as_ref(), &y).expect("a fit");
+    let trained = fit(ModelBuilder::new().kernel(kernel.clone()));
+    let period = in_days(&trained, "kernel.period");
+    assert!((period / 365.25 - 1.0).abs() < 0.01, "{period}");
+    let rmse = trained.predict(x.as_ref(), &[]).expect("predictions").report(&y).rmse.expect("an error");
+    assert!(rmse < 0.3, "{rmse}");
+
+    let fixed = fit(ModelBuilder::new().kernel(kernel.fixed()));
+    assert!((in_days(&fixed, "kernel.period") - 365.25).abs() < 1e-9);
+    let variance = fixed.hyperparameters()[0].1 * fixed.scaling().target.scale.powi(2);
+    assert!((variance - 64.0).abs() < 1e-9, "{variance}");
+
+    // A kernel of another shape and place: a step at a day, after which the level is constant.
+    let parts: Vec<Box<dyn Kernel>> =
+        vec![Box::new(Stationary::matern32(9.0, &[50.0])), Box::new(Constant::new(4.0))];
+    let mut step = Changepoint::new(parts);
+    step.for_each_parameter_mut(&mut |parameter| match parameter.name.as_str() {
+        "locations" => parameter.values = vec![41_000.0],
+        "steepness" => parameter.values = vec![0.5],
+        _ => {}
+    });
+    let model = fit(ModelBuilder::new().kernel(step.fixed()));
+    let (values, scaling) = (model.hyperparameters(), model.scaling());
+    let (day, level) = (scaling.inputs[0], scaling.target.scale);
+    let wanted = [(41_000.0 - day.shift) / day.scale, 0.5 * day.scale, 9.0 / level.powi(2), 50.0 / day.scale];
+    for ((name, value), wanted) in values.iter().zip(wanted) {
+        assert!((value / wanted - 1.0).abs() < 1e-9, "{name}: {value}, expected {wanted}");
+    }
+}
+
+#[test]
+fn kernels_that_do_not_fit_are_refused_in_one_line() {
+    let x = Mat::from_fn(30, 2, |i, d| ((i * (3 + 4 * d)) % 30) as f64);
+    let y: Vec<f64> = (0..30).map(|i| (i as f64 * 0.3).sin()).collect();
+    fn boxed(kernel: impl Kernel + 'static) -> Box<dyn Kernel> {
+        Box::new(kernel)
+    }
+    let rbf = |variance: f64, lengthscales: &[f64]| Stationary::rbf(variance, lengthscales);
+    let refused = |builder: ModelBuilder, words: &str| {
+        let error = builder.fit(x.as_ref(), &y).map(|_| ()).expect_err(words);
+        assert!(error.to_string().contains(words) && !error.to_string().contains('\n'), "{error}");
+        assert_eq!(error.kind(), sparsegp::ErrorKind::Usage);
+    };
+    let with = |kernel: Box<dyn Kernel>| {
+        // A sum accepts any kernel.
+        ModelBuilder::new().kernel(Combination::sum(vec![kernel, boxed(Constant::new(1.0))]))
+    };
+    refused(
+        ModelBuilder::new().kernel(rbf(-1.0, &[1.0])),
+        "variance is -1, expected a number that is positive",
+    );
+    refused(with(boxed(rbf(f64::NAN, &[1.0]))), "rbf.variance is NaN");
+    refused(with(boxed(rbf(1.0, &[0.0]))), "rbf.lengthscales is 0");
+    refused(with(boxed(rbf(1.0, &[]))), "rbf.lengthscales has no value");
+    refused(with(boxed(rbf(1.0, &[1.0; 3]))), "rbf(ard) is for 3 columns, but the inputs have 2");
+    refused(with(boxed(Periodic::new(1.0, &[1.0], &[1.0; 3]))), "is for 3 columns");
+    refused(with(boxed(ActiveDims::new(vec![5], boxed(rbf(1.0, &[1.0]))))), "is for 6 columns");
+    refused(with(boxed(ActiveDims::new(vec![0], boxed(rbf(1.0, &[1.0; 2]))))), "is for 2 columns");
+    refused(with(boxed(Polynomial::new(0, &[1.0], 1.0))), "the degree of a polynomial kernel is 0");
+    refused(with(boxed(Polynomial::linear(&[1.0; 3]))), "is for 3 columns");
+    refused(with(boxed(ArcCosine::new(7, 1.0, &[1.0], 1.0))), "the order of an arc-cosine kernel is 7");
+    refused(with(boxed(Combination::product(vec![]))), "a combination of kernels has 0");
+    refused(with(boxed(Changepoint::new(vec![boxed(rbf(1.0, &[1.0]))]))), "a combination of kernels has 1");
+    refused(with(boxed(Additive::new(&[1.0; 3], &[1.0; 2]))), "an additive kernel has 3 variances");
+    refused(with(boxed(SpectralMixture::new(&[], &[1.0], &[1.0]))), "spectral_mixture.weights has no value");
+    refused(with(boxed(SpectralMixture::new(&[1.0], &[1.0], &[1.0; 2]))), "1 frequencies and 2 bandwidths");
+}
