@@ -70,6 +70,14 @@ fn fits_with_other_options_are_scored_on_the_same_parts() {
     let options = "--target y --features x --auto none --inducing 20 --cv 3 --quiet";
     let linear = work.run(&format!("fit data.csv {options} --kernel linear --json")).json();
     let against = ["--against", "--kernel linear", "--against", "--likelihood 'student-t'"];
+    // A list replaces the list of the fit, and does not add to it.
+    let other =
+        work.run(&format!("fit data.csv {} --json", options.replace("--features x", "--features t"))).json();
+    let lists = ["--against", "--features t"];
+    let document =
+        Run(work.command(&format!("fit data.csv {options} --json")).args(lists).output().expect("a run"));
+    let (against, alone) = ("/cross_validation/against/0/folds/1/nll", "/cross_validation/folds/1/nll");
+    assert_eq!(number(&document.json(), against), number(&other, alone));
     let run = |more: &str| {
         let mut command = work.command(&format!("fit data.csv {options} {more}"));
         Run(command.args(against).output().expect("the program runs"))

@@ -48,6 +48,10 @@ fn training_from_disk_finds_the_same_columns_and_scales() {
     let fit = format!("{FIT} --auto none --epochs 2 --objective elbo --batch-size 100");
     work.run(&format!("{fit} --model-out memory")).ok();
     work.run(&format!("{fit} --shuffle-buffer 100 --model-out disk")).ok();
+    // A coordinate may hold rows out, too.
+    let split =
+        work.run(&format!("{} --split-by lon --test-fraction 0.2", fit.replace("30", "5"))).ok().stdout();
+    assert!(split.contains("places") && split.contains("test"), "{split}");
     let described = |model: &str| {
         let text = work.run(&format!("inspect {model}")).ok().stdout();
         text.split("features").nth(1).expect("features").to_owned()
@@ -112,6 +116,20 @@ fn averages_over_cells_of_one_point_are_the_latent_predictions() {
         }
         assert!(number(&cell[5]) > 0.0 && cell[4] != centre[4], "{cell:?} is of nine points");
     }
+    // Cells beyond a pole and the date line are on the sphere: its first and last meridians are the same.
+    let globe =
+        "predict m --grid lon=-180:180:60,lat=-90:90:30,height=300,ground=soil --average 2 --out globe.csv";
+    work.run(globe).ok();
+    let globe = rows("globe.csv");
+    for (first, last) in globe[1..8].iter().zip(&globe[43..]) {
+        assert_eq!((first[0].as_str(), last[0].as_str(), &first[1]), ("-180", "180", &last[1]));
+        assert!(
+            (number(&first[4]) - number(&last[4])).abs() < 1e-9 && number(&first[5]) > 0.0,
+            "{first:?} {last:?}"
+        );
+    }
+    work.run(&format!("{} --average 2 --out g.csv", grid.replace("42:50:4", "86:94:4")))
+        .fails(3, &["latitude"]);
     work.run("predict m stations.csv --average 3 --out g.csv").fails(2, &["--grid"]);
     work.run(&format!("{grid} --average 0 --out g.csv")).fails(2, &["--average"]);
     work.run(&format!("{grid} --average 3 --latent --out g.csv")).fails(2, &["--average", "--latent"]);
