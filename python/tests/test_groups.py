@@ -77,6 +77,19 @@ def test_columns_and_arrays_of_levels_make_the_same_model(firms):
         by_array.predict(X.to_numpy())
 
 
+def test_whole_numbers_beyond_floats_are_distinct_levels(firms):
+    X, y = firms[["value", "capital"]].to_numpy(), firms["invest"].to_numpy()
+    firm = np.unique(firms["firm"], return_inverse=True)[1]
+    ids = 1234567890123456780 + firm.astype(np.int64)
+    model = BayesianLinearRegressor().fit(X, y, groups=ids)
+    likelihood = model.document_["groups"]["log_likelihood"]
+    # statsmodels' value for the same firms by name.
+    assert likelihood == pytest.approx(-1194.449896, rel=1e-7)
+    frame = firms[["value", "capital"]].assign(id=ids)
+    by_column = BayesianLinearRegressor().fit(frame, y, groups="id")
+    assert by_column.document_["groups"]["log_likelihood"] == pytest.approx(likelihood, rel=1e-12)
+
+
 def test_new_levels_have_wider_predictions(firms):
     columns = ["value", "capital", "firm"]
     model = SparseGPRegressor("rbf(ard)", n_inducing=15, epochs=10).fit(firms[columns], firms["invest"], groups="firm")

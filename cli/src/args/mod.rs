@@ -117,11 +117,16 @@ fn without_lists(arguments: &[OsString], changed: &[String], command: &clap::Com
         changed.iter().map(|word| name_of(word)).filter(|name| names.contains(name)).collect();
     let (mut kept, mut words) = (Vec::new(), arguments.iter());
     while let Some(word) = words.next() {
-        match word.to_str().filter(|text| set.contains(&name_of(text))) {
-            None => kept.push(word.clone()),
-            // The value is the next argument, unless it follows an equals sign.
-            Some(text) if !text.contains('=') => drop(words.next()),
-            Some(_) => {}
+        match word.to_str() {
+            // Its value may look like an option.
+            Some("--against") => kept.extend([word.clone()].into_iter().chain(words.next().cloned())),
+            Some(text) if set.contains(&name_of(text)) => {
+                // The value is the next argument, unless it follows an equals sign.
+                if !text.contains('=') {
+                    words.next();
+                }
+            }
+            _ => kept.push(word.clone()),
         }
     }
     kept

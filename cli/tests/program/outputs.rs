@@ -18,12 +18,8 @@ use sparsegp::options::FitOptions;
 use sparsegp::quadrature::Integrator;
 use sparsegp::training::{OutputRows, TrainingData, fit_arrays, fit_outputs, fit_shared_outputs};
 use sparsegp_testkit::outputs::table;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, number};
 use std::fmt::Write as _;
-
-fn number(document: &Value, place: &str) -> f64 {
-    document.pointer(place).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {place}"))
-}
 
 #[test]
 fn an_output_keeps_the_contract_of_likelihoods() {
