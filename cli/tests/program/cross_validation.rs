@@ -1,6 +1,5 @@
 //! `fit --cv`: the parts, their scores, and the options that it cannot be combined with.
 
-use serde_json::Value;
 use sparsegp_testkit::program::{Run, Work, number};
 use std::fmt::Write as _;
 

@@ -391,7 +391,10 @@ fn options_that_cannot_be_combined_with_groups_are_refused_by_name() {
     for (command, word) in [
         (format!("{model} --likelihood student-t --objective dlm-log"), "--objective dlm-log"),
         (format!("{model} --neighbours auto"), "--neighbours auto"),
-        ("fit grunfeld.csv --target firm --features value --group year --quiet --epochs 2".to_owned(), "--likelihood softmax"),
+        (
+            "fit grunfeld.csv --target firm --features value --group year --quiet --epochs 2".to_owned(),
+            "--likelihood softmax",
+        ),
         (format!("{model} --mixing 2"), "--mixing"),
         (format!("{model} --reml"), "--reml"),
         (format!("{model} --outputs shared"), "--outputs"),
