@@ -11,7 +11,7 @@ use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::{Error, Result};
 use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::{SchemaOptions, SplitBy};
-use sparsegp_tables::tables::{PredictedRows, PredictionWriter, Table, read_table_with};
+use sparsegp_tables::tables::{NamedColumn, PredictedRows, PredictionWriter, Table, read_table_with};
 use sparsegp_tables::tabular::{Sharing, TableModel, check_test_file};
 use std::path::Path;
 use std::time::Instant;
@@ -90,7 +90,7 @@ fn fit_one_target(
             Some(test) => {
                 let columns = OutputColumns::of_test(std::slice::from_ref(model));
                 let blocks = model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter, &[])?;
-                write_predictions(args, &columns, blocks.ahead()?, path)?;
+                write_predictions(args, &columns, &[], blocks.ahead()?, path)?;
             }
             None => write_test_predictions(args, &fitted, path)?,
         }
@@ -284,15 +284,16 @@ fn write_test_predictions(args: &FitArgs, fitted: &Fitting, path: &Path) -> Resu
     writer.finish()
 }
 
-/// Writes the predictions of test rows, block by block.
+/// Writes the predictions of test rows, block by block; `copies` holds the copied columns of the first block.
 pub fn write_predictions(
     args: &FitArgs,
     columns: &OutputColumns<'_>,
+    copies: &[NamedColumn],
     blocks: impl IntoIterator<Item = Result<Table>>,
     path: &Path,
 ) -> Result<()> {
     let mut writer =
-        PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?.behind()?;
+        PredictionWriter::create(path, columns.table(copies).csv_safe(args.output.csv_safe))?.behind()?;
     for block in blocks {
         writer = writer.write_rows(columns.rows(&block?, 0, args.held_out.unseen, &[])?)?;
     }

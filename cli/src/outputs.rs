@@ -14,7 +14,7 @@ use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
 use sparsegp_reports::{Evaluation, KeptRows};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::read_table_with;
+use sparsegp_tables::tables::{Column, NamedColumn, Table, read_table_with};
 use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, TableModel, fit_outputs_in};
 use std::time::Instant;
 
@@ -57,13 +57,16 @@ pub fn run(args: &FitArgs, started: Instant, targets: &[String], options: &FitOp
     if let Some(path) = &args.output.predictions {
         let file = args.held_out.test.as_ref();
         let read = file.map(|file| read_table_with(file, &args.columns.read_options())).transpose()?;
-        let rows = read.or(fit.test.clone());
-        fit::write_predictions(
-            args,
-            &OutputColumns::of_test(fit.models.models()),
-            rows.into_iter().map(Ok),
-            path,
-        )?;
+        let numbers = fit.test_rows.iter().map(|&row| (row + 1) as f64).collect();
+        let row = NamedColumn { name: "row".to_owned(), column: Column::Number(numbers) };
+        let keep = [row.name.clone()];
+        let mut columns = OutputColumns::of_test(fit.models.models());
+        if let Some(first) = columns.outputs.first_mut().filter(|_| read.is_none()) {
+            first.keep = &keep;
+        }
+        let rows = read.or_else(|| fit.test.clone().map(|test| test.with_copies(vec![row])));
+        let copies = rows.as_ref().map_or(&[][..], Table::copies).to_vec();
+        fit::write_predictions(args, &columns, &copies, rows.into_iter().map(Ok), path)?;
     }
     fit::tell(args, &outcomes)
 }

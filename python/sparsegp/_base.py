@@ -69,9 +69,14 @@ class Estimator(Shown):
                 _sparsegp.check_room(*X.shape)
             least = 2 if reset else 1
             checks = {"dtype": np.float64, "accept_sparse": True, "ensure_all_finite": "allow-nan", "ensure_min_samples": least}
+            wholes = X if getattr(getattr(X, "dtype", None), "kind", "O") in "iu" else None
             X = validate_data(self, X, reset=reset, **checks)
             X = X.toarray() if hasattr(X, "toarray") else X
             names = getattr(self, "feature_names_in_", None)
+            if isinstance(wholes, np.ndarray) and _tables.has_long_wholes(X):
+                columns = zip(names if names is not None else _tables.default_names(X.shape[1]), wholes.T)
+                columns = [(name, _tables.column(values, name)) for name, values in columns]
+                return _sparsegp.Table.of_columns("X", columns).called("X"), True
             return _tables.matrix_table(X, names).called("X"), True
         table = _tables.named_table(X).called("X", _tables.row_labels(X))
         if _tables.is_pandas(X):

@@ -171,7 +171,7 @@ def _refuse_durations(types) -> None:
 
 
 def column(values, name: str):
-    """Returns a column in the form of the engine: ``(kind, numbers)`` or ``(levels, codes)``. The code of missing cells is -1."""
+    """Returns a column in the form of the engine: ``(kind, numbers)``, ``(levels, codes)`` or a list of texts. The code of missing cells is -1."""
     values = unmasked(values)
     dtype = getattr(values, "dtype", None)
     if hasattr(values, "cat") and hasattr(dtype, "categories"):
@@ -188,9 +188,20 @@ def column(values, name: str):
         raise ValueError(f"Complex data not supported: column {name!r}")
     if kind in "iuf":
         if hasattr(values, "to_numpy") and not isinstance(dtype, np.dtype):
-            return "number", values.to_numpy(dtype=np.float64, na_value=np.nan)
-        return "number", np.asarray(values, dtype=np.float64)
+            floats = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            floats = np.asarray(values, dtype=np.float64)
+        return _whole_cells(values) if kind in "iu" and has_long_wholes(floats) else ("number", floats)
     return _text(list(values), name)
+
+
+def has_long_wholes(values) -> bool:
+    """Returns True if some whole numbers are beyond 2^53, where floats do not hold all of them."""
+    return bool(np.any(np.abs(np.asarray(values, dtype=np.float64)) >= 2.0**53))
+
+
+def _whole_cells(values) -> list:
+    return [None if _is_missing(cell) else str(cell) for cell in values]
 
 
 def _text(cells, name: str):
@@ -199,6 +210,8 @@ def _text(cells, name: str):
     codes = np.empty(len(cells), dtype=np.int64)
     plain = [cell for cell in cells if not _is_missing(cell)]
     if plain and all(isinstance(cell, numbers.Real) and not isinstance(cell, (bool, np.bool_)) for cell in plain):
+        if has_long_wholes([cell for cell in plain if isinstance(cell, numbers.Integral)]):
+            return _whole_cells(cells)
         return "number", np.array([np.nan if _is_missing(cell) else float(cell) for cell in cells])
     for row, cell in enumerate(cells):
         if _is_missing(cell):
@@ -235,7 +248,7 @@ def _is_missing(cell) -> bool:
 
 def classes_column(y: np.ndarray, classes: np.ndarray, codes: np.ndarray):
     """Returns a column of classes. Numbers stay numbers, so the model is the same as from the command line."""
-    if y.dtype.kind in "iuf":
+    if y.dtype.kind == "f" or y.dtype.kind in "iu" and not has_long_wholes(y):
         return "number", y.astype(np.float64)
     order = np.unique(codes, return_index=True)[1]
     order = codes[np.sort(order)]
@@ -246,7 +259,7 @@ def classes_column(y: np.ndarray, classes: np.ndarray, codes: np.ndarray):
 
 def class_places(levels: list[str], classes: np.ndarray) -> np.ndarray:
     """The index of each class among the engine's levels."""
-    if classes.dtype.kind in "iuf":
+    if classes.dtype.kind == "f" or classes.dtype.kind in "iu" and not has_long_wholes(classes):
         known = {float(level): place for place, level in enumerate(levels)}
         return np.array([known[float(label)] for label in classes])
     if classes.dtype.kind == "b":

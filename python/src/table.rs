@@ -22,6 +22,8 @@ enum Given<'py> {
     Coded(Vec<String>, LentVector<'py, i64>),
     /// The kind of the numbers (`number` or `time`, in seconds since 1970), and the numbers.
     Numbers(String, LentVector<'py>),
+    /// Cells as a CSV file would have them: whole numbers beyond 2^53, which floats do not hold.
+    Cells(Vec<Option<String>>),
 }
 
 impl Given<'_> {
@@ -31,6 +33,7 @@ impl Given<'_> {
                 let numbers = numbers.as_array().to_vec();
                 Ok(if kind == "time" { Column::Time(numbers) } else { Column::Number(numbers) })
             }
+            Given::Cells(cells) => Ok(Column::from_text(cells.iter().map(Option::as_deref))),
             Given::Coded(levels, codes) => {
                 let codes: Vec<Option<usize>> =
                     codes.as_array().iter().map(|&code| usize::try_from(code).ok()).collect();

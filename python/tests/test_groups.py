@@ -94,6 +94,19 @@ def test_saved_models_predict_from_the_columns_or_the_array_of_their_fit(firms, 
         np.testing.assert_array_equal(loaded.predict(X, groups=levels), fitted.predict(X, groups=levels))
 
 
+def test_whole_numbers_beyond_floats_are_distinct_levels(firms):
+    X, y = firms[["value", "capital"]].to_numpy(), firms["invest"].to_numpy()
+    firm = np.unique(firms["firm"], return_inverse=True)[1]
+    ids = 1234567890123456780 + firm.astype(np.int64)
+    model = BayesianLinearRegressor().fit(X, y, groups=ids)
+    likelihood = model.document_["groups"]["log_likelihood"]
+    # statsmodels' value for the same firms by name.
+    assert likelihood == pytest.approx(-1194.449896, rel=1e-7)
+    frame = firms[["value", "capital"]].assign(id=ids)
+    by_column = BayesianLinearRegressor().fit(frame, y, groups="id")
+    assert by_column.document_["groups"]["log_likelihood"] == pytest.approx(likelihood, rel=1e-12)
+
+
 def test_new_levels_have_wider_predictions(firms):
     columns = ["value", "capital", "firm"]
     model = SparseGPRegressor("rbf(ard)", n_inducing=15, epochs=10).fit(firms[columns], firms["invest"], groups="firm")

@@ -148,6 +148,14 @@ impl Run {
     }
 }
 
+/// Returns the number at a place of a document, given as a JSON pointer.
+pub fn number(document: &Value, place: &str) -> f64 {
+    document
+        .pointer(place)
+        .and_then(Value::as_f64)
+        .unwrap_or_else(|| panic!("no number at {place} in {document}"))
+}
+
 /// Returns a table of a smooth function of two numbers and a colour, with deterministic noise.
 pub fn table(rows: usize) -> String {
     let mut text = String::from("a,b,colour,y\n");

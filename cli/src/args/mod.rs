@@ -97,13 +97,39 @@ fn contenders(arguments: &[OsString], against: &[String]) -> Result<Vec<Contende
         let command = Cli::everyday().mut_subcommand("fit", |fit| fit.args_override_self(true));
         let changed = Contender::split(words)
             .map_err(|why| Cli::everyday().error(clap::error::ErrorKind::ValueValidation, why))?;
-        let all: Vec<OsString> =
-            arguments.iter().cloned().chain(changed.into_iter().map(Into::into)).collect();
+        let base = without_lists(arguments, &changed, &command);
+        let all: Vec<OsString> = base.into_iter().chain(changed.into_iter().map(Into::into)).collect();
         if let Command::Fit(args) = Cli::read_by(command, &all)?.command {
             contenders.push(Contender { words: words.trim().to_owned(), args: *args });
         }
     }
     Ok(contenders)
+}
+
+/// Returns the arguments without the options that take several values and that `changed` sets: clap would add the values of a contender to
+/// them.
+fn without_lists(arguments: &[OsString], changed: &[String], command: &clap::Command) -> Vec<OsString> {
+    let options = command.find_subcommand("fit").into_iter().flat_map(clap::Command::get_arguments);
+    let lists = options.filter(|option| matches!(option.get_action(), clap::ArgAction::Append));
+    let names: Vec<String> = lists.filter_map(|option| Some(format!("--{}", option.get_long()?))).collect();
+    let name_of = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
+    let set: Vec<String> =
+        changed.iter().map(|word| name_of(word)).filter(|name| names.contains(name)).collect();
+    let (mut kept, mut words) = (Vec::new(), arguments.iter());
+    while let Some(word) = words.next() {
+        match word.to_str() {
+            // Its value may look like an option.
+            Some("--against") => kept.extend([word.clone()].into_iter().chain(words.next().cloned())),
+            Some(text) if set.contains(&name_of(text)) => {
+                // The value is the next argument, unless it follows an equals sign.
+                if !text.contains('=') {
+                    words.next();
+                }
+            }
+            _ => kept.push(word.clone()),
+        }
+    }
+    kept
 }
 
 /// Pairs of an option and the option that it needs. They are not declared with `requires`, because clap ignores a requirement that

@@ -21,6 +21,10 @@ pub struct ServeArgs {
     /// address outside the loopback interface, such as 0.0.0.0
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8000", value_parser = address)]
     pub listen: SocketAddr,
+    /// Names of hosts that requests may state in Host and Origin besides loopback addresses and the address that clients connect to,
+    /// separated by commas. Other requests are refused, because a page of another site in a browser may send them
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub allow_host: Vec<String>,
     /// Maximum size of the body of a request in MiB
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = mebibytes)]
     pub max_body: usize,

@@ -5,7 +5,7 @@
 
 use super::answer::Answer;
 use std::io::{Error, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 /// The maximum size of the head of a request in bytes.
@@ -36,6 +36,8 @@ pub struct Request {
     pub method: String,
     /// The path without its query.
     pub path: String,
+    /// The values of the header fields Host and Origin.
+    pub hosts: Vec<String>,
     /// The body.
     pub body: Vec<u8>,
     /// True if the client keeps the connection open.
@@ -54,6 +56,7 @@ struct Head {
     keep_alive: bool,
     /// True if the client waits for `100 Continue` before it sends the body.
     waits: bool,
+    hosts: Vec<String>,
 }
 
 /// A connection to a client.
@@ -72,6 +75,11 @@ impl Connection {
         Connection { stream, buffer: Vec::new(), limits }
     }
 
+    /// Returns the address to which the client connected.
+    pub fn address(&self) -> IpAddr {
+        self.stream.local_addr().map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip())
+    }
+
     /// Waits for the first byte of a request; returns false if the client closed the connection or sent nothing in time.
     pub fn wait(&mut self) -> bool {
         let deadline = Instant::now() + self.limits.time;
@@ -86,14 +94,15 @@ impl Connection {
     pub fn receive(&mut self) -> Result<Option<Request>, Answer> {
         let deadline = Instant::now() + self.limits.time;
         let head = loop {
-            if let Some(head) = parse(&self.buffer)? {
-                break head;
-            }
-            if self.buffer.len() > MOST_HEAD {
+            let head = parse(&self.buffer)?;
+            if head.as_ref().map_or(self.buffer.len(), |head| head.size) > MOST_HEAD {
                 return Err(Answer::error(
                     431,
                     &format!("the head of the request exceeds {MOST_HEAD} bytes"),
                 ));
+            }
+            if let Some(head) = head {
+                break head;
             }
             if !self.more(deadline)? {
                 return Ok(None);
@@ -117,8 +126,8 @@ impl Connection {
         }
         let body = self.buffer[head.size..head.size + head.body].to_vec();
         self.buffer.drain(..head.size + head.body);
-        let Head { method, path, keep_alive, .. } = head;
-        Ok(Some(Request { method, path, body, keep_alive }))
+        let Head { method, path, keep_alive, hosts, .. } = head;
+        Ok(Some(Request { method, path, hosts, body, keep_alive }))
     }
 
     /// Reads more bytes; returns false at the end of the stream.
@@ -206,7 +215,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Answer> {
     let method = request.method.unwrap_or_default().to_owned();
     let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
     let modern = request.version == Some(1);
-    let mut head = Head { method, path, size, body: 0, keep_alive: modern, waits: false };
+    let mut head = Head { method, path, size, body: 0, keep_alive: modern, waits: false, hosts: Vec::new() };
     let (mut length, mut host) = (None, false);
     for field in request.headers.iter() {
         host |= field.name.eq_ignore_ascii_case("host");
@@ -228,10 +237,11 @@ impl Head {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         let value = std::str::from_utf8(field.value).unwrap_or_default().trim();
         let has = |word: &str| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(word));
-        if is("transfer-encoding") {
+        if is("host") || is("origin") {
+            self.hosts.push(value.to_owned());
+        } else if is("transfer-encoding") {
             return Err(Answer::error(411, "the body has a Transfer-Encoding, expected a Content-Length"));
-        }
-        if is("content-length") {
+        } else if is("content-length") {
             let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
             let size = if digits { value.parse().ok() } else { None };
             if size.is_none() || length.is_some_and(|known| Some(known) != size) {

@@ -4,6 +4,7 @@
 //! computes the predictions of all connections.
 
 mod answer;
+mod hosts;
 mod http;
 mod request;
 mod service;
@@ -11,6 +12,7 @@ mod service;
 use super::args::ServeArgs;
 use super::{interruption, output};
 use answer::Answer;
+use hosts::Hosts;
 use http::{Connection, Limits, Request};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use service::Service;
@@ -41,6 +43,8 @@ struct Server {
     service: Service,
     workers: ThreadPool,
     limits: Limits,
+    /// The hosts that requests may state.
+    hosts: Hosts,
     /// The number of open connections.
     connections: AtomicUsize,
     /// The number of requests that are being received or answered.
@@ -59,6 +63,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
             Error::data(format!("the threads for predictions cannot be started: {error}"))
         })?,
         limits: Limits { body: args.max_body << 20, time: Duration::from_secs_f64(args.timeout) },
+        hosts: Hosts::new(&args.allow_host),
         connections: AtomicUsize::new(0),
         requests: AtomicUsize::new(0),
     });
@@ -158,7 +163,8 @@ fn converse(server: &Arc<Server>, stream: TcpStream, client: SocketAddr) {
             Ok(None) => return,
             Err(refusal) => return refuse(connection, &refusal, client),
         };
-        let answer = answer(server, &request);
+        let refusal = server.hosts.refusal(&request.hosts, connection.address());
+        let answer = refusal.unwrap_or_else(|| answer(server, &request));
         report(&answer, client, &format!("{} {}", request.method, request.path.escape_debug()));
         let keep_alive = request.keep_alive && !is_stopping();
         if !connection.answer(&answer, keep_alive, request.method == "HEAD") || !keep_alive {

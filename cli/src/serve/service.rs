@@ -79,9 +79,9 @@ impl Service {
             return Ok("{\"predictions\":[],\"warnings\":[]}\n".to_owned());
         }
         let used = |name: &str| self.outputs.models().any(|model| model.schema().uses(name));
-        let cells = asked.cells(&used)?;
+        let (cells, rows) = (asked.cells(&used)?, asked.rows());
         let mut warnings = Vec::from_iter(self.unused(&cells));
-        let table = self.outputs.table_of_cells(SOURCE, &cells, contents.unseen)?;
+        let table = self.outputs.table_of_cells(SOURCE, &cells, rows, contents.unseen)?;
         let names: Vec<String> = cells.into_iter().map(|(name, _)| name).collect();
         let columns = contents.columns(&self.outputs, &names);
         let rows = contents.rows(&self.outputs, &columns, &table, 0)?;

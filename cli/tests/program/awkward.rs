@@ -253,6 +253,10 @@ fn ambiguous_dates_are_noted_and_times_and_gaps_have_inputs() {
     let x = inputs(&model, "when,x\n,0\n01/02/2021 06:15,0\n").expect("inputs");
     assert_eq!(x[0][1..6], [0.0, 0.0, 0.0, 0.0, 1.0]);
     assert!((x[1][0] - 1.25 / 365.2425).abs() < 1e-9 && x[1][5] == 0.0, "{x:?}");
+    // A table, or a block of a file, may hold no date at all.
+    for alone in ["when,x\n,0\n", "when,x\nn/a,0\n"] {
+        assert_eq!(inputs(&model, alone).expect("inputs"), x[..1]);
+    }
 }
 
 #[test]
@@ -307,7 +311,7 @@ fn one_absurd_value_is_noted_and_heavy_tails_are_not() {
 }
 
 /// Returns a Parquet file with these columns.
-fn parquet(fields: &str, columns: &[Cells], rows: usize) -> Vec<u8> {
+pub fn parquet(fields: &str, columns: &[Cells], rows: usize) -> Vec<u8> {
     let schema =
         parquet::schema::parser::parse_message_type(&format!("message m {{ {fields} }}")).expect("a schema");
     sparsegp_testkit::parquet::write(Vec::new(), schema, columns, (rows, 37), Default::default())

@@ -1,22 +1,16 @@
 //! The command `compare`: its files, continuation after an interruption, errors, and independence of threads.
 
+use sparsegp_testkit::program::{Run, Work};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::SystemTime;
-use tempfile::TempDir;
-
-/// Options for very short fits.
-const QUICK: &str = "--inducing 8 --epochs 3 --tolerance 0";
 
 /// A folder with a table for each task.
-struct Work {
-    folder: TempDir,
-}
+struct Tables(Work);
 
-impl Work {
-    fn new() -> Work {
-        let work = Work { folder: tempfile::tempdir().expect("a folder") };
+impl Tables {
+    fn new() -> Tables {
+        let work = Work::empty();
         work.write("real.csv", &table(90, |t, a| format!("{}", 20.0 + 8.0 * a.sin() + 0.5 * wobble(t))));
         let class = |t: f64, a: f64| if a.sin() + 0.5 * wobble(t) > 0.0 { "yes" } else { "no" }.to_owned();
         work.write("class.csv", &table(90, class));
@@ -25,31 +19,16 @@ impl Work {
         // Nearly all rows are equal, so small subsets do not vary.
         let rare = |t: f64, a: f64| format!("{}", if t % 13.0 == 5.0 { 2.0 + a } else { 0.5 });
         work.write("rare.csv", &table(90, rare));
-        work
+        Tables(work)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).expect("written");
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).expect(name)
-    }
-
-    /// Runs `compare` in the folder; arguments are separated by blanks.
+    /// Runs `compare` with very short fits; arguments are separated by blanks.
     fn compare(&self, arguments: &str) -> Run {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sparsegp"));
-        command.current_dir(self.folder.path()).arg("compare");
-        command.args(arguments.split_whitespace()).args(QUICK.split_whitespace());
-        Run(command.output().expect("the program runs"))
+        self.0.run(&format!("compare {arguments} --inducing 8 --epochs 3 --tolerance 0"))
     }
 
     fn units(&self, out: &str) -> Vec<(PathBuf, SystemTime)> {
-        let entries = std::fs::read_dir(self.path(out).join("units")).expect("a folder");
+        let entries = std::fs::read_dir(self.0.path(out).join("units")).expect("a folder");
         let mut units: Vec<_> = entries
             .map(|entry| {
                 let path = entry.expect("an entry").path();
@@ -83,34 +62,11 @@ fn table(rows: usize, target: impl Fn(f64, f64) -> String) -> String {
     text
 }
 
-struct Run(Output);
-
-impl Run {
-    fn code(&self) -> i32 {
-        self.0.status.code().unwrap_or(-1)
-    }
-
-    fn stdout(&self) -> String {
-        String::from_utf8(self.0.stdout.clone()).expect("text")
-    }
-
-    fn stderr(&self) -> String {
-        String::from_utf8(self.0.stderr.clone()).expect("text")
-    }
-
-    fn ok(self) -> Run {
-        assert_eq!(self.code(), 0, "{}", self.stderr());
-        self
-    }
-
-    fn fails(&self, code: i32, words: &[&str]) {
-        let stderr = self.stderr();
-        assert_eq!(self.code(), code, "{stderr}");
-        assert!(stderr.contains("error: "), "{stderr}");
-        for word in words {
-            assert!(stderr.contains(word), "{word:?} in {stderr}");
-        }
-    }
+/// Checks that a run failed with this status and words, perhaps after lines of progress.
+fn refused(run: &Run, code: i32, words: &[&str]) {
+    let stderr = run.stderr();
+    assert!(run.code() == code && stderr.contains("error: "), "{stderr}");
+    assert!(words.iter().all(|word| stderr.contains(word)), "{words:?} in {stderr}");
 }
 
 /// A parsed CSV file whose cells have no line breaks.
@@ -155,14 +111,14 @@ impl Cells {
 
 #[test]
 fn a_regression_has_all_its_rows_and_files() {
-    let work = Work::new();
+    let work = Tables::new();
     let run = work
         .compare(
             "real.csv --target y --objectives elbo,beta-elbo,dlm-log,dlm-log:fixed,dlm-square,dlm-square:fixed,vfe,fitc \
              --betas 2,0.5 --repeats 2 --train-sizes 30,60,5000 --out out",
         )
         .ok();
-    let results = Cells::of(&work.read("out/results.csv"));
+    let results = Cells::of(&work.0.read("out/results.csv"));
     // Three sizes and two repeats, each with three single fits and five fits that try two values of β and refit with the better one.
     assert_eq!(results.rows.len(), 3 * 2 * (3 + 5 * 3));
     assert_eq!(results.of_role("beta", "grid").len(), 3 * 2 * 5 * 2);
@@ -192,12 +148,12 @@ fn a_regression_has_all_its_rows_and_files() {
     assert_eq!(run.stderr().matches("5000 training rows were requested").count(), 1);
     assert!(run.stderr().contains("\n48/48  "), "{}", run.stderr());
 
-    let summary = Cells::of(&work.read("out/summary.csv"));
+    let summary = Cells::of(&work.0.read("out/summary.csv"));
     assert_eq!(summary.rows.len(), 3 * (3 + 5 * 3));
     assert!(summary.column("runs").iter().all(|runs| *runs == "2"));
     summary.all_filled("mse_mean", true);
     summary.all_filled("mse_se", true);
-    let report = work.read("out/report.html");
+    let report = work.0.read("out/report.html");
     for text in
         ["Test NLL against the number", "Test RMSE against β", "perfect calibration", "dlm-square:fixed"]
     {
@@ -212,16 +168,16 @@ fn a_regression_has_all_its_rows_and_files() {
 
 #[test]
 fn classes_and_counts_have_their_own_figures() {
-    let work = Work::new();
+    let work = Tables::new();
     let run = work.compare("class.csv --target y --objectives elbo,dlm-log --repeats 2 --out class").ok();
     assert!(run.stdout().contains("error rate") && run.stdout().contains("calibration error"));
-    let results = Cells::of(&work.read("class/results.csv"));
+    let results = Cells::of(&work.0.read("class/results.csv"));
     assert_eq!(results.rows.len(), 4);
     for name in ["nll", "error_rate", "auc", "brier", "ece"] {
         results.all_filled(name, true);
     }
     results.all_filled("coverage_95", false);
-    let report = work.read("class/report.html");
+    let report = work.0.read("class/report.html");
     assert!(report.contains("observed share") && !report.contains("The weight β"));
     // One training-set size draws no curve.
     assert!(!report.contains("Training-set size"));
@@ -230,7 +186,7 @@ fn classes_and_counts_have_their_own_figures() {
         .compare("count.csv --target y --task count --objectives beta-elbo,dlm-log --betas 1,0.1 --out count")
         .ok();
     assert!(run.stdout().contains("mean relative error") && run.stdout().contains("95 % coverage"));
-    let results = Cells::of(&work.read("count/results.csv"));
+    let results = Cells::of(&work.0.read("count/results.csv"));
     // The ELBO fit from which both start was not requested.
     assert_eq!(results.rows.len(), 2 * 3);
     assert!(!results.column("objective").contains(&"elbo"));
@@ -238,31 +194,31 @@ fn classes_and_counts_have_their_own_figures() {
         results.all_filled(name, true);
     }
     // A single repeat has no standard errors.
-    Cells::of(&work.read("count/summary.csv")).all_filled("nll_se", false);
+    Cells::of(&work.0.read("count/summary.csv")).all_filled("nll_se", false);
 }
 
 #[test]
 fn the_same_command_continues_and_another_plan_is_refused() {
-    let work = Work::new();
+    let work = Tables::new();
     let command = "real.csv --target y --objectives elbo,dlm-log,fitc --repeats 2 --out out";
     work.compare(command).ok();
-    let (units, results) = (work.units("out"), work.read("out/results.csv"));
+    let (units, results) = (work.units("out"), work.0.read("out/results.csv"));
     assert_eq!(units.len(), 6);
     let run = work.compare(command).ok();
     assert!(run.stderr().contains("6/6  done before"), "{}", run.stderr());
-    assert_eq!((work.units("out"), work.read("out/results.csv")), (units.clone(), results.clone()));
+    assert_eq!((work.units("out"), work.0.read("out/results.csv")), (units.clone(), results.clone()));
 
     // Lost units, and units whose starting model is lost, are fitted again with the same results.
-    std::fs::remove_file(work.path("out/units/dlm-log-n72-r1.json")).expect("removed");
-    std::fs::remove_file(work.path("out/models/elbo-n72-r0.model")).expect("removed");
+    std::fs::remove_file(work.0.path("out/units/dlm-log-n72-r1.json")).expect("removed");
+    std::fs::remove_file(work.0.path("out/models/elbo-n72-r0.model")).expect("removed");
     let run = work.compare(command).ok();
     assert!(run.stderr().contains("4/6  done before"), "{}", run.stderr());
-    let again = Cells::of(&work.read("out/results.csv"));
+    let again = Cells::of(&work.0.read("out/results.csv"));
     assert_eq!(again.without_seconds(), Cells::of(&results).without_seconds());
     let kept = work.units("out").iter().filter(|unit| units.contains(unit)).count();
     assert_eq!(kept, 4);
 
-    let results = work.read("out/results.csv");
+    let results = work.0.read("out/results.csv");
     for (change, words) in [
         ("--repeats 3", "repeats is 2 there and 3 here"),
         ("--seed 1", "options.seed is 0 there and 1 here"),
@@ -270,24 +226,28 @@ fn the_same_command_continues_and_another_plan_is_refused() {
     ] {
         let changed =
             command.replace("--repeats 2", if change.contains("repeats") { "" } else { "--repeats 2" });
-        work.compare(&format!("{changed} {change}")).fails(2, &["out/plan.json", words, "hint: ", "--out"]);
+        refused(
+            &work.compare(&format!("{changed} {change}")),
+            2,
+            &["out/plan.json", words, "hint: ", "--out"],
+        );
     }
-    let more = work.read("real.csv") + "1,red,20\n";
-    work.write("real.csv", &more);
-    work.compare(command).fails(2, &["out/plan.json", "data.bytes"]);
-    assert_eq!(work.read("out/results.csv"), results);
+    let more = work.0.read("real.csv") + "1,red,20\n";
+    work.0.write("real.csv", &more);
+    refused(&work.compare(command), 2, &["out/plan.json", "data.bytes"]);
+    assert_eq!(work.0.read("out/results.csv"), results);
 }
 
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    let work = Work::new();
+    let work = Tables::new();
     let results = |threads: usize| {
         work.compare(&format!(
             "count.csv --target y --objectives elbo,dlm-log,dlm-log:fixed --betas 1,0.3 --repeats 2 \
              --train-sizes 20,60 --quiet --threads {threads} --out out{threads}"
         ))
         .ok();
-        work.read(&format!("out{threads}/results.csv"))
+        work.0.read(&format!("out{threads}/results.csv"))
     };
     let (one, three) = (Cells::of(&results(1)), Cells::of(&results(3)));
     assert_eq!(one.without_seconds(), three.without_seconds());
@@ -295,11 +255,11 @@ fn results_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn a_failed_unit_is_recorded_and_retried_and_does_not_stop_others() {
-    let work = Work::new();
+    let work = Tables::new();
     let command = "rare.csv --target y --objectives elbo,dlm-log --train-sizes 3,60 --out out";
     let run = work.compare(command).ok();
     assert!(run.stderr().contains("warning: 2 of 4 fits failed"), "{}", run.stderr());
-    let results = Cells::of(&work.read("out/results.csv"));
+    let results = Cells::of(&work.0.read("out/results.csv"));
     let errors = results.column("error");
     assert!(
         errors[0].contains("the same in all 3 training rows") || errors[0].contains("in every row"),
@@ -308,24 +268,24 @@ fn a_failed_unit_is_recorded_and_retried_and_does_not_stop_others() {
     assert!(errors[1].contains("the ELBO fit that this fit starts from"), "{errors:?}");
     assert_eq!(errors[2..], ["", ""]);
     assert_eq!(results.column("nll").iter().filter(|nll| nll.is_empty()).count(), 2);
-    assert!(work.read("out/report.html").contains("Failed: elbo on 3 rows in repeat 0: "));
+    assert!(work.0.read("out/report.html").contains("Failed: elbo on 3 rows in repeat 0: "));
     assert!(work.compare(command).ok().stderr().contains("2/4  done before"));
 
     let run = work.compare("rare.csv --target y --objectives elbo,fitc --train-sizes 3 --out all");
-    run.fails(4, &["all 2 fits failed", "hint: "]);
-    assert_eq!(Cells::of(&work.read("all/results.csv")).rows.len(), 2);
+    refused(&run, 4, &["all 2 fits failed", "hint: "]);
+    assert_eq!(Cells::of(&work.0.read("all/results.csv")).rows.len(), 2);
 }
 
 #[test]
 fn elbo_and_dlm_log_are_compared_by_default() {
-    let work = Work::new();
+    let work = Tables::new();
     work.compare("real.csv --target y --out out").ok();
-    assert_eq!(Cells::of(&work.read("out/results.csv")).column("objective"), ["elbo", "dlm-log"]);
+    assert_eq!(Cells::of(&work.0.read("out/results.csv")).column("objective"), ["elbo", "dlm-log"]);
 }
 
 #[test]
 fn invalid_arguments_are_refused_before_any_work() {
-    let work = Work::new();
+    let work = Tables::new();
     let cases: &[(&str, i32, &[&str])] = &[
         ("real.csv --target y --objectives elbo", 2, &["--out"]),
         ("real.csv --target y --objectives best --out out", 2, &["best", "dlm-log:fixed"]),
@@ -359,13 +319,13 @@ fn invalid_arguments_are_refused_before_any_work() {
     ];
     for (arguments, code, words) in cases {
         println!("{arguments}");
-        work.compare(arguments).fails(*code, words);
-        assert!(!work.path("out").exists());
+        refused(&work.compare(arguments), *code, words);
+        assert!(!work.0.path("out").exists());
     }
     // An error that only a fit can detect ends the run. The corrected command may use the same folder.
     let command = "real.csv --target y --objectives elbo,dlm-log --out out";
-    work.compare(&format!("{command} --kernel rbff")).fails(2, &["rbff"]);
-    work.compare(&format!("{command} --fix kernel.nothing=1"))
-        .fails(2, &["no hyper-parameter 'kernel.nothing'"]);
+    for (wrong, word) in [("--kernel rbff", "rbff"), ("--fix kernel.nothing=1", "'kernel.nothing'")] {
+        refused(&work.compare(&format!("{command} {wrong}")), 2, &[word]);
+    }
     work.compare(command).ok();
 }

@@ -1,7 +1,6 @@
 //! `fit --cv`: the parts, their scores, and the options that it cannot be combined with.
 
-use serde_json::Value;
-use sparsegp_testkit::program::{Run, Work};
+use sparsegp_testkit::program::{Run, Work, number};
 use std::fmt::Write as _;
 
 const ROWS: usize = 90;
@@ -15,10 +14,6 @@ fn table(rows: std::ops::Range<usize>) -> String {
         writeln!(text, "{x},{row},g{},{}", row % 6, x.sin() + noise).expect("written");
     }
     text
-}
-
-fn number(document: &Value, pointer: &str) -> f64 {
-    document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {document}"))
 }
 
 /// Every part would take a fit after the limit; two are enough for a score.
@@ -83,6 +78,16 @@ fn fits_with_other_options_are_scored_on_the_same_parts() {
     let options = "--target y --features x --auto none --inducing 20 --cv 3 --quiet";
     let linear = work.run(&format!("fit data.csv {options} --kernel linear --json")).json();
     let against = ["--against", "--kernel linear", "--against", "--likelihood 'student-t'"];
+    // A list replaces the list of the fit, and does not add to it.
+    let other = options.replace("--features x", "--features t");
+    let other = work.run(&format!("fit data.csv {other} --json")).json();
+    let mut command = work.command(&format!("fit data.csv {options} --json"));
+    command.args(["--against", "--features t", "--against", "--features=t"]);
+    let document = Run(command.output().expect("the program runs")).json();
+    for contender in ["0", "1"] {
+        let against = format!("/cross_validation/against/{contender}/folds/1/nll");
+        assert_eq!(number(&document, &against), number(&other, "/cross_validation/folds/1/nll"));
+    }
     let run = |more: &str| {
         let mut command = work.command(&format!("fit data.csv {options} {more}"));
         Run(command.args(against).output().expect("the program runs"))

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sparsegp::kernels::{Inputs, Scratch};
 use sparsegp::options::FitOptions;
 use sparsegp::training::ModelBuilder;
-use sparsegp_testkit::program::{QUICK, Work};
+use sparsegp_testkit::program::{QUICK, Work, number};
 
 /// Returns the metrics document of a fit to an embedded file, and the text that the fit prints.
 fn fit((data, options): (&str, &str), more: &str) -> (Value, String) {
@@ -16,10 +16,6 @@ fn fit((data, options): (&str, &str), more: &str) -> (Value, String) {
     assert!(page.contains("<caption>Figures</caption>"), "{page}");
     assert_eq!(page.contains("Confusion matrix"), text.contains("confusion "));
     (serde_json::from_str(&work.read("m.json")).expect("JSON"), text)
-}
-
-fn number(document: &Value, pointer: &str) -> f64 {
-    document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {pointer}"))
 }
 
 const REGRESSION: (&str, &str) = ("co2_monthly.csv", "--target co2 --test-fraction 0.2");

@@ -7,12 +7,8 @@ use sparsegp::linalg::{Factorizer, dot, log_det, matvec};
 use sparsegp::options::{FitOptions, ModelKind};
 use sparsegp::training::ModelBuilder;
 use sparsegp_testkit::problems::Normals;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, number};
 use std::fmt::Write as _;
-
-fn number(document: &Value, pointer: &str) -> f64 {
-    document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {document}"))
-}
 
 /// Returns a table with a number, a colour, and targets that depend linearly on them: a number, a class and a count.
 fn table(rows: usize) -> String {
@@ -384,9 +380,6 @@ fn wrong_combinations_are_refused_in_one_line() {
     let work = work();
     let cases: &[(&str, &[&str])] = &[
         ("--objective fitc", &["fitc", "glm", "vfe"]),
-        ("--prior-variance 0", &["--prior-variance", "positive"]),
-        ("--prior-variance -1", &["--prior-variance", "positive"]),
-        ("--prior-mean inf", &["--prior-mean", "finite"]),
         ("--family banded", &["banded", "full, diagonal"]),
         ("--q-average last", &["last", "none, expectation, tail"]),
         ("--q-bounds 1", &["LO,HI"]),
@@ -449,34 +442,4 @@ fn wrong_combinations_are_refused_in_one_line() {
         }
     }
     assert_eq!(work.names(), ["data.csv"]);
-}
-
-#[test]
-fn the_help_lists_every_form_of_a_value() {
-    let text = Work::empty().run("fit --help").ok().stdout();
-    for word in [
-        "bmc:L",
-        "smooth-bmc:L:NU",
-        "ups:L",
-        "price:L",
-        "reparam:L",
-        "reparam-ent:L",
-        "stl:L",
-        "piecewise:PIECES",
-        "const:STEP",
-        "warm-up:START:END:STEPS",
-        "two-over-t",
-        "half-t:W",
-        "domke:W:A",
-        "invsqrt:S",
-        "inverse:C",
-        "power:K",
-        "max:N:K",
-        "--model glm",
-    ] {
-        assert!(text.contains(word), "{word} in {text}");
-    }
-    for word in sparsegp::variational::QUpdate::WORDS {
-        assert!(text.contains(word), "{word} in {text}");
-    }
 }

@@ -81,7 +81,7 @@ impl Server {
         let mut stream = self.connect();
         let length = body.len();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).expect("sent");
         // The server may not read a refused body to its end.
@@ -162,7 +162,7 @@ pub fn read_reply(stream: &mut TcpStream, rest: &mut Vec<u8>) -> Reply {
 
 /// Returns the text of a request with a body.
 pub fn post(path: &str, body: &str) -> String {
-    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
 /// Returns a body with rows for a model of the small table.

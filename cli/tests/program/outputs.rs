@@ -20,12 +20,8 @@ use sparsegp::training::{
 };
 use sparsegp::variational::{Family, Normal};
 use sparsegp_testkit::outputs::table;
-use sparsegp_testkit::program::Work;
+use sparsegp_testkit::program::{Work, number};
 use std::fmt::Write as _;
-
-fn number(document: &Value, place: &str) -> f64 {
-    document.pointer(place).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {place}"))
-}
 
 #[test]
 fn an_output_keeps_the_contract_of_likelihoods() {
@@ -139,7 +135,7 @@ fn outputs_that_mix_processes_learn_from_each_other() {
     assert!(number(&document, "/outputs/y3/data/train") < number(&document, "/outputs/y1/data/train"));
     assert!(work.read("r.html").contains("y3"));
     let header = |text: String| text.lines().next().expect("a header").to_owned();
-    assert!(header(work.read("p.csv")).starts_with("mean_y1,variance_y1,"));
+    assert!(header(work.read("p.csv")).starts_with("row,mean_y1,variance_y1,"));
     work.run("predict m t.csv --out q.csv --row-numbers --keep a --quantiles 0.1 --draws 1").ok();
     assert_eq!(
         header(work.read("q.csv")),
@@ -147,6 +143,15 @@ fn outputs_that_mix_processes_learn_from_each_other() {
          mean_y3,variance_y3,q0.1_y3,log_density_y3,draw0_y3"
     );
     assert_eq!(work.read("q.csv").lines().count(), 201);
+    // The held-out rows have their numbers in the data.
+    let (held_out, all) = (work.read("p.csv"), work.read("q.csv"));
+    let cell = |line: &str, at: usize| line.split(',').nth(at).map(str::to_owned);
+    let rows: Vec<&str> = held_out.lines().skip(1).collect();
+    assert_eq!(rows.len(), number(&document, "/outputs/y1/data/test") as usize);
+    for row in rows {
+        let number: usize = cell(row, 0).and_then(|row| row.parse().ok()).expect("a number");
+        assert_eq!(cell(row, 1), cell(all.lines().nth(number).expect("a row"), 2));
+    }
     // Damaged files are refused.
     let bytes = std::fs::read(work.path("m")).expect("a file");
     for length in [9, 15, 20, 300, bytes.len() / 2, bytes.len() - 1] {

@@ -43,6 +43,9 @@ fn a_place_is_one_line_of_summary_and_inspection_with_a_map_in_the_report() {
 #[test]
 fn training_from_disk_finds_the_same_columns_and_scales() {
     let work = work();
+    // A coordinate may hold rows out, too.
+    let split = format!("{FIT} --auto none --epochs 2 --split-by lon --test-fraction 0.2");
+    assert!(work.run(&split).ok().stdout().contains("places"));
     // A row without a place, which an input marks.
     work.write("stations.csv", &(stations() + ",50,100,rock,12\n"));
     let fit = format!("{FIT} --auto none --epochs 2 --objective elbo --batch-size 100");
@@ -90,28 +93,32 @@ fn predictions_on_a_grid_equal_those_for_a_file_of_its_points() {
 }
 
 #[test]
-fn averages_over_cells_of_one_point_are_the_latent_predictions() {
+fn averages_over_cells_have_the_columns_of_the_grid_and_end_at_the_poles() {
     let work = work();
     work.run(&format!("{FIT} --auto none --epochs 10 --model-out m")).ok();
     let grid = "predict m --grid lon=105:115:5,lat=42:50:4,height=300,ground=soil";
     let run = work.run(&format!("{grid} --average 3 --out cells.csv")).ok();
     assert!(run.stderr().contains("= 9 points, averaged over cells"), "{}", run.stderr());
-    work.run(&format!("{grid} --average 1 --out centres.csv")).ok();
-    work.run(&format!("{grid} --latent --out points.csv")).ok();
     let rows = |name: &str| -> Vec<Vec<String>> {
         work.read(name).lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
     };
-    let (cells, centres, points) = (rows("cells.csv"), rows("centres.csv"), rows("points.csv"));
-    assert_eq!(centres[0], ["lon", "lat", "height", "ground", "mean", "variance"]);
-    assert_eq!((cells[0].clone(), cells.len()), (centres[0].clone(), 10));
+    let cells = rows("cells.csv");
+    assert_eq!((cells[0].join(",").as_str(), cells.len()), ("lon,lat,height,ground,mean,variance", 10));
     let number = |text: &str| text.parse::<f64>().expect("a number");
-    for ((cell, centre), point) in cells.iter().zip(&centres).zip(&points).skip(1) {
-        assert_eq!(centre[..4], point[..4]);
-        for (found, expected) in centre[4..].iter().zip(&point[6..8]) {
-            assert!((number(found) / number(expected) - 1.0).abs() < 1e-9, "{centre:?}, expected {point:?}");
-        }
-        assert!(number(&cell[5]) > 0.0 && cell[4] != centre[4], "{cell:?} is of nine points");
+    // Cells beyond a pole and the date line are on the sphere: its first and last meridians are the same.
+    let globe =
+        "predict m --grid lon=-180:180:60,lat=-90:90:30,height=300,ground=soil --average 2 --out globe.csv";
+    work.run(globe).ok();
+    let globe = rows("globe.csv");
+    for (first, last) in globe[1..8].iter().zip(&globe[43..]) {
+        assert_eq!((first[0].as_str(), last[0].as_str(), &first[1]), ("-180", "180", &last[1]));
+        assert!(
+            (number(&first[4]) - number(&last[4])).abs() < 1e-9 && number(&first[5]) > 0.0,
+            "{first:?} {last:?}"
+        );
     }
+    let beyond = work.run(&format!("{} --average 2 --out g.csv", grid.replace("42:50:4", "86:94:4")));
+    assert!(beyond.code() == 3 && beyond.stderr().contains("found 94, expected a latitude"));
     work.run("predict m stations.csv --average 3 --out g.csv").fails(2, &["--grid"]);
     work.run(&format!("{grid} --average 0 --out g.csv")).fails(2, &["--average"]);
     work.run(&format!("{grid} --average 3 --latent --out g.csv")).fails(2, &["--average", "--latent"]);

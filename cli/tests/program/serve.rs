@@ -110,6 +110,14 @@ fn warnings_name_unseen_levels_and_unused_columns() {
     }
     let reply = server.post(&json!([{ "a": 1, "b": 0.5, "colour": "red" }]));
     assert_eq!(reply.json()["warnings"], json!([]));
+    // A column that all rows lack is missing in every row.
+    let lacking = server.post(&json!([{ "a": 1, "colour": "red" }]));
+    let null = server.post(&json!([{ "a": 1, "b": null, "colour": "red" }]));
+    assert_eq!(
+        (predictions(&lacking), &lacking.json()["warnings"]),
+        (predictions(&null), &null.json()["warnings"])
+    );
+    assert!(lacking.body.contains("'b' (1)"), "{}", lacking.body);
     assert_eq!(server.post(&json!([])).json(), json!({ "predictions": [], "warnings": [] }));
 }
 
@@ -135,77 +143,35 @@ fn bad_requests_get_one_line_that_says_what_and_where() {
     let work = modelled();
     let server = Server::start(&work, "--max-rows 3");
     let good = json!({ "a": 1, "b": 0.5, "colour": "red" });
-    let cases: [(u16, &str, Value, &str); 18] = [
-        (400, "not JSON", json!("\u{0}text"), "not JSON"),
-        (400, "a number", json!(5), "the body is a number, expected an array of rows"),
-        (400, "no rows", json!({ "latent": true }), "no \"rows\""),
-        (400, "rows", json!({ "rows": 3 }), "\"rows\": found 3, expected an array of objects"),
-        (400, "row", json!([good, 7]), "row 2 is a number, expected an object"),
+    // GOOD stands for a good row.
+    let cases = [
+        (400, r#"{"rows": ["#, "not JSON"),
+        (400, "5", "expected an array of rows"),
+        (400, r#"{"latent": true}"#, "no \"rows\""),
+        (400, r#"{"rows": 3}"#, "\"rows\": found 3"),
+        (400, "[GOOD, 7]", "row 2 is a number"),
+        (400, r#"[GOOD, {"a": [1], "b": 1, "colour": "red"}]"#, "row 2, column 'a': found an array"),
+        (400, r#"[GOOD, {"a": "much", "b": 1, "colour": "red"}]"#, "row 2, column 'a': found \"much\""),
+        (400, r#"[{"a": "inf", "b": 1, "colour": "red"}]"#, "row 1, column 'a': found inf"),
+        (400, r#"{"rows": [GOOD], "interval": 0.9}"#, "unknown option \"interval\""),
+        (400, r#"{"rows": [GOOD], "latent": 1}"#, "\"latent\": found 1"),
+        (400, r#"{"rows": [GOOD], "quantiles": [1.5]}"#, "\"quantiles\": 1.5"),
+        (400, r#"{"rows": [GOOD], "draws": -1}"#, "\"draws\": found -1"),
+        (400, r#"{"rows": [GOOD], "seed": 0.5}"#, "\"seed\": found 0.5"),
         (
             400,
-            "cell",
-            json!([good, { "a": [1], "b": 1, "colour": "red" }]),
-            "row 2, column 'a': found an array",
+            r#"{"rows": [{"a": 1, "b": 1, "colour": "violet"}], "unseen": "error"}"#,
+            "row 1, column 'colour'",
         ),
-        (
-            400,
-            "text",
-            json!([good, { "a": "much", "b": 1, "colour": "red" }]),
-            "row 2, column 'a': found \"much\", expected a number",
-        ),
-        (400, "absent", json!([{ "a": 1, "colour": "red" }]), "there is no column named 'b'"),
-        (400, "infinite", json!([{ "a": "inf", "b": 1, "colour": "red" }]), "row 1, column 'a': found inf"),
-        (
-            400,
-            "unknown",
-            json!({ "rows": [good], "interval": 0.9 }),
-            "unknown option \"interval\", expected one of rows, quantiles",
-        ),
-        (
-            400,
-            "latent",
-            json!({ "rows": [good], "latent": 1 }),
-            "\"latent\": found 1, expected true or false",
-        ),
-        (
-            400,
-            "quantiles",
-            json!({ "rows": [good], "quantiles": [1.5] }),
-            "\"quantiles\": 1.5 is not between 0 and 1",
-        ),
-        (
-            400,
-            "draws",
-            json!({ "rows": [good], "draws": -1 }),
-            "\"draws\": found -1, expected a whole number",
-        ),
-        (400, "seed", json!({ "rows": [good], "seed": 0.5 }), "\"seed\": found 0.5"),
-        (
-            400,
-            "unseen",
-            json!({ "rows": [{ "a": 1, "b": 1, "colour": "violet" }], "unseen": "error" }),
-            "row 1, column 'colour': found \"violet\", expected a category seen in training",
-        ),
-        (
-            400,
-            "population",
-            json!({ "rows": [good], "population": true }),
-            "\"population\" needs a model fitted with --group",
-        ),
-        (
-            400,
-            "covariance",
-            json!({ "rows": [good], "covariance": true }),
-            "\"covariance\" needs several outputs",
-        ),
-        (413, "rows", json!([good, good, good, good]), "4 rows, expected at most 3"),
+        (400, r#"{"rows": [GOOD], "population": true}"#, "\"population\""),
+        (400, r#"{"rows": [GOOD], "covariance": true}"#, "\"covariance\""),
+        (413, "[GOOD, GOOD, GOOD, GOOD]", "4 rows, expected at most 3"),
     ];
-    for (status, what, request, words) in cases {
-        let text = if what == "not JSON" { "{\"rows\": [".to_owned() } else { request.to_string() };
-        let reply = server.send("POST", "/predict", &text);
-        let error = reply.json()["error"].as_str().expect(what).to_owned();
-        assert_eq!(reply.status, status, "{what}: {error}");
-        assert!(error.contains(words) && !error.contains('\n'), "{what}: {error}");
+    for (status, request, words) in cases {
+        let reply = server.send("POST", "/predict", &request.replace("GOOD", &good.to_string()));
+        let error = reply.json()["error"].as_str().expect(request).to_owned();
+        assert_eq!(reply.status, status, "{request}: {error}");
+        assert!(error.contains(words) && !error.contains('\n'), "{request}: {error}");
     }
     let reply = server.send("POST", "/predict", &format!("[{good},{{\"a\":1e999}}]"));
     assert_eq!(reply.status, 400, "{}", reply.body);
@@ -217,7 +183,7 @@ fn bad_requests_get_one_line_that_says_what_and_where() {
     // Each bad request is one line on standard error, and the server still answers.
     assert_eq!(server.post(&json!([good])).status, 200);
     let log = server.stop();
-    assert_eq!(log.lines().filter(|line| line.starts_with("127.0.0.1:")).count(), 22, "{log}");
+    assert_eq!(log.lines().filter(|line| line.starts_with("127.0.0.1:")).count(), 21, "{log}");
     assert!(log.contains("POST /predict: 413: request: 4 rows"), "{log}");
 }
 
@@ -228,12 +194,24 @@ fn requests_that_are_not_http_are_refused() {
     let status = |text: &str| server.raw(text.as_bytes()).status;
     assert_eq!(status("hello\r\n\r\n"), 400);
     assert_eq!(status("GET /health HTTP/1.1\r\n\r\n"), 400);
-    assert_eq!(status("POST /predict HTTP/1.1\r\nHost: a\r\n\r\n"), 411);
+    assert_eq!(status("POST /predict HTTP/1.1\r\nHost: localhost\r\n\r\n"), 411);
     assert_eq!(
-        status("POST /predict HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        status("POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         411
     );
-    assert_eq!(status(&format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(40_000))), 431);
+    for (length, expected) in [(16_000, 404), (16_500, 431), (40_000, 431)] {
+        let path = "x".repeat(length);
+        assert_eq!(status(&format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n")), expected, "{length}");
+    }
+    // Requests of other sites, which a browser would send for their pages.
+    let from = |fields: &str| status(&format!("GET /health HTTP/1.1\r\n{fields}\r\n\r\n"));
+    assert_eq!(from("Host: evil.example"), 403);
+    assert_eq!(from("Host: localhost\r\nOrigin: http://evil.example"), 403);
+    assert_eq!(from("Host: localhost\r\nOrigin: null"), 403);
+    assert_eq!(from("Host: localhost\r\nOrigin: http://127.0.0.1:3000"), 200);
+    let listed = Server::start(&work, "--allow-host models.example,app.example");
+    let request = "GET /health HTTP/1.1\r\nHost: models.example\r\nOrigin: https://app.example\r\n\r\n";
+    assert_eq!(listed.raw(request.as_bytes()).status, 200);
     // A body that is too large is refused by its announced size, even if the client sends all of it before it reads.
     let large = format!("[{}]", " ".repeat(3 << 20));
     let reply = server.send("POST", "/predict", &large);
@@ -274,7 +252,7 @@ fn connections_beyond_the_limit_are_refused_until_others_end() {
     let server = Server::start(&work, "");
     let mut open: Vec<_> = (0..128).map(|_| server.connect()).collect();
     for stream in &mut open {
-        stream.write_all(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
         assert_eq!(read_reply(stream, &mut Vec::new()).status, 200);
     }
     assert_eq!(server.send("GET", "/health", "").status, 503);
@@ -292,10 +270,12 @@ fn connections_are_kept_alive_and_requests_may_be_pipelined() {
     let server = Server::start(&work, "");
     let mut stream = server.connect();
     let one = post("/predict", &body(1));
-    let first_part = "POST /predict HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n";
+    let first_part = "POST /predict HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n";
     stream
         .write_all(
-            [one.as_bytes(), one.as_bytes(), b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"].concat().as_slice(),
+            [one.as_bytes(), one.as_bytes(), b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"]
+                .concat()
+                .as_slice(),
         )
         .expect("sent");
     let mut rest = Vec::new();
@@ -320,7 +300,7 @@ fn slow_clients_do_not_block_others_and_get_a_timeout_error() {
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut slow {
         stream
-            .write_all(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n[{")
+            .write_all(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n[{")
             .expect("sent");
     }
     let start = Instant::now();
@@ -363,7 +343,7 @@ fn a_signal_lets_running_requests_end() {
     let server = Server::start(&work, "");
     let mut stream = server.connect();
     let text = body(2);
-    let head = format!("POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", text.len());
+    let head = format!("POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", text.len());
     stream.write_all(head.as_bytes()).expect("sent");
     std::thread::sleep(Duration::from_millis(300));
     server.signal();

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sparsegp::model::BetaPoint;
 use sparsegp::options::{Betas, FitOptions};
 use sparsegp::training::search::{GridFit, fit_beta_grid};
-use sparsegp_testkit::program::{QUICK, Work, quick};
+use sparsegp_testkit::program::{QUICK, Work, number, quick};
 use std::fmt::Write as _;
 
 /// Returns a table of two inputs, with a target (and further columns) that `more` computes from the row number and the first input.
@@ -37,10 +37,6 @@ fn counts() -> String {
 fn fit(work: &Work, options: &str) -> Value {
     let quick = quick(options);
     work.run(&format!("fit data.csv --target y --test-fraction 0.25 --json --quiet {quick} {options}")).json()
-}
-
-fn number(document: &Value, pointer: &str) -> f64 {
-    document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {document}"))
 }
 
 #[test]
@@ -122,24 +118,13 @@ fn draws_of_counts_are_counts_with_the_predicted_mean() {
 }
 
 #[test]
-fn every_likelihood_is_fitted_from_the_command_line() {
-    let positive = rows("y", 80, &|row, a| format!("{}", (a.sin() + 0.5 * wobble(row)).exp()));
+fn likelihoods_are_named_from_the_fit_to_the_inspection() {
     let share = rows("y", 80, &|row, a| format!("{}", 1.0 / (1.0 + (a.sin() + wobble(row)).exp())));
     let level = rows("y", 80, &|row, a| {
         format!("{}", 3.0 + (1.6 + 1.5 * a.sin() + wobble(row)).floor().clamp(0.0, 3.0))
     });
-    let cases = [
-        ("student-t", &positive),
-        ("gamma", &positive),
-        ("exponential", &positive),
-        ("beta-logit", &share),
-        ("beta-probit", &share),
-        ("ordinal", &level),
-        ("poisson-softplus", &counts()),
-        ("negative-binomial", &counts()),
-        ("bernoulli-logit", &classes()),
-    ];
-    for (likelihood, data) in cases {
+    for (likelihood, data) in [("beta-probit", &share), ("ordinal", &level), ("negative-binomial", &counts())]
+    {
         let work = Work::empty();
         work.write("data.csv", data);
         let document = fit(&work, &format!("--likelihood {likelihood} --model-out m"));
@@ -154,34 +139,6 @@ fn every_likelihood_is_fitted_from_the_command_line() {
 }
 
 #[test]
-fn bad_targets_are_refused_in_one_line() {
-    let cases: &[(&str, &str, &[&str])] = &[
-        ("a,y\n1,0\n2,1\n3,2\n4,1\n", "--likelihood bernoulli-probit", &["'y'", "2"]),
-        ("a,y\n1,no\n2,yes\n3,no\n4,maybe\n5,yes\n6,no\n", "", &["'y'", "\"maybe\"", "one row only"]),
-        ("a,y\n1,no\n2,no\n3,no\n", "--task classification", &["'y'", "\"no\""]),
-        ("a,y\n1,no\n2,yes\n3,no\n", "--positive-label maybe", &["maybe", "no", "yes"]),
-        ("a,y\n1,3\n2,-1\n3,2\n", "--likelihood poisson", &["row 2", "-1"]),
-        ("a,y\n1,3\n2,1.5\n3,2\n", "--likelihood negative-binomial", &["row 2", "1.5"]),
-        ("a,y\n1,0.5\n2,1\n3,0.2\n", "--likelihood beta-logit", &["row 2", "1"]),
-        ("a,y\n1,0.5\n2,0.7\n3,0\n", "--likelihood beta-probit", &["row 3", "0"]),
-        ("a,y\n1,1\n2,0\n3,2\n", "--likelihood gamma", &["row 2", "0"]),
-        ("a,y\n1,1\n2,2\n3,4\n4,1\n", "--likelihood ordinal", &["3"]),
-        ("a,y\n1,1\n2,2\n3,2.5\n4,1\n", "--likelihood ordinal", &["row 3", "2.5"]),
-        ("a,e,y\n1,1,3\n2,0,1\n3,1,2\n", "--exposure e", &["row 2", "'e'", "0"]),
-        ("a,e,y\n1,1,3\n2,-2,1\n3,1,2\n", "--exposure e", &["row 2", "-2"]),
-        ("a,w,y\n1,1,3\n2,0,1\n3,1,2\n", "--weights w", &["row 2", "'w'", "0"]),
-        ("a,w,y\n1,1,3\n2,x,1\n3,1,2\n", "--weights w", &["row 2", "\"x\""]),
-    ];
-    for (text, options, words) in cases {
-        let work = Work::empty();
-        work.write("data.csv", text);
-        let run = work.run(&format!("fit data.csv --target y --quiet {options} --model-out m"));
-        run.fails(3, words);
-        assert!(!work.path("m").exists(), "{options}");
-    }
-}
-
-#[test]
 fn wrong_combinations_are_usage_errors() {
     let work = Work::empty();
     work.write("data.csv", &classes());
@@ -189,13 +146,9 @@ fn wrong_combinations_are_usage_errors() {
         ("--objective vfe", &["vfe", "bernoulli-probit"]),
         ("--objective dlm-square", &["dlm-square", "bernoulli-probit"]),
         ("--task count --likelihood gaussian", &["gaussian", "count"]),
-        ("--beta 0", &["--beta"]),
-        ("--beta -1", &["--beta"]),
         ("--betas 1,0", &["1,0"]),
         ("--betas 1 --beta 2", &["--beta"]),
-        ("--estimator ups:0 --objective dlm-log", &["ups:0"]),
         ("--estimator bmc:10", &["--estimator", "dlm-log"]),
-        ("--quadrature-nodes 0", &["--quadrature-nodes"]),
         ("--likelihood gaussian --quadrature-nodes 9", &["--quadrature-nodes", "gaussian"]),
         ("--q-guard hope", &["hope", "retraction"]),
         ("--likelihood probit", &["probit", "bernoulli-logit"]),

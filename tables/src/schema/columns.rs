@@ -62,6 +62,9 @@ pub enum Feature {
         /// True if the column makes one input, a code, instead of one input for each level.
         #[serde(default, skip_serializing_if = "is_false")]
         coded: bool,
+        /// True if the last level stands for all values without a level of their own: the rarest ones of too many, and new ones.
+        #[serde(default, skip_serializing_if = "is_false")]
+        rest: bool,
     },
     /// A place: the coordinates that [`Surface`] computes from two columns. The coordinates share one scale and, in kernels with a
     /// lengthscale for each input, one lengthscale.

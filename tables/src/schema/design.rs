@@ -13,6 +13,7 @@ use super::facts::Positive;
 use super::places::{PlaceCells, PlaceFacts, Places};
 use super::spread::Spread;
 use crate::tables::column::{Column, TextColumn, number_text};
+use crate::tables::marker::long_whole;
 use crate::tables::table::{Table, listed, quoted, shown};
 use sparsegp::data::Scaling;
 use sparsegp::error::{Error, Result};
@@ -265,7 +266,7 @@ impl Schema {
 /// instant.
 fn settle_date(feature: &mut Feature, table: &Table, train: &[usize], whole: bool) -> Result<f64> {
     let Feature::Date { name, origin, cycles, .. } = feature else { return Ok(0.0) };
-    let Column::Time(values) = table.require(name)? else { return Err(not_a_date(table, name)) };
+    let values = dates(table, name)?;
     let mut calendar = Calendar::default();
     let present = train.iter().map(|&row| values[row]).filter(|value| !value.is_nan());
     present.for_each(|seconds| calendar.push(seconds));
@@ -288,13 +289,18 @@ fn settle_place(feature: &mut Feature, table: &Table, train: &[usize]) -> Result
     Ok(())
 }
 
-/// Returns the error for a column without dates where dates are expected.
-fn not_a_date(table: &Table, name: &str) -> Error {
-    Error::data(format!(
-        "{}: column {} holds no dates, expected dates as in training",
-        table.source(),
-        quoted(name)
-    ))
+/// Returns the instants of a column of dates. Without a cell that has a value, as in a block of a file, nothing shows that a column holds
+/// dates.
+fn dates<'a>(table: &'a Table, name: &str) -> Result<&'a [f64]> {
+    match table.require(name)? {
+        Column::Time(values) => Ok(values),
+        Column::Number(values) if values.iter().all(|value| value.is_nan()) => Ok(values),
+        _ => Err(Error::data(format!(
+            "{}: column {} holds no dates, expected dates as in training",
+            table.source(),
+            quoted(name)
+        ))),
+    }
 }
 
 /// The reader of one feature of a table.
@@ -318,7 +324,7 @@ impl<'a> Input<'a> {
                 Ok(Input::Number { name, values: table.numbers(name)?, fill, missing: *missing })
             }
             Feature::Date { name, origin, cycles, missing } => {
-                let Column::Time(values) = table.require(name)? else { return Err(not_a_date(table, name)) };
+                let values = dates(table, name)?;
                 let fill = fill.unwrap_or(*origin);
                 Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
             }
@@ -327,12 +333,13 @@ impl<'a> Input<'a> {
                 centre,
                 missing: *missing,
             }),
-            Feature::Categorical { name, levels, missing, coded } => {
+            Feature::Categorical { name, levels, missing, coded, rest } => {
                 let later_from = levels.len() + usize::from(*missing);
                 let codes = levels.iter().enumerate().map(|(code, level)| (level.as_str(), code));
                 let codes: Vec<(&str, usize)> =
                     codes.chain(later.iter().map(String::as_str).zip(later_from..)).collect();
-                let cells = Cells::new(table, name, &codes, later_from + later.len())?;
+                let others = rest.then(|| levels.len().saturating_sub(1));
+                let cells = Cells::new(table, name, &codes, others, later_from + later.len())?;
                 Ok(Input::Category(CategoryInput {
                     name,
                     levels,
@@ -462,15 +469,23 @@ impl UnseenColumn {
 }
 
 impl<'a> Cells<'a> {
-    /// The cells of a column; values without a code get codes from `next` on.
-    fn new(table: &'a Table, name: &str, codes: &[(&str, usize)], mut next: usize) -> Result<Cells<'a>> {
+    /// The cells of a column; values without a code get the code `others`, if there is one, or else codes from `next` on.
+    fn new(
+        table: &'a Table,
+        name: &str,
+        codes: &[(&str, usize)],
+        others: Option<usize>,
+        mut next: usize,
+    ) -> Result<Cells<'a>> {
+        let mut new = || others.unwrap_or_else(|| counted(&mut next));
         match table.require(name)? {
             Column::Number(values) => {
-                let numbers =
-                    codes.iter().filter_map(|(level, code)| Some((bits(level.parse().ok()?), *code)));
+                // A number in a file of floats is none of the whole numbers beyond 2^53 that it may have been rounded from.
+                let exact = codes.iter().filter(|(level, _)| long_whole(level).is_none());
+                let numbers = exact.filter_map(|(level, code)| Some((bits(level.parse().ok()?), *code)));
                 let mut of_bits: HashMap<u64, usize> = numbers.collect();
                 for &value in values.iter().filter(|value| !value.is_nan()) {
-                    of_bits.entry(bits(value)).or_insert_with(|| counted(&mut next));
+                    of_bits.entry(bits(value)).or_insert_with(&mut new);
                 }
                 Ok(Cells::Numbers { values, of_bits })
             }
@@ -479,10 +494,8 @@ impl<'a> Cells<'a> {
                 let same = |level: &str| codes.get(level).copied();
                 // Old model files hold codes with leading zeros as numbers.
                 let number = |level: &String| same(&number_text(level.parse().ok()?));
-                let mut code = |level: &String| {
-                    same(level).or_else(|| number(level)).unwrap_or_else(|| counted(&mut next))
-                };
-                let of_code = text.levels().iter().map(&mut code).collect();
+                let code = |level: &String| same(level).or_else(|| number(level)).unwrap_or_else(&mut new);
+                let of_code = text.levels().iter().map(code).collect();
                 Ok(Cells::Text { text, of_code })
             }
             Column::Time(_) => Err(table.unsupported(name, "date")),

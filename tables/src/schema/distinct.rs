@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::tables::column::number_text;
-use crate::tables::marker::plain_number;
+use crate::tables::marker::{long_whole, plain_number};
 
 /// The maximum number of distinct values that are counted for a column, far more than categories, levels or classes may have.
 const MOST_DISTINCT: usize = 10_000;
@@ -94,6 +94,11 @@ impl Distinct {
         &self.levels
     }
 
+    /// The number of rows that hold these values.
+    pub(crate) fn rows(&self) -> u64 {
+        self.levels.iter().map(|level| level.rows).sum()
+    }
+
     /// The spellings of the values.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.levels.iter().map(|level| level.text.clone()).collect()
@@ -127,7 +132,7 @@ impl Distinct {
 
     /// The index of a text; `None` once there are too many values.
     pub fn text(&mut self, text: &str, place: impl FnOnce() -> String) -> Option<usize> {
-        if let Some(value) = plain_number(text) {
+        if let Some(value) = plain_number(text).filter(|_| long_whole(text).is_none()) {
             return self.number(value, place);
         }
         if let Some(&index) = self.texts.get(text) {

@@ -11,7 +11,7 @@ use super::ratings::rating_order;
 use super::spread::Spread;
 use super::target::check_value;
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
-use crate::tables::marker::{Marker, marker, plain_number};
+use crate::tables::marker::{Marker, long_whole, marker, plain_number};
 use crate::tables::reading::{Forms, PlainNumbers, Reading};
 use crate::tables::table::Table;
 use sparsegp::data::Affine;
@@ -257,7 +257,9 @@ impl ColumnFacts {
     }
 
     fn push_text(&mut self, table: &Table, name: &str, text: &TextColumn, trains: &dyn Fn(usize) -> bool) {
-        self.text.get_or_insert_with(|| table.not_a_number(name, text));
+        if !text.are_numbers() {
+            self.text.get_or_insert_with(|| table.not_a_number(name, text));
+        }
         self.source.get_or_insert_with(|| table.source().to_owned());
         let numbers: Vec<Option<f64>> = text.levels().iter().map(|level| plain_number(level)).collect();
         let bad = |(level, number): (&String, &Option<f64>)| number.is_none() && BadCells::is_bad(level);
@@ -387,6 +389,11 @@ impl ColumnFacts {
     /// The numbers at both ends.
     pub(super) fn extremes(&self) -> &Extremes {
         &self.extremes
+    }
+
+    /// Returns true if the column holds whole numbers beyond 2^53.
+    pub(crate) fn has_long_wholes(&self) -> bool {
+        self.distinct.levels.iter().any(|level| long_whole(&level.text).is_some())
     }
 
     /// Returns the reading of cells of text as numbers or dates, with an example in words.

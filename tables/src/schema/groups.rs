@@ -4,7 +4,8 @@
 use super::columns::{Schema, SchemaOptions, UnseenLevels};
 use super::design::UnseenColumn;
 use super::table_facts::TableFacts;
-use crate::tables::column::{Column, TextColumn, level_order, number_text};
+use crate::tables::column::{Column, TextColumn, boolean, level_order, number_text};
+use crate::tables::instant::exact;
 use crate::tables::table::{Table, quoted};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,8 @@ const MISSING: &str = "(missing)";
 /// A formula of grouped effects, as in lme4: `school`, `days | subject`, `days || subject`, `0 + days | subject`, `batch/cask`, `batch:cask`.
 ///
 /// The terms before the bar vary by level: an intercept, unless 0 removes it, and slopes in columns of numbers. `||` makes them
-/// independent. `a/b` stands for the groupings `a` and `a:b`, whose levels are pairs of cells.
+/// independent. `a/b` stands for the groupings `a` and `a:b`, whose levels are pairs of cells. Names of columns that contain one of the
+/// signs of a formula are written in backticks, as in R.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupFormula {
     intercept: bool,
@@ -40,34 +42,51 @@ impl FromStr for GroupFormula {
             Error::usage(format!("⟨group⟩: found {text:?}, expected a formula of grouped effects"))
                 .hint("write a column, 'slope | column', 'slope || column' for independent effects, or 'outer/inner'")
         };
-        let (left, right, correlated) = match (text.split_once("||"), text.split_once('|')) {
-            (Some((left, right)), _) => (left, right, false),
-            (None, Some((left, right))) => (left, right, true),
-            (None, None) => ("1", text, false),
+        let (left, right, correlated) = match parts(text, '|').as_slice() {
+            &[right] => ("1", right, false),
+            &[left, right] => (left, right, true),
+            &[left, "", right] => (left, right, false),
+            _ => return Err(wrong()),
         };
         let (mut intercept, mut slopes) = (true, Vec::new());
-        for word in left.split('+').map(str::trim) {
+        for word in parts(left, '+') {
             match word {
                 "" => return Err(wrong()),
                 "0" => intercept = false,
                 "1" => {}
-                slope => slopes.push(slope.to_owned()),
+                slope => slopes.push(unquoted(slope)),
             }
         }
         let mut groupings: Vec<Vec<String>> = Vec::new();
-        for part in right.split('/') {
+        for part in parts(right, '/') {
             let mut columns = groupings.last().cloned().unwrap_or_default();
-            columns.extend(part.split(':').map(|column| column.trim().to_owned()));
+            columns.extend(parts(part, ':').into_iter().map(unquoted));
             groupings.push(columns);
         }
-        let bad = |column: &String| column.is_empty() || column.contains('|');
+        let bad = |column: &String| column.is_empty() || column.contains('`');
         let repeated = slopes.iter().enumerate().any(|(at, slope)| slopes[..at].contains(slope));
-        if groupings.iter().flatten().any(bad) || repeated || (!intercept && slopes.is_empty()) {
+        if groupings.iter().flatten().chain(&slopes).any(bad) || repeated || (!intercept && slopes.is_empty())
+        {
             return Err(wrong());
         }
         let correlated = correlated && usize::from(intercept) + slopes.len() > 1;
         Ok(GroupFormula { intercept, slopes, correlated, groupings })
     }
+}
+
+/// Splits a formula at a sign, except within backticks.
+fn parts(text: &str, sign: char) -> Vec<&str> {
+    let mut quoted = false;
+    let is_end = |c: char| {
+        quoted ^= c == '`';
+        c == sign && !quoted
+    };
+    text.split(is_end).map(str::trim).collect()
+}
+
+/// Returns a name without backticks around it.
+fn unquoted(name: &str) -> String {
+    name.strip_prefix('`').and_then(|name| name.strip_suffix('`')).unwrap_or(name).to_owned()
 }
 
 impl GroupFormula {
@@ -135,7 +154,7 @@ pub struct Grouping {
 impl Grouping {
     /// The name, such as `school` or `batch:cask`.
     pub fn name(&self) -> String {
-        self.columns.join(":")
+        name_of(&self.columns)
     }
 
     /// The columns whose cells are levels.
@@ -207,7 +226,7 @@ impl Schema {
     pub(crate) fn take_groups(&mut self, levels: &GroupLevels, options: &SchemaOptions) -> Result<()> {
         for (of, levels) in groupings(options).zip(&levels.0) {
             if self.groups.iter().any(|group| group.columns == *of.columns) {
-                let name = of.columns.join(":");
+                let name = name_of(of.columns);
                 return Err(Error::usage(format!("⟨group⟩: the grouping {} is given twice", quoted(&name)))
                     .hint(format!("write all effects in one formula, such as 'slope || {name}'")));
             }
@@ -317,10 +336,23 @@ impl SchemaOptions {
     }
 }
 
+/// The name of a grouping; columns whose names contain a colon are in backticks.
+fn name_of(columns: &[String]) -> String {
+    let names =
+        columns.iter().map(|name| if name.contains(':') { format!("`{name}`") } else { name.clone() });
+    names.collect::<Vec<_>>().join(":")
+}
+
 /// Checks that the columns of formulae exist and have no other role.
 pub(super) fn check_groups(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     for name in options.groups.iter().flat_map(GroupFormula::columns) {
-        facts.require_name(name)?;
+        let quotes = |error: Error| {
+            let whole = facts.names().find(|known| known.contains(':') && parts(known, ':').contains(&name));
+            whole.map_or(error.clone(), |known| {
+                error.hint(format!("write the column in backticks: `{known}`"))
+            })
+        };
+        facts.require_name(name).map_err(quotes)?;
         if name == options.target {
             return Err(Error::usage(format!("the target {} cannot be in ⟨group⟩ too", quoted(name))));
         }
@@ -340,6 +372,11 @@ fn by_cells(a: &str, b: &str) -> std::cmp::Ordering {
     pairs.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
 }
 
+/// The text of an instant: a date, followed by the time of day unless it is midnight.
+fn date_text(seconds: f64) -> String {
+    exact(seconds).trim_end_matches("T00:00:00").to_owned()
+}
+
 /// The level of every row of a table, as an index into the distinct levels.
 struct LevelCells {
     codes: Vec<u32>,
@@ -352,7 +389,10 @@ impl LevelCells {
         for name in columns {
             let own = match table.require(name)? {
                 Column::Text(text) => LevelCells::of_text(text),
-                Column::Number(values) | Column::Time(values) => LevelCells::of_numbers(values),
+                Column::Number(values) => {
+                    LevelCells::of_numbers(values, |value| number_text(value).into_owned())
+                }
+                Column::Time(values) => LevelCells::of_numbers(values, date_text),
                 Column::Unsupported { data_type, .. } => return Err(table.unsupported(name, data_type)),
             };
             all = Some(match all {
@@ -363,20 +403,30 @@ impl LevelCells {
         Ok(all.unwrap_or(LevelCells { codes: Vec::new(), texts: Vec::new() }))
     }
 
-    fn of_text(text: &TextColumn) -> LevelCells {
-        let mut places: HashMap<Option<usize>, u32> = HashMap::new();
+    fn of_text<'a>(text: &'a TextColumn) -> LevelCells {
+        let label = |row: usize| match text.get(row) {
+            None => MISSING,
+            // True and false have one spelling in all formats of files.
+            Some(cell) => boolean(cell).map_or(cell, |value| if value == 1.0 { "true" } else { "false" }),
+        };
         let mut texts = Vec::new();
-        let codes = text.codes().enumerate().map(|(row, code)| {
-            *places.entry(code).or_insert_with(|| {
-                texts.push(text.get(row).unwrap_or(MISSING).to_owned());
+        let (mut known, mut places) = (HashMap::new(), HashMap::new());
+        let mut place = |label: &'a str| {
+            *known.entry(label).or_insert_with(|| {
+                texts.push(label.to_owned());
                 texts.len() as u32 - 1
             })
-        });
+        };
+        let codes = text
+            .codes()
+            .enumerate()
+            .map(|(row, code)| *places.entry(code).or_insert_with(|| place(label(row))));
         let codes = codes.collect();
         LevelCells { codes, texts }
     }
 
-    fn of_numbers(values: &[f64]) -> LevelCells {
+    /// The levels of numbers, of which `label` returns the texts.
+    fn of_numbers(values: &[f64], label: impl Fn(f64) -> String) -> LevelCells {
         let mut places: HashMap<u64, u32> = HashMap::new();
         let mut texts = Vec::new();
         let codes = values.iter().map(|&value| {
@@ -389,7 +439,7 @@ impl LevelCells {
                 value
             };
             *places.entry(value.to_bits()).or_insert_with(|| {
-                texts.push(if value.is_nan() { MISSING.to_owned() } else { number_text(value).into_owned() });
+                texts.push(if value.is_nan() { MISSING.to_owned() } else { label(value) });
                 texts.len() as u32 - 1
             })
         });
@@ -447,7 +497,10 @@ mod tests {
         assert_eq!(formula("0 + days | g"), GroupFormula { correlated: false, intercept: false, ..slope });
         let nested = GroupFormula { groupings: names(&[&["batch"], &["batch", "cask"]]), ..plain };
         assert_eq!(formula("batch/cask"), nested);
-        for wrong in ["", "|", "days |", "| g", "0 | g", "a + a | g", "a | b | c", "a//b", "a:"] {
+        let quoted = formula("`x|y` || `a:b`/c");
+        assert_eq!((quoted.slopes, quoted.correlated), (vec!["x|y".to_owned()], false));
+        assert_eq!(quoted.groupings, names(&[&["a:b"], &["a:b", "c"]]));
+        for wrong in ["`a", "", "|", "days |", "| g", "0 | g", "a + a | g", "a | b | c", "a//b", "a:"] {
             assert!(wrong.parse::<GroupFormula>().is_err(), "{wrong}");
         }
     }

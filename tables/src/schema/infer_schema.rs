@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::bad_cells::BadCells;
 use super::check::folded;
 use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows};
+use super::distinct::Level;
 use super::facts::{ColumnFacts, Demand, Misfit, Positive, share_affine};
 use super::groups::{GroupFormula, check_groups};
 use super::left_out::reason;
@@ -24,8 +25,11 @@ use sparsegp::likelihood::TargetKind;
 /// The maximum number of categories of one column, if each is an input.
 const MOST_INPUTS: usize = 1000;
 
-/// The maximum number of categories of one column, if one input holds their codes. A column with more is almost surely an identifier.
+/// The maximum number of categories of one column, if one input holds their codes.
 const MOST_LEVELS: usize = 10_000;
+
+/// The level that stands for the rarest categories of a column with too many.
+const OTHERS: &str = "(others)";
 
 impl Schema {
     /// Like [`Schema::infer`], from the facts about a table.
@@ -59,7 +63,7 @@ impl Schema {
             later: BTreeMap::new(),
         };
         let mut schema = Schema { fills: schema.means(facts)?, ..schema };
-        schema.read_dates_from_text();
+        schema.read_dates_from_text(facts, options)?;
         warnings.extend(schema.gaps_note(facts)?);
         if schema.dims() == 0 && !intercept_will_do {
             return Err(Error::data(format!(
@@ -73,13 +77,15 @@ impl Schema {
     }
 
     /// Lets columns that hold dates here hold dates as text in tables to predict.
-    fn read_dates_from_text(&mut self) {
-        for feature in &self.features {
-            if let Feature::Date { name, .. } = feature {
+    fn read_dates_from_text(&mut self, facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
+        let groupings = options.groups.iter().flat_map(GroupFormula::grouping_columns);
+        for name in self.features.iter().flat_map(Feature::columns).map(String::as_str).chain(groupings) {
+            if facts.require(name)?.is_time() {
                 let order = DateOrder::YearMonthDay;
-                self.readings.entry(name.clone()).or_insert(Reading::Date { order });
+                self.readings.entry(name.to_owned()).or_insert(Reading::Date { order });
             }
         }
+        Ok(())
     }
 
     /// Checks that the exposure and the weights are numbers above 0 in every row.
@@ -226,7 +232,7 @@ impl SchemaOptions {
             _ => false,
         };
         let levels = self.groups.iter().flat_map(GroupFormula::grouping_columns).any(|column| column == name);
-        let group = group || (levels && self.features.is_none());
+        let group = (group || (levels && self.features.is_none())) && !self.is_place(name);
         named
             && !group
             && !special(self).any(|(_, column)| column == name)
@@ -266,7 +272,10 @@ impl SchemaOptions {
         for name in free {
             let classes = name == self.target && self.positive_label.is_some();
             let Some(column) = facts.require(name).ok().filter(|_| !classes) else { continue };
-            if let Some((reading, example)) = column.reading() {
+            // Numbers would merge whole numbers beyond 2^53.
+            let levels = || self.groups.iter().flat_map(GroupFormula::grouping_columns);
+            let identifiers = column.has_long_wholes() && levels().any(|level| level == name);
+            if let Some((reading, example)) = column.reading().filter(|_| !identifiers) {
                 words.push(format!("{} {example}", quoted(name)));
                 readings.insert(name.to_owned(), reading);
             } else if let Some(code) = column.code() {
@@ -384,6 +393,8 @@ struct Doubts {
     lines: Vec<(String, String)>,
     /// Columns with more numbers than other text, each with examples of that text.
     mixed: Vec<(String, String)>,
+    /// Columns with too many categories, each with their number.
+    many: Vec<(String, String)>,
 }
 
 impl Doubts {
@@ -412,7 +423,10 @@ impl Doubts {
         let mixed = self.mixed.iter().map(|(name, text)| format!("{name} ({text})"));
         let mixed = (!self.mixed.is_empty())
             .then(|| format!("{source}: columns of numbers and text are categories: {}", folded(mixed)));
-        identifiers.into_iter().chain(lines).chain(mixed).collect()
+        let many = self.many.iter().map(|(name, count)| format!("{name} ({count} categories)"));
+        let many = (!self.many.is_empty())
+            .then(|| format!("{source}: the rarest categories are treated as one: {}", folded(many)));
+        identifiers.into_iter().chain(lines).chain(mixed).chain(many).collect()
     }
 }
 
@@ -510,7 +524,7 @@ fn infer_feature(
         return Ok(Feature::Date { name: name.to_owned(), origin, cycles, missing: column.gaps.1 > 0 });
     }
     if declared {
-        return categorical(facts, name, coded, column, doubts);
+        return Ok(categorical(facts, name, coded, column, doubts));
     }
     if !column.has_text() || column.is_boolean() {
         return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
@@ -518,7 +532,7 @@ fn infer_feature(
     if column.is_mostly_numbers() {
         doubts.mixed.push((quoted(name), column.bad_cells().words()));
     }
-    categorical(facts, name, coded, column, doubts)
+    Ok(categorical(facts, name, coded, column, doubts))
 }
 
 /// Checks that no column of numbers contains mistakes, such as a word among numbers; one error reports all such columns.
@@ -551,16 +565,15 @@ fn categorical(
     coded: bool,
     values: &ColumnFacts,
     doubts: &mut Doubts,
-) -> Result<Feature> {
-    let column = format!("{}: column {}", facts.source(), quoted(name));
+) -> Feature {
     let mut levels = values.distinct.texts();
     let most = most_levels(coded);
-    if levels.len() > most || values.distinct.is_cut() {
-        return Err(Error::data(format!(
-            "{column} has {} categories, expected at most {most}",
-            values.distinct.count()
-        ))
-        .hint(format!("leave it out with ⟨exclude {name}⟩, or group rare categories into one")));
+    let rest = levels.len() > most || values.distinct.is_cut();
+    if rest {
+        let mut frequent: Vec<&Level> = values.distinct.levels().iter().collect();
+        frequent.sort_by_key(|level| std::cmp::Reverse(level.rows));
+        levels = frequent.iter().take(most - 1).map(|level| level.text.clone()).collect();
+        doubts.many.push((quoted(name), values.distinct.count()));
     }
     if levels.len() > 2 && levels.len() == facts.rows() {
         doubts.identifiers.push(quoted(name));
@@ -569,5 +582,6 @@ fn categorical(
         doubts.lines.push((quoted(name), shown(level)));
     }
     levels.sort_by(|a, b| level_order(a, b));
-    Ok(Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0, coded })
+    levels.extend(rest.then(|| OTHERS.to_owned()));
+    Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0, coded, rest }
 }

@@ -32,7 +32,9 @@ pub(super) fn reason(name: &str, column: &ColumnFacts, most: usize, follows: boo
     let all = !column.distinct.is_cut() && distinct == present && present > 2;
     if column.has_text() {
         let mostly_numbers = column.is_boolean() || column.holds_mistakes();
-        let nearly = all || (present >= FEWEST_ROWS && distinct as f64 >= NEARLY_ALL * present as f64);
+        // Beyond the maximum number of distinct values, the rows of the values that are known stand for all.
+        let rows = if column.distinct.is_cut() { column.distinct.rows() } else { present as u64 };
+        let nearly = all || (present >= FEWEST_ROWS && distinct as f64 >= NEARLY_ALL * rows as f64);
         return match () {
             () if mostly_numbers => None,
             () if nearly => Some("a different value in nearly every row"),
@@ -77,9 +79,8 @@ fn is_named_so(name: &str) -> bool {
 /// the target changes less between successive rows than between any two rows (von Neumann 1941), by at least three standard errors.
 pub(crate) fn followed(table: &Table, target: &str, rows: &[usize]) -> Vec<String> {
     let Some(target) = table.column(target) else { return Vec::new() };
-    let of_column = |named: &&crate::tables::NamedColumn| match &named.column {
-        Column::Number(values) => is_followed(values, target, rows),
-        _ => false,
+    let of_column = |named: &&crate::tables::NamedColumn| {
+        named.column.numbers().is_some_and(|values| is_followed(&values, target, rows))
     };
     table.columns().iter().filter(of_column).map(|named| named.name.clone()).collect()
 }

@@ -91,7 +91,7 @@ pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> R
         if !(most > 0.25 * (column.present as f64).sqrt() && column.present > 8) {
             continue;
         }
-        let Some(Column::Number(values)) = rows.column(name) else { continue };
+        let Some(values) = rows.column(name).and_then(Column::numbers) else { continue };
         let mut values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         values.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| values.get((share * values.len() as f64) as usize).copied().unwrap_or(f64::NAN);

@@ -21,10 +21,10 @@ pub(crate) fn sentinels(facts: &TableFacts, schema: &Schema, rows: &Table) -> Re
     let (mut words, mut values): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for name in checked_columns(schema) {
         let (low, high) = facts.require(name)?.range;
-        let Some(Column::Number(cells)) = rows.column(name) else { continue };
+        let Some(cells) = rows.column(name).and_then(Column::numbers) else { continue };
         for value in [low, high].into_iter().filter(|value| SENTINELS.contains(value)) {
             let count = cells.iter().filter(|&&cell| cell == value).count();
-            if count >= FEWEST && is_far(value, cells) {
+            if count >= FEWEST && is_far(value, &cells) {
                 words.push(format!("{} in {}", number_text(value), quoted(name)));
                 values.push(number_text(value).into_owned());
             }

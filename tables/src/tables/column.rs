@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::marker::{are_markers, code_digits, plain_number};
+use super::marker::{are_markers, code_digits, long_whole, plain_number};
 
 /// The code of a missing cell in a [`TextColumn`].
 const MISSING: usize = usize::MAX;
@@ -12,7 +12,8 @@ const MISSING: usize = usize::MAX;
 /// The values of one column, one per row.
 ///
 /// A column is `Number` when every cell that is not missing reads as a number, and `Text` otherwise. Whole
-/// numbers with a leading zero (`01002`) are text. Missing cells (empty, `NA`, `NaN`, `null`, `?`, in any
+/// numbers with a leading zero (`01002`) are text. Whole numbers beyond 2⁵³ are kept as text too, so that identifiers stay distinct; a
+/// column of numbers that holds such a cell is `Text`, and is still read as numbers where numbers are needed. Missing cells (empty, `NA`, `NaN`, `null`, `?`, in any
 /// case) are kept: NaN in a `Number` column, which holds NaN for no other reason, and `None` in a `Text`
 /// column. Other markers of missing cells stay text here; the schema interprets them.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +21,7 @@ const MISSING: usize = usize::MAX;
 pub enum Column {
     /// Numbers; NaN is a missing cell, infinities are kept as read.
     Number(Vec<f64>),
-    /// Text, with at least one cell that is not a number.
+    /// Text, with at least one cell that is not a number or is a whole number beyond 2⁵³.
     Text(TextColumn),
     /// Instants, in seconds since the beginning of 1970 in UTC; NaN is a missing cell.
     Time(Vec<f64>),
@@ -105,16 +106,29 @@ impl Column {
         }
     }
 
-    /// Converts a text column without any remaining text to numbers.
-    pub(crate) fn typed(self) -> Column {
+    /// Returns the values of a column of numbers, rounded to 64-bit floats, with NaN for missing cells; `None` for other columns.
+    pub(crate) fn numbers(&self) -> Option<Cow<'_, [f64]>> {
         match self {
-            Column::Text(text) if text.numbers == text.present() => {
+            Column::Number(values) => Some(Cow::Borrowed(values)),
+            Column::Text(text) if text.are_numbers() => {
                 let values: Vec<f64> =
                     text.levels.iter().map(|level| level.parse().unwrap_or(f64::NAN)).collect();
                 let value = |&code: &usize| values.get(code).copied().unwrap_or(f64::NAN);
-                Column::Number(text.codes.iter().map(value).collect())
+                Some(Cow::Owned(text.codes.iter().map(value).collect()))
             }
-            other => other,
+            _ => None,
+        }
+    }
+
+    /// Converts a text column without any remaining text to numbers, unless it holds whole numbers beyond 2⁵³.
+    pub(crate) fn typed(self) -> Column {
+        match (&self, self.numbers()) {
+            (Column::Text(text), Some(values))
+                if !text.levels.iter().any(|level| long_whole(level).is_some()) =>
+            {
+                Column::Number(values.into_owned())
+            }
+            _ => self,
         }
     }
 
@@ -138,7 +152,7 @@ impl Column {
 /// A column of text, stored as codes into its distinct values.
 ///
 /// Cells that read as numbers have one spelling ("1.0", "01" and "1" are all "1"), so that a category from a
-/// file of text equals the same category from a file of numbers.
+/// file of text equals the same category from a file of numbers. Whole numbers beyond 2⁵³ keep their digits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextColumn {
     levels: Vec<String>,
@@ -192,6 +206,11 @@ impl TextColumn {
         self.numbers
     }
 
+    /// Returns true if every value reads as a number.
+    pub(crate) fn are_numbers(&self) -> bool {
+        self.numbers == self.present()
+    }
+
     /// Returns the first row (from 0) whose value does not read as a number.
     pub(crate) fn first_text(&self) -> usize {
         self.first_text
@@ -242,6 +261,8 @@ pub(crate) fn boolean(text: &str) -> Option<f64> {
 enum Cell<'a> {
     Missing,
     Number(f64),
+    /// A whole number beyond 2⁵³, by its digits.
+    Long(&'a str),
     Text(&'a str),
 }
 
@@ -253,6 +274,9 @@ fn read_cell(field: &str) -> Cell<'_> {
         || (text.len() <= 4 && ["na", "nan", "null"].iter().any(|token| text.eq_ignore_ascii_case(token)));
     if missing {
         return Cell::Missing;
+    }
+    if let Some(digits) = long_whole(text) {
+        return Cell::Long(digits);
     }
     match text.parse::<f64>() {
         Ok(value) if value.is_nan() => Cell::Missing,
@@ -277,7 +301,8 @@ pub fn number_text(value: f64) -> Cow<'static, str> {
 /// Compares numbers by value and text by characters; numbers come before text.
 pub(crate) fn level_order(a: &str, b: &str) -> Ordering {
     match (a.parse::<f64>(), b.parse::<f64>()) {
-        (Ok(x), Ok(y)) => x.total_cmp(&y),
+        // Different whole numbers beyond 2^53 may be one float.
+        (Ok(x), Ok(y)) => x.total_cmp(&y).then_with(|| a.cmp(b)),
         (Ok(_), Err(_)) => Ordering::Less,
         (Err(_), Ok(_)) => Ordering::Greater,
         (Err(_), Err(_)) => a.cmp(b),
@@ -360,9 +385,9 @@ impl ColumnBuilder {
         match (&mut *self, read_cell(field)) {
             (ColumnBuilder::Number(values), Cell::Missing) => values.push(f64::NAN),
             (ColumnBuilder::Number(values), Cell::Number(value)) => values.push(value),
-            (ColumnBuilder::Number(values), Cell::Text(text)) => {
+            (ColumnBuilder::Number(values), cell @ (Cell::Text(_) | Cell::Long(_))) => {
                 let mut builder = TextBuilder::of_numbers(values);
-                builder.push(Cell::Text(text));
+                builder.push(cell);
                 *self = ColumnBuilder::Text(builder);
             }
             (ColumnBuilder::Text(builder), cell) => builder.push(cell),
@@ -422,10 +447,9 @@ pub(crate) struct TextBuilder {
 }
 
 impl TextBuilder {
-    /// Creates a builder from a column that held only numbers so far; its next cell is text.
+    /// Creates a builder from a column that held only numbers so far.
     fn of_numbers(values: &[f64]) -> TextBuilder {
-        let column =
-            TextColumn { levels: Vec::new(), codes: Vec::new(), numbers: 0, first_text: values.len() };
+        let column = TextColumn { levels: Vec::new(), codes: Vec::new(), numbers: 0, first_text: usize::MAX };
         let mut builder = TextBuilder { column, index: HashMap::new() };
         for &value in values {
             builder.push(number_cell(value));
@@ -440,7 +464,14 @@ impl TextBuilder {
                 self.column.numbers += 1;
                 self.intern(&number_text(value))
             }
-            Cell::Text(text) => self.intern(text),
+            Cell::Long(digits) => {
+                self.column.numbers += 1;
+                self.intern(digits)
+            }
+            Cell::Text(text) => {
+                self.column.first_text = self.column.first_text.min(self.column.codes.len());
+                self.intern(text)
+            }
         };
         self.column.codes.push(code);
     }

@@ -61,6 +61,8 @@ struct Records {
     record: ByteRecord,
     line: u64,
     end: Arc<Mutex<End>>,
+    /// True if the text has one column, so that a line with only quotation marks is a row with a missing cell.
+    is_one_column: bool,
 }
 
 /// The maximum length of a line in bytes; a text with longer lines is not a table.
@@ -122,7 +124,7 @@ impl Records {
             .terminator(Terminator::Any(b'\n'))
             .buffer_capacity(1 << 16)
             .from_reader(input);
-        Records { reader, record: ByteRecord::new(), line: 0, end }
+        Records { reader, record: ByteRecord::new(), line: 0, end, is_one_column: false }
     }
 
     /// Refuses a text that ends within a field because its quotation mark is never closed. Such a field contains the line feed that ends
@@ -143,17 +145,26 @@ impl Records {
         .hint("close the quotation mark, or double it where it is part of the text"))
     }
 
-    /// Reads the next record; returns `false` at the end. Lines of white space are skipped.
+    /// Reads the next record; returns `false` at the end. Lines of white space are skipped, and lines of quoted white space if the text
+    /// has several columns.
     fn next(&mut self) -> ::csv::Result<bool> {
-        while self.reader.read_byte_record(&mut self.record)? {
+        loop {
+            let (start, first) = (self.reader.position().byte(), self.reader.position().line());
+            if !self.reader.read_byte_record(&mut self.record)? {
+                return Ok(false);
+            }
             if self.record.len() == 1 && self.record[0].trim_ascii().is_empty() {
-                continue;
+                // Besides the field and the line feeds around it, only quotation marks can have been read.
+                let (end, last) = (self.reader.position().byte(), self.reader.position().line());
+                let plain = self.record[0].len() as u64 + (last - first) - line_feeds(&self.record[0]);
+                if !self.is_one_column || end - start == plain {
+                    continue;
+                }
             }
             let within = line_feeds(self.record.as_slice());
             self.line = self.reader.position().line().saturating_sub(1 + within);
             return Ok(true);
         }
-        Ok(false)
     }
 }
 
@@ -187,6 +198,7 @@ impl CsvRows {
             rows.notes.push(format!("{source}: {what} skipped above the column names: {}", shown(first)));
         }
         rows.names = rows.header(&dialect.layout)?;
+        rows.records.is_one_column = rows.names.len() == 1;
         Ok(rows)
     }
 

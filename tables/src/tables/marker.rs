@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::column::{Column, boolean};
+use sparsegp::likelihood::HIGHEST_WHOLE;
 
 /// Markers of spreadsheets, pandas and databases, in small letters; they have no other meaning.
 const SURE: [&str; 21] = [
@@ -59,6 +60,16 @@ pub(crate) fn code_digits(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let code = bytes.len() > 1 && bytes[0] == b'0' && bytes.iter().all(u8::is_ascii_digit);
     code.then_some(bytes.len())
+}
+
+/// Returns the digits, with a minus if there is one, of a whole number beyond 2^53, which a 64-bit float may change; `None` for other text.
+pub(crate) fn long_whole(text: &str) -> Option<&str> {
+    const SHORTEST: usize = 16;
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let whole = digits.len() >= SHORTEST && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let beyond = || digits.parse().map_or(true, |value: u128| value > HIGHEST_WHOLE as u128);
+    (whole && !digits.starts_with('0') && beyond()).then_some(text)
 }
 
 /// Reads a text as a number; a code is not a number.

@@ -176,10 +176,11 @@ impl TableBlocks {
         wanted: &dyn Fn(&str) -> bool,
         how: How<'_>,
     ) -> Result<TableBlocks> {
+        let read = |name: &str| wanted(name) || how.copied.iter().any(|copied| copied == name);
         if path == Path::new("-") {
             let source = "standard input";
             let (first, input) = peek(source, Box::new(std::io::stdin()))?;
-            return TableBlocks::of_input(source, &first, input, block_rows, wanted, how.delimiter)?
+            return TableBlocks::of_input(source, &first, input, block_rows, &read, how.delimiter)?
                 .copying(wanted, how);
         }
         let (source, file) = open(path)?;
@@ -190,13 +191,13 @@ impl TableBlocks {
                 Err(Error::usage(format!("{source}: found a Parquet file, but ⟨delimiter⟩ is for CSV only")))
             }
             (true, _) if path.is_file() => {
-                let opened = columnar::open(&source, file, wanted, how.groups)?;
+                let opened = columnar::open(&source, file, &read, how.groups)?;
                 Ok(TableBlocks::with(&source, opened, block_rows))
             }
             (false, true) => {
                 Err(Error::data(format!("{source}: not a Parquet file, although its name ends like one")))
             }
-            _ => TableBlocks::of_input(&source, &first, input, block_rows, wanted, how.delimiter),
+            _ => TableBlocks::of_input(&source, &first, input, block_rows, &read, how.delimiter),
         };
         blocks?.copying(wanted, how)
     }

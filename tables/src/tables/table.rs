@@ -140,8 +140,8 @@ impl Table {
         &self.notes
     }
 
-    /// Adds unchanged columns of the file.
-    pub(crate) fn with_copies(self, copies: Vec<NamedColumn>) -> Table {
+    /// Adds columns that predictions copy unchanged.
+    pub fn with_copies(self, copies: Vec<NamedColumn>) -> Table {
         Table { copies, ..self }
     }
 

@@ -103,14 +103,25 @@ fn shrink(text: &str, at: &mut Range<usize>) {
     at.end = at.start + inner.trim().len();
 }
 
-/// Returns the digits with a decimal point and without separators.
+/// Returns the digits with a decimal point and without separators; an exponent is kept.
 fn plain_digits(digits: &str, comma: bool) -> Option<String> {
+    let Some(at) = digits.find(['e', 'E']) else { return plain_mantissa(digits, comma) };
+    let power = digits[at + 1..].strip_prefix(['+', '-']).unwrap_or(&digits[at + 1..]);
+    let mantissa = plain_mantissa(&digits[..at], comma).filter(|_| are_digits(power))?;
+    Some(mantissa + &digits[at..])
+}
+
+fn are_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns the digits before an exponent with a decimal point and without separators.
+fn plain_mantissa(digits: &str, comma: bool) -> Option<String> {
     let (mark, other) = if comma { (',', '.') } else { ('.', ',') };
     let (whole, fraction) = match digits.split_once(mark) {
         Some((whole, fraction)) => (whole, Some(fraction)),
         None => (digits, None),
     };
-    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if fraction.is_some_and(|fraction| !are_digits(fraction)) {
         return None;
     }
@@ -153,14 +164,32 @@ mod tests {
         }
         assert_eq!(comma("1.234,5"), Some((1234.5, None)));
         assert_eq!(comma(",5"), Some((0.5, None)));
+        assert_eq!(comma("-1.234,5e-3"), Some((-1.2345, None)));
+        assert_eq!(comma("6,02E+23"), Some((6.02e23, None)));
+        assert_eq!(comma("1,5e3 %"), Some((1500.0, Some("%"))));
         assert_eq!(point("12.5 %"), Some((12.5, Some("%"))));
         assert_eq!(point("-$1,200"), Some((-1200.0, Some("$"))));
         assert_eq!(point("$ -3"), Some((-3.0, Some("$"))));
         assert_eq!(comma("3,50 €"), Some((3.5, Some("€"))));
         assert_eq!(point("USD 12"), Some((12.0, Some("USD"))));
         assert_eq!(point("1\u{a0}000EUR"), Some((1000.0, Some("EUR"))));
-        for text in ["12,34", "1,2345", "1,234 567", "%", "$", "", "1.2.3", "12 kg", "x1", "1,234,56", "--1"]
-        {
+        for text in [
+            "12,34",
+            "1,2345",
+            "1,234 567",
+            "%",
+            "$",
+            "",
+            "1.2.3",
+            "12 kg",
+            "x1",
+            "1,234,56",
+            "--1",
+            "1,234e",
+            "e5",
+            "1,234e+",
+            "1,234e1.5",
+        ] {
             assert_eq!(point(text), None, "{text}");
         }
     }
@@ -169,6 +198,7 @@ mod tests {
     fn cells_are_evidence_for_a_decimal_mark() {
         for (text, expected) in [
             ("3,14", Mark::Comma),
+            ("1,5e-3", Mark::Comma),
             ("1.234,5", Mark::Comma),
             ("3.14", Mark::Point),
             ("1,234.5", Mark::Point),
@@ -184,5 +214,6 @@ mod tests {
         assert_eq!(with_point("1.234,50 €"), "1234.50 €");
         assert_eq!(with_point("31.01.2024"), "31.01.2024");
         assert_eq!(with_point("7"), "7");
+        assert_eq!(with_point("1,5e-3"), "1.5e-3");
     }
 }

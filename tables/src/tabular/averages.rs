@@ -2,7 +2,7 @@
 
 use super::model::TableModel;
 use crate::schema::{Surface, UnseenLevels};
-use crate::tables::{Grid, Table};
+use crate::tables::{Column, Grid, NamedColumn, Table};
 use faer::MatRef;
 use rayon::prelude::*;
 use sparsegp::error::{Error, Result};
@@ -36,8 +36,11 @@ impl TableModel {
         unseen: UnseenLevels,
     ) -> Result<Vec<CellAverage>> {
         let per_cell = self.check_averages(grid, parts)?;
+        // The points of the grid have to lie on the sphere, but their cells may extend beyond a pole or a full turn.
+        self.schema().design(&grid.block(first, cells)?, unseen)?;
         let points = grid.cells(first, cells, parts)?;
-        let (x, areas) = (self.schema().design(&points, unseen)?, self.areas(&points)?);
+        let areas = self.areas(&points)?;
+        let x = self.schema().design(&self.on_sphere(points)?, unseen)?;
         let average = |(cell, areas): (usize, &[f64])| {
             self.average(x.as_ref().subrows(cell * per_cell, per_cell), areas)
         };
@@ -84,6 +87,29 @@ impl TableModel {
             }
             _ => Ok(vec![1.0; points.rows()]),
         }
+    }
+
+    /// Moves points beyond a pole, whose area is 0, to the pole, and longitudes out of range by a full turn.
+    fn on_sphere(&self, points: Table) -> Result<Table> {
+        let Some(places) = self.schema().places().filter(|places| places.surface == Surface::Sphere) else {
+            return Ok(points);
+        };
+        let moved = |NamedColumn { name, column }: &NamedColumn| {
+            let within = |degrees: f64| match () {
+                () if *name == places.columns[1] => degrees.clamp(-90.0, 90.0),
+                () if degrees < -180.0 => degrees + 360.0,
+                () if degrees > 360.0 => degrees - 360.0,
+                () => degrees,
+            };
+            let column = match column {
+                Column::Number(values) if places.has(name) => {
+                    Column::Number(values.iter().copied().map(within).collect())
+                }
+                other => other.clone(),
+            };
+            NamedColumn { name: name.clone(), column }
+        };
+        Table::new(points.source(), points.columns().iter().map(moved).collect())
     }
 
     /// The average over the points `x` of a cell.

@@ -61,8 +61,8 @@ pub fn folds(
 fn strata(table: &Table, target: &str) -> Result<Vec<u32>> {
     let strata = groups_of(table, target)?;
     let many = strata.iter().any(|&stratum| stratum as usize >= MOST_LEVELS);
-    let is_text = matches!(table.column(target), Some(Column::Text(_)));
-    Ok(if many && !is_text { vec![0; strata.len()] } else { strata })
+    let are_numbers = table.column(target).and_then(Column::numbers).is_some();
+    Ok(if many && are_numbers { vec![0; strata.len()] } else { strata })
 }
 
 /// Deals shuffled rows out, stratum by stratum.

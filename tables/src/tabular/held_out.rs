@@ -196,14 +196,14 @@ fn push_times(block: &Table, name: &str, reading: Option<&Reading>, times: &mut 
         None => column.clone(),
     };
     let values = match &read {
-        Column::Number(values) | Column::Time(values) => values,
-        Column::Text(text) => return Err(no_time(text.first_text())),
+        Column::Number(values) | Column::Time(values) => values.into(),
+        Column::Text(text) => read.numbers().ok_or_else(|| no_time(text.first_text()))?,
         Column::Unsupported { data_type, .. } => return Err(block.unsupported(name, data_type)),
     };
     if let Some(row) = values.iter().position(|value| value.is_nan()) {
         return Err(block.missing(row, name));
     }
-    times.extend(values);
+    times.extend(values.iter());
     Ok(())
 }
 

@@ -50,6 +50,8 @@ pub struct OutputsFit {
     pub train: Table,
     /// The test rows, if any were requested.
     pub test: Option<Table>,
+    /// The rows of the data, counted from 0, that the test rows are.
+    pub test_rows: Vec<usize>,
     /// The structure that the outputs share.
     pub sharing: Sharing,
     /// The candidates that held-out training rows judged, if they decided.
@@ -67,10 +69,12 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     check_targets(table, targets)?;
     let any =
         |row: &usize| targets.iter().any(|name| table.column(name).is_some_and(|c| !c.is_missing(*row)));
-    let labelled = table.take(&(0..table.rows()).filter(any).collect::<Vec<_>>());
+    let known: Vec<usize> = (0..table.rows()).filter(any).collect();
+    let labelled = table.take(&known);
     let shares = Shares { test: request.test_fraction, validation: 0.0, seed: options.seed };
     let rows = split_table(&labelled, columns.split.as_ref(), shares)?;
     let train = labelled.take(&rows.train);
+    let test_rows = rows.test.iter().map(|&row| known[row]).collect();
     let test = (!rows.test.is_empty()).then(|| labelled.take(&rows.test));
     // Columns are found in the whole table, so that its parts have the same categories.
     let find = |target: &String| find_schema(&labelled, &columns_of(request, target), options, &rows.train);
@@ -87,7 +91,7 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     models.models.iter_mut().zip(notes).for_each(|(model, notes)| {
         Arc::get_mut(model).into_iter().for_each(|model| model.note(&notes));
     });
-    Ok(OutputsFit { models, train, test, sharing, tried })
+    Ok(OutputsFit { models, train, test, test_rows, sharing, tried })
 }
 
 /// Fits models of several outputs with known columns and a given sharing to all rows of the request.
@@ -334,26 +338,29 @@ impl TableOutputs {
         self.models().map(schema).collect()
     }
 
-    /// Creates a table from columns of text cells (`None` is a missing cell), which are read as in a CSV file; messages call it `source`.
-    /// The table has only the columns that the models use.
+    /// Creates a table of `rows` rows from columns of text cells (`None` is a missing cell), which are read as in a CSV file; messages call
+    /// it `source`. The table has the columns that the models use; the cells of a column that predictions need and that is absent are
+    /// missing.
     ///
     /// # Errors
     ///
-    /// If a column that predictions need is absent, or the columns differ in length.
+    /// If the columns differ in length.
     pub fn table_of_cells(
         &self,
         source: &str,
         columns: &[(String, Vec<Option<String>>)],
+        rows: usize,
         unseen: UnseenLevels,
     ) -> Result<Table> {
         let schemas = self.schemas(unseen);
-        for schema in &schemas {
-            schema.check_columns(source, columns.iter().map(|(name, _)| name.as_str()))?;
-        }
         let missing = schemas.first().map_or(&[][..], |schema| schema.missing_values());
         let used: HashSet<&str> = schemas.iter().flat_map(|schema| schema.used_names()).collect();
+        let mut given: HashSet<String> = columns.iter().map(|(name, _)| name.clone()).collect();
+        let needed = schemas.iter().flat_map(Schema::input_columns_needed);
+        let absent: Vec<_> =
+            needed.filter(|name| given.insert(name.clone())).map(|name| (name, vec![None; rows])).collect();
         let columns = columns.iter().filter(|(name, _)| used.contains(name.as_str()));
-        table_of_cells(source, columns, missing)
+        table_of_cells(source, columns.chain(&absent), missing)
     }
 
     /// Checks that a grid gives every column that predictions need, and no other column.

@@ -9,7 +9,7 @@ use sparsegp::latent::{InducingInit, Jitter, Layer, Layers, LinearLayer, choose_
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{Posterior, Score};
 use sparsegp::objective::Objective;
-use sparsegp::training::{CollapsedObjective, TrainingData, VariationalModel, fit_arrays};
+use sparsegp::training::{CollapsedObjective, VariationalModel};
 use sparsegp::variational::{Average, Family, Normal};
 use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Curvature, Sampling};
 use sparsegp_tables::prelude::*;
@@ -222,26 +222,6 @@ fn arrays_of_any_strides_give_the_same_fits() {
         numbers.extend([latent.mean, latent.variance, step]);
         numbers.extend(samples.concat());
         numbers
-    });
-    for (kernel, objective) in [
-        ("rbf(ard)", ObjectiveKind::Elbo),
-        ("linear + periodic * matern32", ObjectiveKind::Vfe),
-        ("polynomial + rational_quadratic", ObjectiveKind::DlmLog),
-    ] {
-        let (x, y) = data(3, 5, 90);
-        in_any_strides(kernel, x.transpose(), |x| {
-            let options =
-                FitOptions { objective, kernel: kernel.into(), hyper: None, epochs: Some(2), ..small() };
-            let train =
-                TrainingData { validation: Some(Dataset::of(x, &y)), ..TrainingData::of(Dataset::of(x, &y)) };
-            let fitted = fit_arrays(train, &options, None, &mut |_| {}).expect("a fit");
-            fitted.model.natural()
-        });
-    }
-    in_any_strides("a linear model", x.as_ref(), |x| {
-        let options = FitOptions { model: ModelKind::Glm, ..FitOptions::default() };
-        let fitted = ModelBuilder::new().options(options).fit(x, &y).expect("a fit");
-        fitted.q().mean().to_vec()
     });
 }
 

@@ -263,17 +263,85 @@ fn a_target_to_predict_may_be_missing_in_some_rows() {
 }
 
 #[test]
-fn identifiers_are_refused_or_warned_of() {
-    let rows = |n: usize| (0..n).map(|i| format!("id{i},{i}\n")).collect::<String>();
-    let many = format!("name,y\n{}", rows(10_001));
-    assert_eq!(refused(&many), "f.csv: column 'name' has more than 10000 categories, expected at most 10000");
-    let table = csv(&format!("name,y\n{}", rows(5))).unwrap();
+fn text_with_a_different_value_in_nearly_every_row_is_left_out_at_any_size() {
+    for count in [30, 10_900, 25_000] {
+        let rows = (0..count).map(|i| format!("package{i},{},{}\n", i * 7 % 23, i % 5)).collect::<String>();
+        let table = csv(&format!("name,x,y\n{rows}")).unwrap();
+        let numbers = SchemaOptions { numbers: true, ..options("y") };
+        let (schema, warnings) = Schema::infer(&table, &numbers).unwrap();
+        assert_eq!(schema.input_names(), ["x"]);
+        let left_out =
+            "f.csv: column left out: 'name' (a different value in nearly every row); ⟨keep name⟩ keeps it";
+        assert_eq!(warnings, [left_out], "{count}");
+    }
+    // The only column is kept.
+    let rows = (0..5).map(|i| format!("id{i},{i}\n")).collect::<String>();
     let numbers = SchemaOptions { numbers: true, ..options("y") };
-    let (_, warnings) = Schema::infer(&table, &numbers).unwrap();
+    let (_, warnings) = Schema::infer(&csv(&format!("name,y\n{rows}")).unwrap(), &numbers).unwrap();
     assert_eq!(
         warnings,
         ["f.csv: column 'name' has a different category in every row; it is likely an identifier"]
     );
+}
+
+#[test]
+fn the_rarest_of_too_many_categories_are_one() {
+    // 500 categories of 20 rows come last but one; 12,000 categories have 2 rows each.
+    let rare = (0..24_000).map(|i| format!("rare{},{}\n", i / 2, i % 7));
+    let common = (0..10_000).map(|i| format!("rare{},{}\n", i % 500, i % 7));
+    let text = "c,y\n".to_owned() + &rare.chain(common).collect::<String>();
+    for (drop_first, known) in [(false, 10_000), (true, 1000)] {
+        let asked =
+            SchemaOptions { numbers: true, drop_first, categorical: vec!["c".into()], ..options("y") };
+        let (schema, warnings) = Schema::infer(&csv(&text).unwrap(), &asked).unwrap();
+        assert_eq!(
+            warnings,
+            ["f.csv: the rarest categories are treated as one: 'c' (more than 10000 categories)"]
+        );
+        let Feature::Categorical { levels, .. } = &schema.features()[0] else { panic!("no categories") };
+        assert_eq!((levels.len(), levels.last().map(String::as_str)), (known, Some("(others)")));
+        assert!((0..500).all(|i| levels.contains(&format!("rare{i}"))));
+        // Rare and new categories have the same inputs, and common ones their own.
+        let new = csv("c\nrare11999\nnever seen\nrare7\n").unwrap();
+        let x = schema.design(&new, UnseenLevels::Error).unwrap();
+        assert_eq!(input_row(&x, 0), input_row(&x, 1));
+        assert_ne!(input_row(&x, 0), input_row(&x, 2));
+        assert_eq!(schema.unseen_levels(&new).unwrap(), []);
+    }
+}
+
+#[test]
+fn quotation_marks_alone_are_a_row_of_a_single_column() {
+    let table = csv("y\n1\n\"\"\n\n3\n  \n\"\"\r\n\r\n\" \"\n5").unwrap();
+    let values: Vec<Option<f64>> =
+        table.numbers("y").unwrap().iter().map(|y| (!y.is_nan()).then_some(*y)).collect();
+    assert_eq!(values, [Some(1.0), None, Some(3.0), None, None, Some(5.0)]);
+    assert_eq!(table.place(3, "y"), "f.csv: row 4 (line 7), column 'y'");
+    assert_eq!(csv("a,b\n1,2\n\"\"\n3,4\n").unwrap().rows(), 2);
+}
+
+#[test]
+fn whole_numbers_beyond_floats_are_distinct_levels_and_still_numbers() {
+    let ids = (0..6).map(|k| 1_234_567_890_123_456_780u64 + k);
+    let text = "id,y\n".to_owned() + &ids.clone().map(|id| format!("{id},{}\n", id % 3)).collect::<String>();
+    let asked = SchemaOptions { categorical: vec!["id".into()], numbers: true, ..options("y") };
+    let (schema, x, _) = train(&text, &asked).unwrap();
+    assert_eq!((0..6).map(|row| x[(row, 0)]).collect::<Vec<_>>(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    let Feature::Categorical { levels, .. } = &schema.features()[0] else { panic!("no categories") };
+    assert_eq!(*levels, ids.clone().map(|id| id.to_string()).collect::<Vec<_>>());
+    // A float that was rounded from one of them is none of them.
+    let rounded = csv("id\n1.2345678901234568e18\n").unwrap();
+    assert!(schema.design(&rounded, UnseenLevels::Error).is_err());
+    // Nanoseconds are numbers, also with a missing cell and with a time to split by.
+    let times = (0..6).map(|k| format!("{},{}\n", 1_700_000_000_000_000_000u64 + k * 1_000_000_000, k));
+    let text = "id,y\n".to_owned() + &times.collect::<String>() + ",7\n";
+    let (schema, x, _) = train(&text, &SchemaOptions { numbers: true, ..options("y") }).unwrap();
+    assert_eq!(schema.input_names(), ["id", "id is missing"]);
+    assert_eq!(x[(1, 0)] - x[(0, 0)], 1e9);
+    // 2^53 is exact, and 2^53 + 1 is not.
+    let table = csv("a,b\n9007199254740992,9007199254740993\n-9007199254740992,1\n").unwrap();
+    assert!(matches!(table.column("a"), Some(Column::Number(_))));
+    assert!(matches!(table.column("b"), Some(Column::Text(text)) if text.get(0) == Some("9007199254740993")));
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -422,18 +422,6 @@ fn assert_reads_back(table: &Table, options: &FitOptions) {
 }
 
 #[test]
-fn linear_models_read_back_from_their_files_to_the_last_bit() {
-    let (columns, y) = two_columns(30);
-    let (narrow, wide) = (csv(text_of(&columns, &y)), wide(10, 15));
-    let zero = FitOptions { mean: MeanKind::Zero, prior_variance: 2.0, ..glm() };
-    let robust = FitOptions { likelihood: Some(LikelihoodKind::StudentT), epochs: Some(5), ..glm() };
-    for options in [&glm(), &zero, &robust] {
-        assert_reads_back(&narrow, options);
-        assert_reads_back(&wide, options);
-    }
-}
-
-#[test]
 fn square_loss_models_have_coefficients_without_deviations() {
     let (columns, y) = two_columns(30);
     let table = csv(text_of(&columns, &y));

@@ -1,32 +1,15 @@
-//! No NaN, no failed fit: every likelihood, objective, model, family, q update and gradient on small real data.
+//! No NaN, no failed fit: every likelihood, model, family, q update and gradient on small real data; `scalings` has every objective.
 
-use super::fits::{Fits, objectives};
+use super::fits::Fits;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, ModelKind, StepOptions};
 use sparsegp::variational::{Average, Family, QUpdate};
 
-fn check(kind: LikelihoodKind) {
-    let fits = Fits::of(kind);
-    for (objective, estimator) in objectives(kind) {
-        for q_update in [QUpdate::Ngd, QUpdate::Adam] {
-            for seed in 0..5 {
-                fits.check(&FitOptions {
-                    objective,
-                    estimator,
-                    seed,
-                    steps: StepOptions { q_update, ..fits.options().steps },
-                    ..fits.options()
-                });
-            }
-        }
-    }
-    check_rules(&fits);
-}
-
 /// Checks every rule on sparse GPs and linear models, full and diagonal, with every gradient that it
 /// supports, down to one sample.
-fn check_rules(fits: &Fits) {
+fn check(kind: LikelihoodKind) {
+    let fits = Fits::of(kind);
     let samples = 1;
     let estimators = [
         Estimator::Exact,

@@ -123,39 +123,6 @@ fn fixed_values_stay_fixed_and_a_fit_can_start_from_the_file() {
     assert_eq!(again.options().kernel, "rbf");
 }
 
-#[test]
-fn joint_draws_have_the_moments_of_the_posterior() {
-    let model = TableModel::from_bytes("m", good()).expect("a model");
-    // Two neighbouring rows, whose values move together.
-    let table = read_csv("t", &b"x,colour\n4.0,red\n4.01,red\n"[..]).expect("a table");
-    let draws = model.samples(&table, UnseenLevels::Error, 20_000, 1).expect("draws");
-    let n = draws.len() as f64;
-    let predictions = model.predict(&table, UnseenLevels::Error).expect("predictions");
-    let mean = |row: usize| draws.iter().map(|draw| draw[row]).sum::<f64>() / n;
-    let covariance = |a: usize, b: usize| {
-        let (ma, mb) = (mean(a), mean(b));
-        draws.iter().map(|draw| (draw[a] - ma) * (draw[b] - mb)).sum::<f64>() / n
-    };
-    for row in 0..2 {
-        let moments = predictions.row(row);
-        let deviation = moments.latent_variance.sqrt();
-        assert!((mean(row) - moments.latent_mean).abs() < 5.0 * deviation / n.sqrt());
-        assert!((covariance(row, row) / moments.latent_variance - 1.0).abs() < 0.05);
-    }
-    assert!(covariance(0, 1) / (covariance(0, 0) * covariance(1, 1)).sqrt() > 0.95);
-}
-
-#[test]
-fn too_many_rows_for_joint_draws_are_refused() {
-    let model = TableModel::from_bytes("m", good()).expect("a model");
-    let rows = sparsegp::model::Model::MOST_JOINT_ROWS + 1;
-    let text = format!("x,colour\n{}", "1.0,red\n".repeat(rows));
-    let table = read_csv("t", std::io::Cursor::new(text)).expect("a table");
-    let error = model.samples(&table, UnseenLevels::Error, 1, 0).map(|_| ()).expect_err("too many");
-    assert_eq!(error.exit_code(), 2);
-    assert!(error.to_string().contains("2000 rows"), "{error}");
-}
-
 /// The checksum of a description with the arrays of the good file.
 fn checksum(description: &str) -> String {
     let tensors = SafeTensors::deserialize(good()).expect("a container");

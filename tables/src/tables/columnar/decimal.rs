@@ -3,7 +3,7 @@
 use num_bigint::BigInt;
 
 /// Integers below this magnitude are exact as 64-bit floats.
-const EXACT: u64 = 1 << 53;
+pub(super) const EXACT: u64 = 1 << 53;
 
 /// Powers of ten up to this one are exact as 64-bit floats.
 const EXACT_POWER: u32 = 22;
@@ -32,6 +32,11 @@ pub(super) fn of_bytes(unscaled: &[u8], scale: i32) -> Option<f64> {
     let sign = if unscaled.first().is_some_and(|&first| first >= 0x80) { -1 } else { 0 };
     let unscaled = unscaled.iter().fold(sign, |value: i128, &byte| value << 8 | i128::from(byte));
     Some(i64::try_from(unscaled).map_or_else(|_| nearest(&unscaled, scale), |small| scaled(small, scale)))
+}
+
+/// Returns a whole number in two's complement, most significant byte first; `None` beyond [`MOST_BYTES`].
+pub(super) fn whole(bytes: &[u8]) -> Option<BigInt> {
+    (bytes.len() <= MOST_BYTES).then(|| BigInt::from_signed_bytes_be(bytes))
 }
 
 /// Converts through text, because the text parser rounds once for any number of digits.

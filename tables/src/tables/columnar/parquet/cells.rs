@@ -116,7 +116,10 @@ pub(super) fn read_cells(
 ) -> Result<usize> {
     use ColumnReader as R;
     match (reader, kind) {
-        (R::BoolColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(f64::from(v))),
+        (R::BoolColumnReader(cells), _) => each(cells, count, |cell| {
+            builder.push_text(cell.map_or("", |&value| if value { "true" } else { "false" }));
+            Ok(())
+        }),
         (R::Int32ColumnReader(cells), Kind::Unsigned) => {
             numbers(cells, count, builder, |&v| Some(f64::from(v.cast_unsigned())))
         }
@@ -131,12 +134,12 @@ pub(super) fn read_cells(
         }
         (R::Int32ColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(f64::from(v))),
         (R::Int64ColumnReader(cells), Kind::Unsigned) => {
-            numbers(cells, count, builder, |&v| Some(v.cast_unsigned() as f64))
+            wholes(cells, count, builder, |&v| Some(v.cast_unsigned()))
         }
-        (R::Int64ColumnReader(cells), Kind::Decimal(scale)) => {
+        (R::Int64ColumnReader(cells), Kind::Decimal(scale)) if scale != 0 => {
             numbers(cells, count, builder, |&v| Some(decimal::scaled(v, scale)))
         }
-        (R::Int64ColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(v as f64)),
+        (R::Int64ColumnReader(cells), _) => wholes(cells, count, builder, |&v| Some(v)),
         (R::FloatColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(f64::from(v))),
         (R::DoubleColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(v)),
         (R::ByteArrayColumnReader(cells), Kind::Text) => each(cells, count, |cell| {
@@ -144,6 +147,12 @@ pub(super) fn read_cells(
             builder.push_text(text.map_err(|_| problem("the text is not UTF-8"))?);
             Ok(())
         }),
+        (R::ByteArrayColumnReader(cells), Kind::Decimal(0)) => {
+            wholes(cells, count, builder, |v| decimal::whole(v.data()))
+        }
+        (R::FixedLenByteArrayColumnReader(cells), Kind::Decimal(0)) => {
+            wholes(cells, count, builder, |v| decimal::whole(v.data()))
+        }
         (R::ByteArrayColumnReader(cells), Kind::Decimal(scale)) => {
             numbers(cells, count, builder, |v| decimal::of_bytes(v.data(), scale))
         }
@@ -176,6 +185,27 @@ fn numbers<T: DataType>(
     each(reader, count, |cell| {
         let number = cell.map_or(Some(f64::NAN), &value);
         builder.push_number(number.ok_or_else(|| problem("a number has too many bytes"))?);
+        Ok(())
+    })
+}
+
+/// Reads cells as whole numbers; `value` returns `None` for a cell with too many bytes.
+fn wholes<T: DataType, W: TryInto<i64> + ToString + Clone>(
+    reader: &mut ColumnReaderImpl<T>,
+    count: usize,
+    builder: &mut ColumnBuilder,
+    value: impl Fn(&T::T) -> Option<W>,
+) -> Result<usize> {
+    each(reader, count, |cell| {
+        let Some(cell) = cell else {
+            builder.push_number(f64::NAN);
+            return Ok(());
+        };
+        let whole = value(cell).ok_or_else(|| problem("a number has too many bytes"))?;
+        match whole.clone().try_into().ok().filter(|small: &i64| small.unsigned_abs() <= decimal::EXACT) {
+            Some(small) => builder.push_number(small as f64),
+            None => builder.push_text(&whole.to_string()),
+        }
         Ok(())
     })
 }

@@ -13,7 +13,7 @@ use ::parquet::schema::types::Type;
 use crate::tables::column::Column;
 use crate::tables::format::RowWriter;
 use crate::tables::predictions::{PredictedTable, text_of};
-use sparsegp::error::Result;
+use sparsegp::error::{Error, Result};
 use sparsegp::files::{AtomicFile, write_error};
 
 /// The number of rows that are encoded together.
@@ -84,22 +84,31 @@ impl ParquetWriter {
 }
 
 impl Cells {
-    /// Adds rows of a leading column.
-    fn extend(&mut self, column: &Column, rows: usize) {
+    /// Adds rows of a leading column. Returns false if the column began with numbers and now holds text.
+    fn extend(&mut self, column: &Column, rows: usize) -> bool {
         match (self, column) {
             (Cells::Numbers(cells), Column::Number(values)) => cells.extend_from_slice(values),
+            (Cells::Numbers(_), Column::Text(_)) => return false,
             (Cells::Numbers(cells), _) => cells.extend((0..rows).map(|_| f64::NAN)),
             (Cells::Text(cells), column) => {
                 cells.extend((0..rows).map(|row| ByteArray::from(text_of(column, row).as_bytes().to_vec())));
             }
         }
+        true
     }
 }
 
 impl RowWriter for ParquetWriter {
     fn write_rows(&mut self, leading: &[Column], numbers: &[f64], rows: usize) -> Result<()> {
         let (first, others) = self.columns.split_at_mut(leading.len());
-        first.iter_mut().zip(leading).for_each(|(cells, column)| cells.extend(column, rows));
+        // Numbers of a copied column are text from the block on that has the first whole number beyond 2^53.
+        if !first.iter_mut().zip(leading).all(|(cells, column)| cells.extend(column, rows)) {
+            return Err(Error::data(format!(
+                "{}: a copied column holds small numbers first and whole numbers beyond 2^53 later, which Parquet's doubles cannot hold",
+                self.path.display()
+            ))
+            .hint("write .csv, or leave the column out of the copied ones"));
+        }
         for row in numbers.chunks_exact(others.len().max(1)) {
             for (cells, &value) in others.iter_mut().zip(row) {
                 if let Cells::Numbers(cells) = cells {
