@@ -178,8 +178,9 @@ fn an_evidence_is_the_one_of_the_target_in_every_output() {
     });
     work.write("hundredth.csv", &hundredth.collect::<String>());
     let bound = |file: &str| {
-        let fit =
-            format!("fit {file} --target invest --features value,capital --quiet --auto none --inducing 20 --epochs 20");
+        let fit = format!(
+            "fit {file} --target invest --features value,capital --quiet --auto none --inducing 20 --epochs 20"
+        );
         let document = work.run(&format!("{fit} --json")).ok().json();
         (number(&document, "/fit/elbo_sum"), number(&document, "/fit/evidence_upper_bound"))
     };
