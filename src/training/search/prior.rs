@@ -20,8 +20,8 @@ const VARIANCES_OF_F: [f64; 5] = [1e-3, 1e-2, 0.1, 1.0, 10.0];
 const HALVINGS: usize = 3;
 
 /// Returns the prior variance of the coefficients with the largest evidence, if a linear model has more inputs than rows and trains its
-/// hyper-parameters; `None` if the default variance applies, or the user gave another one. With other likelihoods than the Gaussian, the
-/// ELBO replaces the evidence.
+/// hyper-parameters; `None` if the default variance applies, or the user gave another one. Other likelihoods than
+/// the Gaussian keep the default: the variance of largest ELBO predicted classes worse (0.611 instead of 0.590 nats at 60 × 100).
 ///
 /// With fewer rows than coefficients the data do not outweigh the prior, and a variance of 1 for each of p coefficients is a variance of p
 /// for f.
@@ -39,6 +39,7 @@ pub(in crate::training) fn trained_prior_variance(
     let p = train.x.ncols();
     let trains = options.model == ModelKind::Glm
         && options.effects.is_empty()
+        && prototype.likelihood.gaussian_noise().is_some()
         && options.hyper_mode() != Hyper::Fixed
         && options.prior_variance == default.prior_variance;
     if !trains || p <= train.len() {
