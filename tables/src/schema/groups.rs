@@ -42,10 +42,10 @@ impl FromStr for GroupFormula {
             Error::usage(format!("⟨group⟩: found {text:?}, expected a formula of grouped effects"))
                 .hint("write a column, 'slope | column', 'slope || column' for independent effects, or 'outer/inner'")
         };
-        let (left, right, correlated) = match parts(text, '|').as_slice() {
-            &[right] => ("1", right, false),
-            &[left, right] => (left, right, true),
-            &[left, "", right] => (left, right, false),
+        let (left, right, correlated) = match *parts(text, '|').as_slice() {
+            [right] => ("1", right, false),
+            [left, right] => (left, right, true),
+            [left, "", right] => (left, right, false),
             _ => return Err(wrong()),
         };
         let (mut intercept, mut slopes) = (true, Vec::new());
