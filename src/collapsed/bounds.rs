@@ -71,7 +71,8 @@ pub fn noise_derivative(sums: &ProcessSums, weight: f64, noise: f64, beta: f64, 
     0.5 * (weight - errors) / noise
 }
 
-/// `(τ⁻¹Φ + I)⁻¹` and `log|τ⁻¹Φ + I|`.
+/// `(τ⁻¹Φ + I)⁻¹` and `log|τ⁻¹Φ + I|`. It fails if the rounding of `τ⁻¹Φ` is more than a
+/// thousandth of I, since bounds from it would be wrong by whole nats.
 pub(super) fn shrunk_inverse(
     gram: MatRef<'_, f64>,
     tau: f64,
@@ -79,6 +80,9 @@ pub(super) fn shrunk_inverse(
     let m = gram.nrows();
     let mut factor = Mat::from_fn(m, m, |i, j| gram[(i, j)] / tau);
     linalg::add_diagonal(factor.as_mut(), 1.0);
+    if let Some(pivot) = (0..m).find(|&i| factor[(i, i)] * f64::EPSILON > 1e-3) {
+        return Err(NotPositiveDefinite { pivot });
+    }
     let mut inverse_factor = linalg::spread(m, m);
     Factorizer::new(m).cholesky_with_inverse(factor.as_mut(), inverse_factor.as_mut())?;
     let log_det = linalg::log_det(factor.as_ref());

@@ -19,7 +19,7 @@ use crate::checkpoint::MOST;
 use crate::columns;
 use crate::effects::{Effects, RowMoments, of_raw_features};
 use crate::error::Result;
-use crate::latent::{LayerGradient, LayerScratch, Layers};
+use crate::latent::{Layer, LayerGradient, LayerScratch, Layers};
 use crate::likelihood::ObservationModel;
 use crate::linalg::{self, Operand, Part, product};
 use crate::neighbours::{Members, Windows};
@@ -44,6 +44,19 @@ pub enum Form {
     Stable,
     /// Through `W = L⁻ᵀ (S − I) L⁻¹`: 3·b·M² flops, but it loses about ε·cond(K_uu) of `k_ii` in the variances.
     Direct,
+}
+
+impl Form {
+    /// Returns the form for the gradient at the best q with Gaussian noise of variance σ²: the direct one if its errors of about
+    /// `ε·cond(K_uu)·√k_ii` in μ are at most a hundred-thousandth of σ.
+    pub fn at_best_q(layer: &Layer, noise: f64) -> Form {
+        const MOST: f64 = 1e11;
+        let direct = layer.inducing().is_none_or(|layer| {
+            let variance = layer.mean_prior_variance();
+            layer.condition_is_at_most(MOST * (noise / variance).sqrt().min(0.1))
+        });
+        if direct { Form::Direct } else { Form::Stable }
+    }
 }
 
 /// The results that a pass computes.

@@ -449,7 +449,9 @@ impl<'a> Shared<'a> {
                 if kappa != 0.0 {
                     columns::add_column_dots(u, u, r);
                 }
-                r.iter_mut().zip(base).for_each(|(r, base)| *r = base - kappa * *r);
+                // Rounding makes it negative where inducing inputs are dense.
+                let residual = |r: f64| if r < 0.0 { 0.0 } else { r };
+                r.iter_mut().zip(base).for_each(|(r, base)| *r = residual(base - kappa * *r));
             }
             if self.wanted == Wanted::Origin {
                 v.copy_from_slice(r);

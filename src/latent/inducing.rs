@@ -331,6 +331,11 @@ impl InducingLayer {
         1.0 + self.z.nrows() as f64 / self.relative_jitter() <= limit || self.condition_estimate() <= limit
     }
 
+    /// Returns the mean of the prior variances at the inducing inputs.
+    pub fn mean_prior_variance(&self) -> f64 {
+        self.l.as_ref().squared_norm_l2() / self.z.nrows() as f64
+    }
+
     /// Replaces the constant means, which `K_uu` does not depend on.
     pub(crate) fn set_mean(&mut self, mean: Parameter) {
         self.prior.mean = mean;

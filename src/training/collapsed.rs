@@ -33,10 +33,6 @@ pub struct CollapsedObjective<'a> {
 }
 
 impl<'a> CollapsedObjective<'a> {
-    /// The cond(K_uu) above which gradients take the stable form (3 products per datum
-    /// instead of 2). The direct form has relative errors of about ε·cond.
-    pub(super) const DIRECT_GUARD: f64 = 1e10;
-
     /// Creates the objective. The likelihood of `model` must be Gaussian, with the noise variance
     /// as its only parameter, and the losses of `objective` quadratic in the latent mean.
     pub fn new(model: LatentModel, rows: impl AllRows + 'a, objective: Objective) -> Self {
@@ -118,8 +114,7 @@ impl<'a> CollapsedObjective<'a> {
             return None;
         }
         let model = &self.at.model;
-        let direct = model.layer().condition_is_at_most(Self::DIRECT_GUARD);
-        let form = if direct { Form::Direct } else { Form::Stable };
+        let form = Form::at_best_q(model.layer(), self.noise());
         let problem = Problem::new(model.layers(), &model.likelihood, self.objective, &self.q);
         let value = sum_over(&*self.rows, &mut self.pass, model, problem, (form, wanted));
         if let (Wanted::Envelope, Some(origin)) = (wanted, &self.origin) {

@@ -1,7 +1,6 @@
 //! Several outputs whose processes share a kernel and inducing inputs: the sum of their collapsed
 //! bounds as one objective.
 
-use super::collapsed::CollapsedObjective;
 use super::place::Place;
 use super::row_sums::{pass_over, sum_over};
 use crate::collapsed::{Dataset, Solution, noise_derivative, solve};
@@ -146,9 +145,9 @@ impl Group {
         let gaussian = |noise: &f64| -> Box<dyn OneFunction> { Box::new(Gaussian::new(*noise)) };
         let named = noises.iter().map(|noise| (String::new(), gaussian(noise))).collect();
         let joint: Box<dyn Likelihood> = Box::new(Outputs::apart(named));
-        let direct = layer.condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
-        let form = if direct { Form::Direct } else { Form::Stable };
         let model = LatentModel::new(layer.into(), joint, false);
+        let least = noises.iter().copied().fold(f64::INFINITY, f64::min);
+        let form = Form::at_best_q(model.layer(), least);
         let (objective, rows) = (Objective::elbo(beta), self.rows.data());
         let q = vec![Normal::standard(Family::Full, model.layer().dim()); noises.len()];
         let mut pass = pass_over(&rows, &model, objective, &q);

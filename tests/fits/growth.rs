@@ -4,6 +4,7 @@
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
 use sparsegp::collapsed::{Dataset, dense_upper_bound};
+use sparsegp::hyper::Constraints;
 use sparsegp::kernels::{Inputs, Scratch};
 use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, more_inducing};
 use sparsegp::likelihood::LikelihoodKind;
@@ -322,19 +323,21 @@ fn a_second_fit_replaces_few_inducing_inputs_that_explain_the_targets_by_noise()
     let value =
         |j: usize| (3.8 * x[(0, j)]).sin() + (3.04 * x[(1, j)]).cos() + 0.2 * (12.9898 * j as f64).sin();
     let y: Vec<f64> = (0..200).map(value).collect();
-    let number = |m| FitOptions {
-        growth: None,
-        inducing: Some(m),
-        epochs: Some(60),
+    let long = || FitOptions {
+        constraints: Constraints {
+            start: vec!["kernel.lengthscales=1.6".parse().expect("a value")],
+            ..Constraints::default()
+        },
         ..options(ObjectiveKind::Vfe, 0.02, 100)
     };
+    let number = |m| FitOptions { growth: None, inducing: Some(m), epochs: Some(60), ..long() };
     let fit = |options: &FitOptions| {
         let data = TrainingData::of(Dataset::of(x.transpose(), &y));
         fit_arrays(data, options, None, &mut |_| {}).expect("a fit").summary.objective
     };
     let (few, usual) = (fit(&number(32)), fit(&number(50)));
     assert!(few > 1.0 && usual < 0.2, "{few} {usual}");
-    let (fitted, curve) = grown(&x, &y, &options(ObjectiveKind::Vfe, 0.02, 100));
+    let (fitted, curve) = grown(&x, &y, &long());
     assert!(fitted.summary.objective < usual, "{} {curve:?}", fitted.summary.objective);
     assert_eq!((curve.points[0].m, curve.points[1].m), (32, 70), "{curve:?}");
 }

@@ -3,6 +3,7 @@
 
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
+use sparsegp::hyper::Constraints;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Restart;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
@@ -41,6 +42,12 @@ fn noise(fitted: &Fitted) -> f64 {
 fn restarts_escape_an_optimum_in_which_noise_explains_everything() {
     let (x, y) = oscillation(120);
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
+        // The spread of the inputs: a start from the data would find the oscillation at once.
+        let start = vec!["kernel.lengthscales=1".parse().expect("a value")];
+        let options = |objective, restarts| FitOptions {
+            constraints: Constraints { start: start.clone(), ..Constraints::default() },
+            ..options(objective, restarts)
+        };
         let stuck = fit(&x, &y, &options(objective, 1)).expect("one start");
         assert!(noise(&stuck) > 0.3, "{objective}: noise {}", noise(&stuck));
         assert!(stuck.search.restarts.is_empty());

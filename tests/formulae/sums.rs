@@ -90,7 +90,8 @@ fn sums_of(layer: &Layer, q: &Normal, objective: Objective, rows: &Rows, how: (F
     let likelihood = Gaussian::new(NOISE).into();
     let problem = Problem::new(Layers::one(layer), &likelihood, objective, q.as_ref());
     let mut pass = BatchPass::new(problem.layers, &likelihood, objective, q.as_ref(), rows.len());
-    pass.sums_of(problem, rows.batch(), how.0, how.1, 0).expect("sums").clone()
+    let batch = Batch { scale: 1.0, ..rows.batch() };
+    pass.sums_of(problem, batch, how.0, how.1, 0).expect("sums").clone()
 }
 
 fn origin(layer: &Layer, rows: &Rows, objective: Objective) -> BatchSums {

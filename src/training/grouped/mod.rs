@@ -8,7 +8,6 @@ mod intervals;
 mod sites;
 mod start;
 
-use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
 use super::outcome::Trained;
 use super::place::Place;
@@ -396,8 +395,7 @@ impl<'a> GroupedObjective<'a> {
         let objective = if self.bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
         let groups = Some(RowMoments { effects: &model.effects, moments });
         let problem = Problem { groups, ..Problem::new(model.layers(), likelihood, objective, &q) };
-        let direct = model.layer().condition_is_at_most(CollapsedObjective::DIRECT_GUARD);
-        let form = if direct { Form::Direct } else { Form::Stable };
+        let form = Form::at_best_q(model.layer(), noise);
         let observed = self.sites.as_ref().map(|rows| rows.sites.observed(rows.data));
         let rows = observed.as_ref().map_or(&*self.all, |data| data);
         let found = sum_over(rows, &mut self.pass, model, problem, (form, Wanted::Envelope));
