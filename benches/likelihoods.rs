@@ -35,7 +35,13 @@ fn family(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, likelihood: &Obs
         let [mut g, mut h, mut residual, mut bend] = [0; 4].map(|_| vec![0.0; numbers]);
         group.bench_function(BenchmarkId::new(name, loss), |b| {
             b.iter(|| {
-                let out = Derivatives { mean: &mut g, variance: &mut h, residual: &mut residual, curvature: &mut bend, own: &mut own };
+                let out = Derivatives {
+                    mean: &mut g,
+                    variance: &mut h,
+                    residual: &mut residual,
+                    curvature: &mut bend,
+                    own: &mut own,
+                };
                 let rows = LossInputs { targets: Targets::of(y), mean: &mu, variance: &v, residual: &[] };
                 black_box(objective.losses(likelihood, 1.0, rows, out, &mut scratch, &mut random));
             });

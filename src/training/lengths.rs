@@ -1,6 +1,7 @@
-//! Starting lengthscales and periods: a coarse grid and a periodogram, compared by the evidence of a sample of the rows.
+//! Starting lengthscales and periods: a coarse grid and a periodogram, compared by the evidence of a sample of the rows, or by its bound for
+//! the inducing inputs.
 
-use crate::linalg::{Factorizer, add_diagonal, copy_lower, dot, log_det, solve_lower, trace};
+use crate::linalg::{Factorizer, add_diagonal, copy_lower, dot, invert_lower, log_det, solve_lower, trace};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Inputs, Kernel, Scratch, Unit};
 use std::f64::consts::TAU;
@@ -13,6 +14,9 @@ const FACTORS: [f64; 4] = [1.0 / 3.0, 1.0 / 9.0, 1.0 / 27.0, 1.0 / 81.0];
 
 /// The noise variances, relative to the kernel's variance, of which the best counts.
 const NOISES: [f64; 6] = [1e-4, 1e-2, 0.1, 1.0, 10.0, 100.0];
+
+/// The jitter of `K_zz`, relative to its mean variance.
+const JITTER: f64 = 1e-6;
 
 /// Other lengths replace those from the spread of the inputs if they raise the log evidence by more than this many nats, and by more than
 /// this many nats per row: training covers smaller differences.
@@ -64,14 +68,24 @@ impl<'a> LengthSample<'a> {
     }
 
     /// Returns the log evidence of the responses under the kernel up to a constant, with the best amplitude and the best of
-    /// [`NOISES`]; negative infinity if it has no finite value.
+    /// [`NOISES`]; negative infinity if it has no finite value. With inducing inputs it is Titsias' bound, in which Q replaces K.
     ///
-    /// With `C = K/k̄ + ρI` and F functions the best amplitude is `s = Σ yᵀC⁻¹y/(nF)`, and the evidence `−½ F (n log s + log|C|)`.
-    pub fn evidence(&self, kernel: &dyn Kernel) -> f64 {
+    /// With `C = K/k̄ + ρI` and F functions the best amplitude is `s = Σ yᵀC⁻¹y/(nF)`, and the evidence `−½ F (n log s + log|C|)`; the bound
+    /// is less by `½ F tr(K − Q)/(k̄ρ)`.
+    pub fn evidence(&self, kernel: &dyn Kernel, z: Option<MatRef<'_, f64>>) -> f64 {
         let (n, functions) = (self.x.nrows(), self.responses.len() as f64);
         let mut k = Mat::zeros(n, n);
         kernel.eval(Inputs::Gram(self.x), k.as_mut(), &mut Scratch::new());
         let scale = trace(k.as_ref()) / n as f64;
+        let lost = match z {
+            Some(z) => {
+                let Some(q) = self.explained(kernel, z) else { return f64::NEG_INFINITY };
+                let explained = trace(q.as_ref());
+                k = q;
+                (n as f64 - explained / scale).max(0.0)
+            }
+            None => 0.0,
+        };
         let (mut factorizer, mut factor) = (Factorizer::new(n), Mat::zeros(n, n));
         let mut best = f64::NEG_INFINITY;
         for noise in NOISES {
@@ -86,37 +100,52 @@ impl<'a> LengthSample<'a> {
                 dot(&solved, &solved)
             });
             let amplitude = squares.sum::<f64>() / (n as f64 * functions);
-            let value = -0.5 * functions * (n as f64 * amplitude.ln() + log_det(factor.as_ref()));
+            let value = -0.5 * functions * (n as f64 * amplitude.ln() + log_det(factor.as_ref()) + lost / noise);
             best = if value.is_finite() { best.max(value) } else { best };
         }
         best
     }
 
-    /// Replaces the lengths that a kernel starts with if others explain the sample clearly better.
-    pub fn improve(&self, kernel: &mut dyn Kernel) {
+    /// Returns `Q = K_fz K_zz⁻¹ K_zf` over the sample, or `None` if `K_zz` has no Cholesky factor.
+    fn explained(&self, kernel: &dyn Kernel, z: MatRef<'_, f64>) -> Option<Mat<f64>> {
+        let (n, m) = (self.x.nrows(), z.nrows());
+        let (mut factor, mut inverse, mut cross) = (Mat::zeros(m, m), Mat::zeros(m, m), Mat::zeros(m, n));
+        kernel.eval(Inputs::Gram(z), factor.as_mut(), &mut Scratch::new());
+        let jitter = JITTER * trace(factor.as_ref()) / m as f64;
+        add_diagonal(factor.as_mut(), jitter);
+        Factorizer::new(m).cholesky(factor.as_mut()).ok()?;
+        invert_lower(factor.as_ref(), inverse.as_mut());
+        kernel.eval(Inputs::Cross { left: z, right: self.x }, cross.as_mut(), &mut Scratch::new());
+        let features = inverse * cross;
+        Some(features.transpose() * &features)
+    }
+
+    /// Replaces the lengths that a kernel starts with if others explain the sample clearly better, with these inducing inputs if there are
+    /// some.
+    pub fn improve(&self, kernel: &mut dyn Kernel, z: Option<MatRef<'_, f64>>) {
         let lengths = free_lengths(kernel, self.x.ncols());
         if lengths.is_empty() {
             return;
         }
-        let (at_start, start) = (self.evidence(kernel), values_of(kernel));
+        let (at_start, start) = (self.evidence(kernel, z), values_of(kernel));
         let mut best = (at_start, start.clone());
         for length in lengths.iter().filter(|length| length.is_period) {
             let periods = length.columns.iter().flat_map(|&column| self.periods(column));
             // A peak may be the second harmonic of a wave.
             let periods: Vec<f64> = periods.flat_map(|period| [period, 2.0 * period]).collect();
-            self.take_best(kernel, &mut best, periods.iter().map(|&period| vec![(length.value, period)]));
+            self.take_best((kernel, z), &mut best, periods.iter().map(|&period| vec![(length.value, period)]));
         }
         let scales: Vec<&Length> = lengths.iter().filter(|length| !length.is_period).collect();
         let shorter = |length: &Length, factor: f64| (length.value, start[length.value] * factor);
         let together =
             FACTORS.map(|factor| scales.iter().map(|length| shorter(length, factor)).collect::<Vec<_>>());
-        self.take_best(kernel, &mut best, together.into_iter().filter(|values| !values.is_empty()));
+        self.take_best((kernel, z), &mut best, together.into_iter().filter(|values| !values.is_empty()));
         let several = scales.len() > 1;
         for length in scales.into_iter().take(COLUMNS) {
             let peak = length.columns.first().and_then(|&column| self.periods(column).first().copied());
             let of_peak = peak.map(|period| (length.value, OF_PERIOD * period));
             let factors = FACTORS.into_iter().filter(|_| several).map(|factor| shorter(length, factor));
-            self.take_best(kernel, &mut best, factors.chain(of_peak).map(|value| vec![value]));
+            self.take_best((kernel, z), &mut best, factors.chain(of_peak).map(|value| vec![value]));
         }
         let gains = best.0 > at_start + clear_gain(self.x.nrows());
         set_values(kernel, if gains { &best.1 } else { &start });
@@ -125,7 +154,7 @@ impl<'a> LengthSample<'a> {
     /// Changes some values of the best ones so far, and keeps the changes with the highest evidence if that is a rise.
     fn take_best(
         &self,
-        kernel: &mut dyn Kernel,
+        (kernel, z): (&mut dyn Kernel, Option<MatRef<'_, f64>>),
         best: &mut (f64, Vec<f64>),
         changes: impl Iterator<Item = Vec<(usize, f64)>>,
     ) {
@@ -134,7 +163,7 @@ impl<'a> LengthSample<'a> {
             let mut values = from.clone();
             change.into_iter().for_each(|(value, length)| values[value] = length);
             set_values(kernel, &values);
-            let evidence = self.evidence(kernel);
+            let evidence = self.evidence(kernel, z);
             if evidence > best.0 {
                 *best = (evidence, values);
             }

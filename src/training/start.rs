@@ -11,9 +11,9 @@ use crate::latent::{InducingInit, InducingPrior, Jitter, Layer, LinearLayer, cho
 use crate::likelihood::ObservationModel;
 use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Targets;
-use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan};
+use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan, Way};
 use crate::variational::{Family, Normal};
-use faer::Mat;
+use faer::{Mat, MatRef};
 use sparsegp_kernels::{Dimension, Kernel};
 use std::collections::HashMap;
 
@@ -96,9 +96,15 @@ pub(super) fn better_start(
         responses.into_iter().map(|responses| LengthSample::new(x, responses, train.len())).collect();
     let evidence = |model: &LatentPrior| -> f64 {
         let layers = model.layers.iter().filter_map(Layer::prior).zip(&samples);
-        layers.map(|(layer, sample)| sample.evidence(layer.kernel())).sum()
+        layers.map(|(layer, sample)| sample.evidence(layer.kernel(), fewer(plan, layer.z(), x.nrows()))).sum()
     };
     (evidence(&other) > evidence(ended) + clear_gain(x.nrows())).then_some(other)
+}
+
+/// Returns inducing inputs if they are fewer than the rows of a sample, and no neighbours supply the rest.
+fn fewer<'a>(plan: &Plan, z: MatRef<'a, f64>, rows: usize) -> Option<MatRef<'a, f64>> {
+    let resolved = matches!(plan.way, Way::Neighbours(_)) || z.nrows() == 0 || z.nrows() >= rows;
+    (!resolved).then_some(z)
 }
 
 /// Returns, for every layer, the working responses of its functions.
@@ -124,18 +130,21 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
                 (0..d).map(|i| spread(train.x.col(i).iter(), kernel.dimensions().get(i))).collect();
             let mut kernels = Vec::new();
             let shared = likelihood.alike();
+            let inducing_inputs = |x: MatRef<'_, f64>, kernel: &dyn Kernel| match (*inducing).min(x.nrows()) {
+                0 => Ok(Mat::zeros(0, d)),
+                m => choose_inducing(x, m, *init, kernel, plan.seed),
+            };
             for (responses, sample) in layer_responses(&likelihood, train.targets).into_iter().zip(samples) {
                 let (mut own, amplitude) = (kernel.clone(), variance(responses.concat()));
                 own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
                 if amplitude > 0.0 && plan.hyper.trains {
-                    LengthSample::new(rows.data().x, sample, train.len()).improve(own.as_mut());
+                    let z = inducing_inputs(rows.data().x, own.as_ref())?;
+                    let sample = LengthSample::new(rows.data().x, sample, train.len());
+                    sample.improve(own.as_mut(), fewer(plan, z.as_ref(), rows.data().len()));
                 }
                 kernels.push(own);
             }
-            let z = match (*inducing).min(train.len()) {
-                0 => Mat::zeros(0, d),
-                m => choose_inducing(train.x, m, *init, kernels[0].as_ref(), plan.seed)?,
-            };
+            let z = inducing_inputs(train.x, kernels[0].as_ref())?;
             // Inducing inputs at all distinct inputs are the best ones. They summarise nothing, so the jitter is the only
             // difference from an exact GP.
             let all = z.nrows() < *inducing || z.nrows() == train.len();

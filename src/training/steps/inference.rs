@@ -205,7 +205,8 @@ impl<'a> Inference<'a> {
             && self.rules.restore(&rules)
             && Normal::are_like(self.model.posteriors(), &safe)
             && before.as_ref().is_none_or(|(natural, q)| {
-                natural.len() == self.model.model.natural().len() && Normal::are_like(self.model.posteriors(), q)
+                natural.len() == self.model.model.natural().len()
+                    && Normal::are_like(self.model.posteriors(), q)
             })
             && averages.len() == safe.len()
             && averages.iter().zip(&safe).all(suits)

@@ -9,8 +9,8 @@ use sparsegp::data::SizeSchedule;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::objective::Estimator;
 use sparsegp::variational::Schedule;
-use sparsegp_research::{ConjugateBound, price_noise};
 use sparsegp_reports::Curves;
+use sparsegp_research::{ConjugateBound, price_noise};
 
 const STEPS: usize = 1000;
 const STEP: f64 = 0.01;

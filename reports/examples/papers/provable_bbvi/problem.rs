@@ -36,8 +36,7 @@ impl Problem {
         let scale = ((smoothness - 1.0) / (curvature(&data.x)?.smoothness - 1.0)).sqrt();
         data.x *= faer::Scale(scale);
         let (curvature, optimum) = (curvature(&data.x)?, Normal::standard(Family::Full, d));
-        let mut problem =
-            Problem { data, curvature, optimum, mode: vec![0.0; d], likelihood: kind.build(2) };
+        let mut problem = Problem { data, curvature, optimum, mode: vec![0.0; d], likelihood: kind.build(2) };
         problem.find_mode()?;
         // Exact natural gradients; for the linear model their first step is the closed form.
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));

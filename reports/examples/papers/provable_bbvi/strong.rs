@@ -7,8 +7,8 @@ use common::{record_at, series, slope};
 use sparsegp::Result;
 use sparsegp::objective::Estimator;
 use sparsegp::variational::{QUpdate, Schedule};
-use sparsegp_research::NoiseConstants;
 use sparsegp_reports::{CurveSeries, Curves};
+use sparsegp_research::NoiseConstants;
 
 /// The third method, sticking the landing, has no theorem.
 const LANDING: Method = Method {

@@ -10,8 +10,8 @@ use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp_research::Curvature;
 use sparsegp_reports::CurveSeries;
+use sparsegp_research::Curvature;
 use std::time::Instant;
 
 /// A run from the prior.

@@ -10,8 +10,8 @@ use sparsegp::model::{Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions, Schedule};
-use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Sampling};
 use sparsegp_reports::Curves;
+use sparsegp_research::{ConjugateAsymptotic, ConjugateBound, Sampling};
 
 const BATCH: usize = 1000;
 
