@@ -263,14 +263,14 @@ impl Kernel for Combination {
 
     /// In a product, the first factor has the unit of the target.
     fn units(&self, dims: usize) -> Vec<Unit> {
-        let of_child = |(i, child): (usize, &Box<dyn Kernel>)| {
+        let of_child = |(i, child): (usize, &dyn Kernel)| {
             let mut units = child.units(dims);
             if i > 0 && self.operation == Operation::Product {
                 units.iter_mut().for_each(|unit| unit.target = 0.0);
             }
             units
         };
-        self.children.iter().enumerate().flat_map(of_child).collect()
+        self.children.iter().map(Box::as_ref).enumerate().flat_map(of_child).collect()
     }
 
     fn check(&self, dims: usize) -> Result<(), String> {

@@ -208,7 +208,7 @@ fn cards(groups: &[Group], task: Task) -> Vec<Card> {
             all.get(1).map(|(other, group)| format!("; next {} {}", group.objective, estimate_text(other)));
         let beside = format!("{}{}", group.objective, second.unwrap_or_default());
         // A narrow card breaks the line before the sign, not after it.
-        let value = estimate_text(&estimate).replace("± ", "±\u{a0}");
+        let value = estimate_text(estimate).replace("± ", "±\u{a0}");
         Some(Card { name: format!("lowest test {name}"), value, beside })
     };
     [NLL, point].into_iter().filter_map(card).collect()

@@ -27,8 +27,8 @@ pub(crate) fn fitc(noise: f64, scale: f64, rows: LossInputs<'_>, out: Derivative
 pub(super) fn square(scale: f64, rows: LossInputs<'_>, out: Derivatives<'_>) -> f64 {
     let LossInputs { targets, mean, .. } = rows;
     let mut sum = 0.0;
-    for i in 0..targets.len() {
-        let (weight, error) = (scale * targets.weight(i), targets.y[i] - mean[i]);
+    for (i, (y, mean)) in targets.y.iter().zip(mean).enumerate() {
+        let (weight, error) = (scale * targets.weight(i), y - mean);
         sum += weight * 0.5 * error * error;
         (out.mean[i], out.variance[i], out.curvature[i]) = (-weight * error, 0.0, weight);
         out.residual[i] = 0.0;

@@ -100,7 +100,8 @@ impl<'a> LengthSample<'a> {
                 dot(&solved, &solved)
             });
             let amplitude = squares.sum::<f64>() / (n as f64 * functions);
-            let value = -0.5 * functions * (n as f64 * amplitude.ln() + log_det(factor.as_ref()) + lost / noise);
+            let value =
+                -0.5 * functions * (n as f64 * amplitude.ln() + log_det(factor.as_ref()) + lost / noise);
             best = if value.is_finite() { best.max(value) } else { best };
         }
         best
@@ -133,7 +134,11 @@ impl<'a> LengthSample<'a> {
             let periods = length.columns.iter().flat_map(|&column| self.periods(column));
             // A peak may be the second harmonic of a wave.
             let periods: Vec<f64> = periods.flat_map(|period| [period, 2.0 * period]).collect();
-            self.take_best((kernel, z), &mut best, periods.iter().map(|&period| vec![(length.value, period)]));
+            self.take_best(
+                (kernel, z),
+                &mut best,
+                periods.iter().map(|&period| vec![(length.value, period)]),
+            );
         }
         let scales: Vec<&Length> = lengths.iter().filter(|length| !length.is_period).collect();
         let shorter = |length: &Length, factor: f64| (length.value, start[length.value] * factor);

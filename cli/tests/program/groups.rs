@@ -123,7 +123,7 @@ fn whole_numbers_dates_and_truth_values_are_the_same_levels_in_every_format() {
     work.write("t.csv", &("id,day,flag,x,y\n".to_owned() + &rows(&of_csv)));
     let cells = [
         Cells::Int64((0..60).map(|i| Some(id(i))).collect()),
-        Cells::Int32((0..60).map(|i| Some(first_day + (i % 4) as i32)).collect()),
+        Cells::Int32((0..60).map(|i| Some(first_day + i % 4)).collect()),
         Cells::Boolean((0..60).map(|i| Some(i % 2 == 0)).collect()),
         Cells::Double((0..60).map(|i| Some((i % 7) as f64)).collect()),
         Cells::Double((0..60).map(|i| Some(y(i))).collect()),
