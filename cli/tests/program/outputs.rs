@@ -436,7 +436,7 @@ fn sparse_targets_share_processes_with_dense_ones() {
     work.write("t.csv", &text);
     for seed in 0..3 {
         let rest = "--target y1,y2,y3,y4 --kernel rbf --neighbours none --objective elbo --epochs 30 --quiet";
-        let text = work.run(&format!("fit t.csv {rest} --seed {seed}")).ok().stdout();
+        let text = work.run(&format!("fit t.csv {rest} --auto all --seed {seed}")).ok().stdout();
         assert!(text.starts_with("outputs  mixed:"), "seed {seed}: {text:.300}");
     }
 }
