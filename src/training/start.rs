@@ -96,7 +96,7 @@ pub(super) fn better_start(
         responses.into_iter().map(|responses| LengthSample::new(x, responses, train.len())).collect();
     let evidence = |model: &LatentPrior| -> f64 {
         let layers = model.layers.iter().filter_map(Layer::prior).zip(&samples);
-        layers.map(|(layer, sample)| sample.evidence(layer.kernel(), fewer(plan, layer.z(), x.nrows()))).sum()
+        layers.map(|(layer, sample)| sample.evidence(layer.kernel(), None)).sum()
     };
     (evidence(&other) > evidence(ended) + clear_gain(x.nrows())).then_some(other)
 }
