@@ -25,7 +25,6 @@ pub struct EffectTerm {
     /// The columns of the slopes' values among the columns behind the inputs of f.
     pub values: Vec<usize>,
     /// The value, on the scale the model sees, that is 0 in the user's units, for every slope; empty if all are 0.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<f64>,
     /// True if the effects of one level are correlated.
     pub correlated: bool,

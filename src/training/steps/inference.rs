@@ -201,6 +201,8 @@ impl<'a> Inference<'a> {
             let m = q.dim();
             average.suits(self.options.average, m, if q.family() == Family::Full { m * m } else { m })
         };
+        // The second half of a step from before must not follow.
+        self.pending = None;
         let suits = self.model.restore(model)
             && self.rules.restore(&rules)
             && Normal::are_like(self.model.posteriors(), &safe)

@@ -144,6 +144,8 @@ fn columns_of(target: &str, weighted: bool) -> SchemaOptions {
 
 #[test]
 fn collapsed_fits_of_parts_are_those_of_the_table() {
+    // The scaling of inputs is rounded, and whitening amplifies that by up to cond(K_uu) ≤ M / jitter.
+    let tolerance = f64::EPSILON * 12.0 / 1e-6;
     let (table, target) = data_for(LikelihoodKind::Gaussian);
     let table = with_weights(&table);
     for (objective, weighted) in [
@@ -166,7 +168,7 @@ fn collapsed_fits_of_parts_are_those_of_the_table() {
             let (got, want) = (model.summary(), whole.summary());
             let difference = (got.objective - want.objective).abs();
             assert!(
-                difference <= 1e-10 * want.objective.abs().max(1.0),
+                difference <= tolerance * want.objective.abs().max(1.0),
                 "{objective} {sizes:?}: {difference}"
             );
             assert_eq!((got.iterations, got.evaluations), (want.iterations, want.evaluations));
