@@ -56,7 +56,7 @@ impl Curvature {
     /// Returns the curvature of a generalised linear model on inputs `x` (`n × D`, a row per datum)
     /// with prior covariance P (`D × D`), where the negative log density of an observation has
     /// second derivatives between θ_min and θ_max in its linear predictor
-    /// ([`Likelihood::loss_curvature`](sparsegp::likelihood::Likelihood::loss_curvature)): Theorem 21
+    /// ([`OneFunction::loss_curvature`](sparsegp::likelihood::OneFunction::loss_curvature)): Theorem 21
     /// of Domke, Garrigos & Gower 2023, with θ_max in the smoothness. A θ_min below 0 may leave no
     /// convexity, ϖ ≤ 0.
     ///

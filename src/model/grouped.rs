@@ -65,7 +65,7 @@ impl Model {
     }
 
     /// The intraclass correlation of every grouping with an intercept: the share of the variance of its intercepts in the sum of the variances
-    /// of all intercepts and of an observation ([`observation_variance`](crate::likelihood::Likelihood::observation_variance)). The variance of
+    /// of all intercepts and of an observation ([`observation_variance`](crate::likelihood::OneFunction::observation_variance)). The variance of
     /// the latent function is not part of it. Empty if the likelihood has no such variance.
     pub fn intraclass_correlations(&self) -> Vec<IntraclassCorrelation> {
         let target_mean = self.summary.effects.as_ref().map_or(f64::NAN, |known| known.target_mean);
