@@ -330,5 +330,8 @@ fn growth_ends_below_fits_of_few_inducing_inputs() {
     assert!(few > usual + 0.2 && usual < 0.2, "{few} {usual}");
     let (fitted, curve) = grown(&x, &y, &growing());
     assert!(fitted.summary.objective < usual, "{} {curve:?}", fitted.summary.objective);
-    assert_eq!((curve.points[0].m, curve.points[1].m), (32, 70), "{curve:?}");
+    assert!(
+        curve.points[0].m == 32 && curve.points.windows(2).all(|pair| pair[0].m < pair[1].m),
+        "{curve:?}"
+    );
 }
