@@ -9,92 +9,41 @@
 //! do not depend on the number of threads, because the blocks and the strips of their products do
 //! not.
 
+mod block;
+mod draws;
 mod given;
+mod problem;
+mod room;
 mod sampling;
 mod shape;
 mod sums;
+mod theta;
 mod window;
 
-use crate::checkpoint::MOST;
-use crate::columns;
-use crate::effects::{Effects, RowMoments, of_raw_features};
+use crate::effects::Effects;
 use crate::error::Result;
-use crate::latent::{Layer, LayerGradient, LayerScratch, Layers};
+use crate::latent::{LayerGradient, LayerScratch, Layers};
 use crate::likelihood::ObservationModel;
-use crate::linalg::{self, Operand, Part, product};
+use crate::linalg;
 use crate::neighbours::{Members, Windows};
-use crate::objective::{EstimatorCounts, Loss, Objective, Targets};
-use crate::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
-use faer::{Accum, Mat, MatMut, MatRef};
+use crate::objective::{EstimatorCounts, Loss, Objective};
+use crate::variational::{DataGradient, Family, Matrix, MatrixRef, Normal};
+use block::{Block, RowsOf};
+use draws::Draws;
+use faer::Mat;
 use given::{GROUP, GivenBlock};
+use room::ProcessRoom;
 use sampling::Sampling;
-use serde::{Deserialize, Serialize};
 use shape::Shape;
-use sums::{Draws, add};
-use window::{Block, RowsOf, Shared, Window};
+use sums::add;
+use window::{Shared, Window};
 
+pub use block::BlockRows;
+pub(crate) use draws::DrawState;
 pub use given::{GivenGradient, GivenRows, Tangent};
+pub use problem::{Batch, Form, Problem, Wanted};
 pub use sums::{BatchSums, ProcessSums};
-pub use window::{BlockRows, WINDOW_ROWS, block_columns};
-
-/// The order of the products of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Form {
-    /// Through `A = L⁻¹ K_uf`: 5·b·M² flops, accurate for any conditioning of `K_uu`.
-    Stable,
-    /// Through `W = L⁻ᵀ (S − I) L⁻¹`: 3·b·M² flops, but it loses about ε·cond(K_uu) of `k_ii` in the variances.
-    Direct,
-}
-
-impl Form {
-    /// Returns the form for the gradient at the best q with Gaussian noise of variance σ²: the direct one if its errors of about
-    /// `ε·cond(K_uu)·√k_ii` in μ are at most a hundred-thousandth of σ.
-    pub fn at_best_q(layer: &Layer, noise: f64) -> Form {
-        const MOST: f64 = 1e11;
-        let direct = layer.inducing().is_none_or(|layer| {
-            let variance = layer.mean_prior_variance();
-            layer.condition_is_at_most(MOST * (noise / variance).sqrt().min(0.1))
-        });
-        if direct { Form::Direct } else { Form::Stable }
-    }
-}
-
-/// The results that a pass computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wanted {
-    /// The losses at w = 0, with the sums from which the best q follows in closed form if losses are quadratic in μ.
-    Origin,
-    /// The losses at q with their gradient in q.
-    Losses,
-    /// In addition the derivatives in the likelihood's own parameters.
-    Own,
-    /// In addition the gradient in θ and Z through the features, at any q.
-    Gradient,
-    /// The gradient in θ and Z at the q that minimises the objective. The gradient in q is zero there, and `A diag(h) Aᵀ` is known from the
-    /// pass at the origin, so neither is computed. The derivatives in the likelihood's own parameters are right for [`Loss::Fitc`] only; for
-    /// other losses they have a closed form.
-    Envelope,
-}
-
-impl Wanted {
-    /// Returns the request for losses, with the gradient in θ and Z if `train_theta` is true.
-    pub fn of(train_theta: bool) -> Wanted {
-        if train_theta { Wanted::Gradient } else { Wanted::Losses }
-    }
-
-    /// Returns true if the gradient in θ and Z is wanted.
-    fn theta(self) -> bool {
-        matches!(self, Wanted::Gradient | Wanted::Envelope)
-    }
-
-    /// Returns true if derivatives in the likelihood's own parameters are wanted.
-    fn own(self) -> bool {
-        self.theta() || self == Wanted::Own
-    }
-}
-
-/// A number of samples of w above that of any pass; a saved state with more samples is damaged.
-const MOST_SAMPLES: usize = 1 << 20;
+pub use window::{WINDOW_ROWS, block_columns};
 
 /// Computes the data part of an objective and its gradient; it holds every buffer that a step
 /// needs.
@@ -135,14 +84,6 @@ struct Sizes<'a> {
     effects: &'a Effects,
 }
 
-/// The state of a pass's random numbers, and its counts.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct DrawState {
-    runs: u64,
-    samples: usize,
-    counts: EstimatorCounts,
-}
-
 /// The state of the features that the last run left behind.
 #[derive(Clone, Copy, PartialEq)]
 enum Features {
@@ -150,91 +91,6 @@ enum Features {
     Passing,
     /// Runs use the same batch and layers, so the next run may reuse features of this form, if there are any.
     Kept(Option<Form>),
-}
-
-/// The factors that a process's features are multiplied by.
-struct ProcessRoom {
-    /// `S − κI`, the quadratic form of the variances in whitened features.
-    quadratic: Matrix,
-    /// The quadratic form in raw features, `L⁻ᵀ (S − κI) L⁻¹`, for the direct form.
-    raw_quadratic: Mat<f64>,
-    half: Mat<f64>,
-    mean: Vec<f64>,
-    mean_raw: Vec<f64>,
-}
-
-impl ProcessRoom {
-    /// Creates buffers for posteriors like `q`, with square matrices of order `square` in addition
-    /// to the matrices of its family.
-    fn new(q: &Normal, square: usize) -> Self {
-        let m = q.dim();
-        ProcessRoom {
-            quadratic: Matrix::zeros(q.family(), m),
-            raw_quadratic: linalg::spread(square, square),
-            half: linalg::spread(square, square),
-            mean: vec![0.0; m],
-            mean_raw: vec![0.0; m],
-        }
-    }
-}
-
-/// Everything besides the batch that determines its loss.
-#[derive(Clone, Copy)]
-pub struct Problem<'a> {
-    /// The layers that produce the features.
-    pub layers: Layers<'a>,
-    /// The observation model.
-    pub likelihood: &'a ObservationModel,
-    /// The loss and β.
-    pub objective: Objective,
-    /// The whitened posterior of every process.
-    pub q: &'a [Normal],
-    /// The factor C of the covariance, for samples of one process. If samples need it and it is absent, it is computed.
-    pub factor: Option<Factor<'a>>,
-    /// The moments of grouped effects, which are part of q, for one process.
-    pub groups: Option<RowMoments<'a>>,
-    /// The variances of Gaussian noise, one for each process, if losses are constant multiples of each other's: processes of one layer then
-    /// share their products in passes at the origin and at the optimum. Otherwise empty.
-    pub noises: &'a [f64],
-}
-
-impl<'a> Problem<'a> {
-    /// Creates a problem without grouped effects, whose processes share no products.
-    pub fn new(
-        layers: Layers<'a>,
-        likelihood: &'a ObservationModel,
-        objective: Objective,
-        q: &'a [Normal],
-    ) -> Self {
-        Problem { layers, likelihood, objective, q, factor: None, groups: None, noises: &[] }
-    }
-}
-
-/// A batch: inputs `b × D`, a row per datum, targets, and the weight `n/b` of its sum.
-#[derive(Clone, Copy)]
-pub struct Batch<'a> {
-    /// Inputs, `b × D`, any strides.
-    pub x: MatRef<'a, f64>,
-    /// The targets, b rows.
-    pub targets: Targets<'a>,
-    /// The weight `n/b` of the sum over rows.
-    pub scale: f64,
-}
-
-impl<'a> Batch<'a> {
-    /// A batch with exposures and weights of 1.
-    pub fn of(x: MatRef<'a, f64>, y: &'a [f64], scale: f64) -> Self {
-        Batch { x, targets: Targets::of(y), scale }
-    }
-
-    /// Returns the rows `from..from + len`, with the same weight.
-    fn part(&self, from: usize, len: usize) -> Self {
-        Batch {
-            x: self.x.subrows(from, len),
-            targets: self.targets.range(from, from + len),
-            scale: self.scale,
-        }
-    }
 }
 
 impl BatchPass {
@@ -325,67 +181,6 @@ impl BatchPass {
     /// flows through the features, they are not computed again.
     pub(crate) fn keep_features(&mut self, keep: bool) {
         self.features = if keep { Features::Kept(None) } else { Features::Passing };
-    }
-
-    /// Seeds the draws of sampling estimators. The numbers of each later run do not depend on the
-    /// number of threads.
-    pub fn seed(&mut self, seed: u64) {
-        (self.seed, self.runs) = (seed, 0);
-    }
-
-    /// Goes to the random numbers of run `run`, counted from 0. They depend only on the seed and
-    /// the run, not on earlier runs.
-    pub fn go_to_run(&mut self, run: u64) {
-        self.runs = run;
-    }
-
-    /// Returns the seed, and the number of the current or next run.
-    pub(crate) fn next_run(&self) -> (u64, u64) {
-        (self.seed, self.runs)
-    }
-
-    /// Sets the number of samples of w per later run, if the estimator draws any.
-    pub(crate) fn set_samples(&mut self, count: usize) {
-        if let Some(sampling) = &mut self.sampling {
-            sampling.set_count(count);
-            let (m, slopes) = (self.processes[0].mean.len(), sampling.slopes());
-            if slopes != self.sums.slopes.ncols() {
-                self.sums.slopes = Mat::zeros(m, slopes);
-            }
-        }
-    }
-
-    /// Returns the number of samples of w per run.
-    pub fn samples(&self) -> usize {
-        self.sampling.as_ref().map_or(0, Sampling::count)
-    }
-
-    /// Continues the random numbers and the counts of `other`, which was used for the same problem
-    /// with other buffers.
-    pub(crate) fn go_on_from(&mut self, other: &BatchPass) {
-        (self.seed, self.runs, self.counts) = (other.seed, other.runs, other.counts);
-        self.set_samples(other.samples());
-    }
-
-    /// Returns the state of the random numbers, and the counts, for a checkpoint.
-    pub(crate) fn draws(&self) -> DrawState {
-        DrawState { runs: self.runs, samples: self.samples(), counts: self.counts }
-    }
-
-    /// Continues from the state of another pass; returns false if its counts are impossible.
-    pub(crate) fn set_draws(&mut self, DrawState { runs, samples, counts }: DrawState) -> bool {
-        let numbers = [runs, counts.proposals, counts.accepted, counts.starved];
-        let suits = samples <= MOST_SAMPLES && numbers.iter().all(|&n| n <= MOST as u64);
-        if suits {
-            self.set_samples(samples);
-            (self.runs, self.counts) = (runs, counts);
-        }
-        suits
-    }
-
-    /// The counts of sampling estimators over all runs so far.
-    pub fn estimator_counts(&self) -> EstimatorCounts {
-        self.counts
     }
 
     /// Returns `scale · Σ ℓ_i` over the batch, and computes its gradient in (m, S). With
@@ -663,49 +458,6 @@ impl BatchPass {
         (mu, v)
     }
 
-    /// `S − κI`, and in the direct form `Wᵀ(S − κI)W` and `Wᵀm`. Processes of a layer that share products have the weighted sum of their
-    /// matrices in the place of the first.
-    fn prepare(&mut self, problem: Problem<'_>) {
-        let layers = problem.layers;
-        let shares = self.wanted == Wanted::Envelope && !problem.noises.is_empty();
-        for (process, q) in problem.q.iter().enumerate() {
-            let layer = layers.get(layers.of(process));
-            let first = layers.members(layers.of(process)).start;
-            let (own, share) = if shares {
-                (first, problem.noises[first] / problem.noises[process])
-            } else {
-                (process, 1.0)
-            };
-            self.processes[process].mean.copy_from_slice(q.mean());
-            let quadratic = &mut self.processes[own].quadratic;
-            if own == process {
-                quadratic.copy_from(q.cov());
-            } else {
-                quadratic.add_scaled(q.cov(), share);
-            }
-            if self.given.is_none() {
-                quadratic.add_diagonal(-layer.kappa() * share);
-            }
-        }
-        let direct = self.form == Form::Direct;
-        for (process, room) in self.processes.iter_mut().enumerate().filter(|_| direct) {
-            let ProcessRoom { quadratic, raw_quadratic, half, mean, mean_raw } = room;
-            let layer = layers.get(layers.of(process));
-            let (Matrix::Full(quadratic), Some(whitening)) = (&*quadratic, layer.whitening()) else {
-                continue;
-            };
-            let transposed = whitening.transposed();
-            linalg::matvec(transposed.matrix, mean, mean_raw);
-            if !shares || layers.members(layers.of(process)).start == process {
-                linalg::copy_lower(quadratic.as_ref(), raw_quadratic.as_mut());
-                linalg::congruence(transposed, raw_quadratic.as_mut(), half.as_mut());
-            }
-        }
-        if let Some(groups) = problem.groups.filter(|_| direct) {
-            self.raw_cross = of_raw_features(&**layers.get(0), groups.moments.cross.clone());
-        }
-    }
-
     /// Adds the sums of the blocks, in their order.
     fn reduce(&mut self, layers: Layers<'_>, used: usize) {
         let shape = Shape { layers, given: self.given };
@@ -780,81 +532,6 @@ impl BatchPass {
         }
     }
 
-    /// Completes the gradient in θ and Z of a pass at the optimum of q ([`Wanted::Envelope`]) through the whitening. `origin` has the sums of
-    /// the pass at the origin, and `share` the ratio of the noise variance there to the present one.
-    ///
-    /// There `2 (S_l A + Cov(w, u) Z̃) diag(h) Aᵀ = β (I − S_l)` and `A g_l = −β m_l`, so
-    /// `G = Ā Aᵀ = β Σ_l (I − S_l − m_l m_lᵀ) − 2κ A diag(r̄) Aᵀ`, where `r̄ = h` unless the residual variance is noise.
-    pub fn finish_envelope(&mut self, problem: Problem<'_>, origin: &BatchSums, share: f64) {
-        let (layers, beta) = (problem.layers, problem.objective.beta);
-        let fitc = problem.objective.loss == Loss::Fitc;
-        for (layer, (own, scratch)) in layers.iter().zip(&mut self.layer_scratch).enumerate() {
-            if own.whitening().is_none() {
-                continue;
-            }
-            let first = layers.members(layer).start;
-            let g = &mut self.processes[first].half;
-            g.as_mut().fill(0.0);
-            for process in layers.members(layer) {
-                let q = &problem.q[process];
-                let (by_residual, share) = if fitc {
-                    (&self.sums.processes[process].cov, 1.0)
-                } else {
-                    (&origin.processes[process].cov, share)
-                };
-                let Matrix::Full(by_residual) = by_residual else { continue };
-                let (cov, mean) = (q.cov().full(), q.mean());
-                for j in 0..mean.len() {
-                    for i in j..mean.len() {
-                        let unit = f64::from(i == j);
-                        g[(i, j)] += beta * (unit - cov[(i, j)] - mean[i] * mean[j])
-                            - 2.0 * own.kappa() * share * by_residual[(i, j)];
-                    }
-                }
-            }
-            own.whitening_adjoint(g.as_mut(), &mut self.sums.layers[layer], scratch);
-        }
-    }
-
-    /// Completes the gradient in θ and Z of the last run through the whitening.
-    ///
-    /// `G = Ā Aᵀ = Σ_l m_l c_lᵀ + 2 (S_l − κI) B_l` over the processes of a layer needs no b-sized
-    /// product. If q depends on θ, `moving` returns the additional term of a process (lower
-    /// triangle read), given its gradient.
-    pub fn finish_theta(&mut self, layers: Layers<'_>, mut moving: Option<&mut Moving<'_>>) {
-        if !layers.whitens() {
-            return;
-        }
-        for layer in 0..layers.count() {
-            let members = layers.members(layer);
-            let first = members.start;
-            for process in members {
-                let sums = &mut self.sums.processes[process];
-                let room = &mut self.processes[process];
-                // A diagonal q's G is computed in place of its inputs.
-                let ProcessSums { mean, cov, curvature, outer, .. } = sums;
-                let g = if outer.nrows() > 0 { outer } else { &mut room.half };
-                if let Some(moving) = &mut moving {
-                    let curvature = curvature.as_ref().map(Matrix::as_ref);
-                    let gradient = DataGradient { mean, cov: cov.as_ref(), curvature, path: None };
-                    moving(process, gradient, g.as_mut());
-                } else {
-                    twice_product(&room.quadratic, cov, g);
-                    linalg::add_outer_lower(g.as_mut(), &room.mean, mean);
-                }
-                if process > first {
-                    let (rooms, later) = self.processes.split_at_mut(process);
-                    let (all, later_sums) = self.sums.processes.split_at_mut(process);
-                    let total = square_of(&mut rooms[first], &mut all[first]);
-                    columns::add(total.as_mut(), square_of(&mut later[0], &mut later_sums[0]).as_ref());
-                }
-            }
-            let g = square_of(&mut self.processes[first], &mut self.sums.processes[first]);
-            let gradient = &mut self.sums.layers[layer];
-            layers.get(layer).whitening_adjoint(g.as_mut(), gradient, &mut self.layer_scratch[layer]);
-        }
-    }
-
     /// The gradient of the layers' parameters and inducing inputs, natural units.
     pub fn layer_gradients(&self) -> &[LayerGradient] {
         &self.sums.layers
@@ -863,31 +540,5 @@ impl BatchPass {
     /// The gradient of the likelihood's own parameters, natural units.
     pub fn likelihood_gradient(&self) -> &[f64] {
         &self.sums.likelihood
-    }
-}
-
-/// A function that writes the term of `G` (lower triangle) of a process whose q depends on θ, given
-/// the number of the process and its gradient.
-pub(crate) type Moving<'a> = dyn FnMut(usize, DataGradient<'_>, MatMut<'_, f64>) + 'a;
-
-/// Returns the memory for `G` of a process.
-fn square_of<'a>(room: &'a mut ProcessRoom, sums: &'a mut ProcessSums) -> &'a mut Mat<f64> {
-    if sums.outer.nrows() > 0 { &mut sums.outer } else { &mut room.half }
-}
-
-/// Writes `2 (S − κI) B` into the lower triangle of `g`; if q is diagonal, `g` holds B on entry.
-fn twice_product(quadratic: &Matrix, gram: &Matrix, g: &mut Mat<f64>) {
-    match (quadratic, gram) {
-        (Matrix::Full(quadratic), Matrix::Full(gram)) => {
-            let (left, right) = (Operand::full(quadratic.as_ref()), Operand::full(gram.as_ref()));
-            product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
-        }
-        (Matrix::Diagonal(quadratic), _) => {
-            for column in g.as_mut().col_iter_mut() {
-                column.iter_mut().zip(quadratic).for_each(|(g, d)| *g *= 2.0 * d);
-            }
-        }
-        // All matrices are of one family.
-        (Matrix::Full(_), Matrix::Diagonal(_)) => {}
     }
 }

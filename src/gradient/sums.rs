@@ -1,8 +1,6 @@
 //! The sums of a pass over the rows of a batch, as a value: sums of parts of a batch are merged, and the step uses the merged sums.
 
 use super::given::GivenGradient;
-use crate::data::Purpose;
-use crate::data::part_generator;
 use crate::error::{Error, Result};
 use crate::latent::{LayerGradient, Layers};
 use crate::likelihood::ObservationModel;
@@ -10,7 +8,6 @@ use crate::linalg::reflect_lower;
 use crate::objective::EstimatorCounts;
 use crate::variational::{Family, Matrix, Normal};
 use faer::Mat;
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 /// The sums of losses and their derivatives over some rows of a batch, before any work that needs all rows.
@@ -202,65 +199,4 @@ impl BatchSums {
 /// `a ← a + b`.
 pub(super) fn add(a: &mut [f64], b: &[f64]) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
-}
-
-/// The numbers that determine the random numbers of a pass, besides their purpose.
-///
-/// A generator has a seed, a step of 64 bits and a part. The upper 32 bits of the step are the number of the pass. The lower bits are the
-/// number of the block of rows within its part, or 2³² − 1 for the samples of w, which use part 0 in every part, so all parts have the
-/// same samples. Part 0 draws the same numbers as a pass over all rows. A pass has fewer than 2³² − 1 blocks of at least 64 rows; after
-/// 2³² passes the numbers repeat.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Draws {
-    pub seed: u64,
-    pub pass: u64,
-    pub part: u64,
-}
-
-impl Draws {
-    /// The number of passes with different random numbers.
-    pub(super) const PASSES: u64 = 1 << 32;
-
-    /// The lower half of the step for the samples of w.
-    const WEIGHTS: u64 = 0xFFFF_FFFF;
-
-    /// The generator of a block of rows.
-    pub(super) fn of_block(self, block: usize) -> ChaCha8Rng {
-        let block = block as u64;
-        debug_assert!(block < Draws::WEIGHTS, "block {block} of a pass");
-        part_generator(self.seed, Purpose::Estimator, self.step(block), self.part)
-    }
-
-    /// The generator of the samples of w.
-    pub(super) fn of_weights(self) -> ChaCha8Rng {
-        part_generator(self.seed, Purpose::Estimator, self.step(Draws::WEIGHTS), 0)
-    }
-
-    fn step(self, lower: u64) -> u64 {
-        ((self.pass % Draws::PASSES) << 32) | lower
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::generator;
-    use rand::RngExt;
-
-    #[test]
-    fn draws_depend_on_pass_block_and_part_and_those_of_w_on_the_pass_alone() {
-        let draws = |pass, part| Draws { seed: 7, pass, part };
-        let first = |mut random: ChaCha8Rng| random.random::<u64>();
-        let known = |step| first(generator(7, Purpose::Estimator, step));
-        assert_eq!(first(draws(3, 0).of_block(5)), known(3 << 32 | 5));
-        assert_eq!(first(draws(3, 0).of_weights()), known(3 << 32 | 0xFFFF_FFFF));
-        assert_eq!(first(draws(3, 9).of_weights()), known(3 << 32 | 0xFFFF_FFFF));
-        let all = [(3, 5, 0), (3, 5, 1), (3, 5, u64::MAX), (3, 6, 1), (4, 5, 1), (Draws::PASSES - 1, 5, 1)];
-        let numbers = all.map(|(pass, block, part)| first(draws(pass, part).of_block(block)));
-        for (i, number) in numbers.iter().enumerate() {
-            assert!(!numbers[..i].contains(number), "{:?}", all[i]);
-        }
-        // After 2³² passes the numbers repeat.
-        assert_eq!(first(draws(3 + Draws::PASSES, 2).of_block(5)), first(draws(3, 2).of_block(5)));
-    }
 }

@@ -1,17 +1,19 @@
 //! A window of rows: its features, its blocks of columns in parallel, and the products that are
 //! sums over it.
 
-use super::given::{Gathered, GivenBlock, GivenGradient, Tangent};
-use super::sampling::{SampleScratch, SampledBlock, Sampling};
+use super::block::{Block, RowsOf};
+use super::draws::Draws;
+use super::given::Tangent;
+use super::room::ProcessRoom;
+use super::sampling::{SampledBlock, Sampling};
 use super::shape::Shape;
-use super::sums::{Draws, ProcessSums};
-use super::{Batch, Form, Problem, ProcessRoom, Wanted};
+use super::sums::ProcessSums;
+use super::{Form, Problem, Wanted};
 use crate::columns;
-use crate::effects::Effects;
-use crate::latent::{FeaturesAdjoint, InducingLayer, LayerGradient, whiten, whiten_adjoint};
+use crate::latent::{FeaturesAdjoint, InducingLayer, whiten, whiten_adjoint};
 use crate::linalg;
 use crate::neighbours::{Conditionals, add_gram, image};
-use crate::objective::{Derivatives, Loss, LossInputs, LossScratch, Objective, Targets, fitc};
+use crate::objective::{Derivatives, Loss, LossInputs, Targets, fitc};
 use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
 use faer::reborrow::IntoConst;
@@ -43,118 +45,6 @@ struct ThreadRoom {
     base_bar: Vec<f64>,
     scratch: Scratch,
     conditionals: Vec<Conditionals>,
-}
-
-/// The buffers and sums of one block of columns. Numbers per datum are stored for all data of one layer, or process, after the other.
-pub(super) struct Block {
-    base: Vec<f64>,
-    offset: Vec<f64>,
-    pub(super) mu: Vec<f64>,
-    pub(super) v: Vec<f64>,
-    /// The residual variances, and the derivatives in them, if the loss takes them apart from v.
-    r: Vec<f64>,
-    r_bar: Vec<f64>,
-    g: Vec<f64>,
-    h: Vec<f64>,
-    curvature: Vec<f64>,
-    /// `Σ g²/(∂²ℓ/∂μ²)` and `Σ h v` of every process in a pass at the origin.
-    pub(super) squares: Vec<f64>,
-    pub(super) residual: Vec<f64>,
-    pub(super) c: Vec<f64>,
-    /// The diagonals of `A diag(h) Aᵀ` and `A diag(curvature) Aᵀ`, if q is diagonal.
-    pub(super) diagonals: [Vec<f64>; 2],
-    pub(super) layers: Vec<LayerGradient>,
-    pub(super) likelihood: Vec<f64>,
-    pub(super) value: f64,
-    pub(super) loss: LossScratch,
-    pub(super) samples: SampleScratch,
-    gathered: Gathered,
-    /// For rows given their neighbours: the gradient through the data of neighbours, and the adjoint of the features of the members, for
-    /// every process.
-    pub(super) through: Vec<GivenGradient>,
-    pub(super) members: Vec<Mat<f64>>,
-}
-
-impl Block {
-    /// Creates buffers for `columns` rows of this shape, a likelihood with `own` parameters and
-    /// posteriors of `family`.
-    pub(super) fn new(
-        shape: Shape<'_>,
-        own: usize,
-        objective: &Objective,
-        family: Family,
-        columns: usize,
-        effects: &Effects,
-    ) -> Self {
-        let (all, layers) = (shape.process_dim(), shape.layers);
-        let diagonal = if family == Family::Diagonal { all } else { 0 };
-        let processes = layers.processes();
-        let of_processes = || vec![0.0; processes * columns];
-        let given = if shape.given.is_some() { processes } else { 0 };
-        Block {
-            base: vec![0.0; shape.count() * columns],
-            offset: vec![0.0; shape.count() * columns],
-            mu: of_processes(),
-            v: of_processes(),
-            r: of_processes(),
-            r_bar: of_processes(),
-            squares: vec![0.0; processes],
-            residual: vec![0.0; processes],
-            g: of_processes(),
-            h: of_processes(),
-            curvature: of_processes(),
-            c: vec![0.0; all],
-            diagonals: [vec![0.0; diagonal], vec![0.0; diagonal]],
-            layers: layers.iter().map(|layer| layer.zero_gradient()).collect(),
-            likelihood: vec![0.0; own],
-            value: 0.0,
-            loss: LossScratch::new(objective),
-            samples: SampleScratch::default(),
-            gathered: Gathered::default(),
-            through: (0..given).map(|_| GivenGradient::zeros(effects)).collect(),
-            members: (0..given).map(|_| Mat::new()).collect(),
-        }
-    }
-
-    /// Returns the rows of the first process, whose first row has this place in the batch.
-    pub(super) fn rows<'a>(&'a self, first: usize, features: MatRef<'a, f64>) -> BlockRows<'a> {
-        let len = features.ncols();
-        let [mean, variance, slope, half_curvature] =
-            [&self.mu, &self.v, &self.g, &self.h].map(|all| &all[..len]);
-        BlockRows { first, features, mean, variance, slope, half_curvature }
-    }
-}
-
-/// The rows of a block of a pass over one process, with their latent marginals and the derivatives of their losses.
-pub struct BlockRows<'a> {
-    /// The place of the first row in its batch.
-    pub first: usize,
-    /// The features in the sums, `M × c`: whitened, except in the direct form.
-    pub features: MatRef<'a, f64>,
-    /// μ.
-    pub mean: &'a [f64],
-    /// The variance of f.
-    pub variance: &'a [f64],
-    /// `∂ℓ/∂μ`.
-    pub slope: &'a [f64],
-    /// `∂ℓ/∂v`.
-    pub half_curvature: &'a [f64],
-}
-
-/// The rows of a block: the inputs of a part of a batch, or rows given the data of their neighbours.
-#[derive(Clone, Copy)]
-pub(super) enum RowsOf<'a> {
-    Plain(Batch<'a>),
-    Given(GivenBlock<'a>),
-}
-
-impl RowsOf<'_> {
-    fn scale(self) -> f64 {
-        match self {
-            RowsOf::Plain(batch) => batch.scale,
-            RowsOf::Given(given) => given.given.scale,
-        }
-    }
 }
 
 /// The matrices for the rows of a batch that are processed together, and the matrices that blocks borrow.
