@@ -9,7 +9,7 @@ use super::search::{fit_grown, fit_restarted, trained_prior_variance};
 use super::start::{Prototype, Start, better_start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
-use crate::hyper::{Listener, Session};
+use crate::hyper::{Listener, Session, StopReason};
 use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::model::LatentPrior;
 use crate::options::{FitOptions, LossKind, Plan};
@@ -131,11 +131,12 @@ pub fn fit_rows(
     }
 }
 
-/// Fits from a start. If the fit ends where the hyper-parameters of an earlier fit explain the rows better, fits again from those and
-/// returns the better fit.
+/// Fits from a start. If the fit ends, but not at a limit, where the hyper-parameters of an earlier fit explain the rows better, fits again
+/// from these hyper-parameters and returns the better fit.
 fn fit_at_least_as_found(model: LatentPrior, job: &Job<'_>, session: &mut Session<'_>) -> Result<Fitted> {
     let fitted = fit_from(Start { model: model.clone(), q: None }, job, session)?;
-    if job.plan.limits.seconds.is_some() || session.is_late() {
+    let is_limited = matches!(fitted.summary.stop_reason, StopReason::MaxEpochs | StopReason::MaxSteps);
+    if is_limited || job.plan.limits.seconds.is_some() || session.is_late() {
         return Ok(fitted);
     }
     match better_start(&model, &fitted.model, job.rows.start_sample(), job.plan) {
