@@ -28,11 +28,11 @@ pub(crate) const MOST: usize = 1 << 48;
 
 /// Returns the bytes of a state.
 pub fn encode(state: &(impl Serialize + ?Sized)) -> Vec<u8> {
-    // postcard can write all numbers, lists and options, of which states are made.
+    // postcard can write all numbers, lists and options, and states consist of them.
     postcard::to_allocvec(state).unwrap_or_default()
 }
 
-/// Returns the state of which `bytes` are the bytes; `None` if they are not those of such a state.
+/// Returns the state that was written as `bytes`; `None` if they do not hold such a state.
 pub fn decode<S: DeserializeOwned>(bytes: &[u8]) -> Option<S> {
     postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(state, _)| state)
 }

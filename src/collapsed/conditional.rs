@@ -8,7 +8,7 @@ use faer::Mat;
 /// Returns the direction in which the gradient of an objective J in θ changes by the derivative of another objective F through q(θ), the q
 /// that minimises J: `dF/dθ = ∂F/∂θ + d/dt ∂J/∂θ (q + t · tangent)`.
 ///
-/// `inner` has the sums of J, whose losses are quadratic in μ, at the origin; `outer` has those of the losses of F at q. Both have the KL
+/// `inner` has the sums of J, whose losses are quadratic in μ, at the origin; `outer` has the sums of the losses of F at q. Both have the KL
 /// term of weight β. With `B` of [`solve`](super::solve), the Hessian of J in m is `βB`, and `S = B⁻¹` moves by `−S dB S`.
 pub fn tangent(inner: &ProcessSums, outer: &ProcessSums, q: &Normal, beta: f64) -> Tangent {
     let (m, mean, cov) = (q.dim(), q.mean(), q.cov().full());

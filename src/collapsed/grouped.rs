@@ -63,7 +63,7 @@ pub struct GroupedSums<'a> {
     /// σ², if the sums are those of the ELBO with a noise variance of 1, as in the variational bound (VFE); `None` for those of FITC, whose
     /// weights contain the noise.
     pub noise: Option<f64>,
-    /// The sum of the weights of the rows with a normaliser; 0 for sites, which have none.
+    /// The sum of the weights of the rows with a normaliser; 0 for sites, without normalisers.
     pub count: f64,
     /// The prior of w.
     pub prior: WeightPrior,

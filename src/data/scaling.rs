@@ -138,7 +138,7 @@ impl Scaling {
         Ok(scaling)
     }
 
-    /// Returns the axes of the first `inputs` inputs and of the target: for warped ones, those of the scale the model sees.
+    /// Returns the axes of the first `inputs` inputs and of the target: for warped ones, the axes of the scale the model sees.
     pub(crate) fn axes(&self, inputs: usize) -> (Vec<Axis>, Axis) {
         let axis = |(affine, warped): (&Affine, bool)| match warped {
             true => Axis { origin: 0.0, size: 1.0 },

@@ -220,7 +220,7 @@ impl Effects {
         self.set_factor(term, rest.as_ref());
     }
 
-    /// Sets the factor F of a term (`r × r`, of which the lower triangle counts).
+    /// Sets the factor F of a term (`r × r`; only its lower triangle is read).
     pub(crate) fn set_factor(&mut self, term: usize, factor: MatRef<'_, f64>) {
         let FactorParameters { sd, below } = &mut self.parameters[term];
         sd.values.iter_mut().enumerate().for_each(|(i, sd)| *sd = factor[(i, i)]);

@@ -221,8 +221,8 @@ impl BatchPass {
     /// Starts a pass: prepares the factors of q, draws samples of w, and sets the sums to zero. Returns false if samples of w need a factor
     /// of S that does not exist.
     pub fn begin(&mut self, problem: Problem<'_>, form: Form, wanted: Wanted) -> bool {
-        // Samples of w are multiplied with whitened features, a diagonal S gains nothing from the direct form, and at the origin there is no
-        // product with S.
+        // Samples of w are multiplied with whitened features, the direct form saves nothing for a diagonal S, and no product with S
+        // exists at the origin.
         let plain = self.sampling.is_some() || matches!(self.processes[0].quadratic, Matrix::Diagonal(_));
         let fitc = problem.objective.loss == Loss::Fitc;
         let direct = form == Form::Direct && !plain && !fitc && problem.layers.whitens();

@@ -42,7 +42,7 @@ pub enum Wanted {
     /// In addition the gradient in θ and Z through the features, at any q.
     Gradient,
     /// The gradient in θ and Z at the q that minimises the objective. The gradient in q is zero there, and `A diag(h) Aᵀ` is known from the
-    /// pass at the origin, so neither is computed. The derivatives in the likelihood's own parameters are right for [`Loss::Fitc`] only; for
+    /// pass at the origin, so neither is computed. The derivatives in the likelihood's own parameters are right for [`Loss::Fitc`](crate::objective::Loss::Fitc) only; for
     /// other losses they have a closed form.
     Envelope,
 }

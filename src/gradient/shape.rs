@@ -4,7 +4,7 @@ use crate::latent::Layers;
 use crate::objective::{Loss, Objective};
 use std::ops::Range;
 
-/// The features of a pass: those of each layer, which its processes share, or of each process, if rows are given their neighbours.
+/// The features of a pass: one set for each layer, which its processes share, or for each process, if rows are given their neighbours.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
     pub layers: Layers<'a>,

@@ -11,7 +11,7 @@ use crate::variational::{DataGradient, Matrix};
 use faer::{Accum, Mat, MatMut};
 
 impl BatchPass {
-    /// Completes the gradient in θ and Z of a pass at the optimum of q ([`Wanted::Envelope`]) through the whitening. `origin` has the sums of
+    /// Completes the gradient in θ and Z of a pass at the optimum of q ([`Wanted::Envelope`](super::Wanted::Envelope)) through the whitening. `origin` has the sums of
     /// the pass at the origin, and `share` the ratio of the noise variance there to the present one.
     ///
     /// There `2 (S_l A + Cov(w, u) Z̃) diag(h) Aᵀ = β (I − S_l)` and `A g_l = −β m_l`, so

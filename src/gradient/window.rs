@@ -37,7 +37,7 @@ pub fn block_columns(m: usize, b: usize) -> usize {
 }
 
 /// Matrices that a block borrows; they are still in the cache of the thread that used them before.
-/// `k` has the rows of all layers, `t` those of all processes, `kbar` those of the largest layer.
+/// `k` has the rows of all layers, `t` of all processes, `kbar` of the largest layer.
 struct ThreadRoom {
     k: Mat<f64>,
     t: Mat<f64>,
@@ -155,7 +155,7 @@ struct Buffers<'a> {
 }
 
 impl<'a> Buffers<'a> {
-    /// Returns the buffers of the first `len` rows, and those of the others.
+    /// Returns the buffers of the first `len` rows, and the buffers of the others.
     fn split(self, len: usize) -> (Buffers<'a>, Buffers<'a>) {
         let (features, more_features) = self.features.split_at_col_mut(len);
         let (scaled, more_scaled) = self.scaled.split_at_row_mut(len);
@@ -190,7 +190,7 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// True if the process needs its own products: at the origin and at the optimum, processes with constant ratios of losses share those of
+    /// True if the process needs its own products: at the origin and at the optimum, processes with constant ratios of losses share the products of
     /// the first process of their layer.
     fn has_own_sums(self, process: usize) -> bool {
         let shares =

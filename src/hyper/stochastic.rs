@@ -188,7 +188,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// The state that argmin keeps of a minimisation: the point and the limits are those of [`Run`].
+/// The state that argmin keeps of a minimisation: [`Run`] has the point and the limits.
 type Iterate = IterState<(), (), (), (), (), f64>;
 
 impl Solver<(), Iterate> for &mut Run<'_, '_> {

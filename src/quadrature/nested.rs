@@ -151,12 +151,11 @@ fn refined(
         let at = g(mu + sd * z);
         Node { z, at, weight: (-0.5 * z * z).exp() }
     };
-    nodes.list.clear();
     if let Some(step) = step {
-        let half = (REACH / step).round() as i64;
-        nodes.list.extend((-half..=half).map(|k| node(k as f64 * step)));
+        nodes.fill(step, node);
         return nodes.average(sd);
     }
+    nodes.list.clear();
     nodes.list.push(node(0.0));
     for sign in [1.0, -1.0] {
         let mut most = nodes.list[0].size();
@@ -209,9 +208,7 @@ fn log_expected(
     };
     let mut step = match step {
         Some(step) => {
-            let half = (REACH / step).round() as i64;
-            nodes.list.clear();
-            nodes.list.extend((-half..=half).map(|k| node(k as f64 * step)));
+            nodes.fill(step, node);
             return nodes.log_average(step, sd);
         }
         None => nodes.find_peak(&mut node),
@@ -241,6 +238,13 @@ impl Node {
 }
 
 impl Nodes {
+    /// Replaces the nodes by nodes at all multiples of a step within reach.
+    fn fill(&mut self, step: f64, mut node: impl FnMut(f64) -> Node) {
+        let half = (REACH / step).round() as i64;
+        self.list.clear();
+        self.list.extend((-half..=half).map(|k| node(k as f64 * step)));
+    }
+
     /// Returns weighted averages; a term whose weight has underflowed is 0.
     fn average(&self, sd: f64) -> Average {
         let mut total = 0.0;

@@ -101,10 +101,9 @@ pub(super) fn better_start(
     (evidence(&other) > evidence(ended) + clear_gain(x.nrows())).then_some(other)
 }
 
-/// Returns inducing inputs if they are fewer than the rows of a sample, and no neighbours supply the rest.
-fn fewer<'a>(plan: &Plan, z: MatRef<'a, f64>, rows: usize) -> Option<MatRef<'a, f64>> {
-    let resolved = matches!(plan.way, Way::Neighbours(_)) || z.nrows() == 0 || z.nrows() >= rows;
-    (!resolved).then_some(z)
+/// True if inducing inputs are fewer than the rows of a sample, and no neighbours supply the rest.
+fn are_few(plan: &Plan, inducing: usize, rows: usize) -> bool {
+    (1..rows).contains(&inducing) && !matches!(plan.way, Way::Neighbours(_))
 }
 
 /// Returns, for every layer, the working responses of its functions.
@@ -138,9 +137,11 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
                 let (mut own, amplitude) = (kernel.clone(), variance(responses.concat()));
                 own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
                 if amplitude > 0.0 && plan.hyper.trains {
-                    let z = inducing_inputs(rows.data().x, own.as_ref())?;
-                    let sample = LengthSample::new(rows.data().x, sample, train.len());
-                    sample.improve(own.as_mut(), fewer(plan, z.as_ref(), rows.data().len()));
+                    let x = rows.data().x;
+                    let few = are_few(plan, *inducing, x.nrows());
+                    let z = few.then(|| inducing_inputs(x, own.as_ref())).transpose()?;
+                    let sample = LengthSample::new(x, sample, train.len());
+                    sample.improve(own.as_mut(), z.as_ref().map(Mat::as_ref));
                 }
                 kernels.push(own);
             }

@@ -1,4 +1,4 @@
-//! Categories, each of which is one input: the exact GP, one-hot codes, unseen, rare and missing levels.
+//! Categories as one input each: the exact GP, one-hot codes, unseen, rare and missing levels.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};

@@ -68,7 +68,7 @@ impl Labels {
     }
 }
 
-/// Returns the multiples of 1, 2 or 5 times a power of ten in a range: those of the smallest step that has at most six.
+/// Returns the multiples of 1, 2 or 5 times a power of ten in a range, for the smallest step with at most six multiples.
 fn ticks(range: &Range<f64>) -> Vec<f64> {
     let decade = (range.end - range.start).log10().floor() as i32;
     let steps = (0..3).flat_map(|finer| [10.0, 5.0, 2.0].map(|leading| (leading, decade - finer)));

@@ -228,7 +228,7 @@ impl<T: PartialEq> Cells<T> {
         (self.low.0 + column * self.size.0, self.low.1 + row * self.size.1)
     }
 
-    /// Draws the cells row by row, those of a row that have one colour as one rectangle.
+    /// Draws the cells row by row, with one rectangle for neighbouring cells of one colour.
     fn draw(&self, chart: &Chart<'_>, colour: &dyn Fn(&T) -> Ink) {
         for (row, values) in self.values.chunks(self.columns).enumerate() {
             let colours: Vec<Ink> = values.iter().map(colour).collect();
