@@ -2,7 +2,6 @@
 
 use super::output;
 use sparsegp::hyper::StopReason;
-use sparsegp::latent::Layer;
 use sparsegp::model::{BetaCurve, BetaPoint};
 use sparsegp::objective::EstimatorCounts;
 use sparsegp_reports::words::{self, parameters};
@@ -90,8 +89,8 @@ fn fitted(model: &TableModel) -> Vec<Vec<String>> {
             if inputs == 1 { "input" } else { "inputs" }
         ),
     )];
-    match latent.layer() {
-        Layer::Inducing(layer) => {
+    match latent.layer().inducing() {
+        Some(layer) => {
             let mut kernel = format!(
                 "{}, {} inducing inputs",
                 model.schema().kernel_in_names(&options.kernel),
@@ -102,10 +101,13 @@ fn fitted(model: &TableModel) -> Vec<Vec<String>> {
             }
             fitted.push(row("kernel", kernel));
         }
-        Layer::Linear(layer) => fitted.extend([
-            row("model", format!("linear (glm), coefficients: {}", words::coefficient_count(layer))),
-            row("prior", words::prior(options, layer)),
-        ]),
+        None => fitted.extend(latent.layer().linear().into_iter().flat_map(|layer| {
+            let coefficients = words::coefficient_count(layer);
+            [
+                row("model", format!("linear (glm), coefficients: {coefficients}")),
+                row("prior", words::prior(options, layer)),
+            ]
+        })),
     }
     fitted.extend(words::place_rows(model));
     fitted.extend(words::group_rows(model));

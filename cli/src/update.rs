@@ -17,7 +17,6 @@ use std::path::Path;
 pub fn run(args: &UpdateArgs) -> Result<()> {
     output::check_paths(&[&args.model_out], &[&args.data])?;
     let models = TableOutputs::load(&args.model)?;
-    models.models().try_for_each(|model| model.check_no_groups("update"))?;
     let missing = models.models().next().map(|model| model.schema().missing_values().to_vec());
     let how = ReadOptions { delimiter: args.delimiter, missing: missing.unwrap_or_default() };
     let table = read_table_with(&args.data, &how)?;

@@ -203,7 +203,7 @@ impl Scaling {
     }
 
     /// Leaves the codes of groupings unscaled.
-    pub(crate) fn with_effects(mut self, effects: &[EffectTerm]) -> Scaling {
+    pub fn with_effects(mut self, effects: &[EffectTerm]) -> Scaling {
         let inputs = self.inputs.len() - columns_of(effects);
         for term in effects {
             self.inputs[inputs + term.code] = Affine::IDENTITY;

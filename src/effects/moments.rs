@@ -63,7 +63,7 @@ struct Whitened {
 impl Moments {
     /// Splits the joint distribution of w (one number for each of `features`) and u. No term is eliminated.
     pub(crate) fn of_joint(effects: &Effects, q: &Normal, features: usize) -> Moments {
-        let (cov, all) = (q.cov().full(), effects.coefficients());
+        let (cov, all) = (q.cov().to_dense(), effects.coefficients());
         let block =
             |i: usize, j: usize, rows: usize, columns: usize| cov.submatrix(i, j, rows, columns).to_owned();
         Moments {
@@ -84,12 +84,18 @@ impl Moments {
         self.others.nrows() == self.coefficients.len()
     }
 
-    /// Returns the joint distribution of w and u, without its log determinant; `None` if a term is
-    /// eliminated.
-    pub(crate) fn joint(&self) -> Option<Normal> {
-        if !self.is_joint() {
-            return None;
-        }
+    /// Returns the distribution of w.
+    pub(crate) fn of_weights(&self) -> Normal {
+        let (mean, cov) = (self.weights.clone(), self.covariance.clone());
+        Normal::new(mean.clone(), cov.clone()).unwrap_or(Normal {
+            mean,
+            cov: Matrix::Full(cov),
+            log_det: f64::NAN,
+        })
+    }
+
+    /// Returns the joint distribution of w and u, without its log determinant.
+    pub(crate) fn joint(&self, effects: &Effects) -> Normal {
         let (m, all) = (self.weights.len(), self.coefficients.len());
         let mut cov = Mat::zeros(m + all, m + all);
         let mut put = |i: usize, j: usize, block: MatRef<'_, f64>| {
@@ -98,9 +104,50 @@ impl Moments {
         put(0, 0, self.covariance.as_ref());
         put(0, m, self.cross.as_ref());
         put(m, 0, self.cross.transpose());
-        put(m, m, self.others.as_ref());
+        if self.is_joint() {
+            put(m, m, self.others.as_ref());
+        } else {
+            put(m, m, self.coefficient_covariance(effects).as_ref());
+        }
         let mean = self.weights.iter().chain(&self.coefficients).copied().collect();
-        Some(Normal { mean, cov: Matrix::Full(cov), log_det: f64::NAN })
+        Normal { mean, cov: Matrix::Full(cov), log_det: f64::NAN }
+    }
+
+    /// Returns `Cov u` if a term is eliminated. A level of it is `u_l = −K_lᵀr + ε_l`, with r of w and of all other coefficients, and the ε_l
+    /// of different levels are independent.
+    fn coefficient_covariance(&self, effects: &Effects) -> Mat<f64> {
+        let r = effects.terms()[self.eliminated].width();
+        // The coefficients of a level are the effects of a row that meets this level alone, with z a unit vector in whitened coordinates.
+        let mut loads = Loads {
+            weights: Mat::zeros(self.weights.len(), self.coefficients.len()),
+            others: Mat::zeros(self.others.nrows(), self.coefficients.len()),
+        };
+        let (mut first, mut other) = (0, 0);
+        for (term, of) in effects.terms().iter().enumerate() {
+            for own in 0..of.coefficients() {
+                if term != self.eliminated {
+                    loads.others[(other + own, first + own)] = 1.0;
+                    continue;
+                }
+                let (level, column) = (own / r, self.weight_loads.col(own));
+                let out = loads.weights.col_mut(first + own);
+                out.iter_mut().zip(column.iter()).for_each(|(out, k)| *out = -k);
+                for place in self.loads.offsets[level]..self.loads.offsets[level + 1] {
+                    let column = self.loads.columns[place] as usize;
+                    loads.others[(column, first + own)] = -self.loads.values[place * r + own % r];
+                }
+            }
+            first += of.coefficients();
+            other += if term == self.eliminated { 0 } else { of.coefficients() };
+        }
+        let spread = self.spread(effects, &loads);
+        let mut out = loads.weights.transpose() * &spread.weights + loads.others.transpose() * &spread.others;
+        let own: usize = effects.terms()[..self.eliminated].iter().map(|term| term.coefficients()).sum();
+        for (at, value) in self.blocks.iter().enumerate() {
+            let (level, i, j) = (at / (r * r), at / r % r, at % r);
+            out[(own + level * r + i, own + level * r + j)] = *value;
+        }
+        out
     }
 
     /// Returns the entries of known levels in whitened coordinates.

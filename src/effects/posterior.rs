@@ -6,6 +6,7 @@ use super::rows::Entry;
 use super::term::Effects;
 use crate::latent::Layer;
 use crate::linalg;
+use crate::variational::{MatrixRef, Normal};
 use faer::{ColRef, Mat, RowRef};
 
 /// The posterior of the grouped effects of a model with a latent function.
@@ -22,6 +23,18 @@ impl EffectPosterior {
     pub fn new(effects: Effects, moments: Moments, layer: &Layer) -> Self {
         let raw_cross = of_raw_features(&**layer, moments.cross.clone());
         EffectPosterior { effects, moments, raw_cross }
+    }
+
+    /// Splits the joint posterior of the weights of the function of `layer` and of the whitened effects into both.
+    pub(crate) fn split(effects: &Effects, q: &Normal, layer: &Layer) -> (Normal, EffectPosterior) {
+        let (moments, m) = (Moments::of_joint(effects, q, layer.dim()), layer.dim());
+        let own = match q.cov() {
+            MatrixRef::Full(_) => None,
+            MatrixRef::Diagonal(variances) => {
+                Normal::diagonal(q.mean()[..m].to_vec(), variances[..m].to_vec()).ok()
+            }
+        };
+        (own.unwrap_or_else(|| moments.of_weights()), EffectPosterior::new(effects.clone(), moments, layer))
     }
 
     /// Returns the terms and their factors.

@@ -107,12 +107,14 @@ impl EffectTerm {
 /// The terms of a model with the factors of their covariances.
 ///
 /// A factor is lower triangular with a positive diagonal, `Σ = F Fᵀ`. Its values are parameters of the model: `effects.NAME.sd` is the
-/// diagonal (for independent effects their standard deviations), `effects.NAME.below` holds the entries below it row by row.
+/// diagonal (for independent effects their standard deviations), `effects.NAME.below` holds the entries below it row by row. If every function
+/// has its own layer, it also has its own factors, and the names begin with the name of the function.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effects {
     /// The number D of inputs of f, behind which the columns of the terms begin.
     inputs: usize,
     terms: Vec<EffectTerm>,
+    /// The factors of all terms, for one layer after the other.
     parameters: Vec<FactorParameters>,
 }
 
@@ -168,6 +170,35 @@ impl Effects {
     /// Returns the term that is eliminated: the first one with the most coefficients.
     pub(crate) fn eliminated(&self) -> usize {
         (0..self.terms.len()).rev().max_by_key(|&term| self.terms[term].coefficients()).unwrap_or(0)
+    }
+
+    /// Returns the number of layers that have factors.
+    pub(crate) fn layers(&self) -> usize {
+        self.parameters.len() / self.terms.len().max(1)
+    }
+
+    /// Returns the terms with the factors of one layer.
+    pub fn of_layer(&self, layer: usize) -> Effects {
+        let own = layer * self.terms.len()..(layer + 1) * self.terms.len();
+        Effects { inputs: self.inputs, terms: self.terms.clone(), parameters: self.parameters[own].to_vec() }
+    }
+
+    /// Takes over the factors of a layer.
+    pub(crate) fn set_layer(&mut self, layer: usize, own: &Effects) {
+        let first = layer * self.terms.len();
+        self.parameters[first..first + self.terms.len()].clone_from_slice(&own.parameters);
+    }
+
+    /// Returns the terms with the factors of this layer for each of some layers.
+    pub fn for_layers(&self, layers: usize) -> Effects {
+        let parameters =
+            self.parameters.iter().cycle().take(layers * self.parameters.len()).cloned().collect();
+        Effects { parameters, ..self.clone() }
+    }
+
+    /// Appends the factors of a further layer, which has the same terms.
+    pub(crate) fn push_layer(&mut self, layer: Effects) {
+        self.parameters.extend(layer.parameters);
     }
 
     /// Returns other terms, of the same widths, with the same parameters.
@@ -271,13 +302,14 @@ impl Effects {
         self.parameters.iter().map(|of| of.sd.values.len() + of.below.values.len()).sum()
     }
 
-    /// Returns the descriptors of all values, in the order of the flat vector.
-    pub fn descriptors(&self) -> Vec<Descriptor> {
-        let of_term = |(term, of): (&EffectTerm, &FactorParameters)| {
-            let prefix = format!("effects.{}", term.name);
+    /// Returns the descriptors of all values, in the order of the flat vector. There is one prefix of names for each layer.
+    pub fn descriptors(&self, prefixes: &[String]) -> Vec<Descriptor> {
+        let of_term = |(index, of): (usize, &FactorParameters)| {
+            let (layer, term) = (index / self.terms.len(), &self.terms[index % self.terms.len()]);
+            let prefix = format!("{}effects.{}", prefixes[layer], term.name);
             [Descriptor::of(&prefix, "sd", &of.sd), Descriptor::of(&prefix, "below", &of.below)].concat()
         };
-        self.terms.iter().zip(&self.parameters).flat_map(of_term).collect()
+        self.parameters.iter().enumerate().flat_map(of_term).collect()
     }
 
     /// Appends the derivatives with respect to the values of a term's factor, in the order of the flat vector; `factor_bar` is `∂J/∂F`.
@@ -289,12 +321,12 @@ impl Effects {
         }
     }
 
-    /// Returns true if the numbers of a file are consistent, for `columns` columns behind the inputs of f.
-    pub(crate) fn is_consistent(&self, columns: usize) -> bool {
+    /// Returns true if the numbers of a file are consistent, for `columns` columns behind the inputs of f and `layers` layers.
+    pub(crate) fn is_consistent(&self, columns: usize, layers: usize) -> bool {
         // Far more coefficients than any fit has; a damaged file must not cause very long loops.
         const MOST: usize = 1 << 32;
         if self.terms.iter().any(|term| term.levels.saturating_mul(term.width()) > MOST)
-            || self.parameters.len() != self.terms.len()
+            || self.parameters.len() != layers * self.terms.len()
         {
             return false;
         }
@@ -311,7 +343,7 @@ impl Effects {
                 && term.origins.iter().all(|origin| origin.is_finite())
                 && term.values.iter().all(|&value| value < columns)
         };
-        lengths(&own) == lengths(self)
+        lengths(&own).repeat(layers) == lengths(self)
             && self.terms.iter().all(within)
             && self.parameters.iter().all(|of| of.sd.values.iter().all(|sd| *sd >= 0.0 && sd.is_finite()))
     }

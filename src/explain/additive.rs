@@ -3,7 +3,7 @@
 use super::output::{is_linear, scaled};
 use super::{Contributions, Explainer, InputColumn, Part, Rows, Scale};
 use crate::effects::{EffectTerm, POPULATION};
-use crate::latent::{InducingPrior, Layer};
+use crate::latent::InducingPrior;
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 
@@ -30,9 +30,9 @@ impl Explainer<'_> {
         let of = |x: MatRef<'_, f64>| {
             let x = scaled(self.model, x);
             let own = x.as_ref().subrows(0, layer.input_dims());
-            let mut terms = match layer {
-                Layer::Inducing(layer) => self.terms_of_kernel(layer, own.transpose())?,
-                Layer::Linear(_) => self.terms_of_columns(own),
+            let mut terms = match layer.inducing() {
+                Some(layer) => self.terms_of_kernel(layer, own.transpose())?,
+                None => self.terms_of_columns(own),
             };
             terms.extend(self.terms_of_effects(x.transpose()));
             Some(terms)
@@ -130,7 +130,7 @@ impl Explainer<'_> {
 
     /// Returns a term for every grouping: its effects in the rows `x` (`n × D`), with its column and the columns of its slopes.
     fn terms_of_effects(&self, x: MatRef<'_, f64>) -> Vec<Term> {
-        let Some(posterior) = self.model.posterior().effects() else { return Vec::new() };
+        let Some(posterior) = self.model.posterior().effects(0) else { return Vec::new() };
         let first = x.ncols() - posterior.effects().columns();
         let term = |(index, about): (usize, &EffectTerm)| {
             let inputs: Vec<usize> =

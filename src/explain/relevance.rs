@@ -206,8 +206,8 @@ impl Explainer<'_> {
         let x = x.subcols(0, inputs);
         for (process, factors) in posterior.factors().iter().enumerate() {
             let layers = posterior.layers();
-            match layers.get(layers.of(process)) {
-                Layer::Inducing(layer) if layer.z().nrows() > 0 => {
+            match layers.get(layers.of(process)).inducing() {
+                Some(layer) if layer.z().nrows() > 0 => {
                     let sides = Inputs::Cross { left: layer.z(), right: x };
                     let (rows, columns) = sides.shape();
                     let (mut k, mut scratch) = (Mat::zeros(rows, columns), Scratch::new());
@@ -220,8 +220,8 @@ impl Explainer<'_> {
                         *square += slopes.squared_norm_l2() / columns as f64;
                     }
                 }
-                Layer::Inducing(_) => {}
-                Layer::Linear(_) => {
+                Some(_) => {}
+                None => {
                     let rise = |input: usize| {
                         let points = Mat::from_fn(squares.len(), 2, |d, i| match d < inputs {
                             true => f64::from(u8::from(i == 1 && d == input)),

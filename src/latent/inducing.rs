@@ -452,7 +452,9 @@ impl LatentLayer for InducingLayer {
         // K̄_uu = −½ L⁻ᵀ Γ L⁻¹ with Γ = N + Nᵀ the reflected lower triangle of G; since K_uu is symmetric −L⁻ᵀ N L⁻¹ alone
         // carries the same derivative.
         let whitening = Operand::upper(self.linv.transpose());
-        linalg::half_congruence(whitening, g.as_mut(), scratch.product.as_mut(), -1.0);
+        let m = self.z.nrows();
+        let product = scratch.product.as_mut().submatrix_mut(0, 0, m, m);
+        linalg::half_congruence(whitening, g.as_mut(), product, -1.0);
 
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Gram(self.z.as_ref());

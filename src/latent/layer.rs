@@ -1,8 +1,8 @@
-//! The layers a model can have, as one type: inducing points or linear features, with their
-//! trainable parameters.
+//! The layers a model can have, as one type: inducing points, linear features, or their sum with grouped effects.
 
 use super::inducing::FactorizationFailure;
-use super::{InducingLayer, InducingPrior, Jitter, LatentLayer, LinearLayer};
+use super::{InducingLayer, InducingPrior, Jitter, LatentLayer, LinearLayer, SumLayer};
+use crate::effects::Effects;
 use faer::{Mat, MatMut, MatRef};
 use sparsegp_kernels::{Inputs, Parameter, Scratch};
 use std::ops::Deref;
@@ -15,6 +15,8 @@ pub enum Layer<G = InducingLayer> {
     Inducing(Box<G>),
     /// A Bayesian linear model.
     Linear(LinearLayer),
+    /// One of these, and grouped effects.
+    Sum(Box<SumLayer<G>>),
 }
 
 impl From<InducingLayer> for Layer {
@@ -35,25 +37,42 @@ impl<G> From<LinearLayer> for Layer<G> {
     }
 }
 
-impl<G> Layer<G> {
+impl<G> Layer<G> {}
+
+impl<G: AsRef<InducingPrior>> Layer<G> {
+    /// The layer of the function, without grouped effects.
+    pub fn function(&self) -> &Layer<G> {
+        match self {
+            Layer::Sum(sum) => sum.function(),
+            _ => self,
+        }
+    }
+
     /// The inducing points, if it has any.
     pub fn inducing(&self) -> Option<&G> {
+        match self.function() {
+            Layer::Inducing(layer) => Some(layer),
+            _ => None,
+        }
+    }
+
+    /// The inducing points, mutably.
+    pub fn inducing_mut(&mut self) -> Option<&mut G> {
         match self {
             Layer::Inducing(layer) => Some(layer),
             Layer::Linear(_) => None,
+            Layer::Sum(sum) => sum.function_mut().inducing_mut(),
         }
     }
 
     /// The linear features, if it has them.
     pub fn linear(&self) -> Option<&LinearLayer> {
-        match self {
-            Layer::Inducing(_) => None,
+        match self.function() {
             Layer::Linear(layer) => Some(layer),
+            _ => None,
         }
     }
-}
 
-impl<G: AsRef<InducingPrior>> Layer<G> {
     /// The prior of the sparse GP, if it is one.
     pub fn prior(&self) -> Option<&InducingPrior> {
         self.inducing().map(AsRef::as_ref)
@@ -64,15 +83,22 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
         match self {
             Layer::Inducing(layer) => layer.as_ref().as_ref().z().nrows(),
             Layer::Linear(layer) => layer.dim(),
+            Layer::Sum(sum) => sum.dim(),
         }
     }
 
-    /// The number of columns that inputs have.
+    /// The number of columns that inputs of the function have.
     pub(crate) fn input_dims(&self) -> usize {
         match self {
             Layer::Inducing(layer) => layer.as_ref().as_ref().z().ncols(),
             Layer::Linear(layer) => layer.input_dims(),
+            Layer::Sum(sum) => sum.function().input_dims(),
         }
+    }
+
+    /// Returns κ; see [`LatentLayer::kappa`].
+    pub(crate) fn kappa(&self) -> f64 {
+        self.linear().map_or(1.0, LatentLayer::kappa)
     }
 
     /// Visits the parameters with their names: first the kernel's, then the constant mean. A linear layer has no parameters.
@@ -99,6 +125,7 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
         match self {
             Layer::Inducing(layer) => layer.as_ref().as_ref().features(x, k, base, offset, scratch),
             Layer::Linear(layer) => layer.features(x, k, base, offset, scratch),
+            Layer::Sum(sum) => sum.features(x, k, base, offset, scratch),
         }
     }
 
@@ -107,11 +134,13 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
         match self {
             Layer::Inducing(layer) => layer.as_ref().as_ref().constant(process),
             Layer::Linear(layer) => layer.constant(process),
+            Layer::Sum(sum) => sum.function().constant(process),
         }
     }
 
     /// Returns the matrix (`n × n`) at the points of `x` (`n × D`) whose diagonal is `base`: the
-    /// prior covariance for inducing points and reduced linear layers, 0 for whole linear layers.
+    /// prior covariance for inducing points and reduced linear layers, 0 for whole linear layers. Inputs may have the columns of grouped
+    /// effects at the end.
     pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         match self {
             Layer::Inducing(layer) => {
@@ -121,22 +150,15 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
                 out
             }
             Layer::Linear(layer) => layer.base_covariance(x),
+            Layer::Sum(sum) => sum.base_covariance(x),
         }
     }
 }
 
 impl Layer<InducingPrior> {
-    /// Returns the inducing points, mutably.
-    pub fn inducing_mut(&mut self) -> Option<&mut InducingPrior> {
-        match self {
-            Layer::Inducing(prior) => Some(prior),
-            Layer::Linear(_) => None,
-        }
-    }
-
     /// Like [`Layer::for_each_parameter`], with mutable access.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        if let Layer::Inducing(prior) = self {
+        if let Some(prior) = self.inducing_mut() {
             prior.for_each_parameter_mut(visit);
         }
     }
@@ -150,22 +172,29 @@ impl Layer<InducingPrior> {
         Ok(match self {
             Layer::Inducing(prior) => prior.factorised()?.into(),
             Layer::Linear(layer) => layer.clone().into(),
+            Layer::Sum(sum) => sum.function().factorised()?.with_effects(sum.effects().clone()),
         })
     }
 }
 
 impl Layer {
-    /// The layer without its factor.
+    /// The layer of the function without its factor.
     pub fn to_prior(&self) -> Layer<InducingPrior> {
         match self {
             Layer::Inducing(layer) => InducingPrior::clone(layer).into(),
             Layer::Linear(layer) => layer.clone().into(),
+            Layer::Sum(sum) => sum.function().to_prior(),
         }
+    }
+
+    /// The sum of this function and grouped effects.
+    pub(crate) fn with_effects(self, effects: Effects) -> Layer {
+        Layer::Sum(Box::new(SumLayer::new(self, effects)))
     }
 
     /// Fixes the parameters that `which` picks; fixed parameters stay fixed.
     pub(crate) fn fix(&mut self, which: &dyn Fn(&Parameter) -> bool) {
-        if let Layer::Inducing(layer) = self {
+        if let Some(layer) = self.inducing_mut() {
             layer.fix(which);
         }
     }
@@ -189,6 +218,7 @@ impl Deref for Layer {
         match self {
             Layer::Inducing(layer) => layer.as_ref(),
             Layer::Linear(layer) => layer,
+            Layer::Sum(sum) => sum.as_ref(),
         }
     }
 }

@@ -82,6 +82,6 @@ impl<G: AsRef<InducingPrior>> Layers<'_, G> {
 
     /// True if features are whitened, which holds for all layers or for none.
     pub(crate) fn whitens(self) -> bool {
-        self.all[0].prior().is_some()
+        !matches!(self.all[0], Layer::Linear(_))
     }
 }

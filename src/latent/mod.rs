@@ -8,6 +8,7 @@ mod layer;
 mod layers;
 pub mod linear;
 mod pivots;
+mod sum;
 
 pub(crate) use embedding::Embedding;
 pub use inducing::{InducingLayer, InducingPrior, Jitter};
@@ -15,6 +16,7 @@ pub use init::{InducingInit, choose_inducing, more_inducing};
 pub use layer::Layer;
 pub use layers::Layers;
 pub use linear::LinearLayer;
+pub use sum::SumLayer;
 
 use crate::linalg::{self, Operand, block_product};
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -31,13 +33,15 @@ pub struct LayerGradient {
     /// The inducing inputs, `M × D`.
     #[serde(with = "crate::linalg::stored")]
     pub z: Mat<f64>,
+    /// The values of the factors of grouped effects, if they are part of the layer.
+    pub effects: Vec<f64>,
 }
 
 impl LayerGradient {
     /// Creates zeros for `kernel` parameter values, `means` means, and inducing inputs of the shape of `z` (`M × D`).
     pub fn zeros(kernel: usize, means: usize, z: MatRef<'_, f64>) -> Self {
         let z = Mat::zeros(z.nrows(), z.ncols());
-        LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z }
+        LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z, effects: Vec::new() }
     }
 
     /// Sets all entries to zero.
@@ -45,11 +49,12 @@ impl LayerGradient {
         self.kernel.fill(0.0);
         self.mean.fill(0.0);
         self.z.as_mut().fill(0.0);
+        self.effects.fill(0.0);
     }
 
     /// Returns true if both gradients are for layers of the same shape.
     pub(crate) fn is_like(&self, other: &LayerGradient) -> bool {
-        let shape = |of: &LayerGradient| (of.kernel.len(), of.mean.len(), of.z.shape());
+        let shape = |of: &LayerGradient| (of.kernel.len(), of.mean.len(), of.z.shape(), of.effects.len());
         shape(self) == shape(other)
     }
 
@@ -58,6 +63,7 @@ impl LayerGradient {
         self.kernel.iter_mut().zip(&other.kernel).for_each(|(a, b)| *a += b);
         self.mean.iter_mut().zip(&other.mean).for_each(|(a, b)| *a += b);
         self.z += &other.z;
+        self.effects.iter_mut().zip(&other.effects).for_each(|(a, b)| *a += b);
     }
 }
 
@@ -84,8 +90,7 @@ pub struct FeaturesAdjoint<'a> {
 ///
 /// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = I`, `a = L_Pᵀ x`,
 /// `base = 0`, `κ = 0` for a linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `c × D`
-/// blocks, a row per datum, in any strides; columns after the first D, which belong to grouped
-/// effects, are ignored.
+/// blocks, a row per datum, in any strides; columns after the first D belong to grouped effects.
 pub trait LatentLayer: Send + Sync {
     /// The dimension M of `w`.
     fn dim(&self) -> usize;

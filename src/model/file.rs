@@ -197,8 +197,8 @@ impl Model {
     }
 
     fn description(&self, schema: Option<Value>) -> Description {
-        let described = |layer: &Layer<InducingPrior>| match layer {
-            Layer::Inducing(layer) => {
+        let described = |layer: &Layer<InducingPrior>| match layer.inducing() {
+            Some(layer) => {
                 let mut kernel_parameters = Vec::new();
                 layer.kernel().for_each_parameter(&mut |p| kernel_parameters.push(p.clone()));
                 LayerDescription::Inducing {
@@ -209,7 +209,9 @@ impl Model {
                     jitter: layer.jitter(),
                 }
             }
-            Layer::Linear(layer) => LayerDescription::Linear { intercept: layer.has_intercept() },
+            None => {
+                LayerDescription::Linear { intercept: layer.linear().is_some_and(LinearLayer::has_intercept) }
+            }
         };
         let mut likelihood_parameters = Vec::new();
         self.latent.likelihood.for_each_parameter(&mut |p| likelihood_parameters.push(p.clone()));
@@ -247,15 +249,12 @@ impl Model {
         let several = self.latent.layers.len() > 1;
         for (index, layer) in self.latent.layers.iter().enumerate() {
             let named = |name: &str| name::of(name, index, several);
-            match layer {
-                Layer::Inducing(layer) => arrays.push(Array::matrix(named(name::INDUCING), layer.z())),
-                Layer::Linear(layer) => {
-                    arrays.extend(layer.basis().map(|basis| Array::matrix(named(name::BASIS), basis)));
-                    let deviations = layer.prior_deviations().unwrap_or_default();
-                    arrays.push(Array::vector(named(name::DEVIATIONS), deviations));
-                    arrays.push(Array::vector(named(name::PRIOR_MEAN), layer.prior_mean()));
-                }
-            }
+            arrays.extend(layer.inducing().map(|layer| Array::matrix(named(name::INDUCING), layer.z())));
+            let Some(layer) = layer.linear() else { continue };
+            arrays.extend(layer.basis().map(|basis| Array::matrix(named(name::BASIS), basis)));
+            let deviations = layer.prior_deviations().unwrap_or_default();
+            arrays.push(Array::vector(named(name::DEVIATIONS), deviations));
+            arrays.push(Array::vector(named(name::PRIOR_MEAN), layer.prior_mean()));
         }
         for (index, (q, factors)) in self.q.iter().zip(self.posterior.factors()).enumerate() {
             let named = |name: &str| name::of(name, index, self.q.len() > 1);
@@ -276,7 +275,7 @@ impl Model {
             let noise = nearby.noise().map(|noise| Array::vector(name::NEIGHBOUR_NOISE, noise));
             arrays.extend(noise.map(|noise| noise.rounded(nearby.is_single())));
         }
-        arrays.extend(self.posterior.effects().into_iter().flat_map(grouped::arrays));
+        arrays.extend((0..self.q.len()).flat_map(|process| grouped::arrays(&self.posterior, process)));
         arrays.sort_by(|a, b| a.name.cmp(&b.name));
         arrays
     }
@@ -399,7 +398,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let bound = description.mean_variance.max(0.0);
     let mut posterior = Posterior::from_factors(&latent, factors).with_mean_variance(bound);
     if !latent.effects.is_empty() {
-        posterior = grouped::beside(posterior, &latent, &q[0], arrays)?;
+        posterior = grouped::beside(posterior, &latent, &q, arrays)?;
     }
     if let Some(count) = description.neighbours {
         posterior = nearby::beside(posterior, &latent, &q[0], count, arrays)?;
@@ -423,7 +422,10 @@ fn checked_inputs(description: &Description) -> Checked<usize> {
     let effects = &description.effects;
     let columns = effects.columns();
     let intervals = description.summary.effects.as_ref().is_none_or(|known| known.fits(effects));
-    if *effects.terms() != description.options.effects || !effects.is_consistent(columns) || !intervals {
+    if *effects.terms() != description.options.effects
+        || !effects.is_consistent(columns, 1 + description.more_layers.len())
+        || !intervals
+    {
         return Err(Unusable::damaged("its grouped effects contradict each other"));
     }
     let Some(dims) = description.scaling.dims().checked_sub(columns) else {

@@ -9,7 +9,6 @@ use super::search::{BetaCurve, Search};
 use super::summary::{FitSummary, Update};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
-use crate::latent::Layer;
 use crate::linalg::symmetric_eigen;
 use crate::options::{FitOptions, LossKind, ModelKind};
 use crate::variational::Normal;
@@ -75,7 +74,9 @@ impl Model {
         let mut summary = self.summary.clone();
         summary.updates.push(update);
         (summary.elbo_sum, summary.evidence_upper_bound) = (None, None);
-        let mut posterior = Posterior::new(&latent, &q).with_mean_variance(self.posterior.mean_variance());
+        let (latent, q, effects) = latent.split(q);
+        let posterior = Posterior::new(&latent, &q).with_mean_variance(self.posterior.mean_variance());
+        let mut posterior = posterior.with_effects(effects);
         if let (Some(nearby), Some(layer)) = (nearby, latent.layer().inducing()) {
             posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
         }
@@ -143,10 +144,7 @@ impl Model {
 
     /// The kind of model, which says how f depends on the inputs.
     pub fn model_kind(&self) -> ModelKind {
-        match self.latent.layer() {
-            Layer::Inducing(_) => ModelKind::Gp,
-            Layer::Linear(_) => ModelKind::Glm,
-        }
+        if self.latent.layer().linear().is_some() { ModelKind::Glm } else { ModelKind::Gp }
     }
 
     /// The record of the fit.

@@ -7,7 +7,8 @@ use super::latent::LatentPrior;
 use super::posterior::Posterior;
 use super::unusable::{Checked, Unusable};
 use crate::effects::{
-    Components, EffectIntervals, EffectPosterior, EffectTerm, Ends, Moments, Sparse, VarianceComponent,
+    Components, EffectIntervals, EffectPosterior, EffectTerm, Effects, Ends, Moments, Sparse,
+    VarianceComponent,
 };
 use crate::error::{Error, Result};
 use crate::variational::Normal;
@@ -21,6 +22,8 @@ pub struct LevelEffect {
     pub term: usize,
     /// The code of the level.
     pub level: usize,
+    /// The latent function.
+    pub function: usize,
     /// The number of the effect among the effects of the level.
     pub effect: usize,
     /// The posterior mean, in units of the target (per unit of the column for a slope).
@@ -45,7 +48,14 @@ impl Model {
     /// without them.
     pub fn variance_components(&self) -> Vec<VarianceComponent> {
         let units: Vec<f64> = self.effect_units().collect();
-        self.latent.effects.variance_components(self.scaling.target.scale, &units, self.intervals())
+        let of_layer = |(layer, prefix): (usize, String)| {
+            let effects = self.latent.effects.of_layer(layer);
+            let own = effects.variance_components(self.scaling.target.scale, &units, self.intervals());
+            own.into_iter()
+                .map(move |own| VarianceComponent { group: format!("{prefix}{}", own.group), ..own })
+        };
+        let layers = self.latent.prefixes().into_iter().enumerate().take(self.latent.effects.layers());
+        layers.flat_map(of_layer).collect()
     }
 
     fn intervals(&self) -> Option<&EffectIntervals> {
@@ -94,23 +104,26 @@ impl Model {
         Some(value + fixed - scales.sum::<f64>())
     }
 
-    /// The estimates of all levels, term by term and level by level; empty for models without grouped effects.
+    /// The estimates of all levels, function by function, term by term and level by level; empty for models without grouped effects.
     pub fn level_effects(&self) -> Vec<LevelEffect> {
-        let Some(posterior) = self.posterior.effects() else { return Vec::new() };
         let units: Vec<f64> = self.effect_units().collect();
         let scale = self.scaling.target.scale;
         let mut out = Vec::new();
-        for (term, of) in self.latent.effects.terms().iter().enumerate() {
-            let own: Vec<f64> = of.units(&units).iter().map(|unit| scale / unit).collect();
-            for level in 0..of.levels {
-                let (means, covariance) = posterior.level_at_origin(term, level);
-                out.extend((0..of.width()).map(|effect| LevelEffect {
-                    term,
-                    level,
-                    effect,
-                    estimate: own[effect] * means[effect],
-                    sd: own[effect] * covariance[(effect, effect)].max(0.0).sqrt(),
-                }));
+        for function in 0..self.latent.processes() {
+            let Some(posterior) = self.posterior.effects(function) else { continue };
+            for (term, of) in self.latent.effects.terms().iter().enumerate() {
+                let own: Vec<f64> = of.units(&units).iter().map(|unit| scale / unit).collect();
+                for level in 0..of.levels {
+                    let (means, covariance) = posterior.level_at_origin(term, level);
+                    out.extend((0..of.width()).map(|effect| LevelEffect {
+                        term,
+                        level,
+                        function,
+                        effect,
+                        estimate: own[effect] * means[effect],
+                        sd: own[effect] * covariance[(effect, effect)].max(0.0).sqrt(),
+                    }));
+                }
             }
         }
         out
@@ -135,9 +148,16 @@ impl Model {
     }
 }
 
-/// The arrays of grouped effects.
-pub(super) fn arrays(posterior: &EffectPosterior) -> Vec<Array> {
-    let moments = posterior.moments();
+/// The arrays of the grouped effects of a process, whose place among several is part of their names.
+pub(super) fn arrays(posterior: &Posterior, process: usize) -> Vec<Array> {
+    let Some(effects) = posterior.effects(process) else { return Vec::new() };
+    let mut arrays = of_moments(effects.moments());
+    let several = posterior.factors().len() > 1;
+    arrays.iter_mut().for_each(|array| array.name = name::of(&array.name, process, several));
+    arrays
+}
+
+fn of_moments(moments: &Moments) -> Vec<Array> {
     let mut arrays = vec![
         Array::matrix(name::EFFECT_CROSS, moments.cross.as_ref()),
         Array::vector(name::EFFECT_MEANS, &moments.coefficients),
@@ -165,36 +185,53 @@ pub(super) fn arrays(posterior: &EffectPosterior) -> Vec<Array> {
 pub(super) fn beside(
     posterior: Posterior,
     latent: &LatentPrior,
-    q: &Normal,
+    q: &[Normal],
     arrays: &Arrays<'_>,
 ) -> Checked<Posterior> {
-    // In models with neighbours no term is eliminated.
+    let factorised = latent.factorised();
+    let factorised = factorised
+        .map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
+    let layers = factorised.layers();
+    let of_process = |(process, own): (usize, &Normal)| {
+        let name = |array: &str| name::of(array, process, q.len() > 1);
+        let layer = layers.of(process);
+        let moments = moments(&latent.effects, own, &name, arrays)?;
+        Ok(EffectPosterior::new(latent.effects.of_layer(layer), moments, layers.get(layer)))
+    };
+    Ok(posterior.with_effects(q.iter().enumerate().map(of_process).collect::<Checked<_>>()?))
+}
+
+/// Reads the moments of the effects of a process.
+fn moments(
+    effects: &Effects,
+    q: &Normal,
+    name: &dyn Fn(&str) -> String,
+    arrays: &Arrays<'_>,
+) -> Checked<Moments> {
+    // Only one function without neighbours has an eliminated term.
     let is_joint = !arrays.has(name::EFFECT_STARTS);
-    let terms = latent.effects.terms();
-    let eliminated = if is_joint { terms.len() } else { latent.effects.eliminated() };
-    let (m, all) = (q.dim(), latent.effects.coefficients());
+    let terms = effects.terms();
+    let eliminated = if is_joint { terms.len() } else { effects.eliminated() };
+    let (m, all) = (q.dim(), effects.coefficients());
     let own = terms.get(eliminated).map_or(0, EffectTerm::coefficients);
     let others = all - own;
     let mut moments = Moments {
         eliminated,
         weights: q.mean().to_vec(),
         covariance: q.cov().to_dense(),
-        coefficients: arrays.values(name::EFFECT_MEANS, &[all])?,
-        cross: arrays.matrix(name::EFFECT_CROSS, m, all)?,
+        coefficients: arrays.values(&name(name::EFFECT_MEANS), &[all])?,
+        cross: arrays.matrix(&name(name::EFFECT_CROSS), m, all)?,
         loads: Sparse { offsets: vec![0], columns: Vec::new(), values: Vec::new() },
         weight_loads: Mat::zeros(m, 0),
         blocks: Vec::new(),
-        others: arrays.matrix(name::EFFECT_OTHERS, others, others)?,
+        others: arrays.matrix(&name(name::EFFECT_OTHERS), others, others)?,
     };
     if let Some(term) = terms.get(eliminated) {
         moments.loads = loads(term, others, arrays)?;
         moments.weight_loads = arrays.matrix(name::EFFECT_LOADS, m, own)?;
         moments.blocks = arrays.values(name::EFFECT_BLOCKS, &[own * term.width()])?;
     }
-    let factorised = latent.factorised();
-    let factorised = factorised
-        .map_err(|_| Unusable::damaged("the covariance matrix of its inducing inputs is singular"))?;
-    Ok(posterior.with_effects(EffectPosterior::new(latent.effects.clone(), moments, factorised.layer())))
+    Ok(moments)
 }
 
 /// Reads the loads of the eliminated term, for `others` other coefficients.

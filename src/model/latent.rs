@@ -1,11 +1,12 @@
 //! The trainable part of a model: kernel, constant mean, likelihood and inducing inputs as one flat
 //! vector.
 
-use crate::effects::Effects;
+use crate::effects::{EffectPosterior, Effects};
 use crate::hyper::{Descriptor, INDUCING, ValueSettings};
 use crate::latent::inducing::FactorizationFailure;
 use crate::latent::{InducingLayer, InducingPrior, Layer, LayerGradient, Layers};
 use crate::likelihood::ObservationModel;
+use crate::variational::Normal;
 use faer::MatRef;
 use sparsegp_kernels::{Parameter, Transform, Unit};
 
@@ -128,7 +129,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
                 }));
             }
         }
-        out.extend(self.effects.descriptors());
+        out.extend(self.effects.descriptors(&prefixes));
         out
     }
 
@@ -186,8 +187,8 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         effects.for_each_parameter_mut(&mut |p| fill(p, &mut factors));
     }
 
-    /// Writes the gradients of the layers and of the likelihood in the order of the flat vector;
-    /// the caller appends the gradient of the factors of grouped effects.
+    /// Writes the gradients of the layers and of the likelihood in the order of the flat vector. Unless grouped effects are part of the layers,
+    /// the caller appends the gradient of their factors.
     pub fn flatten_gradient(&self, layers: &[LayerGradient], likelihood: &[f64], out: &mut Vec<f64>) {
         out.clear();
         for layer in layers {
@@ -198,6 +199,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         for layer in layers {
             (0..layer.z.ncols()).for_each(|j| out.extend(layer.z.col(j).iter()));
         }
+        layers.iter().for_each(|layer| out.extend_from_slice(&layer.effects));
     }
 
     /// Returns a model with the likelihood and settings of this one, and other layers.
@@ -251,6 +253,32 @@ impl LatentPrior {
 }
 
 impl LatentModel {
+    /// The model with its grouped effects, if there are any, as a part of each layer.
+    pub fn with_summed_effects(mut self) -> LatentModel {
+        if self.effects.is_empty() {
+            return self;
+        }
+        let layers = self.layers.into_iter().enumerate();
+        self.layers = layers.map(|(index, layer)| layer.with_effects(self.effects.of_layer(index))).collect();
+        self
+    }
+
+    /// Splits the posteriors of a model with grouped effects in its layers: returns the model of the functions, their posteriors, and the
+    /// effects of every process.
+    pub(crate) fn split(mut self, q: Vec<Normal>) -> (LatentModel, Vec<Normal>, Vec<EffectPosterior>) {
+        let layers = self.layers();
+        let of_process = |(process, q): (usize, Normal)| match layers.get(layers.of(process)) {
+            Layer::Sum(sum) => {
+                let (q, effects) = EffectPosterior::split(sum.effects(), &q, sum.function());
+                (q, Some(effects))
+            }
+            _ => (q, None),
+        };
+        let (q, effects): (Vec<Normal>, Vec<_>) = q.into_iter().enumerate().map(of_process).unzip();
+        self.layers = self.layers.iter().map(|layer| layer.function().clone()).collect();
+        (self, q, effects.into_iter().flatten().collect())
+    }
+
     /// The model without factors.
     pub fn to_prior(&self) -> LatentPrior {
         self.with_layers(self.layers.iter().map(Layer::to_prior).collect())
@@ -287,7 +315,7 @@ impl LatentModel {
         self.likelihood.for_each_parameter_mut(&mut |p| fill(p, &mut parameters));
         let mut factorised = Ok(());
         for (layer, mut own) in self.layers.iter_mut().zip(of_layers) {
-            let Layer::Inducing(layer) = layer else { continue };
+            let Some(layer) = layer.inducing_mut() else { continue };
             let moved = layer.change(|prior| {
                 prior.for_each_parameter_mut(&mut |p| fill(p, &mut own));
                 move_inputs(prior, &mut parameters);
@@ -295,6 +323,11 @@ impl LatentModel {
             factorised = factorised.and(moved);
         }
         self.effects.for_each_parameter_mut(&mut |p| fill(p, &mut parameters));
+        for (index, layer) in self.layers.iter_mut().enumerate() {
+            if let Layer::Sum(sum) = layer {
+                sum.refresh(self.effects.of_layer(index));
+            }
+        }
         factorised
     }
 }

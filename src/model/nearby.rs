@@ -251,7 +251,7 @@ pub(super) fn beside(
             "its neighbours have another number of inputs than its model, or are too many",
         ));
     }
-    if posterior.effects().is_some_and(|known| !known.moments().is_joint()) {
+    if posterior.effects(0).is_some_and(|known| !known.moments().is_joint()) {
         return Err(Unusable::damaged("its grouped effects do not suit its neighbours"));
     }
     let layer = layer.factorised();

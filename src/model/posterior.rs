@@ -53,7 +53,8 @@ pub struct Posterior {
     /// The variance of the trained constant mean, a lower bound on the variance of f; 0 if it is not known.
     mean_variance: f64,
     neighbours: Option<Neighbours>,
-    effects: Option<Arc<EffectPosterior>>,
+    /// The grouped effects of every process; empty without grouped effects.
+    effects: Arc<Vec<EffectPosterior>>,
 }
 
 /// The numbers from which predictions of a latent process are computed. A model file stores them, so predictions are the same bit for bit.
@@ -145,6 +146,10 @@ const COLUMNS: usize = 256;
 impl Posterior {
     /// Creates the posterior from a model and the whitened posteriors of its processes.
     pub fn new(model: &LatentModel, q: impl AsRef<[Normal]>) -> Self {
+        if model.layers.iter().any(|layer| matches!(layer, Layer::Sum(_))) {
+            let (model, q, effects) = model.clone().split(q.as_ref().to_vec());
+            return Posterior::new(&model, q).with_effects(effects);
+        }
         let layers = model.layers();
         let factors = |(process, q): (usize, &Normal)| {
             let layer = layers.get(layers.of(process));
@@ -160,15 +165,21 @@ impl Posterior {
     /// Creates the posterior from the stored factors of every process; see [`Posterior::factors`].
     pub(crate) fn from_factors(model: &LatentPrior, factors: Vec<Factors>) -> Self {
         let (layers, likelihood) = (model.layers.clone(), model.likelihood.clone());
-        Posterior { layers, likelihood, factors, mean_variance: 0.0, neighbours: None, effects: None }
+        Posterior {
+            layers,
+            likelihood,
+            factors,
+            mean_variance: 0.0,
+            neighbours: None,
+            effects: Arc::default(),
+        }
     }
 
     /// Adds training rows as neighbours to the posterior; `q` is the posterior of the whitened
     /// inducing variables of `layer`. If the model has grouped effects, add them before.
     pub fn with_neighbours(self, layer: InducingLayer, nearby: Arc<Nearby>, q: &Normal) -> Self {
         let (layer, count) = (Arc::new(layer), nearby.count());
-        let joint = self.effects().and_then(|known| known.moments().joint());
-        let q = joint.unwrap_or_else(|| q.clone());
+        let q = self.joint(0).unwrap_or_else(|| q.clone());
         Posterior { neighbours: Some(Neighbours { layer, nearby, q, count }), ..self }
     }
 
@@ -178,7 +189,8 @@ impl Posterior {
     /// targets whose weights sum to 1 (universal kriging), so its variance is at least σ²/W. That matters if the kernel's variance tends
     /// to 0, where the variance given the mean does, too.
     pub(crate) fn with_trained_mean(self, total_weight: f64) -> Self {
-        let trained = matches!(&self.layers[..], [Layer::Inducing(layer)] if !layer.mean().fixed);
+        let trained =
+            matches!(&self.layers[..], [layer] if layer.inducing().is_some_and(|layer| !layer.mean().fixed));
         let noise = self.likelihood.gaussian_noise().filter(|_| trained && total_weight > 0.0);
         self.with_mean_variance(noise.map_or(0.0, |noise| noise / total_weight))
     }
@@ -204,14 +216,26 @@ impl Posterior {
         covariance
     }
 
-    /// Adds grouped effects to the posterior; their columns follow the inputs of f.
-    pub fn with_effects(self, effects: EffectPosterior) -> Self {
-        Posterior { effects: Some(Arc::new(effects)), ..self }
+    /// Adds grouped effects to the posterior, one set for each process; their columns follow the inputs of f.
+    pub fn with_effects(self, effects: Vec<EffectPosterior>) -> Self {
+        Posterior { effects: Arc::new(effects), ..self }
     }
 
-    /// The grouped effects, if there are any.
-    pub fn effects(&self) -> Option<&EffectPosterior> {
-        self.effects.as_deref()
+    /// The grouped effects of a process, if there are any.
+    pub fn effects(&self, process: usize) -> Option<&EffectPosterior> {
+        self.effects.get(process)
+    }
+
+    /// The grouped effects of all processes; empty without grouped effects.
+    pub(crate) fn all_effects(&self) -> &[EffectPosterior] {
+        &self.effects
+    }
+
+    /// The joint distribution of the whitened weights of a process and of the effects, without its log determinant; `None` without grouped
+    /// effects.
+    pub fn joint(&self, process: usize) -> Option<Normal> {
+        let known = self.effects(process)?;
+        Some(known.moments().joint(known.effects()))
     }
 
     /// The training rows in which neighbours are searched, if there are any.
@@ -228,7 +252,7 @@ impl Posterior {
     /// The training rows, the number of neighbours, and the other parts of a prediction.
     pub(super) fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
         let Neighbours { layer, nearby, q, count } = self.neighbours.as_ref()?;
-        let effects = self.effects().map_or(Effects::NONE, EffectPosterior::effects);
+        let effects = self.effects(0).map_or(Effects::NONE, EffectPosterior::effects);
         Some((nearby, *count, Beside { layer, effects, q, noise: self.likelihood.gaussian_noise() }))
     }
 
@@ -341,7 +365,7 @@ impl Posterior {
             if let Some(q) = &roots.increase {
                 q.add(1.0, k.as_ref(), t.as_mut(), own_variance);
             }
-            if let Some(effects) = &self.effects {
+            if let Some(effects) = self.effects(process) {
                 for (i, (mean, variance)) in own_mean.iter_mut().zip(own_variance.iter_mut()).enumerate() {
                     let (more_mean, more_variance) = effects.row(x.row(i), k.as_ref().col(i));
                     *mean += more_mean;
@@ -387,7 +411,7 @@ impl Posterior {
                 mean.fill(constant);
             }
             columns::add_transposed_matvec(k.as_ref(), &self.factors[process].weights, mean);
-            if let Some(effects) = &self.effects {
+            if let Some(effects) = self.effects(process) {
                 mean.iter_mut().enumerate().for_each(|(i, mean)| *mean += effects.row_mean(block.row(i)));
             }
         });
@@ -420,7 +444,7 @@ impl Posterior {
         if let Some(q) = &roots.increase {
             q.add_outer(1.0, &k, &mut out);
         }
-        if let Some(effects) = &self.effects {
+        if let Some(effects) = self.effects(process) {
             effects.add_covariance(x, k.as_ref(), &mut out);
         }
         self.with_error_of_mean(out)

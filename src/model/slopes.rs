@@ -5,7 +5,7 @@ use super::local::Local;
 use super::nearby::{Beside, Nearby};
 use super::posterior::{Marginals, Posterior, Root};
 use crate::error::{Error, Result};
-use crate::latent::{InducingPrior, Layer};
+use crate::latent::InducingPrior;
 use crate::likelihood::{Marginal, Observation};
 use crate::quadrature::Integrator;
 use faer::{Mat, MatRef};
@@ -169,9 +169,9 @@ impl Posterior {
         let starts: Vec<usize> = (0..n).step_by(ROWS).collect();
         let of_block = |&from: &usize| {
             let block = x.subrows(from, ROWS.min(n - from));
-            match layer {
-                Layer::Inducing(prior) => self.block_slopes(process, prior, block),
-                Layer::Linear(_) => self.linear_slopes(process, block),
+            match layer.inducing() {
+                Some(prior) => self.block_slopes(process, prior, block),
+                None => self.linear_slopes(process, block),
             }
         };
         let found: Vec<Pair> = starts.par_iter().map(of_block).collect();

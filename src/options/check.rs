@@ -303,8 +303,8 @@ impl FitOptions {
 
     /// Refuses a mode of hyper-parameters that the objective or the solver does not allow.
     fn check_hyper(&self) -> Result<()> {
-        // Neighbours and grouped effects allow other modes, which `check_neighbours` and `check_groups` check.
-        if self.neighbours.is_some() || !self.effects.is_empty() {
+        // Neighbours, and effects in closed form, allow other modes, which `check_neighbours` and `check_groups` check.
+        if self.neighbours.is_some() || self.eliminates_effects() {
             return Ok(());
         }
         let (objective, collapsed) = (self.objective, !self.has_own_q());
@@ -371,6 +371,7 @@ impl FitOptions {
         let why = [
             (self.objective != ObjectiveKind::Elbo, "⟨objective elbo⟩"),
             (self.model != ModelKind::Gp, "⟨model gp⟩"),
+            (!self.effects.is_empty(), "no ⟨group⟩"),
             (self.steps.family != Family::Full, "⟨family full⟩"),
             (self.steps.q_update != QUpdate::Ngd, "⟨q_update ngd⟩"),
         ];

@@ -277,7 +277,21 @@ impl FitOptions {
 
     /// Returns true if q has a closed form on all rows in every mode of the hyper-parameters.
     fn is_always_closed(&self) -> bool {
-        !self.has_own_q() || self.neighbours.is_some() || !self.effects.is_empty()
+        !self.has_own_q() || self.neighbours.is_some() || self.eliminates_effects()
+    }
+
+    /// Returns true if grouped effects are solved for in closed form, level by level of the largest grouping. Otherwise they are features of the
+    /// layers, and every method of training applies to them.
+    pub(crate) fn eliminates_effects(&self) -> bool {
+        let closed = matches!(self.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe | ObjectiveKind::Fitc);
+        let by_steps = matches!(self.hyper, Some(Hyper::Joint | Hyper::Alternating | Hyper::Dual))
+            || self.estimator.is_sampled()
+            || self.steps.family != Family::Full;
+        !self.effects.is_empty()
+            && self.neighbours.is_none()
+            && !self.likelihood_kind().is_joint()
+            && closed
+            && !by_steps
     }
 
     /// Returns the prior of the weights of f's features in a model with grouped effects. The coefficients of a linear model are fixed
@@ -319,7 +333,8 @@ impl FitOptions {
     /// Returns the options with the mode of hyper-parameters set explicitly, so that [`decided_for`](Self::decided_for) does not replace
     /// mini-batches by a closed form.
     pub fn by_batches(self) -> FitOptions {
-        FitOptions { hyper: Some(self.hyper_mode()), ..self }
+        let joint = self.hyper.is_none() && self.eliminates_effects();
+        FitOptions { hyper: Some(if joint { Hyper::Joint } else { self.hyper_mode() }), ..self }
     }
 
     /// Returns true if weak default priors apply. They suit only standardised data.
@@ -335,6 +350,7 @@ impl FitOptions {
             && self.steps.family == Family::Full
             && self.steps.q_update == QUpdate::Ngd
             && self.steps.q_average == Average::None
+            && self.effects.is_empty()
             && !self.estimator.is_sampled()
     }
 
@@ -354,7 +370,7 @@ impl FitOptions {
             Hyper::Alternating => self.objective.loss() == LossKind::Elbo,
             _ => false,
         };
-        asked && self.model == ModelKind::Gp && self.steps.family == Family::Full
+        asked && self.model == ModelKind::Gp && self.steps.family == Family::Full && self.effects.is_empty()
     }
 
     /// Returns the epoch limit for `n` rows. By default few rows get more epochs, because their epochs have few steps. With neighbours,
@@ -393,7 +409,7 @@ impl FitOptions {
         self.tolerance.unwrap_or(match self.objective.loss() {
             _ if self.stop_range.is_some() => 0.0,
             // There are few parameters and iterations are cheap. With few rows, a larger tolerance stops before large steps.
-            _ if !self.effects.is_empty() && self.model == ModelKind::Glm => 1e-10,
+            _ if self.eliminates_effects() && self.model == ModelKind::Glm => 1e-10,
             // In a good fit the squared error of standardised targets is far below 1.
             LossKind::Square => 1e-7,
             // Sampling noise hides the gain of an epoch, so these fits end at their other limits.

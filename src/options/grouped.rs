@@ -1,14 +1,15 @@
 //! Checks of the options that are combined with grouped effects.
 
 use super::fit::FitOptions;
-use super::words::{Hyper, ModelKind, ObjectiveKind};
+use super::words::{ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
 use crate::effects::EffectTerm;
 use crate::error::{Error, Result};
 
-/// The maximum number of effects that one dense matrix couples: in every evaluation without neighbours; at the end of the training with
-/// neighbours, whose hyper-parameters are trained on a part of many levels.
+/// The maximum number of effects that one dense matrix couples: in every evaluation in closed form; in every step on q, which couples all of
+/// them; at the end of the training with neighbours, whose hyper-parameters are trained on a part of many levels.
 const MOST_COUPLED: usize = 6000;
+pub(crate) const MOST_IN_STEPS: usize = 3000;
 const MOST_BESIDE_NEIGHBOURS: usize = 12_000;
 
 impl FitOptions {
@@ -17,38 +18,29 @@ impl FitOptions {
         if self.effects.is_empty() {
             return Ok(());
         }
-        let (kind, gaussian) = (self.likelihood_kind(), self.likelihood_kind().has_gaussian_noise());
+        let (kind, eliminates) = (self.likelihood_kind(), self.eliminates_effects());
+        let likelihood_of_reml = eliminates && kind.has_gaussian_noise();
         let default = FitOptions::default();
         let prior = (self.prior_mean, self.prior_variance) != (default.prior_mean, default.prior_variance);
-        let by_batches = !matches!(self.hyper, None | Some(Hyper::Collapsed | Hyper::Fixed));
-        let known = match self.objective {
-            ObjectiveKind::Elbo => true,
-            ObjectiveKind::Vfe | ObjectiveKind::Fitc => self.neighbours.is_none(),
-            ObjectiveKind::DlmLog => self.neighbours.is_some(),
-            ObjectiveKind::DlmSquare => false,
-        };
         let other = [
-            (kind.is_joint(), format!("⟨likelihood {kind}⟩")),
-            (!known, format!("⟨objective {}⟩", self.objective)),
-            (self.reml && !gaussian, format!("⟨reml⟩ with ⟨likelihood {kind}⟩")),
+            (
+                self.reml && !likelihood_of_reml,
+                format!("⟨reml⟩ with ⟨likelihood {kind}⟩ and ⟨objective {}⟩", self.objective),
+            ),
             (self.reml && self.beta != 1.0, "⟨reml⟩ with ⟨beta⟩".to_owned()),
-            (self.estimator.is_sampled(), format!("⟨estimator {}⟩", self.estimator)),
-            (self.growth.is_some(), "⟨inducing auto⟩".to_owned()),
-            (by_batches, format!("⟨hyper {}⟩", self.hyper_mode())),
+            (
+                self.neighbours.is_some() && self.objective == ObjectiveKind::DlmSquare,
+                "⟨objective dlm-square⟩ with ⟨neighbours⟩".to_owned(),
+            ),
             (self.warp_inputs != InputWarp::None, "⟨warp_inputs⟩".to_owned()),
             (self.warp_target != TargetWarp::None, "⟨warp_target⟩".to_owned()),
-            (self.model == ModelKind::Glm && prior, "⟨prior_variance⟩".to_owned()),
+            (self.model == ModelKind::Glm && prior && eliminates, "⟨prior_variance⟩".to_owned()),
         ];
         let Some((_, name)) = other.into_iter().find(|(given, _)| *given) else {
             self.check_coupled()?;
             return self.check_fixed_effects();
         };
-        let hint = if by_batches {
-            "grouped effects solve for q on all rows at every step: leave ⟨hyper⟩ out, or use fixed"
-        } else {
-            "grouped effects need a likelihood of one latent function and ⟨objective elbo⟩; or Gaussian noise and vfe or fitc; or ⟨neighbours⟩ and dlm-log"
-        };
-        Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint(hint))
+        Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩")).hint("leave one of the two out"))
     }
 
     /// Returns the number of effects of all groupings except the largest, which one dense matrix couples in a fit without neighbours.
@@ -57,15 +49,15 @@ impl FitOptions {
         sizes().sum::<usize>() - sizes().max().unwrap_or(0)
     }
 
-    /// Refuses more effects than fit in one dense matrix. Without neighbours the largest grouping is eliminated and does not count.
+    /// Refuses more effects than fit in one dense matrix. In closed form the largest grouping is eliminated and does not count.
     fn check_coupled(&self) -> Result<()> {
-        let (coupled, which, most) = match self.neighbours {
-            Some(_) => (
-                self.effects.iter().map(EffectTerm::coefficients).sum(),
-                "groupings beside ⟨neighbours⟩",
-                MOST_BESIDE_NEIGHBOURS,
-            ),
-            None => (self.coupled_effects(), "groupings other than the largest", MOST_COUPLED),
+        let all = self.effects.iter().map(EffectTerm::coefficients).sum();
+        let (coupled, which, most) = if self.neighbours.is_some() {
+            (all, "groupings beside ⟨neighbours⟩".to_owned(), MOST_BESIDE_NEIGHBOURS)
+        } else if self.eliminates_effects() {
+            (self.coupled_effects(), "groupings other than the largest".to_owned(), MOST_COUPLED)
+        } else {
+            (all, format!("groupings beside ⟨objective {}⟩ by steps", self.objective), MOST_IN_STEPS)
         };
         if coupled <= most {
             return Ok(());

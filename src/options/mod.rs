@@ -18,6 +18,7 @@ pub use betas::Betas;
 pub use check::{check_threads, foreign};
 pub use fit::FitOptions;
 pub use given::Given;
+pub(crate) use grouped::MOST_IN_STEPS;
 pub use growth::Growth;
 pub use neighbours::Keeping;
 pub(crate) use neighbours::MOST_NEIGHBOURS;

@@ -167,7 +167,7 @@ impl Way {
             let keeping = Keeping { rows: options.keep_rows, single: options.keep_single };
             let nodes = options.quadrature_nodes;
             Way::Neighbours(NeighbourPlan { count, loss, beta: options.beta, keeping, nodes })
-        } else if !options.effects.is_empty() {
+        } else if options.eliminates_effects() {
             let closed = likelihood.gaussian_noise().is_some() && options.beta == 1.0;
             Way::Grouped(GroupedBound {
                 fitc: loss == LossKind::Fitc,
@@ -191,7 +191,7 @@ impl Way {
 /// Returns the limits of training on `n` rows.
 fn limits(options: &FitOptions, n: usize) -> Limits {
     let solver = options.optimizer();
-    let fixed_effects = !options.effects.is_empty() && options.model == ModelKind::Glm;
+    let fixed_effects = options.eliminates_effects() && options.model == ModelKind::Glm;
     Limits {
         epochs: options.epoch_limit_for(n),
         steps: options.max_steps,
@@ -253,6 +253,11 @@ impl Plan {
     /// Returns the form of the covariance matrix of q.
     pub fn family(&self) -> Family {
         self.steps().map_or(Family::Full, |steps| steps.family)
+    }
+
+    /// Returns true if grouped effects are features of the layers in training.
+    pub fn sums_effects(&self) -> bool {
+        !self.effects.is_empty() && !matches!(self.way, Way::Grouped(_) | Way::Neighbours(_))
     }
 
     /// Returns the plan of the steps on q, or `None` if q is computed in closed form.

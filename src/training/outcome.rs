@@ -30,8 +30,8 @@ pub(super) struct Trained {
     pub estimated_on: Option<usize>,
     /// The rows that predictions look up, if there are neighbours.
     pub nearby: Option<Arc<Nearby>>,
-    /// The grouped effects, if the model has any, and the summary of their variances.
-    pub effects: Option<(EffectPosterior, EffectSummary)>,
+    /// The grouped effects of every process, if the model has any, and the summary of their variances.
+    pub effects: Option<(Vec<EffectPosterior>, EffectSummary)>,
 }
 
 impl Trained {

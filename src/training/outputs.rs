@@ -66,7 +66,7 @@ pub fn fit_outputs(
         (name.clone(), Mixed::new(Box::new(Gaussian::new(noise.max(LEAST_NOISE))), row, 0.0))
     };
     let outputs = Outputs::new(names.iter().enumerate().map(output).collect());
-    let kernel = options.kernel_of(rows.x.ncols())?;
+    let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
     let prototype = Prototype { kernel: Some(kernel), likelihood: outputs.into() };
     // Some functions expect one number per observation.
     let y: Vec<f64> = rows.targets.chunks_exact(width).map(mean).collect();
@@ -96,7 +96,7 @@ pub fn fit_shared_outputs(
     check_shared(&options)?;
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
-    let kernel = options.kernel_of(rows.x.ncols())?;
+    let kernel = options.kernel_of(options.inputs_of(rows.x.ncols()))?;
     let prototype = Prototype { kernel: Some(kernel), likelihood: Gaussian::new(1.0).into() };
     let mut plan = Plan::new(&options, &prototype.likelihood, rows.x.nrows())?;
     let observed: Vec<OwnedRows> = (0..names.len()).map(|which| rows.of(which)).collect();
@@ -225,9 +225,10 @@ fn check_outputs(rows: OutputRows<'_>, width: usize) -> Result<()> {
 fn of_output(fitted: &Fitted, which: usize) -> Result<Fitted> {
     let output = fitted.model.likelihood.output(which);
     let mixed = output.ok_or_else(|| Error::fit("the fit is not one of several outputs"))?;
-    let layers = fitted.model.layers.clone();
-    let model = LatentPrior::of_layers(layers, mixed.into(), fitted.model.fix_inducing);
+    let LatentPrior { layers, fix_inducing, effects, .. } = fitted.model.clone();
+    let model = LatentPrior { effects, ..LatentPrior::of_layers(layers, mixed.into(), fix_inducing) };
     let posterior = Posterior::from_factors(&model, fitted.posterior.factors().to_vec());
+    let posterior = posterior.with_effects(fitted.posterior.all_effects().to_vec());
     Ok(Fitted {
         model,
         q: fitted.q.clone(),

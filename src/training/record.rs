@@ -6,7 +6,6 @@ use super::run::Fitted;
 use super::start::Start;
 use crate::data::Scaling;
 use crate::hyper::{Columns, Constraints, StopReason};
-use crate::latent::Layer;
 use crate::model::{FitSummary, LatentModel, LatentPrior, Model, Posterior, Search};
 use crate::options::{FitOptions, StepOptions};
 use crate::variational::{Family, Normal};
@@ -107,7 +106,7 @@ impl Start {
         let mut latent = LatentPrior { fix_inducing: options.fix_inducing, ..model.latent.clone() };
         let mut q = keep_posterior.then(|| model.q.clone());
         for (index, layer) in model.latent.layers.iter().enumerate() {
-            let Layer::Linear(layer) = layer else { continue };
+            let Some(layer) = layer.linear() else { continue };
             // The layer is reduced to the subspace that the rows span.
             let other = match x {
                 Some(x) => layer.suited_to(x, family),
@@ -121,6 +120,11 @@ impl Start {
                 Some(q)
             });
             latent.layers[index] = other.into();
+        }
+        if !options.effects.is_empty() {
+            // New levels may have joined, so q is solved for again.
+            latent.effects = latent.effects.with_terms(options.effects.clone());
+            q = None;
         }
         let suited = |q: Normal| match (q.family(), family) {
             (Family::Full, Family::Diagonal) => Some(q.mean_field()),

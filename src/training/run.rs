@@ -10,6 +10,7 @@ use super::start::Start;
 use super::warm_start::evidence_start;
 use super::{collapsed, grouped, neighbours, steps};
 use crate::collapsed::Dataset;
+use crate::effects::EffectSummary;
 use crate::error::Result;
 use crate::hyper::{Monitor, Record, Session};
 use crate::model::{FitSummary, LatentModel, LatentPrior, Posterior, Search, Warning};
@@ -81,6 +82,9 @@ fn train(
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     let Job { rows, plan, fresh } = *job;
+    if plan.sums_effects() {
+        model = model.with_summed_effects();
+    }
     if plan.loss == LossKind::Square && !matches!(plan.way, Way::Neighbours(_)) {
         if fresh && plan.hyper.trains {
             // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
@@ -89,6 +93,8 @@ fn train(
         hold_amplitude(&mut model);
         hold_likelihood(&mut model);
     }
+    // A posterior of the functions alone is no start for that of the functions and effects.
+    let q = q.filter(|_| !plan.sums_effects());
     let trained = match &plan.way {
         Way::Collapsed(bound) => collapsed::train(model, *bound, job, monitor)?,
         Way::Grouped(bound) => grouped::train(model, *bound, job, monitor)?,
@@ -110,17 +116,22 @@ fn hold_likelihood(model: &mut LatentModel) {
     model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
 }
 
+/// Splits the posteriors of a model with grouped effects in its layers into those of its functions and those of the effects.
+fn separated(trained: Trained, sample: Dataset<'_>) -> Trained {
+    let (model, q, effects) = trained.model.split(trained.q);
+    let summary = EffectSummary { target_mean: grouped::mean_of(sample), intervals: None };
+    Trained { q, effects: Some((effects, summary)), model, ..trained }
+}
+
 /// Creates the summary of training.
 pub(super) fn finish(trained: Trained, job: &Job<'_>, trace: &[Record], seconds: f64) -> Fitted {
     let n = job.rows.all().count();
+    let trained = if job.plan.sums_effects() { separated(trained, job.rows.check_sample()) } else { trained };
     let Trained { value, elbo, upper, sampling, estimated_on, .. } = trained;
     let Trained { model, q, outcome, taken_back, nearby, effects, .. } = trained;
     let mut posterior = Posterior::new(&model, &q);
-    let mut known = None;
-    if let Some((effects, summary)) = effects {
-        posterior = posterior.with_effects(effects);
-        known = Some(summary);
-    }
+    let (effects, known) = effects.unzip();
+    posterior = posterior.with_effects(effects.unwrap_or_default());
     if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
         posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
     }

@@ -71,7 +71,7 @@ impl ModelAt {
         if !(layers.len() == 1 || layers.len() == likelihood.functions()) {
             return Err(unreadable(&"its layers do not match its likelihood"));
         }
-        if !self.effects.is_consistent(self.effects.columns()) {
+        if !self.effects.is_consistent(self.effects.columns(), 1) {
             return Err(unreadable(&"its grouped effects contradict each other"));
         }
         let mut model = LatentPrior::of_layers(layers, likelihood, false);

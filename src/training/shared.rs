@@ -111,7 +111,7 @@ impl SharedObjective {
         for group in &self.groups {
             let of_group = group.bound(model.layer().inducing()?, &noises, self.beta)?;
             value += of_group.value;
-            let LayerGradient { kernel, mean, z } = of_group.gradient;
+            let LayerGradient { kernel, mean, z, .. } = of_group.gradient;
             gradient.kernel.iter_mut().zip(kernel).for_each(|(sum, own)| *sum += own);
             gradient.z += z;
             for ((output, mean), bar) in group.outputs.iter().zip(mean).zip(of_group.noises) {

@@ -61,7 +61,7 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
     let inputs = Dataset { x: train.x.subcols(0, d), ..train };
     let mut model = initial_function(inputs, plan, prototype)?;
     if !plan.effects.is_empty() {
-        let responses = working_responses(&model.likelihood, train.targets).concat();
+        let responses = working_responses(&model.likelihood, train.targets);
         start_effects(&mut model, train.x, &responses, &plan.effects)?;
     }
     model.start_at(&plan.hyper.constraints)?;
@@ -164,7 +164,7 @@ fn initial_function(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> R
             Ok(LatentModel::of_layers(layers, likelihood, *fix || exact || d > train.len()))
         }
         (LayerPlan::Sparse { .. }, None) => Err(Error::usage("a sparse GP needs a kernel")),
-        (LayerPlan::Linear { .. }, _) if !plan.effects.is_empty() => {
+        (LayerPlan::Linear { .. }, _) if matches!(plan.way, Way::Grouped(_)) => {
             // The inputs are the features of the fixed effects; the objective adds their flat
             // prior.
             let intercept = plan.mean == MeanKind::Constant;

@@ -86,6 +86,7 @@ impl Trainer {
         };
         let train = rows.train.dataset();
         let model = ready(initial_model(train, &plan, &prototype)?, &plan.hyper, train)?;
+        let model = if plan.sums_effects() { model.with_summed_effects() } else { model };
         let job = Job { rows: &rows, plan: &plan, fresh: true };
         let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore);

@@ -8,12 +8,13 @@ use super::rows::TrainingData;
 use super::start::Start;
 use super::steps::{SolveLimits, Sweep, VariationalModel, solve_q};
 use crate::collapsed::Dataset;
+use crate::effects::{Effects, Entry};
 use crate::error::{Error, Result};
 use crate::gradient::{Form, Problem, ProcessSums, Wanted};
 use crate::hyper::{Limits, Session};
 use crate::model::{LatentModel, Model, Nearby, Update, Warning};
 use crate::objective::{Estimator, Objective, Targets};
-use crate::options::{FitOptions, LossKind, Plan, Way};
+use crate::options::{FitOptions, LossKind, MOST_IN_STEPS, Plan, Way};
 use crate::variational::{Evidence, Family, Normal};
 use std::sync::Arc;
 
@@ -38,17 +39,18 @@ const FAR: f64 = 1e3;
 /// keeps a random sample of all of them. Forgetting divides the noise variance of the kept rows by
 /// `1 − forget`, and drops them at 1.
 ///
+/// In a model with grouped effects, q is the joint distribution of the function and the effects. A level that training did not see has no
+/// coefficients in it: the variance of its effects counts as variance of f in each row. A model with neighbours refuses such rows.
+///
 /// With Gaussian noise, the posterior does not depend on the order of the rows, nor on how they are divided into updates. The
 /// session receives every step, and may interrupt the update.
 ///
 /// # Errors
 ///
 /// Usage errors if `forget` is not between 0 and 1, and for models that cannot be updated: trained
-/// for the squared loss, with nonnegative coefficients, with outputs that mix processes, or with
-/// grouped effects. Data errors as for a fit. Fit errors if the objective is not finite at the new
+/// for the squared loss, with nonnegative coefficients, or with outputs that mix processes. Data errors as for a fit. Fit errors if the objective is not finite at the new
 /// rows, or the covariance of the inducing inputs has no Cholesky factor.
 pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Session<'_>) -> Result<Model> {
-    model.check_no_groups("an update")?;
     if !(0.0..=1.0).contains(&forget) {
         return Err(Error::usage(format!("⟨forget⟩ is {forget}, expected a share from 0 to 1")));
     }
@@ -74,7 +76,10 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
         )
         .hint("fit a model to all rows again")
     })?;
-    let q = q.unwrap_or_else(|| model.posteriors().to_vec());
+    let q = match q {
+        _ if !latent.effects.is_empty() => joint(model)?,
+        q => q.unwrap_or_else(|| model.posteriors().to_vec()),
+    };
     let known = |q: &Normal| {
         let mut evidence = Evidence::of(q)?;
         evidence.scale(1.0 - forget);
@@ -86,10 +91,12 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
     let mut nearby = None;
     let (latent, q) = if let Some(kept) = model.neighbours() {
         let known = Known { model: &latent, nearby: kept, evidence: &earlier[0], forget };
+        check_levels(&latent.effects, scaled)?;
         let (q, all) = by_neighbours(known, scaled, options, session)?;
         nearby = Some(all);
-        (latent, vec![q])
+        (latent.with_summed_effects(), vec![q])
     } else {
+        let latent = latent.with_summed_effects();
         match closed_form(&latent, options, scaled, &earlier) {
             Some(q) => (latent, q?),
             None => by_steps(latent, q, options, scaled, &earlier, session)?,
@@ -98,6 +105,38 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
     let mut updated = model.with_more(latent, q, nearby, Update { rows: rows.len(), forget });
     updated.summary.warnings.extend(far_targets(model, rows.targets.y, &y));
     Ok(updated)
+}
+
+/// Refuses rows with a level that the training of a model with neighbours did not see: its effects would count as variance of f, which
+/// neighbours then share.
+fn check_levels(effects: &Effects, rows: Dataset<'_>) -> Result<()> {
+    let new = |x| effects.entries(x).iter().position(Entry::is_new);
+    match rows.x.row_iter().enumerate().find_map(|(row, x)| Some((row, new(x)?))) {
+        Some((row, term)) => Err(Error::data(format!(
+            "row {} has a level of {} that the training rows do not have, expected a known level",
+            row + 1,
+            effects.terms()[term].name
+        ))
+        .hint("fit a model with neighbours to all rows again")),
+        None => Ok(()),
+    }
+}
+
+/// Returns the joint distributions of the functions of a model and of its grouped effects.
+fn joint(model: &Model) -> Result<Vec<Normal>> {
+    let all = model.latent().effects.coefficients();
+    if all > MOST_IN_STEPS {
+        return Err(Error::usage(format!(
+            "the groupings of the model have {all} effects, but an update couples at most {MOST_IN_STEPS}"
+        ))
+        .hint("fit a model to all rows again"));
+    }
+    let of_process = |process: usize| {
+        let Normal { mean, cov, .. } = model.posterior().joint(process)?;
+        Normal::new(mean, cov.as_ref().to_dense()).ok()
+    };
+    let joint: Option<Vec<Normal>> = (0..model.posteriors().len()).map(of_process).collect();
+    joint.ok_or_else(|| Error::fit("the model's q has a covariance that cannot be inverted"))
 }
 
 /// Refuses numbers whose squares overflow on the scale the model sees.

@@ -140,14 +140,19 @@ fn surrogate_start(
     if model.processes() == 1 {
         surrogate.settings = model.settings.clone();
     }
+    surrogate.effects = model.effects.of_layer(layer);
+    surrogate = surrogate.with_summed_effects();
     let (surrogate, iterations) = match rehearsed(&surrogate, data, iterations, beta, monitor)? {
         Some(rehearsed) => (rehearsed, 0),
         None => (surrogate, iterations),
     };
     let (found, q, counts) = gaussian_start(surrogate, data, iterations, beta, monitor)?;
     let [mut found] = <[Layer; 1]>::try_from(found.layers).map_err(|_| failed_start())?;
-    if let Layer::Inducing(found) = &mut found {
+    if let Some(found) = found.inducing_mut() {
         found.set_mean(constants);
+    }
+    if let Layer::Sum(sum) = &found {
+        model.effects.set_layer(layer, sum.effects());
     }
     model.layers[layer] = found;
     Ok((q, counts))
@@ -224,7 +229,9 @@ fn rehearsed(
     let (m, n) = (layer.z().nrows(), data.len());
     let work = |rows: usize, inducing: usize| rows * inducing * inducing;
     // Fewer inducing inputs alone favour lengthscales that are too long, and no later step leaves those.
-    let small = n < 2 * REHEARSAL_ROWS || work(n, m) < 4 * work(REHEARSAL_ROWS, REHEARSAL_INDUCING);
+    let small = n < 2 * REHEARSAL_ROWS
+        || !model.effects.is_empty()
+        || work(n, m) < 4 * work(REHEARSAL_ROWS, REHEARSAL_INDUCING);
     if iterations == 0 || small {
         return Ok(None);
     }

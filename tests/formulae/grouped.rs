@@ -39,7 +39,7 @@ pub fn solved(model: &LatentModel, data: Dataset<'_>, bound: GroupedBound) -> (f
     let tolerance = if bound.losses.is_some() { 1e-11 } else { 0.0 };
     assert_close(again, value, tolerance, "the same value again");
     let (model, q, effects) = objective.into_parts().expect("a posterior");
-    (value, gradient, Posterior::new(&model, &q).with_effects(effects))
+    (value, gradient, Posterior::new(&model, &q).with_effects(vec![effects]))
 }
 
 fn value_at(model: &LatentModel, natural: &[f64], data: Dataset<'_>, bound: GroupedBound) -> f64 {

@@ -21,14 +21,14 @@ use sparsegp_testkit::problems::{Normals, model};
 use sparsegp_testkit::reference::assert_close;
 
 /// Returns the ELBO of a function (or of fixed effects) and grouped effects.
-fn elbo(weights: WeightPrior, beta: f64) -> GroupedBound {
+pub fn elbo(weights: WeightPrior, beta: f64) -> GroupedBound {
     GroupedBound { fitc: false, weights, losses: Some(Objective::elbo(beta)) }
 }
 
 const CLOSED: GroupedBound = GroupedBound { fitc: false, weights: WeightPrior::Unit, losses: None };
 
 /// Returns a likelihood, and suitable targets made of standard normal numbers.
-fn observed(which: usize, y: &[f64]) -> (ObservationModel, Vec<f64>) {
+pub fn observed(which: usize, y: &[f64]) -> (ObservationModel, Vec<f64>) {
     let map = |f: &dyn Fn(f64) -> f64| y.iter().map(|y| f(*y)).collect::<Vec<f64>>();
     // Some rows have the other class, so that no line separates the classes.
     let classes = y.iter().enumerate().map(|(i, y)| f64::from((*y > 0.1) != (i % 4 == 0))).collect();
@@ -194,7 +194,7 @@ fn a_bound_is_below_the_likelihood_by_adaptive_quadrature_and_near_it() {
     let mut model = LatentModel::new(layer.into(), BernoulliLogit, true);
     model.effects = Effects::new(1, vec![term("g", levels, 0, &[])]);
     let (value, _, posterior) = solved(&model, Dataset::of(x.as_ref(), &y), elbo(WeightPrior::Profiled, 1.0));
-    let effect = |row: usize| posterior.effects().expect("effects").level(0, row / per_level).0[0];
+    let effect = |row: usize| posterior.effects(0).expect("effects").level(0, row / per_level).0[0];
     let intercept = posterior.marginals(x.as_ref()).mean[0] - effect(0);
     let mut exact = 0.0;
     for level in 0..levels {

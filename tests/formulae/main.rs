@@ -19,4 +19,5 @@ mod reference;
 mod rules;
 mod sampling;
 mod scores;
+mod summed_effects;
 mod sums;

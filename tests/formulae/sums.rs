@@ -73,7 +73,7 @@ fn flat(a: MatrixRef<'_>) -> Vec<f64> {
 }
 
 fn flat_layer(gradient: &LayerGradient) -> Vec<f64> {
-    let LayerGradient { kernel, mean, z } = gradient;
+    let LayerGradient { kernel, mean, z, .. } = gradient;
     kernel.iter().chain(mean).copied().chain(entries(z.as_ref())).collect()
 }
 
@@ -464,7 +464,12 @@ fn values_survive_serialisation_bit_for_bit() {
     }
     travelled(&Matrix::Diagonal(vec![0.1, -0.0]));
     travelled(&EstimatorCounts { proposals: 3, accepted: u64::MAX, starved: 0 });
-    travelled(&LayerGradient { kernel: vec![0.1, 1e-300], mean: vec![-0.0], z: Normals::new(1).mat(3, 2) });
+    travelled(&LayerGradient {
+        kernel: vec![0.1, 1e-300],
+        mean: vec![-0.0],
+        z: Normals::new(1).mat(3, 2),
+        effects: vec![0.3],
+    });
     let sums = origin(&layer(3, "rbf(ard)"), &Rows::new(3, 20, false), Objective::fitc());
     let value = |sums: &BatchSums| solve(sums, 1.0).expect("FITC").value.to_bits();
     assert_eq!(value(&travelled(&sums)), value(&sums));

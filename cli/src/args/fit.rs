@@ -278,17 +278,10 @@ impl FitArgs {
         if self.group.is_empty() {
             return Ok(());
         }
-        if let Some(name) = self.given.mini_batch_option(options) {
-            return Err(Error::usage(format!("{name} cannot be combined with ⟨group⟩"))
-                .hint("grouped effects are fitted on all rows, without mini-batches"));
-        }
         let others = [
-            ("--from", self.objective.from.is_some()),
-            ("--betas", self.objective.betas.is_some()),
             ("--neighbours auto", self.options.word("neighbours") == Some("auto")),
             ("--auto", self.given.has("auto") && !options.open.is_empty()),
-            ("--outputs", self.outputs.is_some_and(|outputs| outputs != Sharing::Own)),
-            ("--mixing", self.mixing.is_some()),
+            ("--outputs shared", self.outputs == Some(Sharing::Kernel)),
         ];
         match others.into_iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(Error::usage(format!("{name} cannot be combined with --group"))),

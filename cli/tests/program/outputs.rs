@@ -331,7 +331,7 @@ fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
             pass.add(problem, batch, 0);
             pass.finish(problem);
             pass.finish_envelope(problem, &origin, 1.0);
-            let LayerGradient { kernel, mean, z } = pass.layer_gradients()[0].clone();
+            let LayerGradient { kernel, mean, z, .. } = pass.layer_gradients()[0].clone();
             let (mut wanted_value, mut wanted) = (0.0, vec![0.0; kernel.len() + 14]);
             for (place, &p) in outputs.iter().enumerate() {
                 let y: Vec<f64> = targets.chunks_exact(3).map(|row| row[p]).collect();

@@ -19,7 +19,6 @@ use super::next::Suggestion;
 use super::words::{self, number};
 use sparsegp::error::Say;
 use sparsegp::explain::Settings;
-use sparsegp::latent::Layer;
 use sparsegp::likelihood::Task;
 use sparsegp::model::{Coefficient, Severity};
 use sparsegp_tables::tables::spelled;
@@ -110,8 +109,8 @@ impl FitReport<'_> {
         let (model, options) = (self.model, self.model.options());
         let rows = model.training_rows();
         let inputs = model.schema().dims() - model.latent().effects.columns();
-        let what = match model.latent().layer() {
-            Layer::Inducing(layer) => {
+        let what = match model.latent().layer().inducing() {
+            Some(layer) => {
                 let beside = model.neighbours().map(|nearby| format!(" and {} neighbours", nearby.count()));
                 format!(
                     "a sparse Gaussian process with the kernel {}, {} inducing inputs{}",
@@ -120,7 +119,7 @@ impl FitReport<'_> {
                     beside.unwrap_or_default()
                 )
             }
-            Layer::Linear(_) => "a Bayesian linear model".to_owned(),
+            None => "a Bayesian linear model".to_owned(),
         };
         let summary = model.summary();
         format!(

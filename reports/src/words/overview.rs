@@ -4,7 +4,7 @@ use super::{count, duration, group_rows, number, place_rows, search_rows};
 use sparsegp::collapsed::WeightPrior;
 use sparsegp::data::Affine;
 use sparsegp::error::Say;
-use sparsegp::latent::{Layer, LinearLayer};
+use sparsegp::latent::LinearLayer;
 use sparsegp::model::{FitSummary, Nearby};
 use sparsegp::options::FitOptions;
 use sparsegp_tables::tabular::TableModel;
@@ -78,8 +78,9 @@ pub fn objective(model: &TableModel) -> String {
 fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     let options = model.options();
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    match model.latent().layer() {
-        Layer::Inducing(layer) => {
+    let layer = model.latent().layer();
+    match layer.inducing() {
+        Some(layer) => {
             let mut rows = vec![
                 row("kernel", model.schema().kernel_in_names(&options.kernel)),
                 row("inducing inputs", layer.z().nrows().to_string()),
@@ -87,13 +88,13 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
             rows.extend(model.neighbours().map(|nearby| row("neighbours", kept(nearby))));
             rows
         }
-        Layer::Linear(layer) => {
+        None => layer.linear().map_or(Vec::new(), |layer| {
             vec![
                 row("model", "linear (glm)".to_owned()),
                 row("coefficients", coefficient_count(layer)),
                 row("prior", prior(options, layer)),
             ]
-        }
+        }),
     }
 }
 

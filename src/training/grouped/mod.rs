@@ -27,7 +27,7 @@ use crate::linalg::{NotPositiveDefinite, dot};
 use crate::model::{LatentModel, Posterior, Score};
 use crate::objective::Objective;
 use crate::options::GroupedBound;
-use crate::variational::{Family, Matrix, Normal};
+use crate::variational::{Family, Normal};
 pub(super) use boundaries::search_beyond;
 use faer::MatRef;
 use intervals::effect_intervals;
@@ -199,7 +199,7 @@ impl<'a> GroupedObjective<'a> {
     /// that could be evaluated.
     pub fn into_parts(self) -> Option<(LatentModel, Normal, EffectPosterior)> {
         let (model, moments) = (self.at.model, self.moments?);
-        let q = weight_posterior(&moments.weights, moments.covariance.as_ref());
+        let q = moments.of_weights();
         let effects = EffectPosterior::new(model.effects.clone(), moments, model.layer());
         Some((model, q, effects))
     }
@@ -315,7 +315,7 @@ impl<'a> GroupedObjective<'a> {
         let (penalty, factors) = (found.penalty, found.factors.clone());
         let moments = found.moments_of_bound();
         let (model, SiteRows { sites, data, pass }) = (&self.at.model, self.sites.as_mut()?);
-        let q = [weight_posterior(&moments.weights, moments.covariance.as_ref())];
+        let q = [moments.of_weights()];
         let groups = Some(RowMoments { effects: &model.effects, moments: &moments });
         let problem =
             Problem { groups, ..Problem::new(model.layers(), &model.likelihood, sites.objective(), &q) };
@@ -390,7 +390,7 @@ impl<'a> GroupedObjective<'a> {
     /// Returns the gradient of the layer at the best q.
     fn through_features(&mut self, moments: &Moments) -> Option<LayerGradient> {
         let (model, origin, noise) = (&self.at.model, self.origin.as_ref()?, self.noise());
-        let q = [weight_posterior(&moments.weights, moments.covariance.as_ref())];
+        let q = [moments.of_weights()];
         let likelihood = if self.sites.is_some() { &self.unit } else { &model.likelihood };
         let objective = if self.bound.fitc { Objective::fitc() } else { Objective::elbo(1.0) };
         let groups = Some(RowMoments { effects: &model.effects, moments });
@@ -445,7 +445,7 @@ pub(super) fn train(
     let elbo = (job.plan.beta == 1.0).then_some(weak - value);
     let mut trained = Trained::at(model, vec![q], value, outcome);
     trained.outcome.rollbacks += rolled_back;
-    Ok(Trained { elbo, effects: Some((effects, summary)), ..trained })
+    Ok(Trained { elbo, effects: Some((vec![effects], summary)), ..trained })
 }
 
 /// Returns the mean of the targets, and the intervals of the variance components. There are
@@ -455,14 +455,19 @@ pub(super) fn summarised(
     objective: Option<&mut dyn Solved>,
     monitor: &mut Monitor<'_>,
 ) -> Result<EffectSummary> {
-    let targets = data.targets;
-    let sum: f64 = targets.y.iter().enumerate().map(|(i, y)| targets.weight(i) * y).sum();
-    let target_mean = sum / targets.total_weight();
+    let target_mean = mean_of(data);
     let intervals = match objective.filter(|_| monitor.has_intervals()) {
         Some(objective) => effect_intervals(objective, target_mean, monitor)?,
         None => None,
     };
     Ok(EffectSummary { target_mean, intervals })
+}
+
+/// Returns the weighted mean of the targets.
+pub(super) fn mean_of(data: Dataset<'_>) -> f64 {
+    let targets = data.targets;
+    let sum: f64 = targets.y.iter().enumerate().map(|(i, y)| targets.weight(i) * y).sum();
+    sum / targets.total_weight()
 }
 
 impl Solved for GroupedObjective<'_> {
@@ -477,16 +482,6 @@ impl Solved for GroupedObjective<'_> {
             None => value.ok_or_else(|| self.failure()),
         }
     }
-}
-
-/// Returns the posterior of w alone.
-pub(super) fn weight_posterior(mean: &[f64], cov: MatRef<'_, f64>) -> Normal {
-    let (mean, cov) = (mean.to_vec(), cov.to_owned());
-    Normal::new(mean.clone(), cov.clone()).unwrap_or(Normal {
-        mean,
-        cov: Matrix::Full(cov),
-        log_det: f64::NAN,
-    })
 }
 
 impl HyperObjective for GroupedObjective<'_> {
@@ -505,9 +500,9 @@ impl HyperObjective for GroupedObjective<'_> {
             return Some(f64::NAN);
         }
         let (model, moments) = (&self.at.model, self.moments.clone()?);
-        let q = weight_posterior(&moments.weights, moments.covariance.as_ref());
+        let q = moments.of_weights();
         let effects = EffectPosterior::new(model.effects.clone(), moments, model.layer());
-        let posterior = Posterior::new(model, q).with_effects(effects);
+        let posterior = Posterior::new(model, q).with_effects(vec![effects]);
         Some(posterior.score(rows, score))
     }
 

@@ -4,7 +4,6 @@
 use crate::data::Moments;
 use crate::effects::{EffectTerm, Effects, columns_of};
 use crate::error::{Error, Result};
-use crate::latent::Layer;
 use crate::model::LatentPrior;
 use faer::MatRef;
 
@@ -17,7 +16,8 @@ const SLOPE_SHARE: f64 = 0.05;
 /// Gives a model independent effects with starting variances from the targets. A linear model with
 /// Gaussian noise also gets the remaining variance of the targets as its noise variance.
 ///
-/// `responses` has the target of every row, or the value of η that explains it.
+/// `responses` has for every function the target of every row, or the value of f that explains it. Functions that share a layer start with
+/// the variances of the first one.
 ///
 /// # Errors
 ///
@@ -25,9 +25,31 @@ const SLOPE_SHARE: f64 = 0.05;
 pub(in crate::training) fn start_effects(
     model: &mut LatentPrior,
     x: MatRef<'_, f64>,
-    responses: &[f64],
+    responses: &[Vec<f64>],
     terms: &[EffectTerm],
 ) -> Result<()> {
+    let shared = model.layers.len() == 1;
+    let (mut effects, mut rest) = (Effects::default(), 0.0);
+    for (function, responses) in responses.iter().enumerate() {
+        let (own, left) = started(x, responses, terms)?;
+        (effects, rest) = match function {
+            0 => (own, left),
+            _ if shared => break,
+            _ => {
+                effects.push_layer(own);
+                (effects, rest)
+            }
+        };
+    }
+    model.effects = effects;
+    if model.layer().linear().is_some() && model.noise_variance().is_some() {
+        model.likelihood.for_each_parameter_mut(&mut |p| p.start(|_| rest));
+    }
+    Ok(())
+}
+
+/// Returns independent effects with starting variances from the responses of a function, and the variance that is left for noise.
+fn started(x: MatRef<'_, f64>, responses: &[f64], terms: &[EffectTerm]) -> Result<(Effects, f64)> {
     let d = x.ncols() - columns_of(terms);
     let mut effects = Effects::new(d, terms.to_vec());
     let total = Moments::of(responses.iter().copied()).variance().filter(|v| *v > 0.0).unwrap_or(1.0);
@@ -51,12 +73,7 @@ pub(in crate::training) fn start_effects(
         }
         effects.start(index, &deviations);
     }
-    model.effects = effects;
-    if matches!(model.layer(), Layer::Linear(_)) && model.noise_variance().is_some() {
-        let noise = rest.max(0.1 * total);
-        model.likelihood.for_each_parameter_mut(&mut |p| p.start(|_| noise));
-    }
-    Ok(())
+    Ok((effects, rest.max(0.1 * total)))
 }
 
 /// Returns the variance of levels by the method of moments, `(MS_between − MS_within)/n₀` (Searle,

@@ -103,11 +103,11 @@ pub(super) fn train(
         monitor.record(value / n as f64, None);
         monitor.stop(StopReason::Converged);
     }
-    let (nearby, effects) = (objective.nearby(), objective.effects());
-    let (mut model, q) = (objective.model().clone(), objective.weights());
+    let (nearby, (q, effects)) = (objective.nearby(), objective.split());
+    let mut model = objective.model().clone();
     model.fix_inducing = stays;
     let mut known = None;
-    if let Some(effects) = effects {
+    if !effects.is_empty() {
         // The search for intervals changes the parameters of the objective, so this comes last.
         let likely = trains && objective.is_evidence() && has_intervals(plan, n);
         let summary = summarised(train, likely.then_some(&mut objective as &mut dyn Solved), monitor)?;

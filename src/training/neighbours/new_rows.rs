@@ -52,7 +52,8 @@ pub(in crate::training) fn with_new_rows(
     let Known { model, nearby, evidence, .. } = known;
     let layer = layer(model)?;
     let x = rows.x.as_ref().transpose();
-    let near = in_units_of(layer.kernel(), x, &half_lengths(layer.kernel(), x));
+    let inputs = x.subcols(0, layer.z().ncols());
+    let near = in_units_of(layer.kernel(), inputs, &half_lengths(layer.kernel(), inputs));
     let near = near.as_ref();
     let order: Vec<u32> = (0..rows.y.len() as u32).collect();
     let added = &order[rows.kept..];
@@ -96,7 +97,7 @@ struct Joined<'a> {
     noise: Vec<f64>,
     /// The number of stored rows.
     kept: usize,
-    /// The grouped effects of the model: none, since an update refuses them.
+    /// The grouped effects of the model.
     effects: &'a Effects,
 }
 
@@ -136,11 +137,10 @@ impl<'a> Joined<'a> {
     ) -> Result<()> {
         let kept = self.kept;
         let mut variance = vec![0.0; self.y.len() - kept];
-        solver.layer.kernel().diag(
-            self.x.as_ref().transpose().subrows(kept, variance.len()),
-            &mut variance,
-            &mut Scratch::new(),
-        );
+        let new = self.x.as_ref().transpose().subrows(kept, variance.len());
+        let inputs = new.subcols(0, solver.layer.z().ncols());
+        solver.layer.kernel().diag(inputs, &mut variance, &mut Scratch::new());
+        self.effects.add_prior_variances(new, &mut variance);
         let mut sites = Sites::new(observed, &variance, nodes);
         self.take(&sites);
         in_rounds(|step| {

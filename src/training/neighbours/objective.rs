@@ -6,7 +6,7 @@ use super::sites::{Observed, SiteValues, Sites};
 use crate::checkpoint::encode;
 use crate::collapsed::{Dataset, Solution, solve, tangent};
 use crate::data::{Purpose, generator};
-use crate::effects::{EffectPosterior, Moments};
+use crate::effects::EffectPosterior;
 use crate::error::{Error, Result};
 use crate::gradient::{BatchPass, GivenRows, Problem, Tangent, Wanted};
 use crate::hyper::HyperObjective;
@@ -18,7 +18,6 @@ use crate::neighbours::{
 use crate::objective::Objective;
 use crate::options::{LossKind, NeighbourPlan};
 use crate::training::failure::failed_start;
-use crate::training::grouped::weight_posterior;
 use crate::training::place::Place;
 use crate::training::solver::Solved;
 use crate::variational::{Family, Normal};
@@ -309,12 +308,14 @@ impl<'a> NeighbourObjective<'a> {
         loss == LossKind::Elbo && beta == 1.0 && !self.has_sites() && self.rows.len() == self.order.len()
     }
 
-    /// Returns the posterior of the grouped effects under the last q.
-    pub(super) fn effects(&self) -> Option<EffectPosterior> {
-        let (model, features) = (&self.at.model, self.at.model.layer().dim());
-        let moments = || Moments::of_joint(&model.effects, &self.q, features);
-        (!model.effects.is_empty())
-            .then(|| EffectPosterior::new(model.effects.clone(), moments(), model.layer()))
+    /// Returns the whitened q of the last point without the coefficients of grouped effects, and the posterior of these.
+    pub(super) fn split(&self) -> (Normal, Vec<EffectPosterior>) {
+        let LatentModel { effects, .. } = &self.at.model;
+        if effects.is_empty() {
+            return (self.q.clone(), Vec::new());
+        }
+        let (q, effects) = EffectPosterior::split(effects, &self.q, self.at.model.layer());
+        (q, vec![effects])
     }
 
     /// Returns the number of rows.
@@ -360,30 +361,18 @@ impl<'a> NeighbourObjective<'a> {
         self.evaluate(false)
     }
 
-    /// Returns the whitened q without the coefficients of grouped effects.
-    pub(super) fn weights(&self) -> Normal {
-        if self.at.model.effects.is_empty() {
-            return self.q.clone();
-        }
-        let m = self.at.model.layer().dim();
-        weight_posterior(&self.q.mean()[..m], self.q.cov().full().submatrix(0, 0, m, m))
-    }
-
     /// Returns the posterior at the last point that could be evaluated, with the rows that
     /// predictions look up.
     pub fn posterior(&self) -> Option<Posterior> {
-        let (layer, q) = (self.at.model.layer().inducing()?.clone(), self.weights());
-        let mut posterior = Posterior::new(&self.at.model, &q);
-        if let Some(effects) = self.effects() {
-            posterior = posterior.with_effects(effects);
-        }
+        let (layer, (q, effects)) = (self.at.model.layer().inducing()?.clone(), self.split());
+        let posterior = Posterior::new(&self.at.model, &q).with_effects(effects);
         Some(posterior.with_neighbours(layer, self.nearby()?, &q))
     }
 
     /// Returns the model and the whitened q of the last point that could be evaluated, without the
     /// coefficients of grouped effects.
     pub fn into_parts(self) -> (LatentModel, Normal) {
-        let q = self.weights();
+        let (q, _) = self.split();
         (self.at.model, q)
     }
 

@@ -275,7 +275,8 @@ impl Grower<'_, '_, '_> {
         let m = now.point.m;
         let size = ((FACTOR * m as f64).ceil() as usize).min(curve.most);
         let Some(layer) = now.model.layer().inducing() else { return Ok(None) };
-        let z = more_inducing(self.train.x, layer, size - m, self.options.seed)?;
+        let z =
+            more_inducing(self.train.x.subcols(0, layer.z().ncols()), layer, size - m, self.options.seed)?;
         if z.nrows() == 0 {
             curve.end = GrowthEnd::Exhausted;
             return Ok(None);
@@ -294,7 +295,7 @@ impl Grower<'_, '_, '_> {
     /// Improves a prepared model of one size, and measures it.
     fn stage(&mut self, model: LatentModel, q: Option<Vec<Normal>>) -> Result<Grown> {
         self.session.enter(Stage::Growth { inducing: model.layer().dim(), most: self.most });
-        if model.likelihood.gaussian_noise().is_some() {
+        if model.likelihood.gaussian_noise().is_some() && model.effects.is_empty() {
             self.gaussian_stage(model, q.is_none())
         } else {
             self.variational_stage(model, q)
@@ -337,7 +338,9 @@ impl Grower<'_, '_, '_> {
         let dense = if self.validation.is_none() { dense(&model, self.train, slack * n) } else { None };
         let upper = tighter(cheap, dense).map(|upper| upper / n);
         let gap = upper.map(|upper| (upper - lower).max(0.0));
-        Ok(self.grown(model, vec![q], InducingPoint { upper, gap, ..InducingPoint::of(Some(lower)) }))
+        let posterior = Posterior::new(&model, &q);
+        let point = InducingPoint { upper, gap, ..InducingPoint::of(Some(lower)) };
+        Ok(self.grown(model, vec![q], &posterior, point))
     }
 
     /// Runs a short ordinary fit of the ELBO.
@@ -357,11 +360,17 @@ impl Grower<'_, '_, '_> {
         self.rollbacks += fitted.summary.rollbacks;
         let lower = Some(-fitted.summary.objective);
         let model = fitted.model.factorised().map_err(|_| failed_start())?;
-        Ok(self.grown(model, fitted.q, InducingPoint::of(lower)))
+        Ok(self.grown(model, fitted.q, &fitted.posterior, InducingPoint::of(lower)))
     }
 
-    fn grown(&self, model: LatentModel, q: Vec<Normal>, point: InducingPoint) -> Grown {
-        let score = |part| Posterior::new(&model, &q).score(part, Score::LogLoss);
+    fn grown(
+        &self,
+        model: LatentModel,
+        q: Vec<Normal>,
+        posterior: &Posterior,
+        point: InducingPoint,
+    ) -> Grown {
+        let score = |part| posterior.score(part, Score::LogLoss);
         let point = InducingPoint {
             m: model.layer().dim(),
             validation: self.validation.map(score).filter(|score| score.is_finite()),

@@ -243,6 +243,33 @@ impl Schema {
         Ok(())
     }
 
+    /// Returns true if the groupings are those of the formulae.
+    pub(crate) fn has_groups(&self, options: &SchemaOptions) -> bool {
+        let is_like = |(group, of): (&Grouping, FormulaGrouping<'_>)| {
+            let GroupFormula { intercept, slopes, correlated, .. } = of.formula;
+            group.columns == of.columns
+                && (group.intercept, &group.slopes, group.correlated) == (*intercept, slopes, *correlated)
+        };
+        self.groups.len() == groupings(options).count()
+            && self.groups.iter().zip(groupings(options)).all(is_like)
+    }
+
+    /// Adds the levels of a table that are not known yet.
+    ///
+    /// # Errors
+    ///
+    /// Data errors for absent columns.
+    pub(crate) fn add_levels(&mut self, table: &Table) -> Result<()> {
+        for group in &mut self.groups {
+            let known: HashSet<&String> = group.levels.iter().collect();
+            let cells = LevelCells::of(table, &group.columns)?;
+            let mut new: Vec<String> = cells.texts.into_iter().filter(|text| !known.contains(text)).collect();
+            new.sort_by(|a, b| by_cells(a, b));
+            group.levels.append(&mut new);
+        }
+        Ok(())
+    }
+
     /// Writes the codes of levels and the slopes' values of a table behind the inputs of the features.
     pub(super) fn write_groups(
         &self,

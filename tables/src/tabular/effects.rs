@@ -23,11 +23,15 @@ pub struct NamedEffect {
 impl TableModel {
     /// The estimates of all levels, grouping by grouping and level by level; empty for models without grouped effects.
     pub fn effects(&self) -> Vec<NamedEffect> {
-        let terms = self.model.latent().effects.terms();
         let levels: Vec<Vec<String>> =
             self.schema().groups().iter().map(|group| group.level_names().collect()).collect();
+        let latent = self.model.latent();
+        let (terms, functions) = (latent.effects.terms(), latent.likelihood.function_names());
         let named = |value: LevelEffect| NamedEffect {
-            group: terms[value.term].name.clone(),
+            group: match functions.get(value.function).filter(|_| functions.len() > 1) {
+                Some(function) => format!("{function}.{}", terms[value.term].name),
+                None => terms[value.term].name.clone(),
+            },
             level: levels[value.term][value.level].clone(),
             effect: terms[value.term].effect_names()[value.effect].to_owned(),
             value,

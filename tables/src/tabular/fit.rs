@@ -142,8 +142,9 @@ impl PreparedFit {
         options.validate()?;
         let rows = split_table(table, request.columns.split.as_ref(), shares)?;
         check_grouped_start(request.columns, request.start)?;
-        if request.start.is_none() {
-            schema.settle(table, &rows.train, request.columns.known.is_some())?;
+        match request.start {
+            None => schema.settle(table, &rows.train, request.columns.known.is_some())?,
+            Some(_) => schema.add_levels(&table.take(&rows.train))?,
         }
         let options = schema.options_of(may_choose_kind(options, request))?;
         let data = CodedTable::of(&schema, table)?;
@@ -237,13 +238,12 @@ fn may_choose_kind(options: FitOptions, request: &FitRequest<'_>) -> FitOptions 
     FitOptions { task: options.task.filter(|_| !open), ..options }
 }
 
-/// Refuses to start grouped effects from a saved model, whose levels belong to other rows.
-pub(super) fn check_grouped_start(columns: &SchemaOptions, start: Option<&TableModel>) -> Result<()> {
-    let grouped = !columns.groups.is_empty();
+/// Refuses grouped effects other than those of the start model, which a fit continues without ⟨group⟩, too.
+fn check_grouped_start(columns: &SchemaOptions, start: Option<&TableModel>) -> Result<()> {
     match start {
-        Some(start) if grouped || !start.schema().groups().is_empty() => {
-            Err(Error::usage("⟨from⟩ cannot be combined with ⟨group⟩, in the model or in this fit")
-                .hint("fit from the data, without ⟨from⟩"))
+        Some(start) if !columns.groups.is_empty() && !start.schema().has_groups(columns) => {
+            Err(Error::usage("⟨group⟩ differs from the grouped effects of the model of ⟨from⟩")
+                .hint("leave ⟨group⟩ out to continue with the effects of that model, or fit without ⟨from⟩"))
         }
         _ => Ok(()),
     }

@@ -1,6 +1,5 @@
 //! Fits to files that stay on disk: memory plan, training through a shuffle buffer, and its end.
 
-use super::fit::check_grouped_start;
 use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
 use super::resolve::{check_start_target, schema_options};
@@ -150,7 +149,13 @@ pub fn fit_file(
     session: &mut Session<'_>,
 ) -> Result<FileFit> {
     check_file_fit(request.path, request.columns, request.options, request.shuffle_buffer)?;
-    check_grouped_start(request.columns, request.start)?;
+    if let Some(start) = request
+        .start
+        .filter(|start| !start.schema().groups().is_empty() || !request.columns.groups.is_empty())
+    {
+        start.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
+        request.columns.check_no_groups("⟨from⟩ with ⟨shuffle_buffer⟩")?;
+    }
     let roles = roles_for(request)?;
     let surveyed = survey_for(request, &roles)?;
     let (rows, groups) = (surveyed.rows, surveyed.groups.clone());
@@ -226,7 +231,9 @@ fn by_batches(options: FitOptions, train: usize) -> FitOptions {
     let sparse = options.model == ModelKind::Gp;
     let inducing = if sparse { Some(options.inducing_for(train)) } else { options.inducing };
     let options = FitOptions { inducing, ..options };
-    if options.effects.is_empty() { options.by_batches() } else { options.decided_for(train) }
+    // Sums over the levels of one grouping add up over blocks of rows if noise is Gaussian.
+    let sums = options.effects.len() == 1 && options.likelihood_kind().has_gaussian_noise();
+    if sums { options.decided_for(train) } else { options.by_batches() }
 }
 
 /// The rows of a file, with the samples in memory, scaled for the model.

@@ -132,10 +132,10 @@ fn check_targets(table: &Table, targets: &[String]) -> Result<()> {
     targets.iter().try_for_each(|name| table.require(name).map(|_| ()))
 }
 
-/// Refuses sharing between outputs with grouped effects, because every output has separate effects.
+/// Refuses a shared kernel of outputs with grouped effects, because every output has separate effects.
 fn check_groups(columns: &SchemaOptions, sharing: Option<Sharing>) -> Result<()> {
     match sharing {
-        Some(sharing) if sharing != Sharing::Own => columns.check_no_groups(&format!("⟨outputs {sharing}⟩")),
+        Some(Sharing::Kernel) => columns.check_no_groups("⟨outputs shared⟩"),
         _ => Ok(()),
     }
 }
@@ -183,7 +183,9 @@ impl OutputColumn {
         let mut targets = schema.target_where_known(table)?.map_or_else(|| target_of(&schema, table), Ok)?;
         let known: Vec<f64> = targets.iter().copied().filter(|y| !y.is_nan()).collect();
         let scaling = match options.standardize {
-            true => Scaling::standardise(x, &known).suited_to(&options.dimensions),
+            true => {
+                Scaling::standardise(x, &known).suited_to(&options.dimensions).with_effects(&options.effects)
+            }
             false => Scaling::none(x.ncols()),
         };
         scaling.scale_target(&mut targets);

@@ -1,0 +1,171 @@
+//! A function with grouped effects as one layer: features stack, residual variances and offsets add.
+
+use super::{FeaturesAdjoint, InducingLayer, InducingPrior, LatentLayer, Layer, LayerGradient, LayerScratch};
+use crate::columns;
+use crate::effects::{EffectFeatures, Effects};
+use crate::linalg::Operand;
+use faer::{Mat, MatMut, MatRef};
+use sparsegp_kernels::Scratch;
+
+/// The sum of a function and of the grouped effects of a row, `f + Σ zᵀb` with `b = F u`, `u ~ N(0, I)`.
+///
+/// The features of the function come first. A row has the features `Fᵀz` at the coefficients u of its levels. Levels that training did not see
+/// have no coefficients: their effects are residual variance.
+#[derive(Clone)]
+pub struct SumLayer<G = InducingLayer> {
+    function: Layer<G>,
+    effects: Effects,
+    /// The whitening of the function beside the identity.
+    whitening: Mat<f64>,
+}
+
+impl<G: AsRef<InducingPrior>> SumLayer<G> {
+    /// The layer of the function.
+    pub fn function(&self) -> &Layer<G> {
+        &self.function
+    }
+
+    /// The layer of the function, mutably; the number of its features must stay.
+    pub(super) fn function_mut(&mut self) -> &mut Layer<G> {
+        &mut self.function
+    }
+
+    /// The grouped effects.
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// The number of features.
+    pub fn dim(&self) -> usize {
+        self.function.dim() + self.effects.coefficients()
+    }
+
+    /// Returns the features of the effects of rows.
+    fn effect_features(&self, x: MatRef<'_, f64>) -> EffectFeatures {
+        let mut features = EffectFeatures::default();
+        features.reset(&self.effects);
+        x.row_iter().for_each(|row| features.push(&self.effects, row));
+        features
+    }
+
+    /// Writes raw features, `base` and offsets of a block; see [`LatentLayer::features`].
+    pub fn features(
+        &self,
+        x: MatRef<'_, f64>,
+        k: MatMut<'_, f64>,
+        base: &mut [f64],
+        offset: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
+        let (function, mut effects) = k.split_at_row_mut(self.function.dim());
+        self.function.features(x, function, base, offset, scratch);
+        effects.fill(0.0);
+        let features = self.effect_features(x);
+        for row in 0..x.nrows() {
+            features.add(row, 1.0, columns::column_mut(&mut effects, row));
+        }
+        if self.function.kappa() > 0.0 {
+            self.effects.add_prior_variances(x, base);
+        } else {
+            base.iter_mut().zip(x.row_iter()).for_each(|(base, x)| *base += self.effects.new_variance(x));
+        }
+    }
+
+    /// Returns the matrix whose diagonal is `base`; see [`Layer::base_covariance`].
+    pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let mut out = self.function.base_covariance(x.subcols(0, self.function.input_dims()));
+        if self.function.kappa() > 0.0 {
+            let features = self.effect_features(x);
+            let mut own = Mat::zeros(self.effects.coefficients(), x.nrows());
+            (0..x.nrows()).for_each(|row| features.add(row, 1.0, own.col_as_slice_mut(row)));
+            out += own.transpose() * &own;
+        }
+        self.effects.add_new_covariances(x, &mut out);
+        out
+    }
+}
+
+impl SumLayer {
+    /// Creates the sum of a function and grouped effects.
+    pub fn new(function: Layer, effects: Effects) -> Self {
+        let mut layer = SumLayer { function, effects: Effects::default(), whitening: Mat::new() };
+        layer.refresh(effects);
+        layer
+    }
+
+    /// Takes over other factors of the effects, and the present factor of the function.
+    pub(crate) fn refresh(&mut self, effects: Effects) {
+        self.effects = effects;
+        let (m, all) = (self.function.dim(), self.dim());
+        self.whitening = Mat::identity(all, all);
+        if let Some(Operand { matrix, .. }) = self.function.whitening() {
+            self.whitening.as_mut().submatrix_mut(0, 0, m, m).copy_from(matrix);
+        }
+    }
+}
+
+impl LatentLayer for SumLayer {
+    fn dim(&self) -> usize {
+        SumLayer::dim(self)
+    }
+
+    fn whitening(&self) -> Option<Operand<'_>> {
+        Some(Operand::lower(self.whitening.as_ref()))
+    }
+
+    fn kappa(&self) -> f64 {
+        self.function.kappa()
+    }
+
+    fn constant(&self, process: usize) -> Option<f64> {
+        self.function.constant(process)
+    }
+
+    fn features(
+        &self,
+        x: MatRef<'_, f64>,
+        k: MatMut<'_, f64>,
+        base: &mut [f64],
+        offset: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
+        SumLayer::features(self, x, k, base, offset, scratch);
+    }
+
+    fn zero_gradient(&self) -> LayerGradient {
+        LayerGradient { effects: vec![0.0; self.effects.parameter_count()], ..self.function.zero_gradient() }
+    }
+
+    fn features_adjoint(
+        &self,
+        x: MatRef<'_, f64>,
+        FeaturesAdjoint { features, features_bar, base_bar, offset_bar }: FeaturesAdjoint<'_>,
+        grad: &mut LayerGradient,
+        scratch: &mut Scratch,
+    ) {
+        let (of_function, of_effects) = features.split_at_row(self.function.dim());
+        let (function_bar, effects_bar) = features_bar.split_at_row(self.function.dim());
+        let by = FeaturesAdjoint { features: of_function, features_bar: function_bar, base_bar, offset_bar };
+        self.function.features_adjoint(x, by, grad, scratch);
+        let rows = self.effect_features(x);
+        let mut factors: Vec<Mat<f64>> =
+            self.effects.terms().iter().map(|term| Mat::zeros(term.width(), term.width())).collect();
+        for (row, base_bar) in base_bar.iter().enumerate() {
+            rows.adjoint(row, 1.0, columns::column(&effects_bar, row), &mut factors);
+            // The prior variance of the effects of known levels is |Fᵀz|².
+            let by_base = 2.0 * self.function.kappa() * base_bar;
+            rows.adjoint(row, by_base, columns::column(&of_effects, row), &mut factors);
+        }
+        let mut flat = Vec::with_capacity(grad.effects.len());
+        factors
+            .iter()
+            .enumerate()
+            .for_each(|(term, bar)| self.effects.flatten(term, bar.as_ref(), &mut flat));
+        grad.effects.iter_mut().zip(flat).for_each(|(sum, bar)| *sum += bar);
+    }
+
+    fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch) {
+        let m = self.function.dim();
+        self.function.whitening_adjoint(g.submatrix_mut(0, 0, m, m), grad, scratch);
+    }
+}
