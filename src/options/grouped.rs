@@ -29,8 +29,9 @@ impl FitOptions {
             ),
             (self.reml && self.beta != 1.0, "⟨reml⟩ with ⟨beta⟩".to_owned()),
             (
-                self.neighbours.is_some() && self.objective == ObjectiveKind::DlmSquare,
-                "⟨objective dlm-square⟩ with ⟨neighbours⟩".to_owned(),
+                self.neighbours.is_some()
+                    && matches!(self.objective, ObjectiveKind::DlmSquare | ObjectiveKind::Fitc),
+                format!("⟨objective {}⟩ with ⟨neighbours⟩", self.objective),
             ),
             (self.warp_inputs != InputWarp::None, "⟨warp_inputs⟩".to_owned()),
             (self.warp_target != TargetWarp::None, "⟨warp_target⟩".to_owned()),
