@@ -151,13 +151,4 @@ impl Kernel for CustomKernel {
     fn expression(&self) -> String {
         self.own.name.to_owned()
     }
-
-    fn min_dims(&self) -> usize {
-        let counts = self.parameters.iter().map(|parameter| parameter.values.len());
-        counts.filter(|&count| count > 1).max().unwrap_or(0)
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
-    }
 }
