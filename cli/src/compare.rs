@@ -25,7 +25,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let plan = Plan::new(&settings, &data)?;
     let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
     let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));
-    output::check_paths(&outputs.each_ref().map(|path| path.as_path()), &[&args.data])?;
+    output::check_paths(&outputs, &[&args.data])?;
     args.plots.as_deref().map(page::check_folder).transpose()?;
     for note in plan.notes() {
         output::note(&format!("note: {}", Warning::from(note.clone()).words_with(&output::dashes)));

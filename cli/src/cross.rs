@@ -80,14 +80,7 @@ impl Contestant<'_> {
     ) -> Result<()> {
         let columns = self.args.schema_options();
         let (train, test) = (table.take(train), table.take(test));
-        let request = FitRequest {
-            table: &train,
-            columns: &columns,
-            options: &self.options,
-            test_fraction: 0.0,
-            start: None,
-            keep_posterior: false,
-        };
+        let request = FitRequest::new(&train, &columns, &self.options);
         let what = format!("{}, part {} of {count} left out", self.what, number + 1);
         let mut progress = Progress::of_one_of_several(what, self.args.output.quiet);
         let mut listener = |event: &Event| progress.show(event);

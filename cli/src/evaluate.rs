@@ -46,14 +46,9 @@ pub fn evaluate(
 
 /// Runs the command.
 pub fn run(args: &EvaluateArgs) -> Result<()> {
-    let outputs: Vec<&Path> = args.metrics.iter().map(|path| path.as_path()).collect();
-    output::check_paths(&outputs, &[&args.model, &args.data])?;
+    output::check_paths(args.metrics.as_slice(), &[&args.model, &args.data])?;
     let models = TableOutputs::load(&args.model)?;
-    if models.models().len() > 1 && args.data == Path::new("-") {
-        return Err(Error::usage(
-            "a model of several targets reads the data once for each: give a file, not standard input",
-        ));
-    }
+    output::check_readable(&args.data, &models)?;
     let of_model = |model| of_model(args, model);
     let of_models = models.models().map(of_model).collect::<Result<Vec<_>>>()?;
     let documents: Vec<&Document> = of_models.iter().map(|(document, _)| document).collect();
@@ -88,13 +83,7 @@ pub fn documents_text(command: &str, documents: &[&Document]) -> String {
 fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String)> {
     let Evaluation { rows, report, .. } =
         evaluate(model, None, &args.data, args.delimiter, args.unseen.unseen)?;
-    let data = DataSummary {
-        rows,
-        train: 0,
-        test: rows,
-        features: model.schema().feature_dims(),
-        target: model.schema().target_name().to_owned(),
-    };
+    let data = DataSummary { rows, train: 0, test: rows, ..DataSummary::of(model) };
     let mut document = Document::new("evaluate", model, data, &output::dashes);
     document.test = Some(report.clone());
     let mut table = vec![vec!["rows".to_owned(), rows.to_string()]];

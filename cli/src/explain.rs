@@ -8,7 +8,7 @@ use sparsegp::files::AtomicFile;
 use sparsegp::{Error, Result};
 use sparsegp_reports::{Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp_tables::tabular::{TableModel, TableOutputs};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The width of printed text in characters.
 const WIDTH: usize = 100;
@@ -25,17 +25,11 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         page::check_folder(folder)?;
     }
     let names = ["relevance.csv", "dependence.csv", "contributions.csv"];
-    let files: Vec<PathBuf> =
-        args.out.iter().flat_map(|folder| names.map(|name| folder.join(name))).collect();
-    let mut outputs: Vec<&Path> = files.iter().map(|path| path.as_path()).collect();
-    outputs.extend(args.report.as_deref());
-    output::check_paths(&outputs, &[&args.model, &args.data])?;
+    let files = args.out.iter().flat_map(|folder| names.map(|name| folder.join(name)));
+    let files: Vec<PathBuf> = files.chain(args.report.clone()).collect();
+    output::check_paths(&files, &[&args.model, &args.data])?;
     let models = TableOutputs::load(&args.model)?;
-    if models.models().len() > 1 && args.data == Path::new("-") {
-        return Err(Error::usage(
-            "a model of several targets reads the data once for each: give a file, not standard input",
-        ));
-    }
+    output::check_readable(&args.data, &models)?;
     let read = models.models().map(|model| read(args, model)).collect::<Result<Vec<_>>>()?;
     let settings =
         Settings { columns: args.columns, orders: args.orders, seed: args.seed, ..Settings::default() };

@@ -3,7 +3,7 @@
 use super::args::{FitArgs, OutputArgs};
 use super::evaluate::{documents_text, evaluate};
 use super::fitting::{self, Fitting};
-use super::predict::{BLOCK_ROWS, OutputColumns, PredictedColumns};
+use super::predict::{BLOCK_ROWS, OutputColumns};
 use super::{cross, output, outputs};
 use super::{inspect, interruption, page, summary};
 use sparsegp::files::AtomicFile;
@@ -11,8 +11,8 @@ use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::{Error, Result};
 use sparsegp_reports::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp_tables::schema::{SchemaOptions, SplitBy};
-use sparsegp_tables::tables::{NamedColumn, PredictedRows, PredictionWriter, Table, read_table_with};
-use sparsegp_tables::tabular::{Sharing, TableModel, check_test_file};
+use sparsegp_tables::tables::{PredictionWriter, Table, read_table_with};
+use sparsegp_tables::tabular::{TableModel, check_test_file};
 use std::path::Path;
 use std::time::Instant;
 
@@ -76,12 +76,13 @@ fn fit_one_target(
     let test = match &args.held_out.test {
         Some(path) => {
             let (delimiter, unseen) = (args.columns.delimiter, args.held_out.unseen);
-            Some(evaluate(model, fitted.baselines(), path, delimiter, unseen)?)
+            Some(evaluate(model, fitted.baselines.as_ref(), path, delimiter, unseen)?)
         }
         None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
         None => None,
     };
-    let mut outcome = Outcome::of(args, model, fitted.rows(), test).with_rows(fitted.rows_kept().cloned());
+    let mut outcome = Outcome::of(args, model, fitted.rows, test);
+    outcome.rows = fitted.kept.clone();
     outcome.document = outcome.document.with_config("shuffle_buffer", fitted.shuffle_buffer());
     outcome.document.cross_validation = cross_validation;
     outcome.document.validation = fitted.evaluate_validation().map(|validation| validation.report);
@@ -90,7 +91,7 @@ fn fit_one_target(
             Some(test) => {
                 let columns = OutputColumns::of_test(std::slice::from_ref(model));
                 let blocks = model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter, &[])?;
-                write_predictions(args, &columns, &[], blocks.ahead()?, path)?;
+                write_predictions(args, &columns, 0.., blocks.ahead()?, path)?;
             }
             None => write_test_predictions(args, &fitted, path)?,
         }
@@ -105,30 +106,20 @@ pub struct Outcome<'a> {
     /// The scores of the test rows, if there are any.
     test: Option<Evaluation>,
     /// The metrics document.
-    document: Document,
+    pub document: Document,
     /// A sample of the rows, with which a report explains the model if there are no test rows.
-    rows: Option<KeptRows>,
+    pub rows: Option<KeptRows>,
 }
 
 impl<'a> Outcome<'a> {
-    /// Sets the sample of the rows with which a report explains the model.
-    pub fn with_rows(self, rows: Option<KeptRows>) -> Self {
-        Outcome { rows, ..self }
-    }
-
     fn target(&self) -> &str {
         self.model.schema().target_name()
     }
 
     /// Creates the outcome of a fit to `rows` rows.
     pub fn of(args: &FitArgs, model: &'a TableModel, rows: usize, test: Option<Evaluation>) -> Self {
-        let data = DataSummary {
-            rows: rows as u64,
-            train: model.training_rows() as u64,
-            test: test.as_ref().map_or(0, |test| test.rows),
-            features: model.schema().feature_dims(),
-            target: model.schema().target_name().to_owned(),
-        };
+        let test_rows = test.as_ref().map_or(0, |test| test.rows);
+        let data = DataSummary { rows: rows as u64, test: test_rows, ..DataSummary::of(model) };
         let mut document = Document::new("fit", model, data, &output::dashes);
         for (name, value) in config(args) {
             document = document.with_config(name, value);
@@ -139,14 +130,6 @@ impl<'a> Outcome<'a> {
                 (Some(test.report.clone()), test.train.clone(), test.baselines.clone());
         }
         Outcome { model, test, document, rows: None }
-    }
-}
-
-impl Outcome<'_> {
-    /// Records the sharing between several outputs in the metrics document.
-    pub fn with_outputs(mut self, sharing: Sharing) -> Self {
-        self.document = self.document.with_config("outputs", sharing.to_string());
-        self
     }
 }
 
@@ -200,9 +183,9 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
         &args.interruption.checkpoint,
     ];
     output.plots.as_deref().map(page::check_folder).transpose()?;
-    let outputs: Vec<&Path> = outputs.into_iter().flatten().map(|path| path.as_path()).collect();
-    let inputs = [Some(&args.data), args.held_out.test.as_ref()];
-    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(|path| path.as_path()).collect();
+    let outputs: Vec<_> = outputs.into_iter().flatten().collect();
+    let inputs: Vec<&Path> =
+        std::iter::once(args.data.as_path()).chain(args.held_out.test.as_deref()).collect();
     output::check_paths(&outputs, &inputs)
 }
 
@@ -270,32 +253,27 @@ fn json(outcomes: &[Outcome<'_>]) -> String {
 /// Writes the predictions of the held-out rows, with the number of each row in the data, counted from 1.
 fn write_test_predictions(args: &FitArgs, fitted: &Fitting, path: &Path) -> Result<()> {
     let model = fitted.model();
-    let columns = PredictedColumns { row_numbers: true, ..PredictedColumns::of_test(model) };
+    let columns = OutputColumns { row_numbers: true, ..OutputColumns::of_test([model]) };
     let mut writer = PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?;
     fitted.for_each_test(&mut |part| {
-        let predictions = model.predict_part(part);
-        let mut numbers = Vec::new();
-        for (index, &target) in part.targets.iter().enumerate() {
-            columns.values(&predictions, index, target, &mut numbers);
-        }
-        let leading = columns.leading(&predictions, part.rows.iter().map(|&row| row as u64), &[]);
-        writer.write_rows(&PredictedRows { leading, numbers, rows: part.targets.len() })
+        let rows = columns.outputs[0].rows(&model.predict_part(part), Some(&part.targets), &[]);
+        writer.write_rows(&columns.joined(vec![rows], part.rows.iter().map(|&row| row as u64), &[]))
     })?;
     writer.finish()
 }
 
-/// Writes the predictions of test rows, block by block; `copies` holds the copied columns of the first block.
+/// Writes the predictions of test rows, block by block. `numbers` has the indices of the rows, from 0.
 pub fn write_predictions(
     args: &FitArgs,
     columns: &OutputColumns<'_>,
-    copies: &[NamedColumn],
+    mut numbers: impl Iterator<Item = u64>,
     blocks: impl IntoIterator<Item = Result<Table>>,
     path: &Path,
 ) -> Result<()> {
     let mut writer =
-        PredictionWriter::create(path, columns.table(copies).csv_safe(args.output.csv_safe))?.behind()?;
+        PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?.behind()?;
     for block in blocks {
-        writer = writer.write_rows(columns.rows(&block?, 0, args.held_out.unseen, &[])?)?;
+        writer = writer.write_rows(columns.rows(&block?, &mut numbers, args.held_out.unseen, &[])?)?;
     }
     writer.finish()
 }
@@ -316,10 +294,7 @@ fn show(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
     }
     let several = outcomes.len() > 1;
     for Outcome { model, test, document, .. } in outcomes {
-        let of = if several { format!("{}: ", model.schema().target_name()) } else { String::new() };
-        for warning in &model.summary().warnings {
-            output::note(&format!("warning: {of}{}", warning.words_with(&output::dashes)));
-        }
+        output::warn(&model.summary().warnings, model.schema().target_name(), several);
         let end = if several { "\n" } else { "" };
         output::print(&(summary::text(model, document, test.as_ref(), &where_all(&args.output)) + end))?;
     }

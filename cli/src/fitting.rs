@@ -26,73 +26,54 @@ const MOST_IN_MEMORY: u64 = 1 << 30;
 const LONG: Duration = Duration::from_secs(5);
 
 /// A finished fit, with access to its held-out rows.
-pub enum Fitting {
-    /// A fit to `rows` rows in memory. It has baselines if there are test rows. Without test rows, it has a sample of the rows if a report
-    /// needs it.
-    Table { fit: Box<TableFit>, rows: usize, baselines: Option<Box<Baselines>>, kept: Option<KeptRows> },
-    /// A fit to a file.
+pub struct Fitting {
+    /// The number of rows of the data.
+    pub rows: usize,
+    /// The baselines, if the rows are in memory and there are test rows.
+    pub baselines: Option<Baselines>,
+    /// A sample of the rows, if they are in memory, there are no test rows, and a report needs the sample.
+    pub kept: Option<KeptRows>,
+    fit: Fit,
+}
+
+/// A fit to rows in memory, or to a file.
+enum Fit {
+    Table(Box<TableFit>),
     File(Box<FileFit>),
 }
 
 impl Fitting {
-    /// Returns the model.
-    pub fn model(&self) -> &TableModel {
-        match self {
-            Fitting::Table { fit, .. } => &fit.model,
-            Fitting::File(fit) => &fit.model,
-        }
+    fn new(rows: usize, fit: Fit) -> Fitting {
+        Fitting { rows, baselines: None, kept: None, fit }
     }
 
-    /// Returns the number of rows of the data.
-    pub fn rows(&self) -> usize {
-        match self {
-            Fitting::Table { rows, .. } => *rows,
-            Fitting::File(fit) => fit.rows,
+    /// Returns the model.
+    pub fn model(&self) -> &TableModel {
+        match &self.fit {
+            Fit::Table(fit) => &fit.model,
+            Fit::File(fit) => &fit.model,
         }
     }
 
     /// Returns the number of rows of the shuffle buffer, if the fit used one.
     pub fn shuffle_buffer(&self) -> Option<usize> {
-        match self {
-            Fitting::Table { .. } => None,
-            Fitting::File(fit) => Some(fit.plan.buffer_rows),
-        }
-    }
-
-    /// Returns the sample of the rows, which exists if a report has no test rows.
-    pub fn rows_kept(&self) -> Option<&KeptRows> {
-        match self {
-            Fitting::Table { kept, .. } => kept.as_ref(),
-            Fitting::File(_) => None,
-        }
-    }
-
-    fn validation(&self) -> Option<&TableRows> {
-        match self {
-            Fitting::Table { fit, .. } => fit.validation.as_ref(),
-            Fitting::File(fit) => fit.validation.as_ref(),
+        match &self.fit {
+            Fit::Table(_) => None,
+            Fit::File(fit) => Some(fit.plan.buffer_rows),
         }
     }
 
     /// Calls `visit` with the test rows, in parts.
     pub fn for_each_test(&self, visit: &mut dyn FnMut(&TableRows) -> Result<()>) -> Result<()> {
-        match self {
-            Fitting::Table { fit, .. } => fit.test.iter().try_for_each(visit),
-            Fitting::File(fit) => fit.test_parts()?.try_for_each(|part| visit(&part?)),
-        }
-    }
-
-    /// Returns the baselines, if they were fitted.
-    pub fn baselines(&self) -> Option<&Baselines> {
-        match self {
-            Fitting::Table { baselines, .. } => baselines.as_deref(),
-            Fitting::File(_) => None,
+        match &self.fit {
+            Fit::Table(fit) => fit.test.iter().try_for_each(visit),
+            Fit::File(fit) => fit.test_parts()?.try_for_each(|part| visit(&part?)),
         }
     }
 
     /// Computes the scores of the test rows.
     pub fn evaluate(&self) -> Result<Evaluation> {
-        let mut evaluator = Evaluator::new(self.model(), self.baselines()).keeping_rows();
+        let mut evaluator = Evaluator::new(self.model(), self.baselines.as_ref()).keeping_rows();
         self.for_each_test(&mut |part| {
             evaluator.push_part(part);
             Ok(())
@@ -102,7 +83,11 @@ impl Fitting {
 
     /// Computes the scores of the validation rows, if there are any.
     pub fn evaluate_validation(&self) -> Option<Evaluation> {
-        self.validation().map(|part| Evaluation::of_part(self.model(), part))
+        let validation = match &self.fit {
+            Fit::Table(fit) => &fit.validation,
+            Fit::File(fit) => &fit.validation,
+        };
+        validation.as_ref().map(|part| Evaluation::of_part(self.model(), part))
     }
 }
 
@@ -148,32 +133,26 @@ pub fn fit(
     }
     let read = || read_table_with(&args.data, &args.columns.read_options());
     let table = table.map_or_else(read, Ok)?;
-    let request = FitRequest {
-        table: &table,
-        columns: &args.schema_options(),
-        options,
-        test_fraction: args.test_fraction(),
-        start,
-        keep_posterior: false,
-    };
+    let (columns, test_fraction) = (args.schema_options(), args.test_fraction());
+    let request = FitRequest { test_fraction, start, ..FitRequest::new(&table, &columns, options) };
     let (mut fitting, checkpoint) = watched(args, started, options, start, &table.digest(), |session| {
         let fit = match &args.objective.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
             None => fit_table_in(&request, session)?,
         };
-        Ok(Fitting::Table { fit: Box::new(fit), rows: table.rows(), baselines: None, kept: None })
+        Ok(Fitting::new(table.rows(), Fit::Table(Box::new(fit))))
     })?;
-    if let Fitting::Table { fit, baselines, kept, .. } = &mut fitting {
+    if let Fit::Table(fit) = &fitting.fit {
         if fit.test.is_some() || args.held_out.test.is_some() {
             if !args.output.quiet && started.elapsed() > LONG {
                 output::note("test rows: fitting baselines, then predicting");
             }
-            *baselines = self::baselines(&request, clock(request.options, started), &fit.model).map(Box::new);
+            fitting.baselines = baselines(&request, clock(request.options, started), &fit.model);
         } else if args.output.wants_page() {
             let mut rows = KeptRows::new(&fit.model);
             let labelled = table.with_values(fit.model.schema().target_name());
             rows.push_table(&fit.model, &labelled, UnseenLevels::New)?;
-            *kept = Some(rows);
+            fitting.kept = Some(rows);
         }
     }
     Ok((fitting, checkpoint))
@@ -202,7 +181,7 @@ fn fit_from_disk(
     };
     let digest = file_digest(&args.data)?;
     watched(args, started, options, start, &digest, |session| {
-        fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
+        fit_file(&request, planned, session).map(|fit| Fitting::new(fit.rows, Fit::File(Box::new(fit))))
     })
 }
 

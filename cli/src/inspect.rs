@@ -27,10 +27,7 @@ pub fn json(models: &TableOutputs) -> String {
 }
 
 fn document(model: &TableModel) -> Document {
-    let rows = model.training_rows() as u64;
-    let (features, target) = (model.schema().feature_dims(), model.schema().target_name().to_owned());
-    let data = DataSummary { rows, train: rows, test: 0, features, target };
-    Document::new("inspect", model, data, &output::dashes)
+    Document::new("inspect", model, DataSummary::of(model), &output::dashes)
         .with_config("program_version", model.program())
         .with_config("input_names", model.schema().input_names())
         .with_config("inputs", serde_json::to_value(model.schema().features()).unwrap_or_default())
@@ -68,31 +65,24 @@ pub fn where_all(path: &Path) -> String {
 }
 
 fn features(model: &TableModel) -> Vec<Vec<String>> {
-    let describe = |feature: &Feature| match feature {
-        Feature::Date { name, .. } => {
-            let missing = if feature.tells_missing() { ", or missing" } else { "" };
-            vec![format!("  {name}"), format!("date{missing}")]
-        }
-        Feature::Place { name, surface, .. } => {
-            let missing = if feature.tells_missing() { ", or missing" } else { "" };
-            let words = match surface {
-                Surface::Sphere => "place: longitude and latitude in degrees",
-                Surface::Plane => "place: coordinates in a plane",
-            };
-            vec![format!("  {name}"), format!("{words}{missing}")]
-        }
-        Feature::Numeric { name, .. } => {
-            let missing = if feature.tells_missing() { ", or missing" } else { "" };
-            vec![format!("  {name}"), format!("number{missing}")]
-        }
-        Feature::Categorical { name, levels, missing, .. } => {
-            let first = if model.schema().drops_first() { " (the first has no input)" } else { "" };
-            let missing = if *missing { ", and one of missing cells" } else { "" };
-            vec![
-                format!("  {name}"),
-                format!("{} categories: {}{missing}{first}", levels.len(), levels.join(", ")),
-            ]
-        }
+    let describe = |feature: &Feature| {
+        let or_missing = if feature.tells_missing() { ", or missing" } else { "" };
+        let (name, words) = match feature {
+            Feature::Date { name, .. } => (name, format!("date{or_missing}")),
+            Feature::Place { name, surface: Surface::Sphere, .. } => {
+                (name, format!("place: longitude and latitude in degrees{or_missing}"))
+            }
+            Feature::Place { name, surface: Surface::Plane, .. } => {
+                (name, format!("place: coordinates in a plane{or_missing}"))
+            }
+            Feature::Numeric { name, .. } => (name, format!("number{or_missing}")),
+            Feature::Categorical { name, levels, missing, .. } => {
+                let first = if model.schema().drops_first() { " (the first has no input)" } else { "" };
+                let missing = if *missing { ", and one of missing cells" } else { "" };
+                (name, format!("{} categories: {}{missing}{first}", levels.len(), levels.join(", ")))
+            }
+        };
+        vec![format!("  {name}"), words]
     };
     model.schema().features().iter().map(describe).collect()
 }

@@ -1,8 +1,10 @@
 //! Functions that print errors, notes and tables, and that check output paths before any work.
 
 use sparsegp::files::AtomicFile;
+use sparsegp::model::Warning;
 use sparsegp::{Error, Result};
 pub use sparsegp_reports::words::{duration, few, number, report_rows, table};
+use sparsegp_tables::tabular::TableOutputs;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -41,6 +43,24 @@ pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
+/// Prints warnings on standard error, with the name of the target if there are several.
+pub fn warn(warnings: &[Warning], target: &str, several: bool) {
+    let of = if several { format!("{target}: ") } else { String::new() };
+    for warning in warnings {
+        note(&format!("warning: {of}{}", warning.words_with(&dashes)));
+    }
+}
+
+/// Refuses standard input as the data of several models, because each model reads the data.
+pub fn check_readable(data: &Path, models: &TableOutputs) -> Result<()> {
+    if models.models().len() > 1 && data == Path::new("-") {
+        return Err(Error::usage(
+            "a model of several targets reads the data once for each: give a file, not standard input",
+        ));
+    }
+    Ok(())
+}
+
 /// Returns an option as the user types it.
 pub fn dashes(name: &str, value: Option<&str>) -> String {
     let words = name.replace('_', "-");
@@ -61,15 +81,16 @@ pub fn complain(error: &Error) {
 }
 
 /// Refuses, before any work, output files that cannot be written, are given twice, or would replace an input.
-pub fn check_paths(outputs: &[&Path], inputs: &[&Path]) -> Result<()> {
+pub fn check_paths<P: AsRef<Path>>(outputs: &[P], inputs: &[&Path]) -> Result<()> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     for (index, output) in outputs.iter().enumerate() {
+        let output = output.as_ref();
         drop(AtomicFile::create(output)?);
-        let same = |other: &&Path| real(other) == real(output) && !is_device(output);
-        if outputs[..index].iter().any(same) {
+        let same = |other: &Path| real(other) == real(output) && !is_device(output);
+        if outputs[..index].iter().any(|other| same(other.as_ref())) {
             return Err(Error::usage(format!("{}: two output files have this name", output.display())));
         }
-        if inputs.iter().any(same) {
+        if inputs.iter().any(|other| same(other)) {
             return Err(Error::usage(format!(
                 "{}: is an input file; give the output file another name",
                 output.display()

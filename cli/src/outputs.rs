@@ -14,7 +14,7 @@ use sparsegp::options::FitOptions;
 use sparsegp::{Error, Result};
 use sparsegp_reports::{Evaluation, KeptRows};
 use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
-use sparsegp_tables::tables::{Column, NamedColumn, Table, read_table_with};
+use sparsegp_tables::tables::read_table_with;
 use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, TableModel, fit_outputs_in};
 use std::time::Instant;
 
@@ -50,23 +50,20 @@ pub fn run(args: &FitArgs, started: Instant, targets: &[String], options: &FitOp
     let outcome = |model| {
         let test = test_figures(args, started, options, &fit, model)?;
         let alone = test.is_none() && args.output.wants_page();
-        let rows = alone.then(|| rows_of(&fit, model)).transpose()?;
-        Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows).with_outputs(fit.sharing))
+        let mut outcome = Outcome::of(args, model, table.rows(), test);
+        outcome.rows = alone.then(|| rows_of(&fit, model)).transpose()?;
+        outcome.document = outcome.document.with_config("outputs", fit.sharing.to_string());
+        Ok(outcome)
     };
     let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
     if let Some(path) = &args.output.predictions {
         let file = args.held_out.test.as_ref();
         let read = file.map(|file| read_table_with(file, &args.columns.read_options())).transpose()?;
-        let numbers = fit.test_rows.iter().map(|&row| (row + 1) as f64).collect();
-        let row = NamedColumn { name: "row".to_owned(), column: Column::Number(numbers) };
-        let keep = [row.name.clone()];
-        let mut columns = OutputColumns::of_test(fit.models.models());
-        if let Some(first) = columns.outputs.first_mut().filter(|_| read.is_none()) {
-            first.keep = &keep;
-        }
-        let rows = read.or_else(|| fit.test.clone().map(|test| test.with_copies(vec![row])));
-        let copies = rows.as_ref().map_or(&[][..], Table::copies).to_vec();
-        fit::write_predictions(args, &columns, &copies, rows.into_iter().map(Ok), path)?;
+        let columns =
+            OutputColumns { row_numbers: read.is_none(), ..OutputColumns::of_test(fit.models.models()) };
+        let numbers = fit.test_rows.iter().map(|&row| row as u64);
+        let rows = read.or_else(|| fit.test.clone());
+        fit::write_predictions(args, &columns, numbers, rows.into_iter().map(Ok), path)?;
     }
     fit::tell(args, &outcomes)
 }
@@ -123,14 +120,7 @@ fn test_figures(
         known: Some(model.schema().clone()),
         ..args.columns.schema_options()
     };
-    let request = FitRequest {
-        table: &fit.train,
-        columns: &columns,
-        options,
-        test_fraction: 0.0,
-        start: None,
-        keep_posterior: false,
-    };
+    let request = FitRequest::new(&fit.train, &columns, options);
     let (file, unseen) = (&args.held_out.test, args.held_out.unseen);
     let any = file.is_some() || fit.test.is_some();
     let baselines =

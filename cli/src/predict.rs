@@ -1,6 +1,6 @@
 //! `predict`: predicts the rows of a data file of any length, block by block, and writes the predictions.
 
-use super::args::PredictArgs;
+use super::args::{Contents, PredictArgs};
 use super::averages;
 use super::output;
 use rayon::prelude::*;
@@ -29,10 +29,6 @@ const PART_ROWS: usize = 256;
 pub struct PredictedColumns<'a> {
     /// The model that predicts.
     pub model: &'a TableModel,
-    /// True if the first column numbers the rows.
-    pub row_numbers: bool,
-    /// The names of the data columns to copy.
-    pub keep: &'a [String],
     /// True if the moments of the latent function are among the columns.
     pub latent: bool,
     /// The probabilities of the quantiles.
@@ -44,34 +40,9 @@ pub struct PredictedColumns<'a> {
 }
 
 impl<'a> PredictedColumns<'a> {
-    /// Creates the default columns: the mean and the variance, or the probabilities.
-    pub fn of(model: &'a TableModel) -> Self {
-        PredictedColumns {
-            model,
-            row_numbers: false,
-            keep: &[],
-            latent: false,
-            quantiles: &[],
-            log_density: false,
-            drawn: (0, 0),
-        }
-    }
-
     /// Creates the columns for test rows, whose targets are known.
-    pub fn of_test(model: &'a TableModel) -> Self {
-        PredictedColumns { latent: true, log_density: true, ..PredictedColumns::of(model) }
-    }
-
-    /// Returns the names of the columns in order; `copies` holds the copied columns of the first block.
-    pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
-        let mut leading = Vec::new();
-        leading.extend(self.row_numbers.then(|| ("row".to_owned(), false)));
-        leading.extend(self.keep.iter().map(|name| {
-            let copy = copies.iter().find(|copy| copy.name == *name);
-            (name.clone(), !copy.is_some_and(|copy| matches!(copy.column, Column::Number(_))))
-        }));
-        leading.extend(self.has_label().then(|| ("label".to_owned(), true)));
-        PredictedTable { leading, numbers: self.numbers(), csv_safe: false }
+    fn of_test(model: &'a TableModel) -> Self {
+        PredictedColumns { model, latent: true, quantiles: &[], log_density: true, drawn: (0, 0) }
     }
 
     fn kind(&self) -> TargetKind {
@@ -122,7 +93,7 @@ impl<'a> PredictedColumns<'a> {
     }
 
     /// Appends the numbers of a row to `values`, without draws. NaN marks an unknown target.
-    pub fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64, values: &mut Vec<f64>) {
+    fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64, values: &mut Vec<f64>) {
         let moments = predictions.row(row);
         if self.has_mean() {
             values.extend([moments.mean, moments.variance]);
@@ -148,32 +119,46 @@ impl<'a> PredictedColumns<'a> {
         }
     }
 
-    /// Returns the leading columns: row numbers, copied columns and labels. `rows` has the indices of the rows, from 0.
-    pub fn leading(
+    /// Returns the columns of predicted rows, given their targets, if these are known, and draws.
+    pub fn rows(
         &self,
         predictions: &Predictions<'_>,
-        rows: impl Iterator<Item = u64>,
-        copies: &[NamedColumn],
-    ) -> Vec<Column> {
-        let mut leading = Vec::new();
-        if self.row_numbers {
-            let numbers = rows.take(predictions.rows());
-            leading.push(Column::Number(numbers.map(|row| (row + 1) as f64).collect()));
-        }
-        let kept = copies.iter().filter(|copy| self.keep.contains(&copy.name));
-        leading.extend(kept.map(|copy| copy.column.clone()));
-        if self.has_label() {
-            let labels: Vec<Option<usize>> =
-                (0..predictions.rows()).into_par_iter().map(|row| predictions.most_probable(row)).collect();
-            leading.push(Column::of_labels(self.model.schema().encoding().levels(), labels));
-        }
-        leading
+        targets: Option<&[f64]>,
+        draws: &[Vec<f64>],
+    ) -> PredictedRows {
+        let (rows, width) = (predictions.rows(), self.numbers().len());
+        let mut numbers = vec![0.0; rows * width];
+        let fill = |(part, out): (usize, &mut [f64])| {
+            let mut row_values = Vec::with_capacity(width);
+            for (offset, out) in out.chunks_exact_mut(width).enumerate() {
+                let row = part * PART_ROWS + offset;
+                row_values.clear();
+                self.values(
+                    predictions,
+                    row,
+                    targets.map_or(f64::NAN, |targets| targets[row]),
+                    &mut row_values,
+                );
+                row_values.extend(draws.iter().map(|draw| draw[row]));
+                out.copy_from_slice(&row_values);
+            }
+        };
+        numbers.par_chunks_mut(PART_ROWS * width).enumerate().for_each(fill);
+        let label = || {
+            let labels = (0..rows).into_par_iter().map(|row| predictions.most_probable(row));
+            Column::of_labels(self.model.schema().encoding().levels(), labels.collect::<Vec<_>>())
+        };
+        PredictedRows { leading: self.has_label().then(label).into_iter().collect(), numbers, rows }
     }
 }
 
 /// The columns of all outputs side by side. With several outputs, all names except row numbers and copied columns end in the name of the
 /// target.
 pub struct OutputColumns<'a> {
+    /// True if the first column numbers the rows.
+    pub row_numbers: bool,
+    /// The names of the data columns to copy.
+    pub keep: &'a [String],
     /// The columns for each output.
     pub outputs: Vec<PredictedColumns<'a>>,
     /// The outputs for whose pairs the latent covariances are added as columns; `None` without `--covariance`.
@@ -184,22 +169,23 @@ impl<'a> OutputColumns<'a> {
     /// Creates the columns for test rows.
     pub fn of_test(models: impl IntoIterator<Item = &'a TableModel>) -> Self {
         let outputs = models.into_iter().map(PredictedColumns::of_test).collect();
-        OutputColumns { outputs, covariance: None }
+        OutputColumns { row_numbers: false, keep: &[], outputs, covariance: None }
     }
 
     /// Returns the names of the columns in order; `copies` holds the copied columns of the first block.
     pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
         let mut all = PredictedTable::default();
+        all.leading.extend(self.row_numbers.then(|| ("row".to_owned(), false)));
+        all.leading.extend(self.keep.iter().map(|name| {
+            let copy = copies.iter().find(|copy| copy.name == *name);
+            (name.clone(), !copy.is_some_and(|copy| matches!(copy.column, Column::Number(_))))
+        }));
+        let several = self.outputs.len() > 1;
         for output in &self.outputs {
-            let mut table = output.table(copies);
-            if self.outputs.len() > 1 {
-                let target = output.model.schema().target_name();
-                let own = usize::from(output.row_numbers) + output.keep.len();
-                let leading = table.leading.iter_mut().skip(own).map(|(name, _)| name);
-                leading.chain(&mut table.numbers).for_each(|name| *name = format!("{name}_{target}"));
-            }
-            all.leading.extend(table.leading);
-            all.numbers.extend(table.numbers);
+            let target = output.model.schema().target_name();
+            let named = |name: &str| if several { format!("{name}_{target}") } else { name.to_owned() };
+            all.leading.extend(output.has_label().then(|| (named("label"), true)));
+            all.numbers.extend(output.numbers().iter().map(|name| named(name)));
         }
         if let Some(outputs) = self.covariance {
             let names: Vec<&str> = outputs.models().map(|model| model.schema().target_name()).collect();
@@ -210,39 +196,57 @@ impl<'a> OutputColumns<'a> {
         all
     }
 
-    /// Predicts one block, which begins at row `first` of the file, and appends the draws of each output, if any.
+    /// Predicts one block, and appends the draws of each output, if any. `numbers` has the indices of the rows, from 0.
     pub fn rows(
         &self,
         block: &Table,
-        first: u64,
+        numbers: impl Iterator<Item = u64>,
         unseen: UnseenLevels,
         draws: &[Vec<Vec<f64>>],
     ) -> Result<PredictedRows> {
         let of_output = |(index, output): (usize, &PredictedColumns<'_>)| {
+            let predictions = output.model.predict(block, unseen)?;
+            let targets = output.model.schema().target_where_known(block)?;
             let draws = draws.get(index).map_or(&[][..], |draws| draws);
-            block_rows(block, first, unseen, output, draws)
+            Ok(output.rows(&predictions, targets.as_deref(), draws))
         };
         let mut parts = self.outputs.iter().enumerate().map(of_output).collect::<Result<Vec<_>>>()?;
-        if parts.len() == 1 {
-            return Ok(parts.swap_remove(0));
-        }
         let rows = block.rows();
         if let Some(outputs) = self.covariance {
             let (all, width) = (outputs.covariances(block, unseen)?, outputs.models().len());
             let pairs = |row| (0..width).flat_map(move |p| (p + 1..width).map(move |other| (row, p, other)));
-            let numbers = (0..rows).flat_map(pairs);
-            let numbers = numbers.map(|(row, p, other)| all[(row * width + p) * width + other]).collect();
-            parts.push(PredictedRows { leading: Vec::new(), numbers, rows });
+            let values = (0..rows).flat_map(pairs);
+            let values = values.map(|(row, p, other)| all[(row * width + p) * width + other]).collect();
+            parts.push(PredictedRows { leading: Vec::new(), numbers: values, rows });
         }
-        let leading = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.leading)).collect();
+        Ok(self.joined(parts, numbers, block.copies()))
+    }
+
+    /// Joins the columns of all outputs, after row numbers and copied columns. `numbers` has the indices of the rows, from 0.
+    pub fn joined(
+        &self,
+        mut parts: Vec<PredictedRows>,
+        numbers: impl Iterator<Item = u64>,
+        copies: &[NamedColumn],
+    ) -> PredictedRows {
+        let rows = parts.first().map_or(0, |part| part.rows);
+        let mut leading = Vec::new();
+        if self.row_numbers {
+            leading.push(Column::Number(numbers.take(rows).map(|row| (row + 1) as f64).collect()));
+        }
+        let kept = copies.iter().filter(|copy| self.keep.contains(&copy.name));
+        leading.extend(kept.map(|copy| copy.column.clone()));
+        leading.extend(parts.iter_mut().flat_map(|part| std::mem::take(&mut part.leading)));
+        if let [only] = &mut parts[..] {
+            return PredictedRows { leading, numbers: std::mem::take(&mut only.numbers), rows };
+        }
         let row = |row: usize| {
             parts.iter().flat_map(move |part| {
                 let width = part.numbers.len() / rows;
                 &part.numbers[row * width..(row + 1) * width]
             })
         };
-        let numbers = (0..rows).flat_map(row).copied().collect();
-        Ok(PredictedRows { leading, numbers, rows })
+        PredictedRows { leading, numbers: (0..rows).flat_map(row).copied().collect(), rows }
     }
 }
 
@@ -257,36 +261,10 @@ pub(crate) fn writer(out: &Path, raster: Option<&Raster>, table: PredictedTable)
     }
 }
 
-/// The contents of predictions: the columns in addition to the mean and the variance, and the treatment of unseen levels.
-pub struct Contents<'a> {
-    /// The probabilities of the quantiles.
-    pub quantiles: &'a [f64],
-    /// True if the moments of the latent function are among the columns.
-    pub latent: bool,
-    /// True if the covariances of mixed outputs are among the columns.
-    pub covariance: bool,
-    /// The number of joint draws of the latent function.
-    pub samples: usize,
-    /// The number of draws of the target.
-    pub draws: usize,
-    /// The random seed of the draws.
-    pub seed: u64,
-    /// The treatment of levels that training did not see.
-    pub unseen: UnseenLevels,
-}
-
-impl<'a> Contents<'a> {
-    /// Returns the contents that the arguments request.
-    fn of(args: &'a PredictArgs) -> Contents<'a> {
-        Contents {
-            quantiles: &args.quantiles,
-            latent: args.latent,
-            covariance: args.covariance,
-            samples: args.samples,
-            draws: args.draws,
-            seed: args.seed,
-            unseen: if args.population { UnseenLevels::Population } else { args.unseen.unseen },
-        }
+impl Contents {
+    /// Returns the treatment of levels that training did not see.
+    pub fn unseen(&self) -> UnseenLevels {
+        if self.population { UnseenLevels::Population } else { self.unseen.unseen }
     }
 
     /// Refuses probabilities of quantiles that are invalid or repeated; `named` spells an option for the user.
@@ -310,9 +288,7 @@ impl<'a> Contents<'a> {
                 "covariance",
                 "needs outputs fitted with --mixing; outputs of separate processes are independent",
             )
-        } else if self.unseen == UnseenLevels::Population
-            && outputs.models().all(|model| model.schema().groups().is_empty())
-        {
+        } else if self.population && outputs.models().all(|model| model.schema().groups().is_empty()) {
             ("population", "needs a model fitted with --group; this one was fitted without it")
         } else {
             return Ok(());
@@ -321,16 +297,17 @@ impl<'a> Contents<'a> {
     }
 
     /// Returns the columns of all outputs, for data with columns of these names.
-    pub fn columns(&'a self, outputs: &'a TableOutputs, names: &[String]) -> OutputColumns<'a> {
+    pub fn columns<'a>(&'a self, outputs: &'a TableOutputs, names: &[String]) -> OutputColumns<'a> {
         let of_output = |model: &'a TableModel| PredictedColumns {
+            model,
             latent: self.latent,
-            quantiles: self.quantiles,
+            quantiles: &self.quantiles,
             log_density: names.iter().any(|name| name == TableModel::schema(model).target_name()),
             drawn: (self.samples, self.draws),
-            ..PredictedColumns::of(model)
         };
+        let of_outputs = outputs.models().map(of_output).collect();
         let covariance = self.covariance.then_some(outputs);
-        OutputColumns { outputs: outputs.models().map(of_output).collect(), covariance }
+        OutputColumns { row_numbers: false, keep: &[], outputs: of_outputs, covariance }
     }
 
     /// Predicts a block, which begins at row `first` of the data.
@@ -342,13 +319,13 @@ impl<'a> Contents<'a> {
         first: u64,
     ) -> Result<PredictedRows> {
         let drawn = self.drawn(outputs, block, first)?;
-        columns.rows(block, first, self.unseen, &drawn)
+        columns.rows(block, first.., self.unseen(), &drawn)
     }
 
     /// Draws the latent functions and the targets of every output at the rows of a block, which begins at row `first` of the data.
     fn drawn(&self, outputs: &TableOutputs, block: &Table, first: u64) -> Result<Vec<OutputDraws>> {
         let mut all = vec![OutputDraws::new(); outputs.models().len()];
-        let request = DrawRequest { count: 0, seed: self.seed, first_row: first, unseen: self.unseen };
+        let request = DrawRequest { count: 0, seed: self.seed, first_row: first, unseen: self.unseen() };
         let mut add = |draws: Vec<OutputDraws>| {
             all.iter_mut().zip(draws).for_each(|(all, draws)| all.extend(draws));
         };
@@ -444,24 +421,22 @@ impl Source {
 pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
     let outputs = TableOutputs::load(&args.model)?;
-    let contents = Contents::of(args);
+    let (contents, unseen) = (&args.contents, args.contents.unseen());
     contents.check_models(&outputs, &dashed)?;
     let mut raster = None;
     if let Some(grid) = &args.grid {
-        outputs.check_grid(grid, contents.unseen)?;
+        outputs.check_grid(grid, unseen)?;
         raster = Raster::of_models(&args.out, grid, &outputs)?;
     }
     let raster = raster.as_ref();
     if let (Some(grid), Some(parts)) = (&args.grid, args.average) {
-        return averages::run(args, &outputs, grid, raster, parts.into(), contents.unseen);
+        return averages::run(args, &outputs, grid, raster, parts.into(), unseen);
     }
     // Joint draws need all rows in one block. The block may have one row more than allowed, so that longer files are detected.
-    let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
-    let source = Source::of(args, &outputs, raster, contents.unseen, most)?;
+    let most = if contents.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(contents.draws) };
+    let source = Source::of(args, &outputs, raster, unseen, most)?;
     let mut columns = contents.columns(&outputs, &source.names);
-    if let Some(first) = columns.outputs.first_mut() {
-        (first.row_numbers, first.keep) = (args.row_numbers, &source.keep);
-    }
+    (columns.row_numbers, columns.keep) = (args.row_numbers, &source.keep);
     let table = |copies: &[NamedColumn]| -> Result<PredictedTable> {
         let table = columns.table(copies);
         check_names(&table)?;
@@ -508,7 +483,7 @@ fn dashed(name: &str) -> String {
 }
 
 fn check(args: &PredictArgs) -> Result<()> {
-    Contents::of(args).check(&dashed)?;
+    args.contents.check(&dashed)?;
     if args.out == Path::new("-") {
         return Ok(());
     }
@@ -533,32 +508,4 @@ fn check_format(args: &PredictArgs) -> Result<()> {
         }
         (Some(_), Some(_)) => Ok(()),
     }
-}
-
-/// Predicts one block, which begins at row `first` of the file.
-fn block_rows(
-    block: &Table,
-    first: u64,
-    unseen: UnseenLevels,
-    columns: &PredictedColumns<'_>,
-    draws: &[Vec<f64>],
-) -> Result<PredictedRows> {
-    let predictions = columns.model.predict(block, unseen)?;
-    let targets = columns.model.schema().target_where_known(block)?;
-    let width = columns.numbers().len();
-    let mut numbers = vec![0.0; predictions.rows() * width];
-    let fill = |(part, out): (usize, &mut [f64])| {
-        let mut row_values = Vec::with_capacity(width);
-        for (offset, out) in out.chunks_exact_mut(width).enumerate() {
-            let row = part * PART_ROWS + offset;
-            let target = targets.as_ref().map_or(f64::NAN, |targets| targets[row]);
-            row_values.clear();
-            columns.values(&predictions, row, target, &mut row_values);
-            row_values.extend(draws.iter().map(|draw| draw[row]));
-            out.copy_from_slice(&row_values);
-        }
-    };
-    numbers.par_chunks_mut(PART_ROWS * width).enumerate().for_each(fill);
-    let leading = columns.leading(&predictions, first.., block.copies());
-    Ok(PredictedRows { leading, numbers, rows: predictions.rows() })
 }

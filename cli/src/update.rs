@@ -32,10 +32,8 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     updated.save(&args.model_out)?;
     let several = of_targets.len() > 1;
     for (old, new) in models.models().zip(updated.models()) {
-        let of = if several { format!("{}: ", new.schema().target_name()) } else { String::new() };
-        for warning in &new.summary().warnings[old.summary().warnings.len()..] {
-            output::note(&format!("warning: {of}{}", warning.words_with(&output::dashes)));
-        }
+        let warnings = &new.summary().warnings[old.summary().warnings.len()..];
+        output::warn(warnings, new.schema().target_name(), several);
     }
     if args.json {
         return output::print(&document(args, &of_targets));

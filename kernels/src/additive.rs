@@ -4,7 +4,7 @@ use crate::dimension::{Dimension, DimensionError};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, misfit};
 use crate::mapped::ActiveDims;
-use crate::pairwise::{self, LANES, OfDifferences, Run, Sums};
+use crate::pairwise::{self, LANES, OfDifferences, Run};
 use crate::parameter::Parameter;
 use crate::random_feature::{Chance, Joined, Line, RandomFeature, Wave};
 use crate::stationary::Stationary;
@@ -56,32 +56,14 @@ impl Additive {
         self.lengthscales.values.len()
     }
 
-    /// `e_o(1, …, 1)`, the number of products of each order, from order 1 on.
-    fn products(&self) -> impl Iterator<Item = f64> + use<> {
-        let dims = self.dims();
-        (0..self.variances.values.len()).scan(1.0, move |count, o| {
-            *count *= dims.saturating_sub(o) as f64 / (o + 1) as f64;
-            Some(*count)
-        })
-    }
-
-    fn variance(&self) -> f64 {
-        self.variances.values.iter().zip(self.products()).map(|(variance, count)| variance * count).sum()
-    }
-
-    fn form(&self, inputs: Inputs<'_>) -> Interactions<'_> {
-        assert_eq!(inputs.dims(), self.dims(), "number of columns of points for an additive kernel");
+    /// Returns the values of the parameters, for points with `dims` columns.
+    fn form(&self, dims: usize) -> Interactions<'_> {
+        assert_eq!(dims, self.dims(), "number of columns of points for an additive kernel");
         Interactions {
             variances: &self.variances.values,
             lengthscales: &self.lengthscales.values,
             dimensions: &self.dimensions,
         }
-    }
-
-    /// Adds the gradient that comes from the diagonal, whose entries of `kbar` have the sum
-    /// `total`.
-    fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
-        parameters.iter_mut().zip(self.products()).for_each(|(variance, count)| *variance += total * count);
     }
 }
 
@@ -90,6 +72,17 @@ struct Interactions<'a> {
     variances: &'a [f64],
     lengthscales: &'a [f64],
     dimensions: &'a [Dimension],
+}
+
+impl Interactions<'_> {
+    /// `e_o(1, …, 1)`, the number of products of each order, from order 1 on.
+    fn products(&self) -> impl Iterator<Item = f64> + use<> {
+        let dims = self.lengthscales.len();
+        (0..self.variances.len()).scan(1.0, move |count, o| {
+            *count *= dims.saturating_sub(o) as f64 / (o + 1) as f64;
+            Some(*count)
+        })
+    }
 }
 
 /// `z_d`.
@@ -134,6 +127,18 @@ impl OfDifferences for Interactions<'_> {
     fn workspace(&self) -> usize {
         let dims = self.lengthscales.len();
         dims + (dims + 2) * (self.variances.len() + 1)
+    }
+
+    fn parameters(&self) -> usize {
+        self.variances.len() + self.lengthscales.len()
+    }
+
+    fn variance(&self) -> f64 {
+        self.variances.iter().zip(self.products()).map(|(variance, count)| variance * count).sum()
+    }
+
+    fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
+        parameters.iter_mut().zip(self.products()).for_each(|(variance, count)| *variance += total * count);
     }
 
     #[inline(always)]
@@ -201,7 +206,7 @@ impl OfDifferences for Interactions<'_> {
 
 impl Kernel for Additive {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        pairwise::evaluate(&self.form(inputs), inputs, self.variance(), out, scratch);
+        pairwise::evaluate(&self.form(inputs.dims()), inputs, out, scratch);
     }
 
     fn adjoint(
@@ -212,25 +217,15 @@ impl Kernel for Additive {
         grad: Gradient<'_>,
         scratch: &mut Scratch,
     ) {
-        if let Inputs::Gram(x) = inputs {
-            self.add_diagonal((0..x.nrows()).map(|i| kbar[(i, i)]).sum(), grad.parameters);
-        }
-        // `pairwise::adjoint` always computes the gradient in the parameters, at hardly any cost;
-        // it needs a buffer even if the caller skips this gradient.
-        let mut all = scratch.take(self.variances.values.len() + self.dims());
-        all.fill(0.0);
-        let sums = Sums { parameters: &mut all, left: grad.left, right: grad.right };
-        pairwise::adjoint(&self.form(inputs), inputs, kbar, sums, scratch);
-        grad.parameters.iter_mut().zip(&all).for_each(|(to, from)| *to += from);
-        scratch.give(all);
+        pairwise::adjoint(&self.form(inputs.dims()), inputs, kbar, grad, scratch);
     }
 
-    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
-        out.fill(self.variance());
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
+        out.fill(self.form(x.ncols()).variance());
     }
 
-    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        self.add_diagonal(kbar.iter().sum(), grad.parameters);
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
+        self.form(x.ncols()).add_diagonal(kbar.iter().sum(), grad.parameters);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -255,7 +250,7 @@ impl Kernel for Additive {
     /// are one-dimensional.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         let order = self.variances.values.len() as f64;
-        let products: Vec<f64> = self.products().collect();
+        let products: Vec<f64> = self.form(self.dims()).products().collect();
         self.variances.start(|o| target_variance / order / products[o]);
         self.lengthscales.start_from_spread(spread, |s, _| s);
     }
@@ -295,7 +290,7 @@ impl Kernel for Additive {
             });
             Box::new(Wave::new(variance.sqrt(), phase, chance))
         };
-        let orders = self.variances.values.iter().zip(self.products()).enumerate();
+        let orders = self.variances.values.iter().zip(self.form(dims).products()).enumerate();
         let features = orders.map(|(o, (variance, count))| of_order(o + 1, variance * count)).collect();
         Some(Box::new(Joined { features, product: false }))
     }
@@ -319,10 +314,6 @@ impl Kernel for Additive {
 
     fn min_dims(&self) -> usize {
         self.dims()
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }
 

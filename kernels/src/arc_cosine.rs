@@ -1,10 +1,12 @@
 //! Arc-cosine kernels: infinitely wide one-layer networks with step, ramp and squared-ramp units.
 
-use crate::distance::{Measure, PairGradient, ScaledPair};
+use crate::compose::split;
+use crate::distance::{Measure, ScaledPair};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
+use crate::sides::Sides;
 use crate::units::Unit;
 use faer::{MatMut, MatRef};
 use std::f64::consts::{FRAC_1_PI, PI};
@@ -92,123 +94,86 @@ impl ArcCosine {
         self.variance.at(0) * FRAC_1_PI * self.angular(0.0) * (radial * radial)
     }
 
-    fn side(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Side {
-        self.weights.check_dims(x.ncols());
-        let (n, dims) = (x.nrows(), x.ncols());
-        let mut units = scratch.take(n * (dims + 1));
-        let mut squares = scratch.take(n);
-        for (i, square) in squares.iter_mut().enumerate() {
-            *square = self.square(x, i);
-            let inverse = inverse_root(*square);
-            for d in 0..dims {
-                units[d * n + i] = self.weights.at(d).sqrt() * x[(i, d)] * inverse;
+    /// Returns the unit vectors of the points (`D + 1` columns), and `q` of the points.
+    fn sides(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> [Sides; 2] {
+        let dims = inputs.dims();
+        self.weights.check_dims(dims);
+        let units = |x: MatRef<'_, f64>, units: &mut [f64]| {
+            let n = x.nrows();
+            for i in 0..n {
+                let inverse = inverse_root(self.square(x, i));
+                for d in 0..dims {
+                    units[d * n + i] = self.weights.at(d).sqrt() * x[(i, d)] * inverse;
+                }
+                units[dims * n + i] = self.bias.at(0).sqrt() * inverse;
             }
-            units[dims * n + i] = self.bias.at(0).sqrt() * inverse;
-        }
-        let mut units_bar = scratch.take(units.len());
-        units_bar.fill(0.0);
-        let mut squares_bar = scratch.take(n);
-        squares_bar.fill(0.0);
-        Side { units, squares, units_bar, squares_bar }
+        };
+        let squares = |x: MatRef<'_, f64>, squares: &mut [f64]| {
+            squares.iter_mut().enumerate().for_each(|(i, square)| *square = self.square(x, i));
+        };
+        [Sides::of(inputs, dims + 1, scratch, units), Sides::of(inputs, 1, scratch, squares)]
     }
 
-    /// Sets `angular_bar` to K̄ times the factors that do not depend on the angle, and adds the gradient in the squared norms of both sides;
-    /// returns `Σ_ij K̄_ij K_ij`.
+    /// Returns `Σ_ij K̄_ij K_ij`, the gradient in the squared norms of both sides, and K̄ times the factors that do not depend on the angle.
     fn radial_adjoint(
         &self,
+        inputs: Inputs<'_>,
         k: MatRef<'_, f64>,
         kbar: MatRef<'_, f64>,
-        [left, right]: [&mut Side; 2],
-        angular_bar: &mut [f64],
+        squares: &Sides,
         scratch: &mut Scratch,
-    ) -> f64 {
-        let rows = left.squares.len();
+    ) -> (f64, Sides, Vec<f64>) {
+        let (rows, cols) = inputs.shape();
+        let gram = matches!(inputs, Inputs::Gram(_));
+        let mut bars = Sides::zeros(inputs, 1, scratch);
+        let mut angular_bar = scratch.take(rows * cols);
         let (mut k_buffer, mut kbar_buffer) = (scratch.take(rows), scratch.take(rows));
         let factor = self.variance.at(0) * FRAC_1_PI;
-        let half_order = 0.5 * self.order as f64;
+        let [left, right] = squares.pair(inputs);
         let mut total = 0.0;
         for (j, angular_bar) in angular_bar.chunks_exact_mut(rows).enumerate() {
-            let radial = factor * self.radial(right.squares[j]);
+            let radial = factor * self.radial(right[j]);
             let k = column(k, j, &mut k_buffer);
             let kbar = column(kbar, j, &mut kbar_buffer);
             let mut column_total = 0.0;
             for i in 0..rows {
                 let product = kbar[i] * k[i];
                 column_total += product;
-                left.squares_bar[i] += product;
-                angular_bar[i] = kbar[i] * radial * self.radial(left.squares[i]);
+                bars.left[i] += product;
+                angular_bar[i] = kbar[i] * radial * self.radial(left[i]);
             }
-            right.squares_bar[j] += column_total;
+            let right_bar = if gram { &mut bars.left } else { &mut bars.right };
+            right_bar[j] += column_total;
             total += column_total;
         }
-        for side in [left, right] {
-            for (bar, &square) in side.squares_bar.iter_mut().zip(&side.squares) {
+        let half_order = 0.5 * self.order as f64;
+        for (bars, squares) in [(&mut bars.left, &squares.left), (&mut bars.right, &squares.right)] {
+            for (bar, &square) in bars.iter_mut().zip(squares) {
                 *bar *= half_order / square.max(f64::MIN_POSITIVE);
             }
         }
-        scratch.give(k_buffer);
-        scratch.give(kbar_buffer);
-        total
-    }
-
-    /// Writes the adjoints of the unit vectors of both sides, given the adjoint of the angular factor.
-    fn angular_adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        angular_bar: &[f64],
-        [left, right]: [&mut Side; 2],
-        scratch: &mut Scratch,
-    ) {
-        let (rows, cols) = inputs.shape();
-        let units = inputs.sides().0.ncols() + 1;
-        let mut scales = scratch.take(units);
-        scales.fill(1.0);
-        let mut log_scales = scratch.take(units);
-        let (mut left_bar, mut right_bar) =
-            (std::mem::take(&mut left.units_bar), std::mem::take(&mut right.units_bar));
-        let measure = Measure { scales: &scales, dimensions: &[] };
-        let pair = ScaledPair::new(unit_inputs(inputs, left, right), measure, self.order == 0, scratch);
-        pair.adjoint(
-            k,
-            MatRef::from_column_major_slice(angular_bar, rows, cols),
-            true,
-            &mut |run, _, kbar| {
-                for (value, kbar) in run.iter_mut().zip(kbar) {
-                    *value = kbar * self.angular_slope(*value);
-                }
-            },
-            PairGradient {
-                log_scales: &mut log_scales,
-                left: Some(MatMut::from_column_major_slice_mut(&mut left_bar, rows, units)),
-                right: Some(MatMut::from_column_major_slice_mut(&mut right_bar, cols, units)),
-            },
-            scratch,
-        );
-        pair.release(scratch);
-        (left.units_bar, right.units_bar) = (left_bar, right_bar);
-        scratch.give(scales);
-        scratch.give(log_scales);
+        scratch.give_all([k_buffer, kbar_buffer]);
+        (total, bars, angular_bar)
     }
 
     /// Converts the gradients in unit vectors and squares of one side to gradients in its points, the weights and the bias.
     fn chain(
         &self,
         x: MatRef<'_, f64>,
-        side: &Side,
+        units: &[f64],
+        [units_bar, squares_bar]: [&[f64]; 2],
         mut points: Option<MatMut<'_, f64>>,
         parameters: &mut [f64],
     ) {
         let (n, dims) = (x.nrows(), x.ncols());
-        let sizes = self.weights.values.len().min(parameters.len());
-        let (weights, bias) = parameters.split_at_mut(sizes);
+        let (weights, bias) = split(parameters, self.weights.values.len());
         for i in 0..n {
-            let inverse = inverse_root(side.squares[i]);
-            let along: f64 = (0..=dims).map(|c| side.units[c * n + i] * side.units_bar[c * n + i]).sum();
+            let inverse = inverse_root(self.square(x, i));
+            let along: f64 = (0..=dims).map(|c| units[c * n + i] * units_bar[c * n + i]).sum();
             // Per unit of the vector (√w x, √b): its direction, then its length.
             let vector_bar = |c: usize, value: f64| {
-                let direction = side.units_bar[c * n + i] - side.units[c * n + i] * along;
-                direction * inverse + 2.0 * value * side.squares_bar[i]
+                let direction = units_bar[c * n + i] - units[c * n + i] * along;
+                direction * inverse + 2.0 * value * squares_bar[i]
             };
             for d in 0..dims {
                 let root = self.weights.at(d).sqrt();
@@ -240,47 +205,17 @@ fn inverse_root(v: f64) -> f64 {
     if v > 0.0 { 1.0 / v.sqrt() } else { 0.0 }
 }
 
-/// One argument: unit vectors (`N × (D+1)`, one run per column), `q` of every point, and the gradients in both.
-struct Side {
-    units: Vec<f64>,
-    squares: Vec<f64>,
-    units_bar: Vec<f64>,
-    squares_bar: Vec<f64>,
-}
-
-impl Side {
-    fn unit_matrix(&self) -> MatRef<'_, f64> {
-        let n = self.squares.len();
-        MatRef::from_column_major_slice(&self.units, n, self.units.len() / n.max(1))
-    }
-
-    fn release(self, scratch: &mut Scratch) {
-        for buffer in [self.units, self.squares, self.units_bar, self.squares_bar] {
-            scratch.give(buffer);
-        }
-    }
-}
-
-fn unit_inputs<'a>(inputs: Inputs<'_>, left: &'a Side, right: &'a Side) -> Inputs<'a> {
-    match inputs {
-        Inputs::Gram(_) => Inputs::Gram(left.unit_matrix()),
-        Inputs::Cross { .. } => Inputs::Cross { left: left.unit_matrix(), right: right.unit_matrix() },
-    }
-}
-
 impl Kernel for ArcCosine {
     fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, scratch: &mut Scratch) {
         if out.nrows() == 0 || out.ncols() == 0 {
             return;
         }
-        let (x, z) = inputs.sides();
-        let left = self.side(x, scratch);
-        let right = self.side(z, scratch);
-        let mut scales = scratch.take(x.ncols() + 1);
+        let [units, squares] = self.sides(inputs, scratch);
+        let mut scales = scratch.take(inputs.dims() + 1);
         scales.fill(1.0);
         let factor = self.variance.at(0) * FRAC_1_PI;
         let measure = Measure { scales: &scales, dimensions: &[] };
-        let pair = ScaledPair::new(unit_inputs(inputs, &left, &right), measure, self.order == 0, scratch);
+        let pair = ScaledPair::new(units.inputs(inputs), measure, self.order == 0, scratch);
         pair.evaluate(out.as_mut(), factor * self.angular(0.0), &|run| {
             for value in run {
                 *value = factor * self.angular(*value);
@@ -288,15 +223,15 @@ impl Kernel for ArcCosine {
         });
         pair.release(scratch);
         if self.order > 0 {
-            for (j, &square) in right.squares.iter().enumerate() {
+            let [left, right] = squares.pair(inputs);
+            for (j, &square) in right.iter().enumerate() {
                 let radial = self.radial(square);
-                for (value, &other) in column_mut(&mut out, j).iter_mut().zip(&left.squares) {
+                for (value, &other) in column_mut(&mut out, j).iter_mut().zip(left) {
                     *value *= radial * self.radial(other);
                 }
             }
         }
-        left.release(scratch);
-        right.release(scratch);
+        [units, squares].into_iter().for_each(|sides| sides.release(scratch));
         scratch.give(scales);
     }
 
@@ -312,27 +247,31 @@ impl Kernel for ArcCosine {
         if rows == 0 || cols == 0 {
             return;
         }
-        let (x, z) = inputs.sides();
-        let mut left = self.side(x, scratch);
-        let mut right = self.side(z, scratch);
-        let mut angular_bar = scratch.take(rows * cols);
-        let total = self.radial_adjoint(k, kbar, [&mut left, &mut right], &mut angular_bar, scratch);
-        self.angular_adjoint(inputs, k, &angular_bar, [&mut left, &mut right], scratch);
+        let (x, z) = inputs.distinct_sides();
+        let [units, squares] = self.sides(inputs, scratch);
+        let (total, squares_bar, angular_bar) = self.radial_adjoint(inputs, k, kbar, &squares, scratch);
+        let mut units_bar = Sides::zeros(inputs, x.ncols() + 1, scratch);
+        let mut scales = scratch.take(x.ncols() + 1);
+        scales.fill(1.0);
+        let measure = Measure { scales: &scales, dimensions: &[] };
+        let pair = ScaledPair::new(units.inputs(inputs), measure, self.order == 0, scratch);
+        let mut weigh = |run: &mut [f64], _: &[f64], kbar: &[f64]| {
+            run.iter_mut().zip(kbar).for_each(|(value, kbar)| *value = kbar * self.angular_slope(*value));
+        };
+        let angular = MatRef::from_column_major_slice(&angular_bar, rows, cols);
+        pair.adjoint(k, angular, true, &mut weigh, units_bar.gradient(inputs, &mut []), scratch);
+        pair.release(scratch);
         let mut rest: &mut [f64] = &mut [];
         if let [variance, others @ ..] = grad.parameters {
             *variance += total / self.variance.at(0).max(f64::MIN_POSITIVE);
             rest = others;
         }
-        let mut left_points = grad.left;
-        let right_points = match inputs {
-            Inputs::Gram(_) => left_points.as_mut().map(|points| points.as_mut()),
-            Inputs::Cross { .. } => grad.right,
-        };
-        self.chain(z, &right, right_points, rest);
-        self.chain(x, &left, left_points, rest);
-        left.release(scratch);
-        right.release(scratch);
-        scratch.give(angular_bar);
+        self.chain(x, &units.left, [&units_bar.left, &squares_bar.left], grad.left, rest);
+        self.chain(z, &units.right, [&units_bar.right, &squares_bar.right], grad.right, rest);
+        for sides in [units, squares, units_bar, squares_bar] {
+            sides.release(scratch);
+        }
+        scratch.give_all([angular_bar, scales]);
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
@@ -398,19 +337,11 @@ impl Kernel for ArcCosine {
                 "the order of an arc-cosine kernel is {order}, expected one from 0 to {most}"
             ));
         }
-        check_each(self, &[&self.weights], dims)
+        check_each(&self.expression(), &[&self.weights], dims)
     }
 
     fn expression(&self) -> String {
         let ard = self.weights.per_dimension().then(|| "ard".to_owned());
         expression_with("arccosine", &[ard, Some(format!("order={}", self.order))])
-    }
-
-    fn min_dims(&self) -> usize {
-        self.weights.dims()
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

@@ -1,6 +1,6 @@
 //! A kernel that changes from one covariance to the next along a column.
 
-use crate::compose::{check_children, reborrow, told, with_slots};
+use crate::compose::{check_children, reborrow, split, told, with_slots};
 use crate::dimension::{Dimension, DimensionError, is_category};
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch, misfit};
 use crate::matrix::{column, column_mut};
@@ -101,12 +101,6 @@ impl Changepoint {
             }
         }
     }
-
-    /// Splits a flat gradient into the entries of the changes and of the kernels.
-    fn split<'a>(&self, parameters: &'a mut [f64]) -> (&'a mut [f64], &'a mut [f64]) {
-        let own = parameters.len().min(2 * self.changes());
-        parameters.split_at_mut(own)
-    }
 }
 
 impl Kernel for Changepoint {
@@ -123,7 +117,7 @@ impl Kernel for Changepoint {
                     *to = if i == 0 { term } else { *to + term };
                 }
             }
-            [left, right].into_iter().for_each(|buffer| scratch.give(buffer));
+            scratch.give_all([left, right]);
         }
         scratch.give(value);
     }
@@ -139,7 +133,7 @@ impl Kernel for Changepoint {
         let Gradient { parameters, left: mut left_target, right: mut right_target } = grad;
         let (rows, cols) = inputs.shape();
         let (x, z) = inputs.sides();
-        let (own, parameters) = self.split(parameters);
+        let (own, parameters) = split(parameters, 2 * self.changes());
         let [mut value, mut inner_kbar] = [(); 2].map(|()| scratch.take(rows * cols));
         let mut buffer = scratch.take(rows);
         for (i, (child, parameters)) in with_slots(&self.children, parameters).enumerate() {
@@ -168,9 +162,9 @@ impl Kernel for Changepoint {
             let gram = matches!(inputs, Inputs::Gram(_));
             let other = reborrow(if gram { &mut left_target } else { &mut right_target });
             self.pull_back(i, z, &right_bar, other, own);
-            [left, right, left_bar, right_bar].into_iter().for_each(|buffer| scratch.give(buffer));
+            scratch.give_all([left, right, left_bar, right_bar]);
         }
-        [value, inner_kbar, buffer].into_iter().for_each(|buffer| scratch.give(buffer));
+        scratch.give_all([value, inner_kbar, buffer]);
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
@@ -189,7 +183,7 @@ impl Kernel for Changepoint {
 
     fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
         let Gradient { parameters, mut left, .. } = grad;
-        let (own, parameters) = self.split(parameters);
+        let (own, parameters) = split(parameters, 2 * self.changes());
         let [mut value, mut bar] = [(); 2].map(|()| scratch.take(kbar.len()));
         for (i, (child, parameters)) in with_slots(&self.children, parameters).enumerate() {
             let weights = self.weights(i, x, scratch);
@@ -203,7 +197,7 @@ impl Kernel for Changepoint {
             self.pull_back(i, x, &bar, reborrow(&mut left), own);
             scratch.give(weights);
         }
-        [value, bar].into_iter().for_each(|buffer| scratch.give(buffer));
+        scratch.give_all([value, bar]);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -271,9 +265,5 @@ impl Kernel for Changepoint {
 
     fn min_dims(&self) -> usize {
         self.children.iter().map(|child| child.min_dims()).max().unwrap_or(0).max(1)
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

@@ -77,6 +77,12 @@ pub(crate) fn value_count(kernel: &dyn Kernel) -> usize {
     count
 }
 
+/// Splits a flat gradient, which may be empty, after the first `own` entries.
+pub(crate) fn split(parameters: &mut [f64], own: usize) -> (&mut [f64], &mut [f64]) {
+    let own = own.min(parameters.len());
+    parameters.split_at_mut(own)
+}
+
 /// Returns every child with its slice of a flat gradient; all slices are empty if the gradient is
 /// empty.
 pub(crate) fn with_slots<'a>(
@@ -84,8 +90,7 @@ pub(crate) fn with_slots<'a>(
     mut parameters: &'a mut [f64],
 ) -> impl Iterator<Item = (&'a dyn Kernel, &'a mut [f64])> {
     children.iter().map(move |child| {
-        let size = value_count(child.as_ref()).min(parameters.len());
-        let (own, rest) = std::mem::take(&mut parameters).split_at_mut(size);
+        let (own, rest) = split(std::mem::take(&mut parameters), value_count(child.as_ref()));
         parameters = rest;
         (child.as_ref(), own)
     })
@@ -155,9 +160,7 @@ impl Kernel for Combination {
             let grad = Gradient { parameters, left: reborrow(&mut left), right: reborrow(&mut right) };
             child.adjoint(inputs, k, child_kbar, grad, scratch);
         }
-        for buffer in [values, own_kbar, buffer] {
-            scratch.give(buffer);
-        }
+        scratch.give_all([values, own_kbar, buffer]);
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
@@ -189,8 +192,7 @@ impl Kernel for Combination {
             let grad = Gradient { parameters, left: reborrow(&mut left), right: None };
             child.diag_adjoint(x, &own_kbar, grad, scratch);
         }
-        scratch.give(own_kbar);
-        scratch.give(value);
+        scratch.give_all([own_kbar, value]);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -298,10 +300,6 @@ impl Kernel for Combination {
     fn min_dims(&self) -> usize {
         self.children.iter().map(|child| child.min_dims()).max().unwrap_or(0)
     }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
-    }
 }
 
 /// Returns true if one of the operators is outside all parentheses.
@@ -334,21 +332,13 @@ impl Scale {
     pub(crate) fn from_data(inner: Box<dyn Kernel>) -> Self {
         Scale { variance: Parameter::positive("variance", vec![1.0]), inner }
     }
-
-    /// Splits a flat gradient into the entry of the variance and those of the inner kernel.
-    fn split<'a>(&self, parameters: &'a mut [f64]) -> (&'a mut [f64], &'a mut [f64]) {
-        let own = parameters.len().min(1);
-        parameters.split_at_mut(own)
-    }
 }
 
 impl Kernel for Scale {
     fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, scratch: &mut Scratch) {
         self.inner.eval(inputs, out.as_mut(), scratch);
         for j in 0..out.ncols() {
-            for value in column_mut(&mut out, j) {
-                *value *= self.variance.at(0);
-            }
+            column_mut(&mut out, j).iter_mut().for_each(|value| *value *= self.variance.at(0));
         }
     }
 
@@ -373,22 +363,13 @@ impl Kernel for Scale {
                 *to = kbar * self.variance.at(0);
             }
         }
-        let (own, parameters) = self.split(grad.parameters);
+        let (own, parameters) = split(grad.parameters, 1);
         if let Some(own) = own.first_mut() {
             *own += total;
         }
-        let grad = Gradient { parameters, left: grad.left, right: grad.right };
-        let k = MatRef::from_column_major_slice(&value, rows, cols);
-        self.inner.adjoint(
-            inputs,
-            k,
-            MatRef::from_column_major_slice(&inner_kbar, rows, cols),
-            grad,
-            scratch,
-        );
-        for buffer in [value, inner_kbar, buffer] {
-            scratch.give(buffer);
-        }
+        let [k, kbar] = [&value, &inner_kbar].map(|all| MatRef::from_column_major_slice(all, rows, cols));
+        self.inner.adjoint(inputs, k, kbar, Gradient { parameters, ..grad }, scratch);
+        scratch.give_all([value, inner_kbar, buffer]);
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
@@ -399,7 +380,7 @@ impl Kernel for Scale {
     fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
         let mut value = scratch.take(kbar.len());
         self.inner.diag(x, &mut value, scratch);
-        let (own, parameters) = self.split(grad.parameters);
+        let (own, parameters) = split(grad.parameters, 1);
         if let Some(own) = own.first_mut() {
             *own += kbar.iter().zip(&value).map(|(kbar, value)| kbar * value).sum::<f64>();
         }
@@ -456,9 +437,5 @@ impl Kernel for Scale {
 
     fn min_dims(&self) -> usize {
         self.inner.min_dims()
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

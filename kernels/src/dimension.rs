@@ -3,7 +3,6 @@
 use crate::vector_math::{Pass, dispatch};
 use pulp::Simd;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The contents of one column of the points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -30,9 +29,7 @@ impl Dimension {
     pub fn is_category(self) -> bool {
         matches!(self, Dimension::Category { .. })
     }
-}
 
-impl Dimension {
     /// Returns true if the column holds a coordinate of a place.
     pub fn is_coordinate(self) -> bool {
         matches!(self, Dimension::Coordinate { .. })
@@ -63,37 +60,21 @@ pub(crate) fn any_category(dimensions: &[Dimension]) -> bool {
 }
 
 /// The reason why a kernel cannot be used with the contents of columns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DimensionError {
     /// Codes of categories have no meaning for the kernel.
+    #[error("the kernel {kernel} has no meaning for categories")]
     NoCategories {
         /// The expression of the kernel.
         kernel: String,
     },
     /// The kernel was given different lengthscales for the coordinates of a place.
+    #[error("the coordinates of a place have one lengthscale, but {kernel} has several values for them")]
     SeparateLengthscales {
         /// The expression of the kernel.
         kernel: String,
     },
 }
-
-impl fmt::Display for DimensionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DimensionError::NoCategories { kernel } => {
-                write!(f, "the kernel {kernel} has no meaning for categories")
-            }
-            DimensionError::SeparateLengthscales { kernel } => {
-                write!(
-                    f,
-                    "the coordinates of a place have one lengthscale, but {kernel} has several values for them"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for DimensionError {}
 
 /// Adds a number to a run wherever the codes of the left points differ from the code of one right
 /// point (or are equal to it).

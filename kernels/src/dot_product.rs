@@ -1,10 +1,9 @@
 //! Constant, white, linear and polynomial kernels.
 
+use crate::compose::split;
 use crate::dimension::{Dimension, DimensionError, add_where_equal, is_category, sum_where_equal};
 use crate::entry::Entry;
-use crate::kernel::{
-    Gradient, Inputs, Kernel, Scratch, check_each, constant_diag_adjoint, expression_with, units_along,
-};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
 use crate::matrix::{column, column_mut, mirror_upper};
 use crate::parameter::Parameter;
 use crate::random_feature::{Chance, Joined, Line, RandomFeature};
@@ -89,14 +88,6 @@ impl Kernel for Constant {
         }
     }
 
-    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
-        out.fill(self.variance.at(0));
-    }
-
-    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        constant_diag_adjoint(kbar, grad);
-    }
-
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         visit(&self.variance);
     }
@@ -124,14 +115,6 @@ impl Kernel for Constant {
 
     fn expression(&self) -> String {
         if self.white { "white".to_owned() } else { "constant".to_owned() }
-    }
-
-    fn min_dims(&self) -> usize {
-        0
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }
 
@@ -231,11 +214,10 @@ impl Polynomial {
         &self,
         inputs: Inputs<'_>,
         weights: MatRef<'_, f64>,
-        variance: &mut [f64],
-        left: Option<MatMut<'_, f64>>,
-        right: Option<MatMut<'_, f64>>,
+        grad: Gradient<'_>,
         scratch: &mut Scratch,
     ) {
+        let Gradient { parameters: variance, mut left, mut right } = grad;
         let (x, z) = inputs.sides();
         let gram = matches!(inputs, Inputs::Gram(_));
         let add = |to: &mut MatMut<'_, f64>, sums: &[f64]| {
@@ -246,7 +228,6 @@ impl Polynomial {
                 }
             }
         };
-        let (mut left, mut right) = (left, right);
         if !variance.is_empty() {
             self.categories_adjoint(inputs, weights, variance, scratch);
         }
@@ -291,7 +272,7 @@ impl Polynomial {
                     sum_where_equal(&codes, z[(j, d)], column(weights, j, &mut buffer));
             }
         }
-        [codes, buffer].into_iter().for_each(|buffer| scratch.give(buffer));
+        scratch.give_all([codes, buffer]);
     }
 }
 
@@ -306,10 +287,7 @@ impl Kernel for Polynomial {
             }
         }
         if let Inputs::Gram(x) = inputs {
-            for i in 0..x.nrows() {
-                out[(i, i)] = self.power(self.base_at(x, i));
-            }
-            mirror_upper(out);
+            mirror_upper(out, |i| self.power(self.base_at(x, i)));
         }
     }
 
@@ -321,10 +299,9 @@ impl Kernel for Polynomial {
         grad: Gradient<'_>,
         scratch: &mut Scratch,
     ) {
-        let sizes = self.variance.values.len().min(grad.parameters.len());
-        let (variance, offset) = grad.parameters.split_at_mut(sizes);
+        let (variance, offset) = split(grad.parameters, self.variance.values.len());
         if self.offset.is_none() {
-            return self.products_adjoint(inputs, kbar, variance, grad.left, grad.right, scratch);
+            return self.products_adjoint(inputs, kbar, Gradient { parameters: variance, ..grad }, scratch);
         }
         let (rows, cols) = inputs.shape();
         let mut weights = scratch.take(rows * cols);
@@ -341,9 +318,9 @@ impl Kernel for Polynomial {
         if let Some(offset) = offset.first_mut() {
             *offset += total;
         }
-        self.products_adjoint(inputs, view.as_ref(), variance, grad.left, grad.right, scratch);
-        scratch.give(weights);
-        scratch.give(buffer);
+        let grad = Gradient { parameters: variance, ..grad };
+        self.products_adjoint(inputs, view.as_ref(), grad, scratch);
+        scratch.give_all([weights, buffer]);
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
@@ -354,8 +331,7 @@ impl Kernel for Polynomial {
     }
 
     fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        let sizes = self.variance.values.len().min(grad.parameters.len());
-        let (variance, offset) = grad.parameters.split_at_mut(sizes);
+        let (variance, offset) = split(grad.parameters, self.variance.values.len());
         let mut points = grad.left;
         for (i, &kbar) in kbar.iter().enumerate() {
             let weight = kbar * self.power_slope(self.base_at(x, i));
@@ -438,7 +414,7 @@ impl Kernel for Polynomial {
                 "the degree of a polynomial kernel is {degree}, expected one from 1 to {most}"
             ));
         }
-        check_each(self, &[&self.variance], dims)
+        check_each(&self.expression(), &[&self.variance], dims)
     }
 
     fn expression(&self) -> String {
@@ -447,13 +423,5 @@ impl Kernel for Polynomial {
             None => expression_with("linear", &[ard]),
             Some(_) => expression_with("polynomial", &[ard, Some(format!("degree={}", self.degree))]),
         }
-    }
-
-    fn min_dims(&self) -> usize {
-        self.variance.dims()
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

@@ -48,7 +48,7 @@ pub type Build = fn(&Options<'_>) -> Result<Box<dyn Kernel>, ParseError>;
 /// assert!(grammar.with(smooth).is_err(), "the name is taken");
 /// # Ok::<(), sparsegp_kernels::NameError>(())
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The names of the kernel in expressions; [`Kernel::expression`] writes the first one.
     pub names: &'static [&'static str],
@@ -73,15 +73,10 @@ impl Entry {
     /// Builds the kernel with the given options.
     pub(crate) fn kernel(&self, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
         let mut kernel = (self.build)(options)?;
-        start_from_data(kernel.as_mut());
+        // Only the text gives values.
+        kernel.for_each_parameter_mut(&mut |parameter| parameter.given = false);
         options.apply(kernel.as_mut(), [self.flags, self.arguments, self.parameters])?;
         Ok(kernel)
-    }
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Entry").field(&self.name()).finish()
     }
 }
 
@@ -101,8 +96,7 @@ impl Made {
     /// Builds the kernel with the given options.
     pub fn kernel(&self, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
         let mut kernel = (self.make)(options.dims);
-        let mut names = Vec::new();
-        kernel.for_each_parameter(&mut |parameter| names.push(parameter.name.clone()));
+        let names: Vec<String> = kernel.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         options.apply(kernel.as_mut(), [&[], &[], &names])?;
         Ok(kernel)
@@ -157,14 +151,10 @@ impl Options<'_> {
     /// the range.
     pub fn integer(&self, key: &str, default: u32, range: RangeInclusive<u32>) -> Result<u32, ParseError> {
         let Some(setting) = self.setting(key) else { return Ok(default) };
+        let (low, high) = (*range.start(), *range.end());
         let found = range.clone().find(|&value| setting.values == [f64::from(value)]);
-        match found {
-            Some(value) => Ok(value),
-            None => {
-                let (low, high) = (range.start(), range.end());
-                error(setting.at, format!("'{key}' must be a whole number from {low} to {high}"))
-            }
-        }
+        let wrong = || error(setting.at, format!("'{key}' must be a whole number from {low} to {high}"));
+        found.map_or_else(wrong, Ok)
     }
 
     /// Returns starting values of 1 for parameter `key`: one per dimension if `flag` is set or a
@@ -206,11 +196,6 @@ impl Options<'_> {
         }
         Ok(())
     }
-}
-
-/// Marks all values as not given: only the text gives values of an [`Entry`].
-fn start_from_data(kernel: &mut dyn Kernel) {
-    kernel.for_each_parameter_mut(&mut |parameter| parameter.given = false);
 }
 
 /// Sets the first parameter called `key`. A kernel visits its own parameters before those of inner

@@ -43,18 +43,9 @@ pub struct Coregion {
 impl Coregion {
     /// Creates a kernel for `levels` levels, with W of `rank` columns.
     pub fn new(levels: usize, rank: usize) -> Self {
-        let weights = Parameter {
-            name: "weights".to_owned(),
-            values: vec![0.0; levels * rank],
-            transform: Transform::Identity,
-            prior: None,
-            fixed: false,
-            given: false,
-            slots: Vec::new(),
-        };
         let mut kernel = Coregion {
             rank,
-            weights,
+            weights: Parameter::new("weights", vec![0.0; levels * rank], Transform::Identity),
             variances: Parameter::positive("variances", vec![1.0; levels]),
             dimensions: Vec::new(),
         };
@@ -166,7 +157,7 @@ impl Kernel for Coregion {
         if let Inputs::Gram(_) = inputs {
             left.iter().enumerate().for_each(|(i, &a)| out[(i, i)] = self.variance(a as usize));
         }
-        [left, right, covariance].into_iter().for_each(|buffer| scratch.give(buffer));
+        scratch.give_all([left, right, covariance]);
     }
 
     fn adjoint(
@@ -180,9 +171,7 @@ impl Kernel for Coregion {
         let gram = matches!(inputs, Inputs::Gram(_));
         let [left, right] = self.sides(inputs, scratch);
         let levels = self.levels();
-        let [mut covariance, mut diagonal] = [levels * levels, levels + 1].map(|len| scratch.take(len));
-        covariance.fill(0.0);
-        diagonal.fill(0.0);
+        let [mut covariance, mut diagonal] = [levels * levels, levels + 1].map(|len| scratch.zeros(len));
         for (j, &b) in right.iter().enumerate() {
             for (i, &a) in left.iter().enumerate() {
                 let (a, b) = (a as usize, b as usize);
@@ -194,7 +183,7 @@ impl Kernel for Coregion {
             }
         }
         self.finish(&covariance, &diagonal, grad.parameters);
-        [left, right, covariance, diagonal].into_iter().for_each(|buffer| scratch.give(buffer));
+        scratch.give_all([left, right, covariance, diagonal]);
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
@@ -205,13 +194,11 @@ impl Kernel for Coregion {
 
     fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
         let levels = self.levels();
-        let [mut covariance, mut diagonal] = [levels * levels, levels + 1].map(|len| scratch.take(len));
-        covariance.fill(0.0);
-        diagonal.fill(0.0);
+        let [covariance, mut diagonal] = [levels * levels, levels + 1].map(|len| scratch.zeros(len));
         let found = self.levels_of(x, scratch);
         found.iter().zip(kbar).for_each(|(&level, kbar)| diagonal[level as usize] += kbar);
         self.finish(&covariance, &diagonal, grad.parameters);
-        [found, covariance, diagonal].into_iter().for_each(|buffer| scratch.give(buffer));
+        scratch.give_all([found, covariance, diagonal]);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -274,9 +261,5 @@ impl Kernel for Coregion {
 
     fn min_dims(&self) -> usize {
         if any_category(&self.dimensions) { 1 } else { self.levels() }
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

@@ -24,10 +24,8 @@ pub enum Inputs<'a> {
 impl<'a> Inputs<'a> {
     /// Shape of the covariance matrix.
     pub fn shape(&self) -> (usize, usize) {
-        match self {
-            Inputs::Cross { left, right } => (left.nrows(), right.nrows()),
-            Inputs::Gram(x) => (x.nrows(), x.nrows()),
-        }
+        let (left, right) = self.sides();
+        (left.nrows(), right.nrows())
     }
 
     /// The number of columns of the points.
@@ -87,9 +85,21 @@ impl Scratch {
         buffer
     }
 
+    /// Returns a buffer of `len` zeros.
+    pub fn zeros(&mut self, len: usize) -> Vec<f64> {
+        let mut buffer = self.take(len);
+        buffer.fill(0.0);
+        buffer
+    }
+
     /// Hands a buffer back to the pool.
     pub fn give(&mut self, buffer: Vec<f64>) {
         self.free.push(buffer);
+    }
+
+    /// Hands several buffers back to the pool.
+    pub fn give_all<const N: usize>(&mut self, buffers: [Vec<f64>; N]) {
+        self.free.extend(buffers);
     }
 }
 
@@ -131,7 +141,7 @@ pub struct Part {
 /// assert!((gradient[0] - k.as_ref().sum() / 2.0).abs() < 1e-12);
 /// # Ok::<(), sparsegp_kernels::ParseError>(())
 /// ```
-pub trait Kernel: Send + Sync + Debug {
+pub trait Kernel: KernelBox + Send + Sync + Debug {
     /// Writes the covariance matrix of `inputs` into `out`.
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch);
 
@@ -146,12 +156,20 @@ pub trait Kernel: Send + Sync + Debug {
         scratch: &mut Scratch,
     );
 
-    /// Writes `k(x_i, x_i)` into `out`.
-    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch);
+    /// Writes `k(x_i, x_i)` into `out`. By default it is the first parameter value, the variance of a stationary kernel.
+    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
+        let mut variance = None;
+        self.for_each_parameter(&mut |parameter| _ = variance.get_or_insert(parameter.at(0)));
+        out.fill(variance.unwrap_or(0.0));
+    }
 
     /// Adds the gradient of `Σ kbar_i k(x_i, x_i)`; the gradient in the points is added to
-    /// `grad.left`.
-    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch);
+    /// `grad.left`. By default it is the gradient of the default of [`Kernel::diag`].
+    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
+        if let Some(variance) = grad.parameters.first_mut() {
+            *variance += kbar.iter().sum::<f64>();
+        }
+    }
 
     /// Visits every parameter in the fixed order that flat gradients use.
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter));
@@ -159,13 +177,19 @@ pub trait Kernel: Send + Sync + Debug {
     /// Visits every parameter mutably, in the same order.
     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter));
 
+    /// Returns every parameter, in the order of [`Kernel::for_each_parameter`].
+    fn parameters(&self) -> Vec<&Parameter> {
+        let mut parameters = Vec::new();
+        self.for_each_parameter(&mut |parameter| parameters.push(parameter));
+        parameters
+    }
+
     /// Returns the pieces the kernel consists of, in parameter order; a kernel that is not composed
     /// of others is one piece.
     fn parts(&self) -> Vec<Part> {
         let label = self.expression();
         let end = label.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(label.len());
-        let mut parameters = Vec::new();
-        self.for_each_parameter(&mut |parameter| parameters.push(parameter.name.clone()));
+        let parameters = self.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         vec![Part { label: label[..end].to_owned(), parameters }]
     }
 
@@ -186,15 +210,12 @@ pub trait Kernel: Send + Sync + Debug {
     /// Returns the unit of every parameter value, in the order of [`Kernel::for_each_parameter`], for points with `dims` columns. By
     /// default, `lengthscales` are lengths, and `variance` and `variances` are in squared units of the target.
     fn units(&self, dims: usize) -> Vec<Unit> {
-        let mut units = Vec::new();
-        self.for_each_parameter(&mut |parameter| {
-            units.extend(match parameter.name.as_str() {
-                "lengthscales" => units_along(parameter, 1.0, dims),
-                "variance" | "variances" => vec![Unit::of_target(2.0); parameter.values.len()],
-                _ => vec![Unit::default(); parameter.values.len()],
-            });
-        });
-        units
+        let of_parameter = |parameter: &Parameter| match parameter.name.as_str() {
+            "lengthscales" => units_along(parameter, 1.0, dims),
+            "variance" | "variances" => vec![Unit::of_target(2.0); parameter.values.len()],
+            _ => vec![Unit::default(); parameter.values.len()],
+        };
+        self.parameters().into_iter().flat_map(of_parameter).collect()
     }
 
     /// Checks that the kernel can be evaluated at points with `dims` columns: the numbers of values and of columns.
@@ -205,14 +226,13 @@ pub trait Kernel: Send + Sync + Debug {
         if self.min_dims() > dims {
             return Err(misfit(&self.expression(), self.min_dims(), dims));
         }
-        let (mut units, mut found) = (self.units(dims).into_iter(), Ok(()));
-        self.for_each_parameter(&mut |parameter| {
-            let along = units.by_ref().take(parameter.values.len()).any(|unit| unit.input != 0.0);
-            if along && parameter.per_dimension() && parameter.dims() != dims {
-                found = Err(misfit(&self.expression(), parameter.dims(), dims));
-            }
-        });
-        found
+        let mut units = self.units(dims).into_iter();
+        let is_along = |parameter: &&Parameter| {
+            let own: Vec<Unit> = units.by_ref().take(parameter.values.len()).collect();
+            own.iter().any(|unit| unit.input != 0.0)
+        };
+        let along: Vec<&Parameter> = self.parameters().into_iter().filter(is_along).collect();
+        check_each(&self.expression(), &along, dims)
     }
 
     /// Keeps all values of the kernel as they are during training.
@@ -292,11 +312,23 @@ pub trait Kernel: Send + Sync + Debug {
     /// The kernel in the text grammar of [`mod@crate::parse`], without parameter values.
     fn expression(&self) -> String;
 
-    /// The number of input dimensions the kernel needs; 0 when it takes any number.
-    fn min_dims(&self) -> usize;
+    /// The number of input dimensions the kernel needs; 0 when it takes any number. By default, parameters of several values have one for
+    /// every dimension.
+    fn min_dims(&self) -> usize {
+        self.parameters().iter().map(|parameter| parameter.dims()).max().unwrap_or(0)
+    }
+}
 
+/// Copies of kernels behind a box, which all that are [`Clone`] have.
+pub trait KernelBox {
     /// A copy behind a new box.
     fn boxed_clone(&self) -> Box<dyn Kernel>;
+}
+
+impl<K: Kernel + Clone + 'static> KernelBox for K {
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
 }
 
 /// Returns the units of values that belong to the columns: a power of the unit of each value's columns.
@@ -306,9 +338,9 @@ pub(crate) fn units_along(parameter: &Parameter, power: f64, dims: usize) -> Vec
 }
 
 /// Refuses parameters with one value per column if their numbers of values differ from the number of columns.
-pub(crate) fn check_each(kernel: &dyn Kernel, parameters: &[&Parameter], dims: usize) -> Result<(), String> {
+pub(crate) fn check_each(kernel: &str, parameters: &[&Parameter], dims: usize) -> Result<(), String> {
     let wrong = parameters.iter().find(|parameter| parameter.per_dimension() && parameter.dims() != dims);
-    wrong.map_or(Ok(()), |parameter| Err(misfit(&kernel.expression(), parameter.dims(), dims)))
+    wrong.map_or(Ok(()), |parameter| Err(misfit(kernel, parameter.dims(), dims)))
 }
 
 /// The words for a kernel that needs another number of columns than the points have.
@@ -321,18 +353,16 @@ pub(crate) fn misfit(kernel: &str, wanted: usize, found: usize) -> String {
 /// # Errors
 /// What was found and expected, in words.
 pub fn check_values(kernel: &dyn Kernel, dims: usize) -> Result<(), String> {
-    let (mut names, mut found) = (kernel.parameter_names().into_iter(), Ok(()));
-    kernel.for_each_parameter(&mut |parameter| {
-        let name = names.next().unwrap_or_default();
+    for (name, parameter) in kernel.parameter_names().into_iter().zip(kernel.parameters()) {
         let (low, high) = parameter.transform.range();
         if parameter.values.is_empty() {
-            found = Err(format!("{name} has no value, expected one, or one for every column"));
-        } else if let Some(value) = parameter.values.iter().find(|&&value| !parameter.transform.admits(value))
-        {
-            found = Err(format!("{name} is {value}, expected a number that is {}", range_words(low, high)));
+            return Err(format!("{name} has no value, expected one, or one for every column"));
         }
-    });
-    found.and_then(|()| kernel.check(dims))
+        if let Some(value) = parameter.values.iter().find(|&&value| !parameter.transform.admits(value)) {
+            return Err(format!("{name} is {value}, expected a number that is {}", range_words(low, high)));
+        }
+    }
+    kernel.check(dims)
 }
 
 /// Returns the range of a value, in words.
@@ -352,13 +382,11 @@ impl Clone for Box<dyn Kernel> {
 
 /// The names of all parameter values in the order of flat gradients: `variance`, `lengthscales.0`, `lengthscales.1`.
 pub fn value_names(kernel: &dyn Kernel) -> Vec<String> {
-    let mut sizes = Vec::new();
-    kernel.for_each_parameter(&mut |parameter| sizes.push(parameter.values.len()));
     let mut names = Vec::new();
-    for (name, size) in kernel.parameter_names().into_iter().zip(sizes) {
-        match size {
+    for (name, parameter) in kernel.parameter_names().into_iter().zip(kernel.parameters()) {
+        match parameter.values.len() {
             1 => names.push(name),
-            _ => names.extend((0..size).map(|i| format!("{name}.{i}"))),
+            size => names.extend((0..size).map(|i| format!("{name}.{i}"))),
         }
     }
     names
@@ -368,13 +396,6 @@ pub fn value_names(kernel: &dyn Kernel) -> Vec<String> {
 pub(crate) fn expression_with(name: &str, options: &[Option<String>]) -> String {
     let options: Vec<&str> = options.iter().flatten().map(String::as_str).collect();
     if options.is_empty() { name.to_owned() } else { format!("{name}({})", options.join(", ")) }
-}
-
-/// [`Kernel::diag_adjoint`] of a kernel whose diagonal entries all equal the first parameter.
-pub(crate) fn constant_diag_adjoint(kbar: &[f64], grad: Gradient<'_>) {
-    if let Some(variance) = grad.parameters.first_mut() {
-        *variance += kbar.iter().sum::<f64>();
-    }
 }
 
 #[cfg(test)]

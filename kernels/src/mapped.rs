@@ -1,12 +1,12 @@
 //! Kernels of mapped points: selected columns, monotone warps, the levels of binary columns.
 
-use crate::compose::top_level;
+use crate::compose::{split, top_level};
 use crate::dimension::{Dimension, DimensionError, is_category, is_number};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch, misfit};
-use crate::mapped_feature::MappedFeature;
 use crate::parameter::{Parameter, Transform};
 use crate::random_feature::{Chance, RandomFeature};
+use crate::sides::Sides;
 use crate::stationary::Stationary;
 use crate::units::Unit;
 use faer::{MatMut, MatRef};
@@ -39,23 +39,33 @@ pub trait InputMap: Clone + Debug + Send + Sync + 'static {
         parameters: &mut [f64],
     );
 
-    /// Returns the parameters of the map, which come before those of the kernel.
-    fn parameters(&self) -> &[Parameter];
+    /// Returns the parameters of the map, which come before those of the kernel; by default there are none.
+    fn parameters(&self) -> &[Parameter] {
+        &[]
+    }
 
     /// Returns the parameters of the map, mutably.
-    fn parameters_mut(&mut self) -> &mut [Parameter];
+    fn parameters_mut(&mut self) -> &mut [Parameter] {
+        &mut []
+    }
 
-    /// Returns the spread of mapped points, given that of the points.
-    fn spread(&self, spread: &[f64]) -> Vec<f64>;
+    /// Returns the spread of mapped points, given that of the points; by default it is the same.
+    fn spread(&self, spread: &[f64]) -> Vec<f64> {
+        spread.to_vec()
+    }
 
     /// Returns the expression, given that of the kernel inside.
     fn expression(&self, inner: &str) -> String;
 
     /// Returns the pieces, given the pieces of the kernel inside.
-    fn parts(&self, inner: Vec<Part>) -> Vec<Part>;
+    fn parts(&self, inner: Vec<Part>) -> Vec<Part> {
+        inner
+    }
 
     /// Returns the number of columns of the points that are needed, given the number for the kernel inside.
-    fn min_dims(&self, inner: usize) -> usize;
+    fn min_dims(&self, inner: usize) -> usize {
+        inner
+    }
 
     /// Sets the contents of the columns of the points, and returns those of the mapped points.
     fn learn(&mut self, dimensions: &[Dimension]) -> Vec<Dimension>;
@@ -107,14 +117,6 @@ impl InputMap for Columns {
         }
     }
 
-    fn parameters(&self) -> &[Parameter] {
-        &[]
-    }
-
-    fn parameters_mut(&mut self) -> &mut [Parameter] {
-        &mut []
-    }
-
     fn spread(&self, spread: &[f64]) -> Vec<f64> {
         self.0.iter().map(|&d| spread[d]).collect()
     }
@@ -131,10 +133,6 @@ impl InputMap for Columns {
         } else {
             format!("{inner}[{columns}]")
         }
-    }
-
-    fn parts(&self, inner: Vec<Part>) -> Vec<Part> {
-        inner
     }
 
     fn min_dims(&self, _: usize) -> usize {
@@ -276,10 +274,6 @@ impl InputMap for Warp {
         &mut self.parameters
     }
 
-    fn spread(&self, spread: &[f64]) -> Vec<f64> {
-        spread.to_vec()
-    }
-
     fn expression(&self, inner: &str) -> String {
         format!("warp({inner})")
     }
@@ -330,14 +324,6 @@ impl InputMap for Signs {
 
     fn pull_back(&self, _: MatRef<'_, f64>, _: &[f64], _: Option<MatMut<'_, f64>>, _: &mut [f64]) {}
 
-    fn parameters(&self) -> &[Parameter] {
-        &[]
-    }
-
-    fn parameters_mut(&mut self) -> &mut [Parameter] {
-        &mut []
-    }
-
     /// Returns the spread with which lengthscales start at 1, or for more than 8 columns at the
     /// value that gives two rows which differ in a quarter of the columns the covariance `e⁻¹`.
     fn spread(&self, spread: &[f64]) -> Vec<f64> {
@@ -354,59 +340,16 @@ impl InputMap for Signs {
         inner
     }
 
-    fn min_dims(&self, inner: usize) -> usize {
-        inner
-    }
-
     fn learn(&mut self, dimensions: &[Dimension]) -> Vec<Dimension> {
         self.dimensions = dimensions.to_vec();
         dimensions.to_vec()
     }
 }
 
-/// The mapped points of both sides of a covariance; the second is empty for a Gram matrix.
-struct Sides {
-    width: usize,
-    left: Vec<f64>,
-    right: Vec<f64>,
-}
-
-impl Sides {
-    fn inputs(&self, inputs: Inputs<'_>) -> Inputs<'_> {
-        let (rows, cols) = inputs.shape();
-        let left = MatRef::from_column_major_slice(&self.left, rows, self.width);
-        match inputs {
-            Inputs::Gram(_) => Inputs::Gram(left),
-            Inputs::Cross { .. } => {
-                Inputs::Cross { left, right: MatRef::from_column_major_slice(&self.right, cols, self.width) }
-            }
-        }
-    }
-}
-
-fn zeroed(len: usize, scratch: &mut Scratch) -> Vec<f64> {
-    let mut buffer = scratch.take(len);
-    buffer.fill(0.0);
-    buffer
-}
-
 impl<M: InputMap> Mapped<M> {
-    fn mapped(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
-        let mut to = scratch.take(x.nrows() * self.map.width(x.ncols()));
-        self.map.map(x, &mut to);
-        to
-    }
-
+    /// Returns the mapped points of both sides.
     fn sides(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> Sides {
-        let (x, z) = inputs.distinct_sides();
-        let [left, right] = [x, z].map(|points| self.mapped(points, scratch));
-        Sides { width: self.map.width(x.ncols()), left, right }
-    }
-
-    /// Splits a flat gradient into the entries of the map and of the kernel.
-    fn split<'a>(&self, parameters: &'a mut [f64]) -> (&'a mut [f64], &'a mut [f64]) {
-        let own = parameters.len().min(self.own());
-        parameters.split_at_mut(own)
+        Sides::of(inputs, self.map.width(inputs.dims()), scratch, |points, to| self.map.map(points, to))
     }
 
     /// The number of values of the map's parameters.
@@ -419,7 +362,7 @@ impl<M: InputMap> Kernel for Mapped<M> {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
         let sides = self.sides(inputs, scratch);
         self.inner.eval(sides.inputs(inputs), out, scratch);
-        [sides.left, sides.right].into_iter().for_each(|buffer| scratch.give(buffer));
+        sides.release(scratch);
     }
 
     fn adjoint(
@@ -432,42 +375,37 @@ impl<M: InputMap> Kernel for Mapped<M> {
     ) {
         let (x, z) = inputs.distinct_sides();
         let sides = self.sides(inputs, scratch);
-        let mut bars = [zeroed(sides.left.len(), scratch), zeroed(sides.right.len(), scratch)];
-        let (own, parameters) = self.split(grad.parameters);
-        let [left_bar, right_bar] = &mut bars;
+        let mut bars = Sides::zeros(inputs, self.map.width(inputs.dims()), scratch);
+        let (own, parameters) = split(grad.parameters, self.own());
+        let mut inner = bars.gradient(inputs, parameters);
         // Both sides depend on the parameters of the map.
-        let [left, right] =
-            [grad.left.is_some(), grad.right.is_some()].map(|wanted| wanted || !own.is_empty());
-        let inner = Gradient {
-            parameters,
-            left: left.then(|| MatMut::from_column_major_slice_mut(left_bar, x.nrows(), sides.width)),
-            right: right.then(|| MatMut::from_column_major_slice_mut(right_bar, z.nrows(), sides.width)),
-        };
+        inner.left = inner.left.filter(|_| grad.left.is_some() || !own.is_empty());
+        inner.right = inner.right.filter(|_| grad.right.is_some() || !own.is_empty());
         self.inner.adjoint(sides.inputs(inputs), k, kbar, inner, scratch);
-        self.map.pull_back(x, &bars[0], grad.left, own);
-        self.map.pull_back(z, &bars[1], grad.right, own);
-        [sides.left, sides.right].into_iter().chain(bars).for_each(|buffer| scratch.give(buffer));
+        self.map.pull_back(x, &bars.left, grad.left, own);
+        self.map.pull_back(z, &bars.right, grad.right, own);
+        sides.release(scratch);
+        bars.release(scratch);
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
-        let mapped = self.mapped(x, scratch);
-        let view = MatRef::from_column_major_slice(&mapped, x.nrows(), self.map.width(x.ncols()));
-        self.inner.diag(view, out, scratch);
-        scratch.give(mapped);
+        let inputs = Inputs::Gram(x);
+        let sides = self.sides(inputs, scratch);
+        self.inner.diag(sides.inputs(inputs).sides().0, out, scratch);
+        sides.release(scratch);
     }
 
     fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
-        let mapped = self.mapped(x, scratch);
-        let mut bar = zeroed(mapped.len(), scratch);
-        let (own, parameters) = self.split(grad.parameters);
-        let width = self.map.width(x.ncols());
-        let left = MatMut::from_column_major_slice_mut(&mut bar, x.nrows(), width);
-        let wanted = grad.left.is_some() || !own.is_empty();
-        let inner = Gradient { parameters, left: wanted.then_some(left), right: None };
-        let view = MatRef::from_column_major_slice(&mapped, x.nrows(), width);
-        self.inner.diag_adjoint(view, kbar, inner, scratch);
-        self.map.pull_back(x, &bar, grad.left, own);
-        [mapped, bar].into_iter().for_each(|buffer| scratch.give(buffer));
+        let inputs = Inputs::Gram(x);
+        let sides = self.sides(inputs, scratch);
+        let mut bars = Sides::zeros(inputs, self.map.width(x.ncols()), scratch);
+        let (own, parameters) = split(grad.parameters, self.own());
+        let mut inner = bars.gradient(inputs, parameters);
+        inner.left = inner.left.filter(|_| grad.left.is_some() || !own.is_empty());
+        self.inner.diag_adjoint(sides.inputs(inputs).sides().0, kbar, inner, scratch);
+        self.map.pull_back(x, &bars.left, grad.left, own);
+        sides.release(scratch);
+        bars.release(scratch);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -515,19 +453,17 @@ impl<M: InputMap> Kernel for Mapped<M> {
 
     /// Returns the units along the selected columns; maps other than a selection have no units.
     fn units(&self, dims: usize) -> Vec<Unit> {
-        let own = self.map.parameters().iter().map(|parameter| parameter.values.len()).sum();
         let selected = self.map.columns().unwrap_or_default();
         let inner = self.inner.units(self.map.width(dims)).into_iter().map(|unit| {
             let columns = unit.columns.iter().filter_map(|&column| selected.get(column).copied()).collect();
             Unit { target: unit.target, position: unit.position, ..Unit::of_columns(unit.input, columns) }
         });
-        std::iter::repeat_n(Unit::default(), own).chain(inner).collect()
+        std::iter::repeat_n(Unit::default(), self.own()).chain(inner).collect()
     }
 
     fn check(&self, dims: usize) -> Result<(), String> {
         let wanted = self.min_dims();
-        let own: usize = self.map.parameters().iter().map(|parameter| parameter.values.len()).sum();
-        if wanted > dims || (own > 0 && wanted != dims) {
+        if wanted > dims || (self.own() > 0 && wanted != dims) {
             return Err(misfit(&self.expression(), wanted, dims));
         }
         self.inner.check(self.map.width(dims))
@@ -540,9 +476,35 @@ impl<M: InputMap> Kernel for Mapped<M> {
     fn min_dims(&self) -> usize {
         self.map.min_dims(self.inner.min_dims())
     }
+}
 
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
+/// A random feature of mapped points.
+struct MappedFeature<M> {
+    map: M,
+    /// The number of columns of mapped points.
+    width: usize,
+    inner: Box<dyn RandomFeature>,
+}
+
+impl<M: InputMap> MappedFeature<M> {
+    fn mapped(&self, x: &[f64]) -> Vec<f64> {
+        let mut to = vec![0.0; self.width];
+        self.map.map(MatRef::from_column_major_slice(x, 1, x.len()), &mut to);
+        to
+    }
+}
+
+impl<M: InputMap> RandomFeature for MappedFeature<M> {
+    fn value(&self, x: &[f64]) -> f64 {
+        self.inner.value(&self.mapped(x))
+    }
+
+    fn add_gradient(&self, x: &[f64], weight: f64, gradient: &mut [f64]) {
+        let mut bar = vec![0.0; self.width];
+        self.inner.add_gradient(&self.mapped(x), weight, &mut bar);
+        let point = MatRef::from_column_major_slice(x, 1, x.len());
+        let target = MatMut::from_column_major_slice_mut(gradient, 1, x.len());
+        self.map.pull_back(point, &bar, Some(target), &mut []);
     }
 }
 

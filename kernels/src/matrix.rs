@@ -29,8 +29,8 @@ pub(crate) fn column<'a>(matrix: MatRef<'a, f64>, j: usize, buffer: &'a mut [f64
 /// share sets of the first-level cache if the number of rows is a power of two.
 const TILE: usize = 8;
 
-/// Copies the strict upper triangle of a square matrix onto the lower one.
-pub(crate) fn mirror_upper(mut out: MatMut<'_, f64>) {
+/// Copies the strict upper triangle of a square matrix onto the lower one, and writes its diagonal.
+pub(crate) fn mirror_upper(mut out: MatMut<'_, f64>, diagonal: impl Fn(usize) -> f64) {
     let n = out.nrows();
     for first in (0..n).step_by(TILE) {
         let end = (first + TILE).min(n);
@@ -45,6 +45,7 @@ pub(crate) fn mirror_upper(mut out: MatMut<'_, f64>) {
             }
         }
         for j in first..end {
+            out[(j, j)] = diagonal(j);
             for i in first..j {
                 out[(j, i)] = out[(i, j)];
             }

@@ -1,7 +1,7 @@
 //! Walks over pairs of points for kernels that combine functions of the difference in each column.
 
 use crate::dimension::{Dimension, any_category, is_category};
-use crate::kernel::{Inputs, Scratch};
+use crate::kernel::{Gradient, Inputs, Scratch};
 use crate::matrix::{add_transpose, column, column_mut, mirror_upper};
 use crate::vector_math::{Pass, dispatch};
 use faer::{MatMut, MatRef};
@@ -22,6 +22,12 @@ pub(crate) trait OfDifferences {
     }
     /// Returns the number of runs of working memory that each method needs.
     fn workspace(&self) -> usize;
+    /// Returns the number of parameter values.
+    fn parameters(&self) -> usize;
+    /// Returns the covariance of a point with itself.
+    fn variance(&self) -> f64;
+    /// Adds the gradient of `total` times the variance in the parameters; does nothing if `parameters` is empty.
+    fn add_diagonal(&self, total: f64, parameters: &mut [f64]);
     /// The covariances at `tau`, a run per column of the points.
     fn value<S: Simd>(&self, tau: &[Run], work: &mut [Run]) -> Run;
     /// Writes `∂F/∂τ` and adds `∂F/∂parameters`, a run per value, given `kbar = ∂F/∂k`.
@@ -35,24 +41,12 @@ pub(crate) trait OfDifferences {
     );
 }
 
-/// The destination of the gradients of [`adjoint`].
-pub(crate) struct Sums<'a> {
-    /// One entry per parameter value.
-    pub parameters: &'a mut [f64],
-    /// `N_left × D`; both arguments for a Gram matrix.
-    pub left: Option<MatMut<'a, f64>>,
-    /// `N_right × D`; unused for a Gram matrix.
-    pub right: Option<MatMut<'a, f64>>,
-}
-
 fn runs(buffer: &mut [f64]) -> &mut [Run] {
     buffer.as_chunks_mut().0
 }
 
 fn zeroed(len: usize, scratch: &mut Scratch) -> Vec<f64> {
-    let mut buffer = scratch.take(len * LANES);
-    buffer.fill(0.0);
-    buffer
+    scratch.zeros(len * LANES)
 }
 
 /// Returns the points in blocks of [`LANES`], with one run per column in each block; the last block
@@ -107,14 +101,13 @@ impl<F: OfDifferences> Pass for Column<'_, F> {
     }
 }
 
-/// Writes the covariance matrix; `diagonal` is `k(x, x)`.
+/// Writes the covariance matrix.
 ///
 /// # Panics
 /// If the points have no columns.
 pub(crate) fn evaluate<F: OfDifferences>(
     form: &F,
     inputs: Inputs<'_>,
-    diagonal: f64,
     mut out: MatMut<'_, f64>,
     scratch: &mut Scratch,
 ) {
@@ -130,12 +123,10 @@ pub(crate) fn evaluate<F: OfDifferences>(
         dispatch(Column { form, left, right: z, j, tau, work, out });
     }
     if gram {
-        (0..x.nrows()).for_each(|i| out[(i, i)] = diagonal);
-        mirror_upper(out);
+        let variance = form.variance();
+        mirror_upper(out, |_| variance);
     }
-    for buffer in [left, tau, work] {
-        scratch.give(buffer);
-    }
+    scratch.give_all([left, tau, work]);
 }
 
 /// The adjoint of one column.
@@ -183,12 +174,12 @@ impl<F: OfDifferences> Pass for ColumnAdjoint<'_, F> {
     }
 }
 
-/// Adds the gradient of `Σ kbar∘k`, except the diagonal of a Gram matrix, which does not depend on any difference.
+/// Adds the gradient of `Σ kbar∘k`.
 pub(crate) fn adjoint<F: OfDifferences>(
     form: &F,
     inputs: Inputs<'_>,
     kbar: MatRef<'_, f64>,
-    mut sums: Sums<'_>,
+    mut grad: Gradient<'_>,
     scratch: &mut Scratch,
 ) {
     let (x, z) = inputs.sides();
@@ -197,7 +188,8 @@ pub(crate) fn adjoint<F: OfDifferences>(
     let mut left = blocks(x, scratch);
     let mut left_bar = zeroed(left.len() / LANES, scratch);
     let [mut tau, mut tau_bar, mut right_bar] = [(); 3].map(|()| zeroed(dims, scratch));
-    let mut parameters = zeroed(sums.parameters.len(), scratch);
+    // The gradient in the parameters is always computed, at hardly any cost.
+    let mut parameters = zeroed(form.parameters(), scratch);
     let mut work = zeroed(form.workspace(), scratch);
     let mut both = scratch.take(if gram { rows * PANEL } else { 0 });
     let mut buffer = scratch.take(rows);
@@ -220,22 +212,23 @@ pub(crate) fn adjoint<F: OfDifferences>(
             parameters: runs(&mut parameters),
             work: runs(&mut work),
         });
-        if let Some(target) = if gram { &mut sums.left } else { &mut sums.right } {
+        if let Some(target) = if gram { &mut grad.left } else { &mut grad.right } {
             for (d, bar) in runs(&mut right_bar).iter().enumerate() {
                 target[(j, d)] -= bar.iter().sum::<f64>();
             }
         }
     }
-    if let Some(target) = &mut sums.left {
+    if let Some(target) = &mut grad.left {
         let bars = runs(&mut left_bar);
         for d in 0..dims {
             (0..rows).for_each(|i| target[(i, d)] += bars[i / LANES * dims + d][i % LANES]);
         }
     }
-    for (to, run) in sums.parameters.iter_mut().zip(runs(&mut parameters)) {
+    for (to, run) in grad.parameters.iter_mut().zip(runs(&mut parameters)) {
         *to += run.iter().sum::<f64>();
     }
-    for buffer in [left, left_bar, tau, tau_bar, right_bar, parameters, work, both, buffer] {
-        scratch.give(buffer);
+    if gram {
+        form.add_diagonal((0..rows).map(|i| kbar[(i, i)]).sum(), grad.parameters);
     }
+    scratch.give_all([left, left_bar, tau, tau_bar, right_bar, parameters, work, both, buffer]);
 }

@@ -102,15 +102,10 @@ impl Transform {
         }
         let (lower, upper) = self.range();
         let width = upper - lower;
-        let reach = |end: f64| {
-            share
-                * if width.is_finite() {
-                    width
-                } else if end == 0.0 {
-                    1.0
-                } else {
-                    end.abs()
-                }
+        let reach = |end: f64| match end.abs() {
+            _ if width.is_finite() => share * width,
+            0.0 => share,
+            size => share * size,
         };
         if value <= lower {
             lower + reach(lower)
@@ -236,26 +231,17 @@ impl Parameter {
     pub fn start_from_spread(&mut self, spread: &[f64], value: impl Fn(f64, f64) -> f64) {
         let dims = spread.len().max(1) as f64;
         let usable = |s: f64| if s.is_finite() && s > 0.0 { s } else { 1.0 };
-        let mean_square = spread.iter().map(|&s| usable(s) * (usable(s) / dims)).sum::<f64>();
-        let shared = usable(mean_square.sqrt());
-        if !self.slots.is_empty() {
-            let slots = std::mem::take(&mut self.slots);
-            let of_slot = |slot: usize| {
-                let own: Vec<f64> = spread
-                    .iter()
-                    .zip(&slots)
-                    .filter(|(_, other)| **other == slot)
-                    .map(|(&s, _)| usable(s))
-                    .collect();
-                let count = own.len() as f64;
-                usable(own.iter().map(|&s| s * (s / count)).sum::<f64>().sqrt())
-            };
-            self.start(|slot| value(of_slot(slot), dims));
-            self.slots = slots;
-            return;
+        let mut own = vec![Vec::new(); self.values.len()];
+        for (d, &s) in spread.iter().enumerate() {
+            own.get_mut(self.slot(d)).into_iter().for_each(|own: &mut Vec<f64>| own.push(usable(s)));
         }
-        let own = self.per_dimension();
-        self.start(|d| value(if own { spread.get(d).map_or(1.0, |&s| usable(s)) } else { shared }, dims));
+        self.start(|slot| match own[slot][..] {
+            [only] => value(only, dims),
+            ref several => {
+                let count = several.len() as f64;
+                value(usable(several.iter().map(|&s| s * (s / count)).sum::<f64>().sqrt()), dims)
+            }
+        });
     }
 }
 

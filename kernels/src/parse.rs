@@ -47,25 +47,16 @@ use crate::kernel::Kernel;
 use crate::mapped::{ActiveDims, Warped};
 use crate::{additive, arc_cosine, dot_product, index, mapped, periodic, spectral_mixture, stationary};
 
-/// The kernels that [`parse`] knows by name, one per line; their files have the details.
-const BUILT_IN: [Entry; 17] = [
-    stationary::RBF,
-    stationary::MATERN12,
-    stationary::MATERN32,
-    stationary::MATERN52,
-    stationary::RATIONAL_QUADRATIC,
-    stationary::WENDLAND,
-    periodic::PERIODIC,
-    periodic::COSINE,
-    spectral_mixture::SPECTRAL_MIXTURE,
-    additive::ADDITIVE,
-    dot_product::LINEAR,
-    dot_product::POLYNOMIAL,
-    arc_cosine::ARC_COSINE,
-    dot_product::CONSTANT,
-    dot_product::WHITE,
-    index::COREGION,
-    mapped::HAMMING,
+/// The kernels that [`parse`] knows by name; their files have the details.
+const BUILT_IN: [&[Entry]; 8] = [
+    stationary::ENTRIES,
+    periodic::ENTRIES,
+    &[spectral_mixture::SPECTRAL_MIXTURE, additive::ADDITIVE],
+    &[dot_product::LINEAR, dot_product::POLYNOMIAL],
+    &[arc_cosine::ARC_COSINE],
+    &[dot_product::CONSTANT, dot_product::WHITE],
+    &[index::COREGION],
+    &[mapped::HAMMING],
 ];
 
 /// The maximum depth of nested parentheses and selections, far more than any use needs, and few
@@ -85,7 +76,7 @@ pub struct Grammar {
 
 impl Default for Grammar {
     fn default() -> Self {
-        Grammar { entries: BUILT_IN.to_vec(), made: Vec::new() }
+        Grammar { entries: BUILT_IN.concat(), made: Vec::new() }
     }
 }
 
@@ -478,27 +469,21 @@ impl Parser<'_> {
 
 /// Builds the kernel with the given options around the inner kernels.
 fn around(options: &Options<'_>, mut inner: Vec<Box<dyn Kernel>>) -> Result<Box<dyn Kernel>, ParseError> {
-    let name = options.name;
-    if name == "changepoint" {
-        if inner.len() < 2 {
-            return error(options.at, "'changepoint' takes two kernels or more");
+    let (mut kernel, parameters): (Box<dyn Kernel>, &[&str]) = match (options.name, inner.len()) {
+        ("changepoint", 2..) => (Box::new(Changepoint::new(inner)), &["locations", "steepness"]),
+        ("changepoint", _) => return error(options.at, "'changepoint' takes two kernels or more"),
+        ("warp", 1) => {
+            let kernel = Warped::new(options.dims.max(1), inner.remove(0));
+            (Box::new(kernel), &["left_slopes", "right_slopes"])
         }
-        let mut kernel = Changepoint::new(inner);
-        options.apply(&mut kernel, [&[], &[], &["locations", "steepness"]])?;
-        return Ok(Box::new(kernel));
-    }
-    let (Some(mut only), true) = (inner.pop(), inner.is_empty()) else {
-        return error(options.at, format!("'{name}' takes one kernel"));
+        (_, 1) => {
+            inner[0].fix_scale();
+            (Box::new(Scale::from_data(inner.remove(0))), &["variance"])
+        }
+        (name, _) => return error(options.at, format!("'{name}' takes one kernel")),
     };
-    if name == "warp" {
-        let mut kernel = Warped::new(options.dims.max(1), only);
-        options.apply(&mut kernel, [&[], &[], &["left_slopes", "right_slopes"]])?;
-        return Ok(Box::new(kernel));
-    }
-    only.fix_scale();
-    let mut kernel = Scale::from_data(only);
-    options.apply(&mut kernel, [&[], &[], &["variance"]])?;
-    Ok(Box::new(kernel))
+    options.apply(kernel.as_mut(), [&[], &[], parameters])?;
+    Ok(kernel)
 }
 
 /// Returns the columns of some ranges; each column must exist and occur once.

@@ -1,38 +1,38 @@
 //! Periodic and cosine kernels, through sines and cosines of each point.
 
-use crate::distance::{Measure, PairGradient};
+use crate::distance::Measure;
 use crate::entry::Entry;
-use crate::kernel::{
-    Gradient, Inputs, Kernel, Scratch, check_each, constant_diag_adjoint, expression_with, units_along,
-};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, check_each, expression_with, units_along};
 use crate::matrix::mirror_upper;
 use crate::parameter::Parameter;
 use crate::profile::{Coefficients, Profile, Scaled};
 use crate::random_feature::{Chance, Line, RandomFeature, Wave};
+use crate::sides::Sides;
 use crate::units::Unit;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use std::f64::consts::PI;
 
-pub(crate) const PERIODIC: Entry = Entry {
-    names: &["periodic"],
-    flags: &["ard", "ard_period"],
-    arguments: &[],
-    parameters: &["variance", "lengthscales", "period"],
-    build: |options| {
-        let (lengthscales, period) =
-            (options.ones("lengthscales", "ard"), options.ones("period", "ard_period"));
-        Ok(Box::new(Periodic::new(1.0, &lengthscales, &period)))
+pub(crate) const ENTRIES: &[Entry] = &[
+    Entry {
+        names: &["periodic"],
+        flags: &["ard", "ard_period"],
+        arguments: &[],
+        parameters: &["variance", "lengthscales", "period"],
+        build: |options| {
+            let [lengthscales, period] = [("lengthscales", "ard"), ("period", "ard_period")]
+                .map(|(name, flag)| options.ones(name, flag));
+            Ok(Box::new(Periodic::new(1.0, &lengthscales, &period)))
+        },
     },
-};
-
-pub(crate) const COSINE: Entry = Entry {
-    names: &["cosine"],
-    flags: &["ard"],
-    arguments: &[],
-    parameters: &["variance", "lengthscales"],
-    build: |options| Ok(Box::new(Cosine::new(1.0, &options.ones("lengthscales", "ard")))),
-};
+    Entry {
+        names: &["cosine"],
+        flags: &["ard"],
+        arguments: &[],
+        parameters: &["variance", "lengthscales"],
+        build: |options| Ok(Box::new(Cosine::new(1.0, &options.ones("lengthscales", "ard")))),
+    },
+];
 
 /// Returns the mean of column `d`, which is subtracted first. Both kernels depend on differences
 /// only, and small phases keep their digits.
@@ -65,18 +65,18 @@ impl Periodic {
         }
     }
 
-    /// Cosines and sines of the `N` points, `N × 2D`, one contiguous run per feature.
-    fn features(&self, x: MatRef<'_, f64>, origin: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
-        let (n, dims) = (x.nrows(), x.ncols());
-        let mut features = scratch.take(2 * n * dims);
-        for (d, pair) in features.chunks_exact_mut((2 * n).max(1)).enumerate() {
-            let (centre, rate) = (centre(origin, d), 2.0 * PI / self.period.at(d));
-            let (cosines, sines) = pair.split_at_mut(n);
-            for ((cosine, sine), &x) in cosines.iter_mut().zip(sines).zip(x.col(d).iter()) {
-                (*sine, *cosine) = ((x - centre) * rate).sin_cos();
+    /// Cosines and sines of the points, one contiguous run of each per column.
+    fn features(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> Sides {
+        let origin = inputs.sides().0;
+        Sides::of(inputs, 2 * inputs.dims(), scratch, |x, features| {
+            for (d, pair) in features.chunks_exact_mut((2 * x.nrows()).max(1)).enumerate() {
+                let (centre, rate) = (centre(origin, d), 2.0 * PI / self.period.at(d));
+                let (cosines, sines) = pair.split_at_mut(x.nrows());
+                for ((cosine, sine), &x) in cosines.iter_mut().zip(sines).zip(x.col(d).iter()) {
+                    (*sine, *cosine) = ((x - centre) * rate).sin_cos();
+                }
             }
-        }
-        features
+        })
     }
 
     fn scales(&self, dims: usize, scratch: &mut Scratch) -> Vec<f64> {
@@ -123,28 +123,13 @@ struct Side<'a> {
     gradient: &'a [f64],
 }
 
-/// Returns inputs of the same kind, made of features with `2D` columns.
-fn feature_inputs<'a>(inputs: Inputs<'_>, left: &'a [f64], right: &'a [f64]) -> Inputs<'a> {
-    let (rows, cols) = inputs.shape();
-    let left = MatRef::from_column_major_slice(left, rows, 2 * inputs.dims());
-    match inputs {
-        Inputs::Gram(_) => Inputs::Gram(left),
-        Inputs::Cross { .. } => {
-            Inputs::Cross { left, right: MatRef::from_column_major_slice(right, cols, 2 * inputs.dims()) }
-        }
-    }
-}
-
 impl Kernel for Periodic {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        let (x, z) = inputs.distinct_sides();
         let scales = self.scales(inputs.dims(), scratch);
-        let left = self.features(x, x, scratch);
-        let right = self.features(z, x, scratch);
-        self.scaled(&scales).evaluate(feature_inputs(inputs, &left, &right), out, scratch);
-        for buffer in [scales, left, right] {
-            scratch.give(buffer);
-        }
+        let features = self.features(inputs, scratch);
+        self.scaled(&scales).evaluate(features.inputs(inputs), out, scratch);
+        features.release(scratch);
+        scratch.give(scales);
     }
 
     fn adjoint(
@@ -158,21 +143,11 @@ impl Kernel for Periodic {
         let (x, z) = inputs.distinct_sides();
         let dims = inputs.dims();
         let scales = self.scales(dims, scratch);
-        let left = self.features(x, x, scratch);
-        let right = self.features(z, x, scratch);
-        let mut left_bar = scratch.take(left.len());
-        let mut right_bar = scratch.take(right.len());
-        let mut log_scales = scratch.take(2 * dims);
-        for buffer in [&mut left_bar, &mut right_bar, &mut log_scales] {
-            buffer.fill(0.0);
-        }
-        let pair = PairGradient {
-            log_scales: &mut log_scales,
-            left: Some(MatMut::from_column_major_slice_mut(&mut left_bar, x.nrows(), 2 * dims)),
-            right: Some(MatMut::from_column_major_slice_mut(&mut right_bar, z.nrows(), 2 * dims)),
-        };
-        let sums =
-            self.scaled(&scales).adjoint(feature_inputs(inputs, &left, &right), k, kbar, pair, scratch);
+        let features = self.features(inputs, scratch);
+        let mut bars = Sides::zeros(inputs, 2 * dims, scratch);
+        let mut log_scales = scratch.zeros(2 * dims);
+        let pair = bars.gradient(inputs, &mut log_scales);
+        let sums = self.scaled(&scales).adjoint(features.inputs(inputs), k, kbar, pair, scratch);
         let mut period: &mut [f64] = &mut [];
         if let [variance, rest @ ..] = grad.parameters {
             *variance += sums.value / self.variance.at(0).max(f64::MIN_POSITIVE);
@@ -182,19 +157,12 @@ impl Kernel for Periodic {
             }
             period = periods;
         }
-        self.chain(Side { x, origin: x, features: &left, gradient: &left_bar }, grad.left, period);
-        self.chain(Side { x: z, origin: x, features: &right, gradient: &right_bar }, grad.right, period);
-        for buffer in [scales, left, right, left_bar, right_bar, log_scales] {
-            scratch.give(buffer);
-        }
-    }
-
-    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
-        out.fill(self.variance.at(0));
-    }
-
-    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        constant_diag_adjoint(kbar, grad);
+        let left = Side { x, origin: x, features: &features.left, gradient: &bars.left };
+        let right = Side { x: z, origin: x, features: &features.right, gradient: &bars.right };
+        self.chain(left, grad.left, period);
+        self.chain(right, grad.right, period);
+        [features, bars].into_iter().for_each(|sides| sides.release(scratch));
+        scratch.give_all([scales, log_scales]);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -231,20 +199,12 @@ impl Kernel for Periodic {
 
     /// Lengthscales and periods each fit the columns.
     fn check(&self, dims: usize) -> Result<(), String> {
-        check_each(self, &[&self.lengthscales, &self.period], dims)
+        check_each(&self.expression(), &[&self.lengthscales, &self.period], dims)
     }
 
     fn expression(&self) -> String {
         let option = |parameter: &Parameter, name: &str| parameter.per_dimension().then(|| name.to_owned());
         expression_with("periodic", &[option(&self.lengthscales, "ard"), option(&self.period, "ard_period")])
-    }
-
-    fn min_dims(&self) -> usize {
-        self.lengthscales.dims().max(self.period.dims())
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }
 
@@ -267,23 +227,23 @@ impl Cosine {
         }
     }
 
-    /// `N × 2`: cosines, then sines of the phases of the points.
-    fn features(&self, x: MatRef<'_, f64>, origin: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
-        self.lengthscales.check_dims(x.ncols());
-        let n = x.nrows();
-        let mut features = scratch.take(2 * n);
-        let (cosines, sines) = features.split_at_mut(n);
-        cosines.fill(0.0);
-        for d in 0..x.ncols() {
-            let (centre, rate) = (centre(origin, d), 2.0 * PI / self.lengthscales.at(d));
-            for (phase, &x) in cosines.iter_mut().zip(x.col(d).iter()) {
-                *phase += (x - centre) * rate;
+    /// Cosines, then sines of the phases of the points.
+    fn features(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> Sides {
+        self.lengthscales.check_dims(inputs.dims());
+        let origin = inputs.sides().0;
+        Sides::of(inputs, 2, scratch, |x, features| {
+            let (cosines, sines) = features.split_at_mut(x.nrows());
+            cosines.fill(0.0);
+            for d in 0..x.ncols() {
+                let (centre, rate) = (centre(origin, d), 2.0 * PI / self.lengthscales.at(d));
+                for (phase, &x) in cosines.iter_mut().zip(x.col(d).iter()) {
+                    *phase += (x - centre) * rate;
+                }
             }
-        }
-        for (cosine, sine) in cosines.iter_mut().zip(sines) {
-            (*sine, *cosine) = cosine.sin_cos();
-        }
-        features
+            for (cosine, sine) in cosines.iter_mut().zip(sines) {
+                (*sine, *cosine) = cosine.sin_cos();
+            }
+        })
     }
 
     /// Adds the contribution of one side, given the features and `products = kbar · (features of the other side)`.
@@ -308,26 +268,16 @@ impl Cosine {
     }
 }
 
-fn two_columns(features: &[f64]) -> MatRef<'_, f64> {
-    MatRef::from_column_major_slice(features, features.len() / 2, 2)
-}
-
 impl Kernel for Cosine {
     fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        let (x, z) = inputs.sides();
-        let left = self.features(x, x, scratch);
-        let right = self.features(z, x, scratch);
+        let features = self.features(inputs, scratch);
+        let (left, right) = features.inputs(inputs).sides();
         let variance = self.variance.at(0);
-        let transposed = two_columns(&right).transpose();
-        matmul(out.as_mut(), Accum::Replace, two_columns(&left), transposed, variance, Par::Seq);
-        if let Inputs::Gram(x) = inputs {
-            for i in 0..x.nrows() {
-                out[(i, i)] = variance;
-            }
-            mirror_upper(out);
+        matmul(out.as_mut(), Accum::Replace, left, right.transpose(), variance, Par::Seq);
+        if let Inputs::Gram(_) = inputs {
+            mirror_upper(out, |_| variance);
         }
-        scratch.give(left);
-        scratch.give(right);
+        features.release(scratch);
     }
 
     fn adjoint(
@@ -338,40 +288,26 @@ impl Kernel for Cosine {
         grad: Gradient<'_>,
         scratch: &mut Scratch,
     ) {
-        let (x, z) = inputs.sides();
-        let left = self.features(x, x, scratch);
-        let right = self.features(z, x, scratch);
-        let mut left_bar = scratch.take(left.len());
-        let mut right_bar = scratch.take(right.len());
-        for (bar, kbar, other) in [(&mut left_bar, kbar, &right), (&mut right_bar, kbar.transpose(), &left)] {
-            let n = kbar.nrows();
-            let bar = MatMut::from_column_major_slice_mut(bar, n, 2);
-            matmul(bar, Accum::Replace, kbar, two_columns(other), 1.0, Par::Seq);
-        }
+        let (x, z) = inputs.distinct_sides();
+        let features = self.features(inputs, scratch);
+        let (left, right) = features.inputs(inputs).sides();
+        let mut bars = Sides::zeros(inputs, 2, scratch);
+        let [left_bar, _] = bars.matrices(inputs);
+        matmul(left_bar, Accum::Add, kbar, right, 1.0, Par::Seq);
         let mut lengthscales: &mut [f64] = &mut [];
         if let [variance, rest @ ..] = grad.parameters {
-            *variance += left.iter().zip(&left_bar).map(|(feature, bar)| feature * bar).sum::<f64>();
+            *variance +=
+                features.left.iter().zip(&bars.left).map(|(feature, bar)| feature * bar).sum::<f64>();
             lengthscales = rest;
         }
-        let mut left_points = grad.left;
-        let right_side = Side { x: z, origin: x, features: &right, gradient: &right_bar };
-        let right_points = match inputs {
-            Inputs::Gram(_) => left_points.as_mut().map(|points| points.as_mut()),
-            Inputs::Cross { .. } => grad.right,
-        };
-        self.chain(right_side, right_points, lengthscales);
-        self.chain(Side { x, origin: x, features: &left, gradient: &left_bar }, left_points, lengthscales);
-        for buffer in [left, right, left_bar, right_bar] {
-            scratch.give(buffer);
-        }
-    }
-
-    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
-        out.fill(self.variance.at(0));
-    }
-
-    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        constant_diag_adjoint(kbar, grad);
+        let [left_bar, right_bar] = bars.matrices(inputs);
+        let other_bar = if matches!(inputs, Inputs::Gram(_)) { left_bar } else { right_bar };
+        matmul(other_bar, Accum::Add, kbar.transpose(), left, 1.0, Par::Seq);
+        let left = Side { x, origin: x, features: &features.left, gradient: &bars.left };
+        let right = Side { x: z, origin: x, features: &features.right, gradient: &bars.right };
+        self.chain(left, grad.left, lengthscales);
+        self.chain(right, grad.right, lengthscales);
+        [features, bars].into_iter().for_each(|sides| sides.release(scratch));
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -396,13 +332,5 @@ impl Kernel for Cosine {
 
     fn expression(&self) -> String {
         expression_with("cosine", &[self.lengthscales.per_dimension().then(|| "ard".to_owned())])
-    }
-
-    fn min_dims(&self) -> usize {
-        self.lengthscales.dims()
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

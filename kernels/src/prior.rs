@@ -57,9 +57,7 @@ impl Prior {
             }
         }
     }
-}
 
-impl Prior {
     /// A description of the text forms, for messages.
     pub const FORMS: &'static str =
         "lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd) or halfcauchy(scale)";
@@ -80,9 +78,7 @@ impl Prior {
     pub fn needs_positive(self) -> bool {
         !matches!(self, Prior::Normal { .. })
     }
-}
 
-impl Prior {
     /// Returns the prior of `size · x` if this is the prior of `x`; `size` is above 0.
     pub fn scaled(self, size: f64) -> Prior {
         match self {

@@ -1,8 +1,8 @@
 //! Shapes of stationary kernels: values and derivatives in the squared scaled distance, over runs
 //! of pairs.
 
-use crate::distance::{Measure, PairGradient, ScaledPair};
-use crate::kernel::{Inputs, Scratch};
+use crate::distance::{Measure, ScaledPair};
+use crate::kernel::{Gradient, Inputs, Scratch};
 use crate::vector_math::{Pass, dispatch, exp, ln_1p, map_in_place, mul_add};
 use faer::{MatMut, MatRef};
 use pulp::Simd;
@@ -371,13 +371,14 @@ impl Scaled<'_> {
         pair.release(scratch);
     }
 
-    /// Adds the gradient in points and scales; returns the sums that give the gradients of the coefficients.
+    /// Adds the gradient in points and in the logarithms of scales, which take the place of parameters; returns the sums that give the
+    /// gradients of the coefficients.
     pub fn adjoint(
         &self,
         inputs: Inputs<'_>,
         k: MatRef<'_, f64>,
         kbar: MatRef<'_, f64>,
-        gradient: PairGradient<'_>,
+        gradient: Gradient<'_>,
         scratch: &mut Scratch,
     ) -> WeightedSums {
         let pair = ScaledPair::new(inputs, self.measure, self.profile.has_kink(), scratch);

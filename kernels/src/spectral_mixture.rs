@@ -2,7 +2,7 @@
 
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
-use crate::pairwise::{self, LANES, OfDifferences, Run, Sums};
+use crate::pairwise::{self, LANES, OfDifferences, Run};
 use crate::parameter::Parameter;
 use crate::units::Unit;
 use crate::vector_math::{exp, sin_cos_cycles};
@@ -48,24 +48,15 @@ impl SpectralMixture {
         self.frequencies.values.len() / self.weights.values.len().max(1)
     }
 
-    fn variance(&self) -> f64 {
-        self.weights.values.iter().sum()
-    }
-
-    fn form(&self, inputs: Inputs<'_>) -> Mixture<'_> {
-        let dims = self.dims();
-        assert_eq!(inputs.dims(), dims, "number of columns of points for a spectral mixture");
+    /// Returns the values of the parameters, for points with `dims` columns.
+    fn form(&self, dims: usize) -> Mixture<'_> {
+        assert_eq!(dims, self.dims(), "number of columns of points for a spectral mixture");
         Mixture {
             dims,
             weights: &self.weights.values,
             frequencies: &self.frequencies.values,
             bandwidths: &self.bandwidths.values,
         }
-    }
-
-    /// Adds the gradient that comes from the diagonal, whose entries of `kbar` have the sum `total`.
-    fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
-        parameters.iter_mut().take(self.weights.values.len()).for_each(|weight| *weight += total);
     }
 }
 
@@ -103,6 +94,18 @@ impl Mixture<'_> {
 impl OfDifferences for Mixture<'_> {
     fn workspace(&self) -> usize {
         3 * self.dims
+    }
+
+    fn parameters(&self) -> usize {
+        self.weights.len() + 2 * self.frequencies.len()
+    }
+
+    fn variance(&self) -> f64 {
+        self.weights.iter().sum()
+    }
+
+    fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
+        parameters.iter_mut().take(self.weights.len()).for_each(|weight| *weight += total);
     }
 
     #[inline(always)]
@@ -169,7 +172,7 @@ impl OfDifferences for Mixture<'_> {
 
 impl Kernel for SpectralMixture {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        pairwise::evaluate(&self.form(inputs), inputs, self.variance(), out, scratch);
+        pairwise::evaluate(&self.form(inputs.dims()), inputs, out, scratch);
     }
 
     fn adjoint(
@@ -180,25 +183,15 @@ impl Kernel for SpectralMixture {
         grad: Gradient<'_>,
         scratch: &mut Scratch,
     ) {
-        if let Inputs::Gram(x) = inputs {
-            self.add_diagonal((0..x.nrows()).map(|i| kbar[(i, i)]).sum(), grad.parameters);
-        }
-        // `pairwise::adjoint` always computes the gradient in the parameters, at hardly any cost;
-        // it needs a buffer even if the caller skips this gradient.
-        let mut all = scratch.take(self.weights.values.len() + 2 * self.frequencies.values.len());
-        all.fill(0.0);
-        let sums = Sums { parameters: &mut all, left: grad.left, right: grad.right };
-        pairwise::adjoint(&self.form(inputs), inputs, kbar, sums, scratch);
-        grad.parameters.iter_mut().zip(&all).for_each(|(to, from)| *to += from);
-        scratch.give(all);
+        pairwise::adjoint(&self.form(inputs.dims()), inputs, kbar, grad, scratch);
     }
 
-    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
-        out.fill(self.variance());
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
+        out.fill(self.form(x.ncols()).variance());
     }
 
-    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        self.add_diagonal(kbar.iter().sum(), grad.parameters);
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
+        self.form(x.ncols()).add_diagonal(kbar.iter().sum(), grad.parameters);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -253,9 +246,5 @@ impl Kernel for SpectralMixture {
 
     fn min_dims(&self) -> usize {
         self.dims()
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

@@ -1,9 +1,9 @@
 //! Stationary kernels: a variance times a profile of the scaled distance, with their parameters.
 
 use crate::dimension::{Dimension, DimensionError};
-use crate::distance::{Measure, PairGradient};
+use crate::distance::Measure;
 use crate::entry::{Build, Entry, Options, ParseError};
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
 use crate::parameter::Parameter;
 use crate::profile::{Coefficients, Profile, Scaled};
 use crate::random_feature::{Chance, Line, RandomFeature, Wave};
@@ -18,31 +18,27 @@ fn asked(profile: Profile, options: &Options<'_>) -> Result<Box<dyn Kernel>, Par
     Ok(Box::new(Stationary::new(profile, 1.0, &options.ones("lengthscales", "ard"))))
 }
 
-pub(crate) const RBF: Entry =
-    entry(&["rbf", "squared_exponential"], |options| asked(Profile::SquaredExponential, options));
-
-pub(crate) const MATERN12: Entry = entry(&["matern12"], |options| asked(Profile::Matern12, options));
-
-pub(crate) const MATERN32: Entry = entry(&["matern32"], |options| asked(Profile::Matern32, options));
-
-pub(crate) const MATERN52: Entry = entry(&["matern52"], |options| asked(Profile::Matern52, options));
-
-pub(crate) const RATIONAL_QUADRATIC: Entry = Entry {
-    parameters: &["variance", "lengthscales", "alpha"],
-    ..entry(&["rational_quadratic", "rq"], |options| asked(Profile::RationalQuadratic, options))
-};
-
-pub(crate) const WENDLAND: Entry = Entry {
-    arguments: &["smoothness"],
-    ..entry(&["wendland"], |options| {
-        let profile = match options.integer("smoothness", 1, 0..=2)? {
-            0 => Profile::Wendland0,
-            1 => Profile::Wendland1,
-            _ => Profile::Wendland2,
-        };
-        asked(profile, options)
-    })
-};
+pub(crate) const ENTRIES: &[Entry] = &[
+    entry(&["rbf", "squared_exponential"], |options| asked(Profile::SquaredExponential, options)),
+    entry(&["matern12"], |options| asked(Profile::Matern12, options)),
+    entry(&["matern32"], |options| asked(Profile::Matern32, options)),
+    entry(&["matern52"], |options| asked(Profile::Matern52, options)),
+    Entry {
+        parameters: &["variance", "lengthscales", "alpha"],
+        ..entry(&["rational_quadratic", "rq"], |options| asked(Profile::RationalQuadratic, options))
+    },
+    Entry {
+        arguments: &["smoothness"],
+        ..entry(&["wendland"], |options| {
+            let profile = match options.integer("smoothness", 1, 0..=2)? {
+                0 => Profile::Wendland0,
+                1 => Profile::Wendland1,
+                _ => Profile::Wendland2,
+            };
+            asked(profile, options)
+        })
+    },
+];
 
 /// A stationary kernel `variance · profile(r²)`.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,10 +139,9 @@ impl Kernel for Stationary {
     ) {
         let dims = inputs.dims();
         let scales = self.scales(dims, scratch);
-        let mut log_scales = scratch.take(dims);
-        log_scales.fill(0.0);
+        let mut log_scales = scratch.zeros(dims);
         let c = self.coefficients(dims);
-        let pair = PairGradient { log_scales: &mut log_scales, left: grad.left, right: grad.right };
+        let pair = Gradient { parameters: &mut log_scales, left: grad.left, right: grad.right };
         let sums = self.scaled(c, &scales).adjoint(inputs, k, kbar, pair, scratch);
         if let [variance, rest @ ..] = grad.parameters {
             *variance += sums.value / c.variance.max(f64::MIN_POSITIVE);
@@ -157,16 +152,7 @@ impl Kernel for Stationary {
                 rest[self.lengthscales.values.len()] += sums.alpha;
             }
         }
-        scratch.give(scales);
-        scratch.give(log_scales);
-    }
-
-    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
-        out.fill(self.variance.at(0));
-    }
-
-    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        constant_diag_adjoint(kbar, grad);
+        scratch.give_all([scales, log_scales]);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
@@ -234,13 +220,5 @@ impl Kernel for Stationary {
         let ard = self.lengthscales.per_dimension().then(|| "ard".to_owned());
         let smoothness = self.profile.smoothness().map(|smoothness| format!("smoothness={smoothness}"));
         expression_with(self.profile.name(), &[ard, smoothness])
-    }
-
-    fn min_dims(&self) -> usize {
-        self.lengthscales.dims()
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

@@ -29,7 +29,7 @@ class Shown(BaseEstimator):
         import pandas as pd
 
         names = ("group", "level", "effect", "estimate", "sd")
-        return pd.DataFrame(dict(zip(names, self._fitted().effects())))
+        return pd.DataFrame(self._fitted().effects(), columns=names)
 
     @property
     def variance_components_(self) -> Any:

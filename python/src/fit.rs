@@ -128,14 +128,7 @@ pub fn fit(
     let options = options_of(options, others, &custom)?;
     let columns = columns.options().map_err(raised)?;
     let work = |host: Host<'_>| -> sparsegp::Result<(TableModel, Option<TrainingSample>)> {
-        let request = FitRequest {
-            table: &table.0,
-            columns: &columns,
-            options: &options,
-            test_fraction: 0.0,
-            start: None,
-            keep_posterior: false,
-        };
+        let request = FitRequest::new(&table.0, &columns, &options);
         let poll = || host.interrupted.load(Ordering::Relaxed) || custom.has_raised();
         let mut session = Session::new(host.tell).with_poll(&poll).with_enough(host.enough);
         let fit = match &betas {
@@ -145,9 +138,7 @@ pub fn fit(
         let sample = sample_of(&request, &fit.model);
         Ok((fit.model, sample))
     };
-    let mut hear = hearing(listener);
-    let hear = hear.as_mut().map(|hear| hear as &mut Hear<'_>);
-    let (model, sample) = custom.watch(py, || host::run(py, threads, hear, work)?.map_err(raised))?;
+    let (model, sample) = custom.run(py, threads, hearing(listener).as_deref_mut(), work)?;
     Ok(Model::new(Arc::new(model), custom).with_sample(sample))
 }
 
@@ -157,11 +148,11 @@ pub fn sample_of(request: &FitRequest<'_>, model: &TableModel) -> Option<Trainin
 }
 
 /// Returns a listener that calls a Python function with every event.
-pub fn hearing(
-    listener: Option<Py<PyAny>>,
-) -> Option<impl FnMut(Python<'_>, &Event) -> PyResult<bool> + Send> {
+pub fn hearing(listener: Option<Py<PyAny>>) -> Option<Box<Hear<'static>>> {
     let listener = listener?;
-    Some(move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy())
+    let hear =
+        move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy();
+    Some(Box::new(hear))
 }
 
 /// Returns an event as a dictionary: the record of an epoch with the limit of epochs, or the description of a
@@ -223,5 +214,5 @@ pub fn compare(
         let notes = plan.notes().iter().map(|note| Warning::from(note.clone()).words_with(&python)).collect();
         Ok((results_csv(&results)?, summary_csv(&summarise(&results))?, notes))
     };
-    custom.watch(py, || host::run(py, None, None, work)?.map_err(raised))
+    custom.run(py, None, None, work)
 }

@@ -1,11 +1,10 @@
 //! Drawn functions and gradients of predictions for Python: arrays in, arrays out.
 
-use crate::convert::{LentMatrix, check_room, points, raised, rows_of};
+use crate::convert::{LentMatrix, check_room, matrix, points, raised, rows_of};
 use crate::custom::Custom;
 use crate::host;
 use crate::model::Model;
 use crate::table::Table;
-use faer::Mat;
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use sparsegp::ErrorKind;
@@ -23,10 +22,6 @@ pub struct Functions {
 /// Arrays of equal shape.
 type Arrays<'py> = Vec<Bound<'py, PyArray2<f64>>>;
 
-fn array<'py>(py: Python<'py>, values: &Mat<f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    crate::convert::matrix(py, values.as_ref())
-}
-
 #[pymethods]
 impl Functions {
     /// Returns the values at rows of inputs in original units: a row for each row of inputs, a column for
@@ -40,7 +35,7 @@ impl Functions {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let x = points(&x);
         let work = |host: host::Host<'_>| self.draws.values_unless(x.as_ref(), &host.stopped());
-        let found = self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))?;
+        let found = self.custom.run(py, threads, None, work)?;
         let numbers = (0..x.nrows()).flat_map(|row| found.iter().map(move |draw| draw[row])).collect();
         rows_of(py, numbers, self.draws.count())
     }
@@ -55,8 +50,8 @@ impl Functions {
     ) -> PyResult<Arrays<'py>> {
         let x = points(&x);
         let work = |host: host::Host<'_>| self.draws.gradients_unless(x.as_ref(), &host.stopped());
-        let found = self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))?;
-        found.iter().map(|gradient| array(py, gradient)).collect()
+        let found = self.custom.run(py, threads, None, work)?;
+        found.iter().map(|gradient| matrix(py, gradient.as_ref())).collect()
     }
 }
 
@@ -64,7 +59,7 @@ impl Functions {
 #[pyfunction]
 pub fn design<'py>(py: Python<'py>, model: &Model, table: &Table) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let design = model.shared().schema().design(&table.0, UnseenLevels::New).map_err(raised)?;
-    array(py, &design)
+    matrix(py, design.as_ref())
 }
 
 /// Draws functions from the posterior. Returns `None` if the library cannot draw functions of the model.
@@ -110,7 +105,7 @@ pub fn joint_at<'py>(
         None => engine.model().joint(x.as_ref()),
         Some(process) => engine.model().joint_of_process(x.as_ref(), process),
     })?;
-    Ok((mean, array(py, &covariance)?))
+    Ok((mean, matrix(py, covariance.as_ref())?))
 }
 
 /// Returns the joint mean and covariance of the targets at all rows of a table.
@@ -128,7 +123,7 @@ pub fn target_joint<'py>(
         engine.target_joint(engine.schema().design(&table.0, UnseenLevels::New)?.as_ref(), &exposure)
     };
     let (mean, covariance) = model.run(py, threads, work)?;
-    Ok((mean, array(py, &covariance)?))
+    Ok((mean, matrix(py, covariance.as_ref())?))
 }
 
 /// Draws targets jointly at all rows of a table: a row for each row of the table, a column for each draw.
@@ -172,5 +167,5 @@ pub fn slopes<'py>(
     };
     let found = model.run(py, threads, work)?;
     let all = [found.mean, found.variance, found.latent_mean, found.latent_variance];
-    all.iter().map(|gradient| array(py, gradient)).collect()
+    all.iter().map(|gradient| matrix(py, gradient.as_ref())).collect()
 }

@@ -9,18 +9,30 @@ use pyo3::prelude::*;
 use sparsegp_research as engine;
 
 /// Converts an argument to a NumPy array of floats.
-fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+fn floats<'py>(values: Borrowed<'_, 'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     values.py().import("numpy")?.call_method1("asarray", (values, "float64"))
 }
 
-/// An array of numbers as a matrix, a row per point.
-fn matrix(values: &Bound<'_, PyAny>) -> PyResult<Mat<f64>> {
-    Ok(points(&floats(values)?.extract::<LentMatrix<'_>>()?))
+/// An argument that NumPy converts to a matrix, a row per point.
+pub struct Matrix(Mat<f64>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
+    type Error = PyErr;
+
+    fn extract(values: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Matrix(points(&floats(values)?.extract::<LentMatrix<'_>>()?)))
+    }
 }
 
-/// An array of numbers as a vector.
-fn vector(values: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
-    Ok(floats(values)?.extract::<LentVector<'_>>()?.as_array().to_vec())
+/// An argument that NumPy converts to a vector.
+pub struct Vector(Vec<f64>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Vector {
+    type Error = PyErr;
+
+    fn extract(values: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Vector(floats(values)?.extract::<LentVector<'_>>()?.as_array().to_vec()))
+    }
 }
 
 /// Bounds on the Hessian of a negative log joint: no eigenvalue is above ``smoothness`` or below ``strong_convexity``.
@@ -46,36 +58,28 @@ impl Curvature {
 
     /// Return the curvature of Bayesian linear regression on inputs ``x`` (n × d) with a prior covariance (d × d) and a noise variance.
     #[staticmethod]
-    fn linear(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>, noise_variance: f64) -> PyResult<Self> {
-        let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
-        engine::Curvature::linear(x.as_ref(), prior.as_ref(), noise_variance).map(Curvature).map_err(raised)
+    fn linear(x: Matrix, prior_cov: Matrix, noise_variance: f64) -> PyResult<Self> {
+        let found = engine::Curvature::linear(x.0.as_ref(), prior_cov.0.as_ref(), noise_variance);
+        found.map(Curvature).map_err(raised)
     }
 
     /// Return the curvature of Bayesian logistic regression on inputs ``x`` (n × d) with a prior covariance (d × d).
     #[staticmethod]
-    fn logistic(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
-        engine::Curvature::logistic(x.as_ref(), prior.as_ref()).map(Curvature).map_err(raised)
+    fn logistic(x: Matrix, prior_cov: Matrix) -> PyResult<Self> {
+        engine::Curvature::logistic(x.0.as_ref(), prior_cov.0.as_ref()).map(Curvature).map_err(raised)
     }
 
     /// Return the curvature of a generalised linear model whose losses have second derivatives between ``least`` and ``most``, in coefficients.
     #[staticmethod]
-    fn generalized(
-        x: &Bound<'_, PyAny>,
-        prior_cov: &Bound<'_, PyAny>,
-        least: f64,
-        most: f64,
-    ) -> PyResult<Self> {
-        let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
-        let found = engine::Curvature::generalized(x.as_ref(), prior.as_ref(), least, most);
+    fn generalized(x: Matrix, prior_cov: Matrix, least: f64, most: f64) -> PyResult<Self> {
+        let found = engine::Curvature::generalized(x.0.as_ref(), prior_cov.0.as_ref(), least, most);
         found.map(Curvature).map_err(raised)
     }
 
     /// Like ``generalized``, in the whitened coordinates that update rules move, whose prior is N(0, I).
     #[staticmethod]
-    fn whitened(x: &Bound<'_, PyAny>, prior_cov: &Bound<'_, PyAny>, least: f64, most: f64) -> PyResult<Self> {
-        let (x, prior) = (matrix(x)?, matrix(prior_cov)?);
-        let found = engine::Curvature::whitened(x.as_ref(), prior.as_ref(), least, most);
+    fn whitened(x: Matrix, prior_cov: Matrix, least: f64, most: f64) -> PyResult<Self> {
+        let found = engine::Curvature::whitened(x.0.as_ref(), prior_cov.0.as_ref(), least, most);
         found.map(Curvature).map_err(raised)
     }
 
@@ -237,15 +241,9 @@ pub struct ConjugateBound(engine::ConjugateBound);
 #[pymethods]
 impl ConjugateBound {
     #[new]
-    fn new(
-        x: &Bound<'_, PyAny>,
-        y: &Bound<'_, PyAny>,
-        prior_cov: &Bound<'_, PyAny>,
-        noise_variance: f64,
-        batch: usize,
-    ) -> PyResult<Self> {
-        let (x, y, prior) = (matrix(x)?, vector(y)?, matrix(prior_cov)?);
-        let bound = engine::ConjugateBound::new(x.as_ref(), &y, prior.as_ref(), noise_variance, batch);
+    fn new(x: Matrix, y: Vector, prior_cov: Matrix, noise_variance: f64, batch: usize) -> PyResult<Self> {
+        let (x, prior) = (x.0.as_ref(), prior_cov.0.as_ref());
+        let bound = engine::ConjugateBound::new(x, &y.0, prior, noise_variance, batch);
         bound.map(ConjugateBound).map_err(raised)
     }
 
@@ -289,17 +287,17 @@ impl ConjugateAsymptotic {
     #[new]
     #[pyo3(signature = (x, y, prior_mean, prior_cov, noise_variance, batch, sampling="with-replacement"))]
     fn new(
-        x: &Bound<'_, PyAny>,
-        y: &Bound<'_, PyAny>,
-        prior_mean: &Bound<'_, PyAny>,
-        prior_cov: &Bound<'_, PyAny>,
+        x: Matrix,
+        y: Vector,
+        prior_mean: Vector,
+        prior_cov: Matrix,
         noise_variance: f64,
         batch: usize,
         sampling: &str,
     ) -> PyResult<Self> {
-        let (x, y, mean, prior) = (matrix(x)?, vector(y)?, vector(prior_mean)?, matrix(prior_cov)?);
-        let (x, prior, sampling) = (x.as_ref(), prior.as_ref(), sampling.parse().map_err(raised)?);
-        let limit = engine::ConjugateAsymptotic::new(x, &y, &mean, prior, noise_variance, batch, sampling);
+        let (x, y, mean, prior) = (x.0.as_ref(), &y.0, &prior_mean.0, prior_cov.0.as_ref());
+        let sampling = sampling.parse().map_err(raised)?;
+        let limit = engine::ConjugateAsymptotic::new(x, y, mean, prior, noise_variance, batch, sampling);
         limit.map(ConjugateAsymptotic).map_err(raised)
     }
 
@@ -371,13 +369,8 @@ impl ProjectedBound {
 ///     V in nats.
 #[pyfunction]
 #[pyo3(signature = (precision, start_cov, limits=(0.0, f64::INFINITY)))]
-pub fn price_noise(
-    precision: &Bound<'_, PyAny>,
-    start_cov: &Bound<'_, PyAny>,
-    limits: (f64, f64),
-) -> PyResult<f64> {
-    let (precision, start) = (matrix(precision)?, matrix(start_cov)?);
-    engine::price_noise(precision.as_ref(), start.as_ref(), limits).map_err(raised)
+pub fn price_noise(precision: Matrix, start_cov: Matrix, limits: (f64, f64)) -> PyResult<f64> {
+    engine::price_noise(precision.0.as_ref(), start_cov.0.as_ref(), limits).map_err(raised)
 }
 
 /// The linear rate of square-root variational Newton with constant steps that are not shortened.
@@ -455,8 +448,8 @@ impl SquareRootRate {
 ///     The step; infinite if the factor stays regular for every step.
 #[pyfunction]
 #[pyo3(signature = (whitened, beta=1.0))]
-pub fn square_root_step(whitened: &Bound<'_, PyAny>, beta: f64) -> PyResult<f64> {
-    engine::square_root_step(matrix(whitened)?.as_ref(), beta).map_err(raised)
+pub fn square_root_step(whitened: Matrix, beta: f64) -> PyResult<f64> {
+    engine::square_root_step(whitened.0.as_ref(), beta).map_err(raised)
 }
 
 /// Return a mixing step of square-root variational Newton below which the factor of S stays regular for every gradient.

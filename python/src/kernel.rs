@@ -20,8 +20,7 @@ pub struct Kernel {
 
 /// Returns the values of a kernel by name, in their order.
 pub fn named_values(kernel: &dyn sparsegp::kernels::Kernel) -> Vec<(String, f64)> {
-    let mut values = Vec::new();
-    kernel.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
+    let values = kernel.parameters().into_iter().flat_map(|parameter| parameter.values.iter().copied());
     value_names(kernel).into_iter().zip(values).collect()
 }
 

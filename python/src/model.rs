@@ -80,7 +80,7 @@ impl Model {
         threads: Option<usize>,
         work: impl FnOnce(host::Host<'_>) -> sparsegp::Result<T> + Send,
     ) -> PyResult<T> {
-        self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))
+        self.custom.run(py, threads, None, work)
     }
 
     /// Returns a page about the model, as HTML text.
@@ -309,11 +309,7 @@ impl Model {
 
     /// Returns the metrics document of the fit, as JSON text.
     fn document(&self) -> String {
-        let rows = self.model.training_rows() as u64;
-        let (features, target) =
-            (self.model.schema().feature_dims(), self.model.schema().target_name().to_owned());
-        let data = DataSummary { rows, train: rows, test: 0, features, target };
-        Document::new("fit", &self.model, data, &python)
+        Document::new("fit", &self.model, DataSummary::of(&self.model), &python)
             .with_config("program_version", self.model.program())
             .with_config("input_names", self.model.schema().input_names())
             .to_json()
@@ -359,20 +355,12 @@ impl Model {
         Ok(columns)
     }
 
-    /// Returns the estimates of grouped effects: groups, levels and effects by name, with estimates and
-    /// standard deviations.
-    #[allow(clippy::type_complexity)]
-    fn effects(&self) -> (Vec<String>, Vec<String>, Vec<String>, Vec<f64>, Vec<f64>) {
-        let (mut groups, mut levels, mut names) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut estimates, mut deviations) = (Vec::new(), Vec::new());
-        for NamedEffect { group, level, effect, value } in self.model.effects() {
-            groups.push(group);
-            levels.push(level);
-            names.push(effect);
-            estimates.push(value.estimate);
-            deviations.push(value.sd);
-        }
-        (groups, levels, names, estimates, deviations)
+    /// Returns the estimates of grouped effects: group, level and effect by name, estimate and standard
+    /// deviation.
+    fn effects(&self) -> Vec<(String, String, String, f64, f64)> {
+        let row =
+            |NamedEffect { group, level, effect, value }| (group, level, effect, value.estimate, value.sd);
+        self.model.effects().into_iter().map(row).collect()
     }
 
     /// Returns the kernel in the text grammar, and its values by name in their order; `None` for a linear

@@ -3,7 +3,7 @@
 use crate::convert::{raised, rows_of, zeros};
 use crate::custom::Custom;
 use crate::fit::{Columns, hearing, options_of, sample_of};
-use crate::host::{self, Hear, Host};
+use crate::host::Host;
 use crate::model::Model;
 use crate::table::Table;
 use numpy::PyArray2;
@@ -56,23 +56,13 @@ pub fn fit_outputs(
             ..columns.clone()
         };
         let with_sample = |model: Arc<TableModel>| {
-            let request = FitRequest {
-                table: &fit.train,
-                columns: &known(&model),
-                options: &options,
-                test_fraction: 0.0,
-                start: None,
-                keep_posterior: false,
-            };
-            let sample = sample_of(&request, &model);
+            let sample = sample_of(&FitRequest::new(&fit.train, &known(&model), &options), &model);
             (model, sample)
         };
         let models: Vec<_> = fit.models.into_models().into_iter().map(with_sample).collect();
         Ok((models, fit.sharing.to_string()))
     };
-    let mut hear = hearing(listener);
-    let hear = hear.as_mut().map(|hear| hear as &mut Hear<'_>);
-    let (models, sharing) = custom.watch(py, || host::run(py, threads, hear, work)?.map_err(raised))?;
+    let (models, sharing) = custom.run(py, threads, hearing(listener).as_deref_mut(), work)?;
     let model = |(model, sample)| Model::new(model, custom.clone()).with_sample(sample);
     Ok((models.into_iter().map(model).collect(), sharing))
 }

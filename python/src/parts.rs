@@ -303,8 +303,7 @@ pub fn fit_parts(
         let found = answer.call1(py, (name, PyBytes::new(py, work)))?;
         Ok(found.extract::<&[u8]>(py)?.to_vec())
     };
-    let ears =
-        Ears { hear: hear.as_mut().map(|hear| hear as &mut host::Hear<'_>), answer: Some(&mut answers) };
+    let ears = Ears { hear: hear.as_deref_mut(), answer: Some(&mut answers) };
     host::run_with(py, threads, ears, work)?
         .map(|model| Model::new(Arc::new(model), Custom::default()))
         .map_err(raised)

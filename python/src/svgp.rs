@@ -229,10 +229,7 @@ impl Svgp {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
             let objective = state.evaluate(&x, targets, 1.0, false);
             let fitted = Fitted::by_hand(&state.model.model, state.model.posteriors(), objective, y.len());
-            let (table, columns, options) = (&table.0, &columns, &state.given);
-            let (start, keep_posterior) = (None, false);
-            let request = FitRequest { table, columns, options, test_fraction: 0.0, start, keep_posterior };
-            table_model(&request, fitted)
+            table_model(&FitRequest::new(&table.0, &columns, &state.given), fitted)
         })?;
         Ok(Model::new(Arc::new(model.map_err(raised)?), self.custom.clone()))
     }

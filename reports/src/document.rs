@@ -66,6 +66,14 @@ pub struct DataSummary {
     pub target: String,
 }
 
+impl DataSummary {
+    /// Describes the training rows of a model.
+    pub fn of(model: &TableModel) -> DataSummary {
+        let (rows, target) = (model.training_rows() as u64, model.schema().target_name().to_owned());
+        DataSummary { rows, train: rows, test: 0, features: model.schema().feature_dims(), target }
+    }
+}
+
 /// The results of a fit with grouped effects, in original units.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct GroupFigures {

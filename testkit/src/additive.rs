@@ -90,16 +90,6 @@ impl Kernel for Additive {
         }
     }
 
-    fn diag(&self, _: MatRef<'_, f64>, out: &mut [f64], _: &mut Scratch) {
-        out.fill(self.variance.at(0));
-    }
-
-    fn diag_adjoint(&self, _: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _: &mut Scratch) {
-        if let Some(slot) = grad.parameters.first_mut() {
-            *slot += kbar.iter().sum::<f64>();
-        }
-    }
-
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         visit(&self.variance);
         visit(&self.lengthscale);
@@ -117,13 +107,5 @@ impl Kernel for Additive {
 
     fn expression(&self) -> String {
         format!("additive_imq(power={})", self.power)
-    }
-
-    fn min_dims(&self) -> usize {
-        0
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

@@ -69,10 +69,6 @@ impl Kernel for Squared {
     fn min_dims(&self) -> usize {
         1
     }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
-    }
 }
 
 const KERNEL: Squared = Squared { lengthscale: 1.0 };

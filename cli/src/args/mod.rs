@@ -201,7 +201,7 @@ pub enum Command {
 }
 
 /// The option about category levels that training did not see.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct UnseenArgs {
     /// Treatment of category levels that training did not see: new (a level unlike all others) or error
     #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new")]
@@ -243,6 +243,20 @@ pub struct PredictArgs {
     /// Add the number of each row, from 1, as the first column
     #[arg(long)]
     pub row_numbers: bool,
+    #[command(flatten)]
+    pub contents: Contents,
+    /// Character between the columns of a CSV file, or tab [default: detected from the first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+    /// Put an apostrophe before each text that a spreadsheet would run as a formula because it begins with = + - @ or a tab; numbers are
+    /// unchanged
+    #[arg(long)]
+    pub csv_safe: bool,
+}
+
+/// The contents of predictions: the columns in addition to the mean and the variance, and the treatment of unseen levels.
+#[derive(Debug, Default, Args)]
+pub struct Contents {
     /// Quantiles of the target to add as columns q0.05, …, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub quantiles: Vec<f64>,
@@ -259,16 +273,9 @@ pub struct PredictArgs {
     /// Add K draws of the target as columns draw0, …, drawn independently for each row. Outputs fitted with --mixing are drawn jointly
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub draws: usize,
-    /// Character between the columns of a CSV file, or tab [default: detected from the first lines]
-    #[arg(long, value_name = "C", value_parser = delimiter)]
-    pub delimiter: Option<u8>,
     /// Random seed of --samples and --draws
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Put an apostrophe before each text that a spreadsheet would run as a formula because it begins with = + - @ or a tab; numbers are
-    /// unchanged
-    #[arg(long)]
-    pub csv_safe: bool,
     /// Predict for the whole population, without grouped effects and their variance. The data need no group columns
     #[arg(long, conflicts_with = "unseen")]
     pub population: bool,

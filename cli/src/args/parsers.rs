@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sparsegp::options::Betas;
 use sparsegp_tables::schema::UnseenLevels;
+use std::ops::RangeInclusive;
 
 /// Returns a parser for a fixed set of values, which help texts list.
 pub fn words<T: Clone + Send + Sync + 'static>(
@@ -86,16 +87,20 @@ pub const MOST_DRAWS: usize = 10_000;
 /// The maximum number of orders of columns.
 const MOST_ORDERS: usize = 100_000;
 
+/// Parses a whole number within a range.
+pub fn whole(text: &str, range: RangeInclusive<usize>) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("'{text}' is not a whole number from {} to {}", range.start(), range.end()))
+}
+
 /// Parses a number of draws.
 pub fn draws(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| *number <= MOST_DRAWS);
-    number.ok_or_else(|| format!("'{text}' is not a whole number from 0 to {MOST_DRAWS}"))
+    whole(text, 0..=MOST_DRAWS)
 }
 
 /// Parses a number of orders of columns.
 pub fn orders(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=MOST_ORDERS).contains(number));
-    number.ok_or_else(|| format!("'{text}' is not a whole number from 1 to {MOST_ORDERS}"))
+    whole(text, 1..=MOST_ORDERS)
 }
 
 /// Parses a whole number of at least 1.

@@ -1,6 +1,6 @@
 //! The options of `serve`.
 
-use super::parsers::positive;
+use super::parsers::{positive, whole};
 use clap::Args;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -49,8 +49,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// Parses a size in MiB.
 fn mebibytes(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=MOST_MIB).contains(number));
-    number.ok_or_else(|| format!("'{text}' is not a whole number from 1 to {MOST_MIB}"))
+    whole(text, 1..=MOST_MIB)
 }
 
 /// Parses a time limit in seconds.

@@ -1,6 +1,6 @@
 //! The demo's regression: CO2 at Mauna Loa. A collapsed bound (vfe) forecasts monthly means; elbo and dlm-log fill gaps in weekly means.
 
-use super::{Run, fit_to, tested};
+use super::{Run, both, fit_to};
 use sparsegp::Result;
 use sparsegp::data::Scaling;
 use sparsegp::functions::normal::HALF_95;
@@ -19,17 +19,6 @@ const FORECAST_FROM: f64 = 1992.0;
 /// The first year in the figure of the forecast. A short range shows single seasons.
 const SHOWN_FROM: f64 = 1982.0;
 
-/// Forecasts monthly means.
-pub fn monthly(quiet: bool) -> Result<Vec<Run>> {
-    Ok(vec![forecast(quiet)?])
-}
-
-/// Fills gaps in weekly means, with both objectives.
-pub fn weekly(quiet: bool) -> Result<Vec<Run>> {
-    let objectives = [ObjectiveKind::Elbo, ObjectiveKind::DlmLog];
-    objectives.into_iter().map(|objective| interpolation(objective, quiet)).collect()
-}
-
 /// Returns options with a kernel for a trend, seasons that change slowly, and irregularities. The period is fixed at a year, which is
 /// `1 / scale` on the standardised scale.
 fn base_options(table: &Table) -> Result<FitOptions> {
@@ -45,7 +34,7 @@ fn base_options(table: &Table) -> Result<FitOptions> {
 }
 
 /// Fits monthly means before 1992 on all rows at once (vfe), and forecasts the later years.
-fn forecast(quiet: bool) -> Result<Run> {
+pub fn monthly(quiet: bool) -> Result<Vec<Run>> {
     let table = read_csv("co2_monthly.csv", CO2_MONTHLY.as_bytes())?;
     let (before, after) =
         (years(&table, &|year| year < FORECAST_FROM)?, years(&table, &|year| year >= FORECAST_FROM)?);
@@ -53,22 +42,23 @@ fn forecast(quiet: bool) -> Result<Run> {
     let model = fit_to(&before, "co2", &options, 0.0, quiet)?.model;
     let test = Evaluation::of_table(&model, None, &after, UnseenLevels::Error)?;
     let figures = figure(&model, &years(&table, &|year| year >= SHOWN_FROM)?)?;
-    Ok(Run { task: "CO2 by month, 1992-2001 forecast", model, test, figures })
+    Ok(vec![Run { task: "CO2 by month, 1992-2001 forecast", model, test, figures }])
 }
 
-/// Fits weekly means on mini-batches, without a random fifth of the weeks.
-fn interpolation(objective: ObjectiveKind, quiet: bool) -> Result<Run> {
+/// Fills gaps in weekly means by fits with both objectives on mini-batches, without a random fifth of the weeks.
+pub fn weekly(quiet: bool) -> Result<Vec<Run>> {
     let table = read_csv("co2_weekly.csv", CO2_WEEKLY.as_bytes())?;
     let options = FitOptions {
-        objective,
         learning_rate: 0.05,
         fix_inducing: true,
         steps: StepOptions { batch_size: 256, ..StepOptions::default() },
         ..base_options(&table)?
     };
-    let mut run = tested("CO2 by week, a fifth left out", fit_to(&table, "co2", &options, 0.2, quiet)?)?;
-    run.figures = figure(&run.model, &table)?;
-    Ok(run)
+    let mut runs = both("CO2 by week, a fifth left out", &table, "co2", options, 0.2, quiet)?;
+    for run in &mut runs {
+        run.figures = figure(&run.model, &table)?;
+    }
+    Ok(runs)
 }
 
 /// Returns the rows of the wanted years.

@@ -1,20 +1,18 @@
 //! `demo`: fits models to data sets embedded in the program, compares elbo and dlm-log, and writes a report.
 
 mod co2;
-mod list;
-mod tumours;
-mod visits;
 
 use super::args::DemoArgs;
 use super::progress::Progress;
 use super::{output, page};
-use sparsegp::options::FitOptions;
+use sparsegp::options::{FitOptions, ObjectiveKind};
 use sparsegp::{Error, Result};
+use sparsegp_data::{BREAST_CANCER, DATA_SETS, DOCTOR_VISITS};
 use sparsegp_reports::{
     Block, Card, Evaluation, Figure, FitReport, Page, PagePart, Section, TableBlock, reproduce,
 };
 use sparsegp_tables::schema::SchemaOptions;
-use sparsegp_tables::tables::Table;
+use sparsegp_tables::tables::{Table, read_csv};
 use sparsegp_tables::tabular::{FitRequest, TableFit, TableModel, fit_table};
 use std::path::Path;
 
@@ -56,20 +54,28 @@ const EXAMPLES: [Example; 4] = [
         name: "breast_cancer",
         task: "classification",
         shows: "probabilities over two measurements (elbo, dlm-log)",
-        run: tumours::run,
+        run: |quiet| {
+            let table = read_csv("breast_cancer.csv", BREAST_CANCER.as_bytes())?;
+            let (task, options) = ("tumours, malignant or benign", FitOptions::default());
+            both(task, &table, "diagnosis", options, 1.0 / 3.0, quiet)
+        },
     },
     Example {
         name: "doctor_visits",
         task: "counts",
         shows: "counts with many zeros (elbo, dlm-log)",
-        run: visits::run,
+        run: |quiet| {
+            let table = read_csv("doctor_visits.csv", DOCTOR_VISITS.as_bytes())?;
+            let options = FitOptions { inducing: Some(100), ..FitOptions::default() };
+            both("visits to a doctor in a year", &table, "visits", options, 0.2, quiet)
+        },
     },
 ];
 
 /// Runs the command.
 pub fn run(args: &DemoArgs) -> Result<()> {
     if args.list {
-        return output::print(&list::text(&EXAMPLES));
+        return output::print(&list(&EXAMPLES));
     }
     let examples = match &args.name {
         None => &EXAMPLES[..],
@@ -111,8 +117,7 @@ fn fit_to(
     quiet: bool,
 ) -> Result<TableFit> {
     let columns = SchemaOptions { target: target.to_owned(), ..SchemaOptions::default() };
-    let request =
-        FitRequest { table, columns: &columns, options, test_fraction, start: None, keep_posterior: false };
+    let request = FitRequest { test_fraction, ..FitRequest::new(table, &columns, options) };
     let what = format!("{} by {}", table.source(), options.objective);
     let mut progress = Progress::of_one_of_several(what, quiet);
     let fitted = fit_table(&request, &mut |event| progress.show(event))?;
@@ -120,11 +125,23 @@ fn fit_to(
     Ok(fitted)
 }
 
-/// Returns a run with the scores of the test rows that its fit held out.
-fn tested(task: &'static str, fitted: TableFit) -> Result<Run> {
-    let part = fitted.test.ok_or_else(|| Error::fit("the demo has no test rows"))?;
-    let test = Evaluation::of_part(&fitted.model, &part);
-    Ok(Run { task, model: fitted.model, test, figures: Vec::new() })
+/// Fits a table with elbo and with dlm-log, and scores both fits on a random share of its rows.
+fn both(
+    task: &'static str,
+    table: &Table,
+    target: &str,
+    options: FitOptions,
+    test_fraction: f64,
+    quiet: bool,
+) -> Result<Vec<Run>> {
+    let run = |objective| {
+        let options = FitOptions { objective, ..options.clone() };
+        let TableFit { model, test, .. } = fit_to(table, target, &options, test_fraction, quiet)?;
+        let part = test.ok_or_else(|| Error::fit("the demo has no test rows"))?;
+        let test = Evaluation::of_part(&model, &part);
+        Ok(Run { task, model, test, figures: Vec::new() })
+    };
+    [ObjectiveKind::Elbo, ObjectiveKind::DlmLog].into_iter().map(run).collect()
 }
 
 fn summary(runs: &[Run]) -> Vec<Vec<String>> {
@@ -194,4 +211,20 @@ fn write(folder: &Path, examples: &[Example], runs: &[Run]) -> Result<()> {
     page::write(&page, Some(&path), Some(folder))?;
     output::note(&format!("written: {}", path.display()));
     Ok(())
+}
+
+/// Returns a table of the data sets, and a table of their sources and licences.
+fn list(examples: &[Example]) -> String {
+    let row = |cells: [String; 4]| cells.to_vec();
+    let mut about = vec![row(["name", "rows × columns", "task", "shows"].map(str::to_owned))];
+    let mut origins = vec![["name", "licence", "source"].map(str::to_owned).to_vec()];
+    for example in examples {
+        let Some(set) = DATA_SETS.iter().find(|set| set.name == example.name) else { continue };
+        let (rows, columns) = set.shape();
+        let shape = format!("{rows} × {columns}");
+        about.push(row([set.name.to_owned(), shape, example.task.to_owned(), example.shows.to_owned()]));
+        origins.push([set.name, set.licence, set.source].map(str::to_owned).to_vec());
+    }
+    let (about, origins) = (output::table(&about), output::table(&origins));
+    format!("{about}\n{origins}\nsparsegp demo NAME fits one of them, sparsegp demo all of them\n")
 }

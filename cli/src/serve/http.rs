@@ -30,7 +30,7 @@ pub struct Limits {
 }
 
 /// A request that arrived completely.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The method, as in `POST`.
     pub method: String,
@@ -45,18 +45,16 @@ pub struct Request {
 }
 
 /// The part of a request before its body.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Head {
-    method: String,
-    path: String,
+    /// The request without its body.
+    request: Request,
     /// The number of bytes of the head.
     size: usize,
     /// The number of bytes of the body.
     body: usize,
-    keep_alive: bool,
     /// True if the client waits for `100 Continue` before it sends the body.
     waits: bool,
-    hosts: Vec<String>,
 }
 
 /// A connection to a client.
@@ -126,8 +124,7 @@ impl Connection {
         }
         let body = self.buffer[head.size..head.size + head.body].to_vec();
         self.buffer.drain(..head.size + head.body);
-        let Head { method, path, keep_alive, hosts, .. } = head;
-        Ok(Some(Request { method, path, hosts, body, keep_alive }))
+        Ok(Some(Request { body, ..head.request }))
     }
 
     /// Reads more bytes; returns false at the end of the stream.
@@ -215,7 +212,8 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Answer> {
     let method = request.method.unwrap_or_default().to_owned();
     let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
     let modern = request.version == Some(1);
-    let mut head = Head { method, path, size, body: 0, keep_alive: modern, waits: false, hosts: Vec::new() };
+    let request_line = Request { method, path, keep_alive: modern, ..Request::default() };
+    let mut head = Head { request: request_line, size, ..Head::default() };
     let (mut length, mut host) = (None, false);
     for field in request.headers.iter() {
         host |= field.name.eq_ignore_ascii_case("host");
@@ -224,7 +222,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Answer> {
     if modern && !host {
         return Err(Answer::error(400, "the request has no header field Host"));
     }
-    if length.is_none() && head.method == "POST" {
+    if length.is_none() && head.request.method == "POST" {
         return Err(Answer::error(411, "the request has no header field Content-Length"));
     }
     head.body = length.unwrap_or(0);
@@ -238,7 +236,7 @@ impl Head {
         let value = std::str::from_utf8(field.value).unwrap_or_default().trim();
         let has = |word: &str| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(word));
         if is("host") || is("origin") {
-            self.hosts.push(value.to_owned());
+            self.request.hosts.push(value.to_owned());
         } else if is("transfer-encoding") {
             return Err(Answer::error(411, "the body has a Transfer-Encoding, expected a Content-Length"));
         } else if is("content-length") {
@@ -252,7 +250,7 @@ impl Head {
             }
             *length = size;
         } else if is("connection") {
-            self.keep_alive = has("keep-alive") || (self.keep_alive && !has("close"));
+            self.request.keep_alive = has("keep-alive") || (self.request.keep_alive && !has("close"));
         } else if is("expect") {
             if !has("100-continue") {
                 return Err(Answer::error(417, &format!("Expect: found {value:?}, expected 100-continue")));
@@ -275,8 +273,8 @@ mod tests {
     fn heads_are_parsed_and_ambiguous_heads_are_refused() {
         let head = parse(b"POST /predict?x=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\n{\"rows\"");
         let head = head.ok().flatten().expect("a head");
-        assert_eq!((head.method.as_str(), head.path.as_str()), ("POST", "/predict"));
-        assert_eq!((head.body, head.keep_alive, head.waits), (7, true, false));
+        assert_eq!((head.request.method.as_str(), head.request.path.as_str()), ("POST", "/predict"));
+        assert_eq!((head.body, head.request.keep_alive, head.waits), (7, true, false));
         let cases = [
             ("GET / HTTP/1.1\r\nHost: a\r\n", 0),
             ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1),
@@ -302,7 +300,7 @@ mod tests {
     fn connections_stay_open_unless_a_client_closes_them() {
         let keeps = |version: &str, field: &str| {
             let text = format!("GET / HTTP/{version}\r\nHost: a\r\n{field}\r\n");
-            parse(text.as_bytes()).ok().flatten().map(|head| head.keep_alive)
+            parse(text.as_bytes()).ok().flatten().map(|head| head.request.keep_alive)
         };
         assert_eq!(keeps("1.1", ""), Some(true));
         assert_eq!(keeps("1.1", "Connection: close\r\n"), Some(false));

@@ -1,7 +1,7 @@
 //! Parsing of the JSON body of a request for predictions, to rows and options.
 
+use crate::args::Contents;
 use crate::args::parsers::MOST_DRAWS;
-use crate::predict::Contents;
 use serde_json::{Map, Value};
 use sparsegp::{Error, Result};
 use sparsegp_tables::schema::UnseenLevels;
@@ -18,13 +18,8 @@ const KEYS: [&str; 9] =
 #[derive(Debug, Default)]
 pub struct Asked {
     rows: Vec<Value>,
-    quantiles: Vec<f64>,
-    latent: bool,
-    covariance: bool,
-    samples: usize,
-    draws: usize,
-    seed: u64,
-    unseen: UnseenLevels,
+    /// The requested contents of the predictions.
+    pub contents: Contents,
 }
 
 /// Returns an option as the request spells it.
@@ -64,41 +59,8 @@ impl Asked {
             return Err(Error::usage("\"population\" cannot be combined with \"unseen\""));
         }
         let mut asked = Asked { rows, ..Asked::default() };
-        options.iter().try_for_each(|(name, value)| asked.set(name, value))?;
+        options.iter().try_for_each(|(name, value)| set(&mut asked.contents, name, value))?;
         Ok(asked)
-    }
-
-    /// Sets an option.
-    fn set(&mut self, name: &str, value: &Value) -> Result<()> {
-        match name {
-            "quantiles" => self.quantiles = probabilities(name, value)?,
-            "latent" => self.latent = flag(name, value)?,
-            "covariance" => self.covariance = flag(name, value)?,
-            "samples" => self.samples = draws(name, value)?,
-            "draws" => self.draws = draws(name, value)?,
-            "seed" => {
-                self.seed = value.as_u64().ok_or_else(|| wrong(name, value, "a whole number from 0"))?;
-            }
-            "unseen" => {
-                self.unseen = match value.as_str() {
-                    Some("new") => UnseenLevels::New,
-                    Some("error") => UnseenLevels::Error,
-                    _ => return Err(wrong(name, value, "\"new\" or \"error\"")),
-                }
-            }
-            "population" => {
-                if flag(name, value)? {
-                    self.unseen = UnseenLevels::Population;
-                }
-            }
-            _ => {
-                let known = KEYS.join(", ");
-                return Err(Error::usage(format!(
-                    "{SOURCE}: unknown option {name:?}, expected one of {known}"
-                )));
-            }
-        }
-        Ok(())
     }
 
     /// Returns the number of rows.
@@ -108,20 +70,7 @@ impl Asked {
 
     /// Returns the total number of quantiles and draws per row.
     pub fn numbers_per_row(&self) -> usize {
-        self.quantiles.len() + self.samples + self.draws
-    }
-
-    /// Returns the requested contents of the predictions.
-    pub fn contents(&self) -> Contents<'_> {
-        Contents {
-            quantiles: &self.quantiles,
-            latent: self.latent,
-            covariance: self.covariance,
-            samples: self.samples,
-            draws: self.draws,
-            seed: self.seed,
-            unseen: self.unseen,
-        }
+        self.contents.quantiles.len() + self.contents.samples + self.contents.draws
     }
 
     /// Returns the names and cells of the columns, in the order in which the rows first name them. Cells are text. A row without a value
@@ -154,6 +103,33 @@ impl Asked {
         }
         Ok(columns)
     }
+}
+
+/// Sets an option.
+fn set(contents: &mut Contents, name: &str, value: &Value) -> Result<()> {
+    match name {
+        "quantiles" => contents.quantiles = probabilities(name, value)?,
+        "latent" => contents.latent = flag(name, value)?,
+        "covariance" => contents.covariance = flag(name, value)?,
+        "samples" => contents.samples = draws(name, value)?,
+        "draws" => contents.draws = draws(name, value)?,
+        "seed" => {
+            contents.seed = value.as_u64().ok_or_else(|| wrong(name, value, "a whole number from 0"))?
+        }
+        "unseen" => {
+            contents.unseen.unseen = match value.as_str() {
+                Some("new") => UnseenLevels::New,
+                Some("error") => UnseenLevels::Error,
+                _ => return Err(wrong(name, value, "\"new\" or \"error\"")),
+            }
+        }
+        "population" => contents.population = flag(name, value)?,
+        _ => {
+            let known = KEYS.join(", ");
+            return Err(Error::usage(format!("{SOURCE}: unknown option {name:?}, expected one of {known}")));
+        }
+    }
+    Ok(())
 }
 
 /// Returns a value as the text of a cell, or `None` for a missing cell. An array or an object is an error, which holds the kind of the

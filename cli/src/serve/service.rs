@@ -72,7 +72,7 @@ impl Service {
 
     /// Returns the JSON document with the predictions for the rows of a request, and with warnings about these rows.
     fn predict_rows(&self, asked: Asked) -> Result<String> {
-        let contents = asked.contents();
+        let contents = &asked.contents;
         contents.check(&named)?;
         contents.check_models(&self.outputs, &named)?;
         if asked.rows() == 0 {
@@ -81,7 +81,7 @@ impl Service {
         let used = |name: &str| self.outputs.models().any(|model| model.schema().uses(name));
         let (cells, rows) = (asked.cells(&used)?, asked.rows());
         let mut warnings = Vec::from_iter(self.unused(&cells));
-        let table = self.outputs.table_of_cells(SOURCE, &cells, rows, contents.unseen)?;
+        let table = self.outputs.table_of_cells(SOURCE, &cells, rows, contents.unseen())?;
         let names: Vec<String> = cells.into_iter().map(|(name, _)| name).collect();
         let columns = contents.columns(&self.outputs, &names);
         let rows = contents.rows(&self.outputs, &columns, &table, 0)?;

@@ -1,8 +1,8 @@
 //! The adjoint of scaled squared distances: sums over pairs, panel by panel.
 
-use super::{PairGradient, ROW_BLOCK, ScaledPair, Weigh};
+use super::{ROW_BLOCK, ScaledPair, Weigh};
 use crate::dimension::SumWhere;
-use crate::kernel::Scratch;
+use crate::kernel::{Gradient, Scratch};
 use crate::matrix::{add_transpose, column};
 use crate::vector_math::{Pass, dispatch};
 use faer::linalg::matmul::matmul;
@@ -27,47 +27,22 @@ impl PairSums {
     /// Returns sums of zero, for panels of `step` columns.
     fn take(pair: &ScaledPair<'_>, step: usize, scratch: &mut Scratch) -> PairSums {
         let (rows, dims) = (pair.rows, pair.dims);
-        let mut zeros = |length: usize| {
-            let mut buffer = scratch.take(length);
-            buffer.fill(0.0);
-            buffer
-        };
         PairSums {
-            left: zeros(rows * dims),
-            row: zeros(rows),
-            right: zeros(step * dims),
-            squares: zeros(dims),
-            mismatches: zeros(pair.measure.scales.len() - dims),
+            left: scratch.zeros(rows * dims),
+            row: scratch.zeros(rows),
+            right: scratch.zeros(step * dims),
+            squares: scratch.zeros(dims),
+            mismatches: scratch.zeros(pair.measure.scales.len() - dims),
         }
     }
 
     fn give(self, scratch: &mut Scratch) {
-        let PairSums { left, row, right, squares, mismatches } = self;
-        [left, row, right, squares, mismatches].into_iter().for_each(|buffer| scratch.give(buffer));
-    }
-}
-
-/// Buffers for columns of matrices that are not contiguous, and for panels of `K̄ + K̄ᵀ`.
-struct Columns {
-    both: Vec<f64>,
-    k: Vec<f64>,
-    kbar: Vec<f64>,
-}
-
-impl Columns {
-    fn take(pair: &ScaledPair<'_>, step: usize, scratch: &mut Scratch) -> Columns {
-        let rows = pair.rows;
-        let both = scratch.take(if pair.gram { rows * step } else { 0 });
-        Columns { both, k: scratch.take(rows), kbar: scratch.take(rows) }
-    }
-
-    fn give(self, scratch: &mut Scratch) {
-        [self.both, self.k, self.kbar].into_iter().for_each(|buffer| scratch.give(buffer));
+        scratch.give_all([self.left, self.row, self.right, self.squares, self.mismatches]);
     }
 }
 
 impl ScaledPair<'_> {
-    /// Adds the gradient of a function of `r²`.
+    /// Adds the gradient of a function of `r²`. The parameters of `gradient` are `log s_d`, one per column of the points.
     ///
     /// For a Gram matrix `weigh` sees each pair once, above the diagonal, with `kbar_ij + kbar_ji`.
     pub fn adjoint(
@@ -76,13 +51,15 @@ impl ScaledPair<'_> {
         kbar: MatRef<'_, f64>,
         needs_distance: bool,
         weigh: &mut Weigh<'_>,
-        mut gradient: PairGradient<'_>,
+        mut gradient: Gradient<'_>,
         scratch: &mut Scratch,
     ) {
         let (rows, cols) = (self.rows, self.cols);
         let step = self.panel_width();
         let mut weights = scratch.take(rows * step);
-        let mut columns = Columns::take(self, step, scratch);
+        // A panel of `K̄ + K̄ᵀ`, and columns of matrices that are not contiguous.
+        let mut both = scratch.take(if self.gram { rows * step } else { 0 });
+        let [mut k_buffer, mut kbar_buffer] = [(); 2].map(|()| scratch.take(rows));
         let mut sums = PairSums::take(self, step, scratch);
         for first in (0..cols).step_by(step) {
             let width = step.min(cols - first);
@@ -91,15 +68,15 @@ impl ScaledPair<'_> {
                 self.squared(first, MatMut::from_column_major_slice_mut(panel, rows, width));
             }
             if self.gram {
-                add_transpose(kbar, first, width, &mut columns.both);
+                add_transpose(kbar, first, width, &mut both);
             }
             for j in 0..width {
                 let height = self.height(first + j);
-                let k = &column(k, first + j, &mut columns.k)[..height];
+                let k = &column(k, first + j, &mut k_buffer)[..height];
                 let kbar = if self.gram {
-                    &columns.both[j * rows..][..height]
+                    &both[j * rows..][..height]
                 } else {
-                    column(kbar, first + j, &mut columns.kbar)
+                    column(kbar, first + j, &mut kbar_buffer)
                 };
                 weigh(&mut panel[j * rows..][..height], k, kbar);
                 self.add_mismatches(first + j, &panel[j * rows..][..height], &mut sums.mismatches);
@@ -116,8 +93,7 @@ impl ScaledPair<'_> {
             }
         }
         self.add_left(&mut sums, &mut gradient);
-        scratch.give(weights);
-        columns.give(scratch);
+        scratch.give_all([weights, both, k_buffer, kbar_buffer]);
         sums.give(scratch);
     }
 
@@ -183,7 +159,7 @@ impl ScaledPair<'_> {
     }
 
     /// Adds the gradient in the left points and in the scales.
-    fn add_left(&self, sums: &mut PairSums, gradient: &mut PairGradient<'_>) {
+    fn add_left(&self, sums: &mut PairSums, gradient: &mut Gradient<'_>) {
         let rows = self.rows;
         for (slot, (d, scale)) in self.measure.columns(false).enumerate() {
             let left_sums = &mut sums.left[slot * rows..][..rows];
@@ -196,7 +172,9 @@ impl ScaledPair<'_> {
                     *sum = total * x - *sum;
                 }
             }
-            gradient.log_scales[d] += 2.0 * square;
+            if let Some(log_scale) = gradient.parameters.get_mut(d) {
+                *log_scale += 2.0 * square;
+            }
             if let Some(left) = &mut gradient.left {
                 for (i, sum) in left_sums.iter().enumerate() {
                     left[(i, d)] += 2.0 * scale * sum;
@@ -204,7 +182,9 @@ impl ScaledPair<'_> {
             }
         }
         for (&sum, (d, scale)) in sums.mismatches.iter().zip(self.measure.columns(true)) {
-            gradient.log_scales[d] += 2.0 * scale * scale * sum;
+            if let Some(log_scale) = gradient.parameters.get_mut(d) {
+                *log_scale += 2.0 * scale * scale * sum;
+            }
         }
     }
 

@@ -58,16 +58,6 @@ impl<'a> Measure<'a> {
     }
 }
 
-/// The destination of the gradients of [`ScaledPair::adjoint`].
-pub(crate) struct PairGradient<'a> {
-    /// `∂F/∂ log s_d`, one per dimension.
-    pub log_scales: &'a mut [f64],
-    /// `∂F/∂x`, `rows × D`; both arguments for a Gram matrix.
-    pub left: Option<MatMut<'a, f64>>,
-    /// `∂F/∂z`, `cols × D`; unused for a Gram matrix.
-    pub right: Option<MatMut<'a, f64>>,
-}
-
 /// `weigh(w, k, kbar)` turns a run of `r²` (unspecified numbers unless `needs_distance`) into `w = ∂F/∂r²`.
 pub(crate) type Weigh<'a> = dyn FnMut(&mut [f64], &[f64], &[f64]) + 'a;
 
@@ -131,8 +121,7 @@ impl<'a> ScaledPair<'a> {
         if dims == 0 {
             return;
         }
-        let mut centre = scratch.take(dims);
-        centre.fill(0.0);
+        let mut centre = scratch.zeros(dims);
         for i in 0..rows {
             centre.iter_mut().zip(column(points, i, &mut [])).for_each(|(sum, x)| *sum += x);
         }
@@ -174,9 +163,7 @@ impl<'a> ScaledPair<'a> {
     /// Returns the buffers to the pool.
     pub fn release(self, scratch: &mut Scratch) {
         let [left_codes, right_codes] = self.codes;
-        for buffer in [self.left, self.right, left_codes, right_codes, self.norms] {
-            scratch.give(buffer);
-        }
+        scratch.give_all([self.left, self.right, left_codes, right_codes, self.norms]);
     }
 
     fn product_form(&self) -> bool {
@@ -219,10 +206,7 @@ impl<'a> ScaledPair<'a> {
             }
         }
         if self.gram {
-            for i in 0..self.rows {
-                out[(i, i)] = diagonal;
-            }
-            mirror_upper(out);
+            mirror_upper(out, |_| diagonal);
         }
     }
 

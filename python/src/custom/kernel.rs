@@ -1,9 +1,9 @@
 //! Kernels whose values and gradients a Python object computes.
 
-use super::{Own, keywords, parameters};
+use super::{Own, keywords, parameters, set};
 use crate::convert::{LentMatrix, LentVector, matrix};
 use faer::{MatMut, MatRef};
-use numpy::PyArray1;
+use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 use sparsegp::kernels::{Gradient, Inputs, Kernel, Parameter, Scratch};
 use std::fmt;
@@ -45,6 +45,16 @@ impl CustomKernel {
     }
 }
 
+/// Arrays of the left points, and of the right points unless both sides are the same points.
+type Points<'py> = (Bound<'py, PyArray2<f64>>, Option<Bound<'py, PyArray2<f64>>>);
+
+fn points_of<'py>(py: Python<'py>, inputs: Inputs<'_>) -> PyResult<Points<'py>> {
+    Ok(match inputs {
+        Inputs::Cross { left, right } => (matrix(py, left)?, Some(matrix(py, right)?)),
+        Inputs::Gram(x) => (matrix(py, x)?, None),
+    })
+}
+
 /// Gradients in the parameters, in the left points and in the right points.
 type Found<'py> = (LentVector<'py>, Option<LentMatrix<'py>>, Option<LentMatrix<'py>>);
 
@@ -58,10 +68,7 @@ impl Kernel for CustomKernel {
     fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, _: &mut Scratch) {
         let done = self.own.call(|object| {
             let py = object.py();
-            let (x, z) = match inputs {
-                Inputs::Cross { left, right } => (matrix(py, left)?, Some(matrix(py, right)?)),
-                Inputs::Gram(x) => (matrix(py, x)?, None),
-            };
+            let (x, z) = points_of(py, inputs)?;
             let values = keywords(py, &self.parameters)?;
             let found: LentMatrix<'_> = object.call_method1("_covariances", (x, z, values))?.extract()?;
             let found = found.as_array();
@@ -86,10 +93,7 @@ impl Kernel for CustomKernel {
         Python::attach(|py| {
             let wanted = (gradient.left.is_some(), gradient.right.is_some());
             let found = self.own.call(|_| {
-                let (x, z) = match inputs {
-                    Inputs::Cross { left, right } => (matrix(py, left)?, Some(matrix(py, right)?)),
-                    Inputs::Gram(x) => (matrix(py, x)?, None),
-                };
+                let (x, z) = points_of(py, inputs)?;
                 let values = keywords(py, &self.parameters)?;
                 let arguments = (x, z, matrix(py, kbar)?, wanted.0, wanted.1, values);
                 self.own.object.bind(py).call_method1("_gradients", arguments)?.extract::<Found<'_>>()
@@ -99,17 +103,10 @@ impl Kernel for CustomKernel {
     }
 
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _: &mut Scratch) {
-        let done = self.own.call(|object| {
-            let py = object.py();
-            let found =
-                object.call_method1("_variances", (matrix(py, x)?, keywords(py, &self.parameters)?))?;
-            let found: LentVector<'_> = found.extract()?;
-            out.iter_mut().zip(found.as_array()).for_each(|(out, found)| *out = *found);
-            Ok(())
+        self.own.fill([out], set, |object| {
+            let arguments = (matrix(object.py(), x)?, keywords(object.py(), &self.parameters)?);
+            Ok([object.call_method1("_variances", arguments)?.extract()?])
         });
-        if done.is_none() {
-            out.fill(f64::NAN);
-        }
     }
 
     fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], gradient: Gradient<'_>, _: &mut Scratch) {
@@ -150,14 +147,5 @@ impl Kernel for CustomKernel {
 
     fn expression(&self) -> String {
         self.own.name.to_owned()
-    }
-
-    fn min_dims(&self) -> usize {
-        let counts = self.parameters.iter().map(|parameter| parameter.values.len());
-        counts.filter(|&count| count > 1).max().unwrap_or(0)
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
     }
 }

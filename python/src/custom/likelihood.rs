@@ -1,7 +1,7 @@
 //! Likelihoods whose density a Python object computes. Expectations use the quadrature of the engine, with
 //! arrays of nodes.
 
-use super::{Own, keywords, parameters};
+use super::{Own, add, keywords, parameters, set};
 use crate::convert::LentVector;
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
@@ -85,19 +85,6 @@ impl CustomLikelihood {
         Ok((each(|row| row.y), values))
     }
 
-    /// Computes values and slopes of the log density; returns `None` after an exception.
-    fn densities(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) -> Option<()> {
-        self.own.call(|object| {
-            let py = object.py();
-            let arguments = (at.y, PyArray1::from_slice(py, f), self.keywords(py, at.exposure)?);
-            let found = object.call_method1("_value_and_slope", arguments)?;
-            let found: (LentVector<'_>, LentVector<'_>) = found.extract()?;
-            value.iter_mut().zip(found.0.as_array()).for_each(|(out, found)| *out = *found);
-            first.iter_mut().zip(found.1.as_array()).for_each(|(out, found)| *out = *found);
-            Ok(())
-        })
-    }
-
     /// Returns the number that a method of the object returns.
     fn number(&self, method: &str, at: Observation, f: f64) -> f64 {
         let found = self.own.call(|object| {
@@ -165,10 +152,7 @@ impl OneFunction for CustomLikelihood {
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        if self.densities(at, f, value, first).is_none() {
-            value.fill(f64::NAN);
-            first.fill(f64::NAN);
-        }
+        self.log_densities(RowNodes { rows: &[at], ends: &[f.len()], f }, value, first);
     }
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
@@ -176,21 +160,7 @@ impl OneFunction for CustomLikelihood {
     }
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        if own.is_empty() {
-            return;
-        }
-        let done = self.own.call(|object| {
-            let py = object.py();
-            let (f, weights) = (PyArray1::from_slice(py, f), PyArray1::from_slice(py, weights));
-            let found =
-                object.call_method1("_own_gradient", (at.y, f, weights, self.keywords(py, at.exposure)?))?;
-            let found: LentVector<'_> = found.extract()?;
-            own.iter_mut().zip(found.as_array()).for_each(|(slot, found)| *slot += found);
-            Ok(())
-        });
-        if done.is_none() {
-            own.fill(f64::NAN);
-        }
+        self.own_gradients(RowNodes { rows: &[at], ends: &[f.len()], f }, weights, own);
     }
 
     /// A call into Python takes as long as some hundred nodes, so calls with many rows are preferred.
@@ -199,49 +169,31 @@ impl OneFunction for CustomLikelihood {
     }
 
     fn log_densities(&self, nodes: RowNodes<'_>, value: &mut [f64], first: &mut [f64]) {
-        let done = self.own.call(|object| {
-            let py = object.py();
-            let (y, values) = self.arguments(py, nodes.rows, nodes.ends)?;
-            let found =
-                object.call_method1("_value_and_slope", (y, PyArray1::from_slice(py, nodes.f), values))?;
-            let found: (LentVector<'_>, LentVector<'_>) = found.extract()?;
-            value.iter_mut().zip(found.0.as_array()).for_each(|(out, found)| *out = *found);
-            first.iter_mut().zip(found.1.as_array()).for_each(|(out, found)| *out = *found);
-            Ok(())
+        self.own.fill([value, first], set, |object| {
+            let (y, values) = self.arguments(object.py(), nodes.rows, nodes.ends)?;
+            let arguments = (y, PyArray1::from_slice(object.py(), nodes.f), values);
+            let (value, slope) = object.call_method1("_value_and_slope", arguments)?.extract()?;
+            Ok([value, slope])
         });
-        if done.is_none() {
-            value.fill(f64::NAN);
-            first.fill(f64::NAN);
-        }
     }
 
     fn own_gradients(&self, nodes: RowNodes<'_>, weights: &[f64], own: &mut [f64]) {
-        let done = self.own.call(|object| {
+        if own.is_empty() {
+            return;
+        }
+        self.own.fill([own], add, |object| {
             let py = object.py();
             let (y, values) = self.arguments(py, nodes.rows, nodes.ends)?;
             let (f, weights) = (PyArray1::from_slice(py, nodes.f), PyArray1::from_slice(py, weights));
-            let found: LentVector<'_> =
-                object.call_method1("_own_gradient", (y, f, weights, values))?.extract()?;
-            own.iter_mut().zip(found.as_array()).for_each(|(slot, found)| *slot += found);
-            Ok(())
+            Ok([object.call_method1("_own_gradient", (y, f, weights, values))?.extract()?])
         });
-        if done.is_none() {
-            own.fill(f64::NAN);
-        }
     }
 
     fn peaks(&self, rows: &[Observation<'_>], out: &mut [f64]) {
-        let done = self.own.call(|object| {
-            let py = object.py();
+        self.own.fill([out], set, |object| {
             let ends: Vec<usize> = (1..=rows.len()).collect();
-            let (y, values) = self.arguments(py, rows, &ends)?;
-            let found: LentVector<'_> = object.call_method1("_peaks", (y, values))?.extract()?;
-            out.iter_mut().zip(found.as_array()).for_each(|(out, found)| *out = *found);
-            Ok(())
+            Ok([object.call_method1("_peaks", self.arguments(object.py(), rows, &ends)?)?.extract()?])
         });
-        if done.is_none() {
-            out.fill(f64::NAN);
-        }
     }
 
     /// The log density is never declared concave, because ranges are then found with arrays of nodes.

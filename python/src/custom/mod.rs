@@ -4,7 +4,8 @@
 mod kernel;
 mod likelihood;
 
-use crate::convert::raised;
+use crate::convert::{LentVector, raised};
+use crate::host::{self, Hear, Host};
 use kernel::CustomKernel;
 use likelihood::CustomLikelihood;
 use numpy::PyArray1;
@@ -74,6 +75,17 @@ impl Custom {
             None => outcome,
         }
     }
+
+    /// Does `work` on a pool; returns its result or its error.
+    pub fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        threads: Option<usize>,
+        listener: Option<&mut Hear<'_>>,
+        work: impl FnOnce(Host<'_>) -> sparsegp::Result<T> + Send,
+    ) -> PyResult<T> {
+        self.watch(py, || host::run(py, threads, listener, work)?.map_err(raised))
+    }
 }
 
 /// The exceptions that objects raised during work with them.
@@ -134,6 +146,35 @@ impl Own {
         }
         Python::attach(|py| call(self.object.bind(py))).map_err(|error| self.faults.record(error)).ok()
     }
+
+    /// Combines every number of each slice with a number of the vector that a call returns for the slice. Fills the slices with NaN after an
+    /// exception.
+    fn fill<const N: usize>(
+        &self,
+        mut slices: [&mut [f64]; N],
+        combine: fn(&mut f64, f64),
+        call: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<[LentVector<'py>; N]>,
+    ) {
+        let done = self.call(|object| {
+            for (slice, found) in slices.iter_mut().zip(call(object)?) {
+                slice.iter_mut().zip(found.as_array()).for_each(|(out, &found)| combine(out, found));
+            }
+            Ok(())
+        });
+        if done.is_none() {
+            slices.iter_mut().for_each(|slice| slice.fill(f64::NAN));
+        }
+    }
+}
+
+/// Replaces a number.
+fn set(out: &mut f64, found: f64) {
+    *out = found;
+}
+
+/// Adds to a number.
+fn add(out: &mut f64, found: f64) {
+    *out += found;
 }
 
 /// Returns the only copy of a name, which lives as long as the process, because the engine needs static

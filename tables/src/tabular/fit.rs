@@ -33,6 +33,13 @@ pub struct FitRequest<'a> {
     pub keep_posterior: bool,
 }
 
+impl<'a> FitRequest<'a> {
+    /// Creates the request for a fit to all rows of a table, without a start model.
+    pub fn new(table: &'a Table, columns: &'a SchemaOptions, options: &'a FitOptions) -> Self {
+        FitRequest { table, columns, options, test_fraction: 0.0, start: None, keep_posterior: false }
+    }
+}
+
 /// A fitted model with its held-out rows.
 pub struct TableFit {
     /// The model.
