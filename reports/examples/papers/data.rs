@@ -80,7 +80,7 @@ impl Data {
         Ok(closed.q().clone())
     }
 
-    /// The optimal q and its objective, by exact natural gradients with this step until q stays where it is.
+    /// The optimal q and its objective, by exact natural gradients with this step, until q no longer moves.
     pub fn optimum(&self, model: LatentModel, step: f64) -> Result<(Normal, f64)> {
         let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(step));
         let mut run = self.infer(model, Estimator::Exact, options);
@@ -93,6 +93,8 @@ impl Data {
         if change > 1e-10 {
             return Err(Error::fit("natural gradients did not converge to the optimum"));
         }
+        // The divergence is quadratic in the distance, which a few more steps reduce to rounding errors.
+        (0..10).for_each(|_| _ = run.step());
         Ok((run.q().clone(), run.objective()))
     }
 

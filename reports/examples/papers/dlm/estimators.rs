@@ -103,36 +103,30 @@ fn compare(
 
 fn claims(paper: &mut Paper, label: &str, ends: &[End]) {
     let text = ends.iter().map(|end| format!("{} {:.4}", end.estimator, end.nll));
-    let of =
-        |wanted: Estimator| ends.iter().find(|end| end.estimator == wanted).map_or(f64::NAN, |end| end.nll);
-    let (exact, ten) = (ends[0].nll, of(Estimator::Biased { samples: 10 }));
+    let of = |wanted: Estimator, figure: fn(&End) -> f64| {
+        ends.iter().find(|end| end.estimator == wanted).map_or(f64::NAN, figure)
+    };
+    let (exact, ten) = (ends[0].nll, of(Estimator::Biased { samples: 10 }, |end| end.nll));
     paper.claim(
         &format!("{label}: few samples of bMC suffice, uPS needs fewer (Figs. 10 to 16)"),
         "10 to 100 samples of bMC end as exact gradients do",
         format!("test NLL on the scale of the model: {}", text.collect::<Vec<_>>().join(", ")),
-        if (ten - exact).abs() < 0.01 {
-            Verdict::Agrees
-        } else {
-            Verdict::Differs(format!(
-                "bmc:10 is {:.3} from exact gradients: L samples train the bound E log (mean of L densities), which is below log E p by about \
-                 the squared relative spread of the densities over 2L",
-                (ten - exact).abs()
-            ))
-        },
+        Verdict::of((ten - exact).abs() < 0.01, &format!(
+            "bmc:10 is {:.3} from exact gradients: L samples train the bound E log (mean of L densities), which is below log E p by about \
+             the squared relative spread of the densities over 2L",
+            (ten - exact).abs()
+        )),
     );
     paper.expect(
         &format!("{label}: ups:1 less exact"),
-        of(Estimator::Product { samples: 1 }) - exact,
+        of(Estimator::Product { samples: 1 }, |end| end.nll) - exact,
         -0.02..=0.05,
     );
     let times = ends.iter().map(|end| format!("{} {:.2}", end.estimator, end.step));
     let sampling = ends.iter().filter_map(|end| {
         Some(format!("{} accepts {:.3} and starves {} times", end.estimator, end.accepted?, end.starved))
     });
-    let one = ends
-        .iter()
-        .find(|end| end.estimator == Estimator::Biased { samples: 1 })
-        .map_or(f64::NAN, |end| end.step);
+    let one = of(Estimator::Biased { samples: 1 }, |end| end.step);
     paper.claim(
         &format!("{label}: bMC is cheaper than uPS for as many samples"),
         "much",

@@ -115,6 +115,7 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
             },
             Verdict::of(2 * failed.len() > count as usize, "most runs do not fail"),
         );
+        let rises = of(last, 0.5) > of(0, 0.5);
         let falls =
             (1..at.len()).filter(|&k| of(k, 0.5) < of(k - 1, 0.5) - 0.01 * of(0, 0.5).abs().max(1.0)).count();
         paper.claim(
@@ -125,11 +126,10 @@ pub fn run(paper: &mut Paper, count: u64) -> Result<()> {
                  below the one before by more than 1 % of the start",
                 of(0, 0.5), of(at.partition_point(|t| *t < 10), 0.5), of(last, 0.5), of(last, 0.25), of(last, 0.75)
             ),
-            match (of(last, 0.5) > of(0, 0.5), falls) {
-                (true, 0) => Verdict::Agrees,
-                (true, _) => Verdict::Differs("it rises in the end, after falling first".into()),
-                _ => Verdict::Differs("it ends below its start".into()),
-            },
+            Verdict::of(
+                rises && falls == 0,
+                if rises { "it rises in the end, after falling first" } else { "it ends below its start" },
+            ),
         );
         if matches!(step, Schedule::TwoOverT) {
             let (mean, median) = (mean(last), of(last, 0.5));

@@ -143,11 +143,7 @@ fn compare(paper: &mut Paper, label: &str, runs: &[Trace]) -> Result<()> {
         &format!("{label}: SR-VN is as good as VN, and both are better than BW-GD (Figs. 2, 3, 11)"),
         "always",
         format!("−ELBO per row, iterations to within {NEAR} of the best: {}", described.join("; ")),
-        match (same, ahead) {
-            (true, true) => Verdict::Agrees,
-            (false, _) => Verdict::Differs("VN and SR-VN end apart".into()),
-            _ => Verdict::Differs("BW-GD is no slower".into()),
-        },
+        Verdict::of(same && ahead, if same { "BW-GD is no slower" } else { "VN and SR-VN end apart" }),
     );
     // A quick run does not solve the non-convex problem completely.
     let room = if label.ends_with("non-convex") { 1e-2 } else { 1e-5 };

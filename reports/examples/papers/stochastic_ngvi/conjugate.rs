@@ -139,10 +139,10 @@ fn rates(paper: &mut Paper, rows: &[Vec<f64>]) {
     paper.claim(
         "SGD needs thousands of iterations to reach what NGD has after a few (Fig. 1)",
         "thousands",
-        match reached {
-            Some(t) => format!("NGD has a KL of {goal:.3} after 10 iterations, SGD after {t:.0}"),
-            None => format!("NGD has a KL of {goal:.3} after 10 iterations, SGD not after {steps:.0}"),
-        },
+        format!(
+            "NGD has a KL of {goal:.3} after 10 iterations, SGD {}",
+            reached.map_or(format!("not after {steps:.0}"), |t| format!("after {t:.0}"))
+        ),
         Verdict::of(reached.is_none_or(|t| t >= 1000.0), "fewer"),
     );
 }
